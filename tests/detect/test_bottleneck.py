@@ -218,11 +218,15 @@ def test_what_is_slow() -> None:
 
 
 def test_gauges() -> None:
-    """Occupancy by queue, whether or not its id has its port in it, and utilisation by port."""
+    """Occupancy by queue, whether or not its key has its port in it, and utilisation by port."""
     rows = np.zeros(4, PORT)
     rows["kind"] = (PortKind.QUEUE, PortKind.QUEUE, PortKind.EGRESS, PortKind.BUFFER)
-    rows["node_id"], rows["ident"], rows["state"] = (1, 2, 1, 1), (7, 5 << 8 | 7, 5, 7), 1
+    rows["node_id"], rows["ident"], rows["port"], rows["state"] = (1, 2, 1, 1), (7, 7, 5, 7), 5, 1
     rows["latest"][:, 0], rows["highest"][:, 0] = (10, 20, 30, 40), (11, 21, 31, 41)
+    rows["key"] = rows["ident"].astype(np.uint64) << np.uint64(32) | rows["node_id"]
+    assert gauges_of(rows, [(1, 6, 7)])[1, 6, 7] == (Gauge(10, None, 11), Gauge())
+    rows["key"] |= np.uint64(5 << 40)
+    assert gauges_of(rows, [(1, 6, 7)])[1, 6, 7] == (Gauge(), Gauge())
     found = gauges_of(rows, [(1, 5, 7), (2, 5, 7), (3, None, None)])
     assert found[1, 5, 7] == (Gauge(10, None, 11), Gauge(30, None, 31))
     assert found[2, 5, 7] == (Gauge(20, None, 21), Gauge())
@@ -244,7 +248,7 @@ def test_hops_of_a_table() -> None:
     hops["node_id"][15 * 8 + 1] = 0xFFFFFFFF
     hops["state"], hops["buffer_slot"], hops["queue_slot"] = 3, 5, 7
     hops["state"][15 * 8 :][:3] = 1
-    ports["kind"][7], ports["node_id"][7], ports["ident"][7] = PortKind.QUEUE, 15 * 8 + 3, 6 << 8 | 4
+    ports["kind"][7], ports["node_id"][7], ports["ident"][7] = PortKind.QUEUE, 15 * 8 + 3, 4
     (block,) = flow_hops(tables["flows"], tables["ports"])
     pool = 4 * 12 * 8 + 56
     nodes = [121, 123, *(24 * 8 + np.arange(8) + 1), pool + 1, pool + 2]

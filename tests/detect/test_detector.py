@@ -20,10 +20,10 @@ pytestmark = pytest.mark.kernel
 SMALL: dict[str, Any] = {"ports": 1024, "sources": 64, "flow_rows": 2, "hop_pool": 1}
 LIMITS = ThresholdSettings(
     flow_latency=MetricLimits(change=20, raise_above=60, clear_below=30),
-    hop_latency=MetricLimits(change=5, raise_above=25),
+    hop_latency=MetricLimits(change=5, raise_above=25, clear_below=12),
     queue_occupancy=MetricLimits(change=3, raise_above=8, clear_below=4),
     queue_congestion=MetricLimits(change=0),
-    link_utilization=MetricLimits(),
+    link_utilization=MetricLimits(raise_above=10),
     buffer_occupancy=MetricLimits(change=2, raise_above=9, clear_below=9),
 )
 MEASURED = (

@@ -9,7 +9,7 @@ import pytest
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.detect.records import NO_NODE, Metric
+from hopscope.detect.records import NO_NODE, ClearReason, Metric
 from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.wire.records import Flag, Have, Mode
 
@@ -281,7 +281,7 @@ def test_one_report_of_64_hops_fits(make: Any) -> None:
         )
         for i in range(1, 20)
     ]
-    small, large = Detector(settings, event_buffer=1024), Detector(settings, event_buffer=100_000)
+    small, large = Detector(settings, event_buffer=2048), Detector(settings, event_buffer=100_000)
     assert make.run(small, reports) == make.run(large, reports)
 
 
@@ -290,7 +290,7 @@ def test_resumes_where_the_buffer_was_full(make: Any) -> None:
     limits = {name: MetricLimits(change=0) for name in ThresholdSettings.model_fields}
     settings = DetectSettings(thresholds=ThresholdSettings(**limits), **SMALL)
     reports = [make.Report(make.path(1, 2, 3, latency=i, occupancy=i), i % 5, i, i) for i in range(1000)]
-    small, large = Detector(settings, event_buffer=1024), Detector(settings, event_buffer=100_000)
+    small, large = Detector(settings, event_buffer=2048), Detector(settings, event_buffer=100_000)
     blocks = [block.copy() for block in small.update(make.batch(reports))]
     assert len(blocks) > 3
     assert make.events_of(blocks) == make.run(large, reports)
@@ -317,5 +317,84 @@ def test_full_port_table(make: Any) -> None:
 
 def test_event_buffer_too_small() -> None:
     """A buffer in which one report might not fit is rejected."""
-    with pytest.raises(ValueError, match="the minimum is 1024"):
+    with pytest.raises(ValueError, match="the minimum is 2048"):
         Detector(DetectSettings(**SMALL), event_buffer=100)
+
+
+ALARM = MetricLimits(change=None, raise_above=100, clear_below=50)
+QUEUED = int(Have.NODE_ID | Have.PORTS | Have.QUEUE_OCCUPANCY)
+
+
+def test_queues_of_two_ports_are_two_queues(make: Any) -> None:
+    """Queue 0 of port 1 and queue 0 of port 2 do not disturb each other; both are called queue 0."""
+    one = Detector(DetectSettings(**SMALL))
+    reports = [
+        make.Report([make.Hop(7, port=1 + i % 2, occupancy=(1000, 10)[i % 2], have=QUEUED)], sequence=i)
+        for i in range(10)
+    ]
+    found = [e for e in make.run(one, reports) if e.metric == "queue_occupancy"]
+    assert [(e.kind, e.node, e.port, e.ident, e.value) for e in found] == [
+        ("new_key", 7, 1, 0, 1000),
+        ("new_key", 7, 2, 0, 10),
+    ]
+
+
+def test_queues_of_the_paper_are_by_switch(make: Any) -> None:
+    """With `switch-queue` all ports share a queue's value: each difference is a change."""
+    one = Detector(DetectSettings(queue_key="switch-queue", **SMALL))
+    reports = [
+        make.Report([make.Hop(7, port=1 + i % 2, occupancy=(1000, 10)[i % 2], have=QUEUED)], sequence=i)
+        for i in range(4)
+    ]
+    found = [e for e in make.run(one, reports) if e.metric == "queue_occupancy"]
+    assert [(e.kind, e.port, e.ident) for e in found] == [
+        ("new_key", 1, 0), ("change", 2, 0), ("change", 1, 0), ("change", 2, 0),
+    ]  # fmt: skip
+
+
+def test_a_switch_that_leaves_the_path_clears_its_alarm(make: Any) -> None:
+    """The alarm of hop 2 ends with the path over it; that of hop 1, which stays, does not."""
+    limits = ThresholdSettings(hop_latency=ALARM)
+    one = Detector(DetectSettings(thresholds=limits, **SMALL))
+    found = make.run(
+        one,
+        [
+            make.Report(make.path(1, 2, latency=200), sequence=0),
+            make.Report(make.path(1, 3, latency=200), time=5, sequence=1),
+        ],
+    )
+    found = [e for e in found if e.metric == "hop_latency" and e.kind in ("raised", "cleared")]
+    alarms = [(e.kind, e.node, e.hop, e.hop_count, e.value, e.reason) for e in found]
+    assert alarms == [
+        ("raised", 1, 0, 2, 200, ClearReason.VALUE),
+        ("raised", 2, 1, 2, 200, ClearReason.VALUE),
+        ("cleared", 2, 1, 2, 200, ClearReason.PATH_CHANGE),
+        ("raised", 3, 1, 2, 200, ClearReason.VALUE),
+    ]
+
+
+def test_an_evicted_flow_clears_its_alarms(make: Any) -> None:
+    """A thirteenth flow of a row takes the place of the first, whose alarms end with it."""
+    limits = ThresholdSettings(hop_latency=ALARM, flow_latency=ALARM)
+    one = Detector(DetectSettings(thresholds=limits, **{**SMALL, "flow_rows": 1}))
+    found = make.run(one, [make.Report(make.path(1, latency=200), i, i, i) for i in range(13)])
+    cleared = [e for e in found if e.kind == "cleared"]
+    assert [(e.metric, e.flow, e.time, e.reason) for e in cleared] == [
+        ("flow_latency", make.flow_key(0), 12, ClearReason.EVICTED),
+        ("hop_latency", make.flow_key(0), 12, ClearReason.EVICTED),
+    ]
+    assert len([e for e in found if e.kind == "raised"]) == 26
+
+
+def test_a_long_path_is_counted_once(make: Any) -> None:
+    """A path of 12 hops takes two records and is one event."""
+    one = Detector(DetectSettings(**SMALL))
+    found = make.run(
+        one,
+        [
+            make.Report(make.path(*range(1, 13)), sequence=0),
+            make.Report(make.path(*range(2, 14)), time=1, sequence=1),
+        ],
+    )
+    assert [e.hop for e in found if e.kind == "path_change"] == [0, 8]
+    assert one.counters[INDEX["events_total.path_change"]] == 1

@@ -9,8 +9,9 @@ import pytest
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
+from hopscope.detect.records import NO_NODE, ClearReason
 from hopscope.detect.sweep import Sweep
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
 
 pytestmark = pytest.mark.kernel
 
@@ -138,3 +139,22 @@ def test_slices_cover_every_row_once() -> None:
     for slices in sweep.advance(10**6 * SECOND)[:2]:
         assert sum(end - begin for begin, end in slices) in (64, 1000)
     assert sweep.advance(5) == ([(sweep.advance(5)[0][0][0],) * 2], [(sweep.advance(5)[1][0][0],) * 2], True)
+
+
+def test_what_expires_clears_its_alarms(make: Any) -> None:
+    """A queue, a flow and its hop expire with their alarms raised: each is cleared once, for that reason."""
+    limit = MetricLimits(change=None, raise_above=100, clear_below=50)
+    limits = ThresholdSettings(flow_latency=limit, hop_latency=limit, queue_occupancy=limit)
+    detector = Detector(DetectSettings(push_seconds=0, idle_seconds=5, thresholds=limits, **SMALL))
+    found = make.run(detector, [make.Report(make.path(3, latency=200, occupancy=300))])
+    assert {e.metric for e in found if e.kind == "raised"} == {
+        "flow_latency", "hop_latency", "queue_occupancy",
+    }  # fmt: skip
+    later = [e for i in range(80) for e in make.events_of(detector.tick(make.T0 + i * SECOND // 10))]
+    cleared = {e.metric: (e.value, e.node, e.reason) for e in later if e.kind == "cleared"}
+    assert cleared == {
+        "flow_latency": (200, NO_NODE, ClearReason.EXPIRED),
+        "hop_latency": (200, 3, ClearReason.EXPIRED),
+        "queue_occupancy": (300, 3, ClearReason.EXPIRED),
+    }
+    assert detector.counters[INDEX["events_total.cleared"]] == 3

@@ -82,9 +82,9 @@ def events(count: int, kind: Kind = Kind.RAISED, first: int = 0) -> np.ndarray:
     return made
 
 
-def describe(row: np.void) -> dict[str, Any]:
+def describe(event: np.void, *, paths: object) -> dict[str, Any]:
     """A short form of an event."""
-    return {"value": int(row["value"])}
+    return {"value": int(event["value"])}
 
 
 def make(url: str, **more: Any) -> tuple[Webhook, np.ndarray]:

@@ -13,11 +13,13 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
+from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, ClearReason, Kind, Metric
 from hopscope.history.archive import archive_once
+from hopscope.history.columns import connect
 from hopscope.history.files import HistoryError
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import Flow, History
+from hopscope.history.segments import VERSION_KEY
 from hopscope.settings.collector import HistorySettings
 
 Events = npt.NDArray[Any]
@@ -193,7 +195,7 @@ def test_flows_and_hops(stored: Stored) -> None:
 
 
 def test_long_paths_are_joined(tmp_path: Path) -> None:
-    """A path of 19 nodes comes in three events, and is one path over time."""
+    """A path of 19 nodes takes three records, and is one event and one path over time."""
     events = np.zeros(4, EVENT)
     events["kind"] = [Kind.NEW_KEY] * 3 + [Kind.PATH_CHANGE]
     events["metric"] = Metric.FLOW_PATH
@@ -207,6 +209,38 @@ def test_long_paths_are_joined(tmp_path: Path) -> None:
         table = history.paths(flow=Flow(flow_id=9))
         assert [row["path"] for row in table.rows()] == [list(range(19)), [5, 6]]
         assert table["kind"].tolist() == ["new_key", "path_change"]
+        for node in (None, 2, 17):
+            nodes = () if node is None else (node,)
+            rows = history.events(nodes=nodes, order="oldest").rows()
+            assert rows[0]["path"] == list(range(19))
+            assert len(rows) == (2 if node is None else 1)
+            assert sum(row["events"] for row in history.summary(nodes=nodes).rows()) == len(rows)
+            assert history.paths(nodes=nodes).rows()[0]["path"] == list(range(19))
+
+
+def test_why_an_alarm_was_cleared(tmp_path: Path) -> None:
+    """The reason is a column of cleared alarms, in journals and in segments; segments of 0.1 have none."""
+    events = np.zeros(4, EVENT)
+    events["kind"] = [Kind.CLEARED, Kind.CLEARED, Kind.CLEARED, Kind.RAISED]
+    events["metric"], events["time_ns"] = Metric.QUEUE_OCCUPANCY, [1, 2, 3, 4]
+    events["reason"] = [ClearReason.VALUE, ClearReason.EXPIRED, ClearReason.EVICTED, 0]
+    reasons = ["value", "expired", "evicted", None]
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(events)
+    with History(tmp_path) as history:
+        assert [row["reason"] for row in history.events(order="oldest").rows()] == reasons
+        archive_once(tmp_path, HistorySettings())
+        (segment,) = tmp_path.glob("segments/*.parquet")
+        assert [row["reason"] for row in history.events(order="oldest").rows()] == reasons
+        old = segment.with_suffix(".old")
+        metadata = f"KV_METADATA {{{VERSION_KEY}: '{EVENT_VERSION}'}}"
+        with connect(256 * 1024**2, 1) as duck:
+            duck.execute(
+                f"COPY (SELECT * EXCLUDE reason FROM '{segment}') TO '{old}' (FORMAT parquet, {metadata})"
+            )
+        old.rename(segment)
+    with History(tmp_path) as history:
+        assert [row["reason"] for row in history.events(order="oldest").rows()] == [None] * 4
 
 
 def test_names_are_added(tmp_path: Path, make_events: Callable[..., Events]) -> None:

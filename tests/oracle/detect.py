@@ -70,7 +70,7 @@ class Reference:
         self.settings = settings
         self.event = event
         self.flows: dict[tuple[int, ...], Flow] = {}
-        self.ports: dict[tuple[str, int, int], Value] = {}
+        self.ports: dict[tuple[str, int, int | None, int], Value] = {}
         self.sources: dict[tuple[int, int, int, int], Source] = {}
         self.events: list[Any] = []
         self.evictions = self.nameless = self.values = self.lost = self.duplicate = self.reordered = 0
@@ -113,7 +113,7 @@ class Reference:
     def _emit(self, kind: str, metric: str, value: int, previous: int, **more: Any) -> None:
         fields = {
             "time": self.now, "flow": NOTHING, "node": NOBODY, "ident": 0, "port": UNKNOWN,
-            "hop": 0, "hop_count": 0, "path": NOTHING, **more,
+            "hop": 0, "hop_count": 0, "path": NOTHING, "reason": 0, **more,
         }  # fmt: skip
         self.events.append(self.event(kind=kind, metric=metric, value=value, previous=previous, **fields))
 
@@ -224,8 +224,6 @@ class Reference:
                 more["ident"], occupancy, metric = own["queue"], own["occupancy"], "queue_occupancy"
         if r["carried"] & Carried.QUEUE_ID:
             more["ident"] = r["queue_id"]
-        if self.settings.queue_key == "switch-port-queue":
-            more["ident"] |= more["port"] << 8
         if r["flags"] & 1:
             self._emit("drop", "none", r["drop_reason"], 0, **more)
         if r["flags"] & 2:
@@ -255,9 +253,8 @@ class Reference:
         ):
             if value is None or ident is None:
                 continue
-            if metric.startswith("queue") and wide:
-                ident |= port << 8
-            state = self.ports.setdefault((metric, hop["node"], ident), Value())
+            of_port = port if metric.startswith("queue") and wide else None
+            state = self.ports.setdefault((metric, hop["node"], of_port, ident), Value())
             self._judge(state, metric, value, ident=ident, **where)
 
     # ------------------------------------------------------------------------------------------------ flows
@@ -285,6 +282,13 @@ class Reference:
         nodes = [hop.node for hop in kept] + [NOBODY] * (len(flow.hops) - len(kept))
         first = flow.first + 1_700_000_000_000_000_000
         more: dict[str, Any] = {"time": flow.last, "flow": flow.key}
+        if flow.latency.alarm:
+            self._emit(
+                "cleared", "flow_latency", flow.latency.latest, 0,
+                flow=flow.key, hop_count=len(flow.hops), reason=2,
+            )  # fmt: skip
+        for h, hop in enumerate(kept):
+            self._clear(hop, h, len(flow.hops), flow.key, 2)
         self._emit_path("flow_record", nodes, flow.packets, first, **more)
         more["hop_count"] = len(nodes)
         if flow.latency.stored is not None:
@@ -298,6 +302,14 @@ class Reference:
                     node=hop.node, port=hop.port, hop=h, **more,
                 )  # fmt: skip
 
+    def _clear(self, hop: Hop, h: int, count: int, flow: tuple[int, ...], reason: int) -> None:
+        """CLEARED of a hop's alarm, whose state goes."""
+        if hop.latency.alarm:
+            self._emit(
+                "cleared", "hop_latency", hop.latency.latest, 0,
+                flow=flow, node=hop.node, port=hop.port, hop=h, hop_count=count, reason=reason,
+            )  # fmt: skip
+
     def _kept(self, flow: Flow) -> list[Hop]:
         """Hops that there is room for: 8, or all with a block of the pool."""
         if len(flow.hops) <= 8 or self._pooled(flow):
@@ -309,6 +321,7 @@ class Reference:
 
     def _lay(self, flow: Flow, nodes: list[int]) -> None:
         old = list(self._kept(flow))
+        before, count = list(old), len(flow.hops)
         if len(nodes) > 8 and not self._pooled(flow):
             used = sum(self._pooled(other) for other in self.flows.values())
             flow.pooled = used < self.settings.hop_pool  # type: ignore[attr-defined]
@@ -321,6 +334,9 @@ class Reference:
                 old.remove(match)
             flow.hops.append(match or Hop(node))
         flow.hops += [Hop(node) for node in nodes[len(flow.hops) :]]
+        for h, hop in enumerate(before):
+            if any(hop is left for left in old):
+                self._clear(hop, h, count, flow.key, 3)
 
     def _path(self, flow: Flow, found: list[int | None], whole: bool) -> list[Hop | None]:
         nodes = [NOBODY if node is None else node for node in found]

@@ -157,6 +157,7 @@ class Event:
     hop: int
     hop_count: int
     path: tuple[int, ...]
+    reason: int = 0
 
 
 def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
@@ -187,6 +188,7 @@ def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
                 hop_count,
                 proto,
                 ip_version,
+                reason,
                 _,
             ) = e
             assert (flow_id != 0) == (ip_version != 0)
@@ -205,6 +207,7 @@ def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
                     hop,
                     hop_count,
                     tuple(int(node) for node in nodes),
+                    reason,
                 )
             )
             del sequence, shard

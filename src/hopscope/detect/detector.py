@@ -18,7 +18,7 @@ from .sweep import Sweep
 from .thresholds import Table, open_control, read_limits
 
 EVENT_BUFFER = 8192
-MIN_EVENT_BUFFER = 1024
+MIN_EVENT_BUFFER = 2048
 """One report of 64 hops, or one row of the flow table, can cause almost as many events."""
 MAX_CHANGE = 1 << 40
 """A T above any difference: values are at most 64 times 2^32."""

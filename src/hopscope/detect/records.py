@@ -21,7 +21,9 @@ class Kind(IntEnum):
     `previous` is the limit.
     """
     CLEARED = 5
-    """A value fell below `clear`. `previous` is the limit."""
+    """An alarm ended; `reason` says why: the value fell below `clear`, and `previous` is the limit; or the
+    key left the table, and `value` is its last value.
+    """
     PATH_CHANGE = 6
     """Another path than before; `value` and `previous` are the hashes of the two."""
     LOOP = 7
@@ -57,6 +59,24 @@ class Kind(IntEnum):
         return self.name.lower()
 
 
+class ClearReason(IntEnum):
+    """Why an alarm was cleared."""
+
+    VALUE = 0
+    """The value fell below its limit."""
+    EXPIRED = 1
+    """Its key had no reports for `detect.idle_seconds`."""
+    EVICTED = 2
+    """Another flow took the place of its flow in the table."""
+    PATH_CHANGE = 3
+    """Its switch left the path of the flow."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as printed and queried."""
+        return self.name.lower()
+
+
 class Metric(IntEnum):
     """Metric of an event (INTCollector Table I, and the buffer occupancy of INT 2.x)."""
 
@@ -69,9 +89,9 @@ class Metric(IntEnum):
     HOP_LATENCY = 3
     """By (flow, switch)."""
     QUEUE_OCCUPANCY = 4
-    """By (switch, queue)."""
+    """By (switch, egress port, queue); by (switch, queue) with `detect.queue_key`."""
     QUEUE_CONGESTION = 5
-    """By (switch, queue)."""
+    """By key of QUEUE_OCCUPANCY."""
     LINK_UTILIZATION = 6
     """By (switch, egress port)."""
     BUFFER_OCCUPANCY = 7
@@ -115,7 +135,8 @@ EVENT = np.dtype(
         ("hop_count", "u1"),  # hops of the path
         ("proto", "u1"),  # the flow's IP protocol
         ("ip_version", "u1"),  # 4, 6; 0 without a flow
-        ("reserved", "<u2"),  # 0
+        ("reason", "u1"),  # ClearReason of CLEARED; else 0
+        ("reserved", "u1"),  # 0
     ]
 )
 """One event, 128 bytes: the record of rings, journals and segments. Its layout is EVENT_VERSION."""
@@ -225,7 +246,7 @@ class PortKind(IntEnum):
 
 PORT = np.dtype(
     [
-        ("key", "<u8"),  # kind << 56 | ident << 32 | node_id, ident in 24 bits; 0 is empty, 1 was expired
+        ("key", "<u8"),  # kind << 56 | place << 32 | node_id, place in 24 bits; 0 is empty, 1 was expired
         ("last_ns", "<i8"),
         ("samples", "<u8"),
         ("latest", "<u4", (2,)),  # EGRESS: utilisation, -; QUEUE: occupancy, congestion; BUFFER: occupancy, -
@@ -238,12 +259,15 @@ PORT = np.dtype(
         ("alarm", "u1"),  # bit per metric slot
         ("first_ns", "<i8"),
         ("node_id", "<u4"),
-        ("ident", "<u4"),  # port, buffer id or queue id (`switch-port-queue`: egress port << 8 | queue id)
+        ("ident", "<u4"),  # port, buffer id or queue id
         ("kind", "u1"),
         ("reserved", "u1", (47,)),
     ]
 )
 """One switch's queue, buffer or egress port, 128 bytes, in an open-addressing table.
+
+The place in the key is a port, a buffer id, or a queue: egress port << 8 | queue id, without the port if
+queues are keyed by (switch, queue).
 
 Fields written by every report are in the first cache line.
 """
@@ -303,5 +327,5 @@ MAX_LATENCY = 0xFFFFFFFE
 DISTRIBUTION_VERSION = 1
 """Schema version of the regions `distributions`."""
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""

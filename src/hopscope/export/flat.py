@@ -16,7 +16,7 @@ from ..detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
 from ..detect.flows.flow_walk import FlowBlock
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART
 from ..detect.sink.records import MEASURES, EvictionReason, Type
-from ..present.events import event_object, when
+from ..present.events import continues, event_object, long_paths, when
 from ..wire.address import address
 from ..wire.records import Records
 
@@ -32,8 +32,9 @@ def flow_id(number: int) -> str:
 
 def event_fields(records: Records, names: Names) -> Iterator[Fields]:
     """EVENT records: the values of the API's objects."""
-    for row in records:
-        one = event_object(row, names)
+    paths = long_paths(records)
+    for row in records[~continues(records)]:
+        one = event_object(row, names, paths)
         flow, node, port, source = (one[key] or {} for key in ("flow", "node", "port", "source"))
         path = one["path"] or ()
         yield {
@@ -43,6 +44,7 @@ def event_fields(records: Records, names: Names) -> Iterator[Fields]:
             "metric": one["metric"],
             "value": one["value"],
             "previous": one["previous"],
+            "reason": _text(one["reason"]),
             "flow": flow.get("id", ""),
             **{key: flow.get(key, "") for key in ("src", "dst", "proto", "sport", "dport")},
             "node": node.get("id", ""),
@@ -155,8 +157,11 @@ def left_fields(records: Records, names: Names) -> Iterator[Fields]:
     """Flows evicted from the collector's table, as far as an EVENT (FLOW_RECORD of its path) describes
     them.
     """
+    paths = long_paths(records)
+    records = records[~continues(records)]
     for row, five in zip(records, _tuples(records), strict=True):
-        path = row["path"][: min(int(row["hop_count"]), PATH_PART)].tolist()
+        key = int(row["shard"]), int(row["sequence"])
+        path = paths.get(key) or row["path"][: int(row["hop_count"])].tolist()
         yield {
             "id": flow_id(int(row["flow_id"])),
             **five,

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import numpy as np
 
 from ..base.version import VERSION
 from ..detect.records import Kind
+from ..present.events import LongPaths, continues, long_paths
 from ..settings.export import AlertSettings
 from ..wire.records import Records
 from .batch import ExportBatch
@@ -27,8 +28,14 @@ QUEUE = 100
 EVENTS = 50
 """Maximum events per post, of one kind; further ones are suppressed."""
 Post = dict[str, Any]
-Describe = Callable[[np.void], dict[str, Any]]
-"""Converts an EVENT record to the API's object."""
+
+
+class Describe(Protocol):
+    """Converts an EVENT record to the API's object."""
+
+    def __call__(self, event: np.void, *, paths: LongPaths) -> dict[str, Any]:
+        """`paths` are the `long_paths` of its block."""
+        ...
 
 
 @dataclass(slots=True)
@@ -78,7 +85,8 @@ class Webhook(Exporter[Post]):
             yield from self._posts(block)
 
     def _posts(self, events: Records) -> Iterator[Post]:
-        wanted = events[np.isin(events["kind"], self._kinds)]
+        wanted = events[np.isin(events["kind"], self._kinds) & ~continues(events)]
+        paths = long_paths(events)
         now = time.monotonic()
         for kind, allowance in self._allowed.items():
             found = wanted[wanted["kind"] == kind]
@@ -93,7 +101,7 @@ class Webhook(Exporter[Post]):
                 "kind": Kind(kind).label,
                 "sent_by": f"hopscope {VERSION}",
                 "throttled": throttled,
-                "events": [self._describe(row) for row in found[:EVENTS]],
+                "events": [self._describe(row, paths=paths) for row in found[:EVENTS]],
             }
 
     def events(self, item: Post) -> int:

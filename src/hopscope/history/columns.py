@@ -8,6 +8,7 @@
 | port | USMALLINT | egress port of the hop that caused it; NULL if unknown |
 | ident | UINTEGER | queue, buffer or port by metric; hw id for silent, returned and gap |
 | value, previous | UBIGINT | see `detect.records.Kind` |
+| reason | VARCHAR | why an alarm was cleared, see `detect.records.ClearReason`; else NULL |
 | flow_id | UBIGINT | NULL without a flow |
 | src, dst | VARCHAR | addresses as text; src is the source's for silent, returned and gap |
 | sport, dport, proto | USMALLINT, USMALLINT, UTINYINT | NULL without a flow |
@@ -27,7 +28,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
+from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
 from ..wire.address import address
 from ..wire.records import Records
 
@@ -40,6 +41,7 @@ COLUMNS = (
     ("ident", "UINTEGER"),
     ("value", "UBIGINT"),
     ("previous", "UBIGINT"),
+    ("reason", "VARCHAR"),
     ("flow_id", "UBIGINT"),
     ("src", "VARCHAR"),
     ("dst", "VARCHAR"),
@@ -100,11 +102,13 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, 
             text[side] = f"coalesce({text[side]}, {side}6.name)"
     parts = ", ".join(f"p{i}" for i in range(PATH_PART))
     has_path = f"(metric = {Metric.FLOW_PATH:d} OR kind = {Kind.LOOP:d})"
+    reasons = _labels_sql("reason", {reason: reason.label for reason in ClearReason})
     in_flow = "CASE WHEN ip_version != 0 THEN {0} END"
     source = {
         "time": "make_timestamp_ns(time_ns)",
         "kind": _labels_sql("kind", {kind: kind.label for kind in Kind}),
         "metric": f"nullif({_labels_sql('metric', {metric: metric.label for metric in Metric})}, 'none')",
+        "reason": f"CASE WHEN kind = {Kind.CLEARED:d} THEN {reasons} END",
         "node_id": f"nullif(node_id, {NO_NODE})",
         "port": f"nullif(port, {NO_PORT})",
         "flow_id": "nullif(flow_id, 0)",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from ..detect.records import Kind, Metric
+from ..detect.records import PATH_PART, Kind, Metric
 from ..wire.address import network
 from .columns import quoted
 from .files import HistoryError
@@ -48,8 +48,15 @@ class Filters(TypedDict, total=False):
     """First sequence by shard; of other shards, all events."""
 
 
-def where(filters: Filters) -> str:
-    """The condition, `true` without filters. HistoryError: an invalid filter."""
+HEAD = "(hop = 0 OR metric IS DISTINCT FROM 'flow_path')"
+"""Condition that leaves out the further records of a path of more than PATH_PART nodes."""
+
+
+def where(filters: Filters, source: str) -> str:
+    """The condition, `true` without filters; `source` is a SELECT of all events.
+
+    HistoryError: an invalid filter.
+    """
     terms = []
     if (start := filters.get("start")) is not None:
         terms.append(f"time >= make_timestamp_ns({to_ns(start)})")
@@ -61,7 +68,9 @@ def where(filters: Filters) -> str:
         terms.append(_one_of("metric", metrics, [metric.label for metric in Metric if metric]))
     if nodes := filters.get("nodes"):
         listed = ", ".join(str(int(node)) for node in nodes)
-        terms.append(f"(node_id IN ({listed}) OR list_has_any(path, [{listed}]::UINTEGER[]))")
+        on_path = f"list_has_any(path, [{listed}]::UINTEGER[])"
+        later = f"SELECT shard, sequence - hop // {PATH_PART} FROM ({source}) WHERE NOT {HEAD} AND {on_path}"
+        terms.append(f"(node_id IN ({listed}) OR {on_path} OR (shard, sequence) IN ({later}))")
     if (flow := filters.get("flow")) is not None:
         terms += _flow_terms(flow)
     if prefix := filters.get("prefix"):

@@ -21,7 +21,7 @@ from . import sandbox
 from .columns import COLUMNS, NAMES, connect
 from .distributions import PeriodSnapshot, Window, read
 from .files import HistoryError
-from .filters import Filters, Flow, to_ns, where
+from .filters import HEAD, Filters, Flow, to_ns, where
 from .segments import first_line
 from .source import HistorySource, Snapshot
 from .table import Table, fetch
@@ -84,16 +84,17 @@ class History:
 
         For the next page, repeat the call with `after=table.after`.
         """
-        condition = f"{where(filters)} AND {_after_sql(order, after)}"
+        later = _after_sql(order, after)
         by = {"newest": "time DESC, shard DESC, sequence DESC", "oldest": "time, shard, sequence"}.get(
             order, "shard, sequence"
         )
 
         def ask(source: str, cursor: duckdb.DuckDBPyConnection) -> Table:
+            condition = f"{where(filters, source)} AND {HEAD} AND {later}"
             select = f"SELECT {NAMES} FROM ({source}) WHERE {condition} ORDER BY {by}"
             if limit is not None:
                 select = _page_sql(source, condition, by, limit)
-            return fetch(cursor, select, limit, COLUMNS)
+            return _with_long_paths(fetch(cursor, select, limit, COLUMNS), source, cursor)
 
         table = self._ask(ask, lambda: self._source.snapshot(long=False))
         _complete(table)
@@ -119,10 +120,8 @@ class History:
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Paths of flows over time, oldest first, with the kind of event that stored each."""
         return self._grouped(
-            f"""SELECT min(time) AS time, any_value(kind) AS kind, any_value(flow_id) AS flow_id, {_FLOW},
-            flatten(list(path ORDER BY hop)) AS path, shard, min(sequence) AS sequence
-            FROM EVENTS WHERE path IS NOT NULL
-            GROUP BY shard, sequence - hop // {PATH_PART} ORDER BY time, shard, sequence""",
+            """SELECT time, kind, flow_id, src, dst, sport, dport, proto, path, shard, sequence
+            FROM EVENTS WHERE path IS NOT NULL ORDER BY time, shard, sequence""",
             limit,
             filters,
         )
@@ -198,12 +197,15 @@ class History:
 
     def _grouped(self, select: str, limit: int | None, filters: Filters) -> Table:
         """Run a SELECT over EVENTS, the filtered events."""
-        condition = where(filters)
-        return self._ask(
-            lambda source, cursor: fetch(
+
+        def ask(source: str, cursor: duckdb.DuckDBPyConnection) -> Table:
+            condition = f"{where(filters, source)} AND {HEAD}"
+            table = fetch(
                 cursor, f"WITH EVENTS AS (SELECT * FROM ({source}) WHERE {condition}) {select}", limit
             )
-        )
+            return _with_long_paths(table, source, cursor) if "path" in table.columns else table
+
+        return self._ask(ask)
 
     def _ask(
         self,
@@ -237,6 +239,32 @@ class History:
         ]
         table.columns["node"] = _texts(node)
         table.columns["port_name"] = _texts(port)
+
+
+def _with_long_paths(table: Table, source: str, cursor: duckdb.DuckDBPyConnection) -> Table:
+    """Add the further records of long paths to the rows that begin them."""
+    paths, shards, sequences = (table[name].tolist() for name in ("path", "shard", "sequence"))
+    places = {
+        (shard, sequence): at
+        for at, (path, shard, sequence) in enumerate(zip(paths, shards, sequences, strict=True))
+        if path is not None and len(path) == PATH_PART
+    }
+    if not places:
+        return table
+    first = f"(shard, sequence - hop // {PATH_PART})"
+    parts = cursor.execute(
+        f"""SELECT shard, sequence - hop // {PATH_PART}, path FROM ({source}) WHERE NOT {HEAD}
+        AND {first} IN (SELECT unnest($shards::USMALLINT[]), unnest($sequences::UBIGINT[])) ORDER BY hop""",
+        {"shards": [shard for shard, _ in places], "sequences": [sequence for _, sequence in places]},
+    ).fetchall()
+    for shard, sequence, path in parts:
+        at = places[shard, sequence]
+        paths[at] = np.append(paths[at], np.array(path, np.uint32))
+    column = np.empty(len(paths), object)
+    for at, path in enumerate(paths):
+        column[at] = path
+    table.columns["path"] = np.ma.masked_array(column, mask=[path is None for path in paths])
+    return table
 
 
 def _complete(table: Table) -> None:

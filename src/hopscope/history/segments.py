@@ -37,13 +37,18 @@ def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile
     shard, first, last = segments[0].shard, segments[0].first, segments[-1].last
     target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
     newest = max(segment.path.stat().st_mtime_ns for segment in segments)
-    source = parquet_sql([segment.path for segment in segments])
     with connect(_MEMORY_BYTES, threads=1) as connection:
-        _copy(connection, f"SELECT {NAMES} FROM {source}", target, newest)
+        _copy(connection, segments_sql([segment.path for segment in segments]), target, newest)
     for segment in segments:
         segment.path.unlink(missing_ok=True)
     sync_folder(target.path.parent)
     return target
+
+
+def segments_sql(paths: Sequence[Path]) -> str:
+    """A SELECT of the columns of `columns` from segments; `reason` is NULL in those of version 0.1."""
+    files = f"read_parquet([{', '.join(quoted(path) for path in paths)}], union_by_name = true)"
+    return f"SELECT {NAMES} FROM (FROM {files} UNION ALL BY NAME SELECT NULL::VARCHAR AS reason WHERE false)"
 
 
 def parquet_sql(paths: Sequence[Path]) -> str:

@@ -12,12 +12,12 @@ import numpy as np
 
 from ..detect.records import EVENT
 from ..wire.records import Records
-from .columns import NAMES, connect, register
+from .columns import connect, register
 from .distributions import EVERYTHING, PeriodSnapshot, Window, snapshot
 from .files import HistoryError, list_journals, list_segments, segment_covering
 from .journal_file import JournalReader
 from .period_files import check_periods
-from .segments import DamagedError, check_footers, check_pages, first_line, parquet_sql
+from .segments import DamagedError, check_footers, check_pages, first_line, segments_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Snapshot:
         blocks = self.fresh if len(self.fresh) <= 4 else [np.concatenate(self.fresh)]
         parts = [register(connection, f"journal_{i}", block, self.long) for i, block in enumerate(blocks)]
         if self.paths:
-            parts.insert(0, f"SELECT {NAMES} FROM {parquet_sql(self.paths)}")
+            parts.insert(0, segments_sql(self.paths))
         if not parts:
             parts.append(register(connection, "journal_0", np.empty(0, EVENT)))
         return " UNION ALL ".join(parts)

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
+from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
 from ..wire.address import address
+from ..wire.records import Records
 from .units import flow_text
 
 Number = TypeVar("Number", int, float)
 SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact (RFC 8259 §6)."""
 _KINDS = {kind.value: kind.label for kind in Kind}
+_REASONS = {reason.value: reason.label for reason in ClearReason}
 _METRICS = {metric.value: metric.label for metric in Metric}
 _OF_SOURCE = {kind.label for kind in (Kind.SILENT, Kind.RETURNED, Kind.GAP)}
 _QUEUED = {m.label for m in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)}
 _UNITS = {metric.label: "ns" for metric in (Metric.FLOW_LATENCY, Metric.HOP_LATENCY)}
 _TUPLE = ("src", "dst", "proto", "sport", "dport")
 Fields = dict[str, Any]
+LongPaths = dict[tuple[int, int], list[int]]
+"""Node ids by shard and sequence of the event."""
+NO_PATHS: Mapping[tuple[int, int], list[int]] = MappingProxyType({})
 
 
 class Naming(Protocol):
@@ -48,6 +55,24 @@ def when(time_ns: int) -> str:
 def wide(value: Number) -> Number | str:
     """A 64-bit number for JSON: text where a reader's double would round it."""
     return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
+
+
+def continues(events: Records) -> npt.NDArray[np.bool_]:
+    """bool [events]: the record has further nodes of the path whose event began before it."""
+    found: npt.NDArray[np.bool_] = (events["metric"] == Metric.FLOW_PATH) & (events["hop"] > 0)
+    return found
+
+
+def long_paths(events: Records) -> LongPaths:
+    """Paths of more than PATH_PART nodes, from all records of their events."""
+    rows = events[(events["metric"] == Metric.FLOW_PATH) & (events["hop_count"] > PATH_PART)]
+    found: LongPaths = {}
+    for row in rows:
+        hop = int(row["hop"])
+        key = int(row["shard"]), int(row["sequence"]) - hop // PATH_PART
+        if hop == len(found.get(key, ())):
+            found.setdefault(key, []).extend(row["path"][: int(row["hop_count"]) - hop].tolist())
+    return found
 
 
 def unit(metric: int) -> str | None:
@@ -86,6 +111,7 @@ def event_fields(row: np.void) -> Fields:
         "ident": int(row["ident"]),
         "value": int(row["value"]),
         "previous": int(row["previous"]),
+        "reason": _REASONS.get(int(row["reason"]), "unknown") if kind == Kind.CLEARED else None,
         "flow_id": flow_id or None,
         "src": address(int(row["src_hi"]), int(row["src_lo"])),
         "dst": address(int(row["dst_hi"]), int(row["dst_lo"])),
@@ -97,9 +123,15 @@ def event_fields(row: np.void) -> Fields:
     }
 
 
-def event_object(event: np.void | Fields, names: Naming) -> dict[str, Any]:
-    """An EVENT record, or a row of history, as JSON; with all keys, null if without meaning."""
+def event_object(
+    event: np.void | Fields, names: Naming, paths: Mapping[tuple[int, int], list[int]] = NO_PATHS
+) -> dict[str, Any]:
+    """An EVENT record, or a row of history, as JSON; with all keys, null if without meaning.
+
+    `paths` are the `long_paths` of the records around it.
+    """
     row = event if isinstance(event, dict) else event_fields(event)
+    path = paths.get((row["shard"], row["sequence"]), row["path"])
     kind, metric, node_id = row["kind"], row["metric"] or Metric.NONE.label, row["node_id"]
     node = None if node_id is None else node_object(names, node_id)
     flow = source = port = None
@@ -118,17 +150,21 @@ def event_object(event: np.void | Fields, names: Naming) -> dict[str, Any]:
         "value": wide(row["value"]),
         "previous": wide(row["previous"]),
         "unit": _UNITS.get(metric),
+        "reason": row["reason"],
         "flow": flow,
         "node": node,
         "port": port,
         "queue": row["ident"] if metric in _QUEUED else None,
         "hop": row["hop"] if metric == Metric.HOP_LATENCY.label else None,
-        "path": None if row["path"] is None else [node_object(names, each) for each in row["path"]],
+        "path": None if path is None else [node_object(names, each) for each in path],
         "source": source,
     }
 
 
-EVENT_COLUMNS = ("time", "kind", "metric", "value", "previous", "unit", "node", "port", "flow", "path", "id")
+EVENT_COLUMNS = (
+    *("time", "kind", "metric", "value", "previous", "unit", "reason"),
+    *("node", "port", "queue", "flow", "path", "id"),
+)
 """Columns of a table of events."""
 
 

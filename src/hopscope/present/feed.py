@@ -19,6 +19,7 @@ from ..memory.region import RegionError
 from ..memory.ring import RingReader, attach_ring
 from ..wire.records import Records
 from .collector_state import listing
+from .events import continues
 
 Cursor = dict[int, int]
 """Shard to the sequence of the next event to read."""
@@ -111,7 +112,8 @@ class Feed:
     def read(self, cursor: Cursor, limit: int = 5000) -> tuple[Records, int]:
         """Events from `cursor` on, by time, and how many were lost before them; moves `cursor`.
 
-        At most `limit` events of each shard; a shard that the cursor does not know is read from its start.
+        At most `limit` events of each shard, and all records of the last one; a shard that the cursor does
+        not know is read from its start.
         """
         parts: list[Records] = []
         lost = 0
@@ -127,7 +129,11 @@ class Feed:
                         continue
                     if shard in cursor:
                         lost += max(0, first - at)
-                    part = block[max(0, at - first) :][: limit - given]
+                    part = block[max(0, at - first) :]
+                    end = limit - given
+                    while end < len(part) and continues(part[end : end + 1])[0]:
+                        end += 1  # a path is not cut
+                    part = part[:end]
                     parts.append(part)
                     given += len(part)
                     at = int(part["sequence"][-1]) + 1

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..detect.records import PATH_PART, Kind, Metric
 from ..wire.records import Records
+from .events import continues
 from .text import UnreadableError, network, protocol
 
 if TYPE_CHECKING:
@@ -107,8 +108,10 @@ class EventFilter:
     flow: FlowFilter | None = None
 
     def mask(self, rows: Records) -> Mask:
-        """bool [rows] of EVENT records. Raises UnreadableError."""
-        kept = np.ones(len(rows), np.bool_) if self.flow is None else self.flow.mask(rows)
+        """bool [rows] of EVENT records, of a long path the first. Raises UnreadableError."""
+        kept = ~continues(rows)
+        if self.flow is not None:
+            kept &= self.flow.mask(rows)
         if self.start_ns is not None:
             kept &= rows["time_ns"] >= self.start_ns
         if self.end_ns is not None:
@@ -149,6 +152,8 @@ def _on_path(rows: Records, nodes: tuple[int, ...]) -> Mask:
     count = np.maximum(rows["hop_count"].astype(np.int64) - rows["hop"], 0)
     known = np.arange(PATH_PART) < count[:, np.newaxis]
     found: Mask = has_path & (np.isin(rows["path"], nodes) & known).any(axis=1)
+    for at in np.flatnonzero(found & continues(rows)).tolist():
+        found[max(0, at - int(rows["hop"][at]) // PATH_PART)] = True  # the record that begins the path
     return found
 
 

@@ -251,8 +251,9 @@ class DetectSettings(Section):
     """A flow, queue or port expires after this time without reports."""
     silent_seconds: Seconds = 5.0
     """A source is silent after this time without reports; 0: never."""
-    queue_key: Literal["switch-queue", "switch-port-queue"] = "switch-queue"
-    """Whether queue ids are unique per switch, or per port of a switch."""
+    queue_key: Literal["switch-port-queue", "switch-queue"] = "switch-port-queue"
+    """What a queue is: (switch, egress port, queue id), or (switch, queue id) as in Table I of the
+    INTCollector paper."""
     thresholds: ThresholdSettings = ThresholdSettings()
     """Limits by metric."""
 

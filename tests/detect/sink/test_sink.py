@@ -426,14 +426,19 @@ def test_queues_and_ports_are_shown(make: Any) -> None:
             pass
     rows = detector.tables["ports"]["ports"]
     shown = {
-        plain(row, ("kind", "ident")): (
+        plain(row, ("kind", "ident", "port")): (
             *plain(row, ("node_id", "samples")),
             int(row["latest"][0]),
             int(row["highest"][0]),
         )
         for row in rows[rows["key"] > 1]
     }
-    assert shown == {(2, 2): (1, 3, 7, 9), (1, 1): (1, 2, 8, 8), (1, 2): (1, 1, 10, 10)}
+    assert shown == {
+        (2, 2, 1): (1, 2, 7, 7),
+        (2, 2, 2): (1, 1, 9, 9),
+        (1, 1, 1): (1, 2, 8, 8),
+        (1, 2, 2): (1, 1, 10, 10),
+    }
 
 
 def test_queues_are_shown_after_the_clock_was_set_back(make: Any) -> None:

@@ -56,14 +56,16 @@ class FileOutput(Options):
 def open_pipeline(settings: Settings, data: Path | None, names: Names | None) -> Iterator[Pipeline]:
     """A pipeline in memory, or over a data folder that is free; its journals become segments in the end."""
     from ...memory.data_folder import DataFolder
-    from ...present.events import event_object
+    from ...present.events import continues, event_object, long_paths
     from ...runtime.mode import pipeline_of
     from ...runtime.shard import Shard, keep_leftovers
     from ...wire.records import Records
 
     def show(block: Records) -> None:
         assert names is not None
-        sys.stdout.writelines(json.dumps(event_object(row, names)) + "\n" for row in block)
+        paths = long_paths(block)
+        shown = block[~continues(block)]
+        sys.stdout.writelines(json.dumps(event_object(row, names, paths)) + "\n" for row in shown)
 
     on_events = None if names is None else show
     if data is None:

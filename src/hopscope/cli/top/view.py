@@ -17,7 +17,7 @@ from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
 from ...memory.ring import RingReader, attach_ring
 from ...present.collector_state import CollectorState
-from ...present.events import unit
+from ...present.events import long_paths, unit
 from ...present.select import EventFilter
 from ...present.units import flow_text
 from ...runtime.summary import LOST
@@ -40,6 +40,7 @@ class TopView:
         self._names = names
         self._filter = wanted
         self._rings: dict[str, RecentReader] = {}
+        self._paths: dict[tuple[int, int], list[int]] = {}
         self._events: Records = np.empty(0, EVENT)
 
     @property
@@ -136,10 +137,12 @@ class TopView:
             if where and port != NO_PORT:
                 where += f" · {self._names.port(node, port) or f'port {port}'}"
             metric = Metric(int(row["metric"]))
+            if metric in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION):
+                where += f" · queue {int(row['ident'])}"
             values = ("", "")
             if metric is Metric.FLOW_PATH:  # its value is a hash of the path
-                nodes = row["path"][: max(0, int(row["hop_count"]) - int(row["hop"]))]
-                where = self._names.path_label(nodes.tolist())
+                nodes = self._paths.get((int(row["shard"]), int(row["sequence"])))
+                where = self._names.path_label(nodes or row["path"][: int(row["hop_count"])].tolist())
             else:
                 of = f" {unit(metric)}" if unit(metric) else ""
                 values = (f"{int(row['value']):,}{of}", f"{int(row['previous']):,}{of}")
@@ -162,8 +165,12 @@ class TopView:
                 except RegionError:
                     continue
             found = reader.recent()
+            self._paths |= long_paths(found)
             found = found[self._filter.mask(found)]
             self._events = np.concatenate([self._events, found])[-RECENT:]
+        if len(self._paths) > 4 * RECENT:
+            kept = set(zip(self._events["shard"].tolist(), self._events["sequence"].tolist(), strict=True))
+            self._paths = {key: path for key, path in self._paths.items() if key in kept}
         self._events = self._events[np.argsort(self._events["time_ns"], kind="stable")]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...wire.records import Records
 from ..flows.flow_hops import NO_QUEUE, FlowHops
+from ..flows.state import queues_by_port
 from ..records import NO_PORT, PortKind
 from .shares import Gauge, Place, Queues
 
@@ -56,12 +57,13 @@ class PlaceSums:
 
 def gauges_of(ports: Records, places: Iterable[Place]) -> dict[Place, tuple[Gauge, Gauge]]:
     """(Occupancy, utilisation) of places, as far as PORT records have it."""
-    queues: dict[tuple[int, int], Gauge] = {}
+    by_port = queues_by_port(ports)
+    queues: dict[tuple[int, int | None, int], Gauge] = {}
     links: dict[tuple[int, int | None], Gauge] = {}
     for row in ports[ports["state"] & 1 > 0]:
         gauge = Gauge(int(row["latest"][0]), None, int(row["highest"][0]))
         if row["kind"] == PortKind.QUEUE:
-            queues[int(row["node_id"]), int(row["ident"])] = gauge
+            queues[int(row["node_id"]), int(row["port"]) if by_port else None, int(row["ident"])] = gauge
         elif row["kind"] == PortKind.EGRESS:
             links[int(row["node_id"]), int(row["ident"])] = gauge
     found = {}
@@ -69,7 +71,7 @@ def gauges_of(ports: Records, places: Iterable[Place]) -> dict[Place, tuple[Gaug
         node, port, queue = place
         occupancy = Gauge()
         if queue is not None:
-            by_port = queues.get((node, (port or 0) << 8 | queue))  # `detect.queue_key`
-            occupancy = by_port or queues.get((node, queue)) or occupancy
+            at = (NO_PORT if port is None else port) if by_port else None
+            occupancy = queues.get((node, at, queue), occupancy)
         found[place] = occupancy, links.get((node, port), Gauge())
     return found

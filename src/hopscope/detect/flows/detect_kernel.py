@@ -41,8 +41,12 @@ FLAGGED = slow_path.DROPPED | slow_path.CONGESTED
 
 @inlined
 def room_for(report: Any) -> Any:
-    """Most events that one report can cause: ten per hop (five values, two events each), and the flow's."""
-    return (U64(report.hop_count) + U64(1)) * U64(10) + U64(128)
+    """Most events that one report can cause.
+
+    Ten per hop (five values, two events each); 138 of an evicted flow (a path of 8 parts, a latency, 64 hops,
+    65 alarms), or 64 of hops that left the path; the flow's own path and loop, latency, flags and gap.
+    """
+    return (U64(report.hop_count) + U64(1)) * U64(10) + U64(256)
 
 
 @inlined
@@ -150,7 +154,7 @@ def update_kernel(
                 n, source = check_sequence(sources, reports, i, source, events, n, tally)
             if not rejected and U64(r.flags) & slow_path.HELD:
                 if U64(r.flags) & FLAGGED:
-                    n = slow_path.emit_flags(reports, i, hops, events, n, tally, knobs)
+                    n = slow_path.emit_flags(reports, i, hops, events, n, tally)
             elif not rejected:
                 j = i - base
                 way = hashes[j + U64(BLOCK)]

@@ -111,7 +111,8 @@ def emit(
     e.hop_count = U8(0)
     e.proto = U8(0)
     e.ip_version = U8(0)
-    e.reserved = U16(0)
+    e.reason = U8(0)
+    e.reserved = U8(0)
     tally[kind] += U64(1)
 
 

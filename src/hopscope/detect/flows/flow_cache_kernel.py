@@ -19,8 +19,19 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit
-from ..records import INLINE_HOPS, POOL_HOPS, WAYS, FlowState, Kind, Metric
-from .event_kernel import EVICTIONS, NO_NODE, NOT_FOUND, NOTHING, emit, put_hop, put_path, put_table_flow
+from ..records import INLINE_HOPS, POOL_HOPS, WAYS, ClearReason, FlowState, Kind, Metric
+from .event_kernel import (
+    CLEARED,
+    EVICTIONS,
+    NO_NODE,
+    NO_PORT,
+    NOT_FOUND,
+    NOTHING,
+    emit,
+    put_hop,
+    put_path,
+    put_table_flow,
+)
 
 ROW_WORDS = U64(16)
 RANKS = U64(12)
@@ -33,6 +44,7 @@ FLOW_PATH = U64(Metric.FLOW_PATH)
 FLOW_LATENCY = U64(Metric.FLOW_LATENCY)
 HOP_LATENCY = U64(Metric.HOP_LATENCY)
 HAS_LATENCY = U64(FlowState.HAS_LATENCY)
+EVICTED = U64(ClearReason.EVICTED)
 
 
 @inlined
@@ -172,6 +184,8 @@ def emit_flow(
         )
         put_table_flow(events, n, flows, f)
         put_path(events, n, path, U64(first), count)
+        if first:
+            tally[kind] -= U64(1)  # the rest of the same event
         n += U64(1)
     if U64(flow.state) & HAS_LATENCY:
         value = flow.latency_sum // flow.latency_samples if leaving else flow.latency_latest
@@ -213,6 +227,52 @@ def emit_flow(
 
 
 @kernel
+def clear_hop(
+    events: Any,
+    n: Any,
+    tally: Any,
+    flows: Any,
+    f: Any,
+    states: Any,
+    at: Any,
+    h: Any,
+    count: Any,
+    now: Any,
+    reason: Any,
+) -> Any:
+    """CLEARED of the alarm of flow f's hop h of `count`, whose state `at` goes. Returns events so far."""
+    state = states[at]
+    if state.alarm:
+        emit(events, n, tally, CLEARED, HOP_LATENCY, now, U64(state.latency_latest), NOTHING)
+        put_table_flow(events, n, flows, f)
+        put_hop(events, n, U64(state.node_id), NOTHING, U64(state.egress_port), h, count)
+        events[n].reason = U8(reason)
+        n += U64(1)
+    return n
+
+
+@kernel
+def clear_flow(
+    events: Any, n: Any, tally: Any, flows: Any, f: Any, states: Any, now: Any, reason: Any
+) -> Any:
+    """CLEARED of each alarm of flow f, which leaves the table. Returns events so far."""
+    flow = flows[f]
+    count = U64(flow.hop_count)
+    if flow.alarm:
+        emit(events, n, tally, CLEARED, FLOW_LATENCY, now, flow.latency_latest, NOTHING)
+        put_table_flow(events, n, flows, f)
+        put_hop(events, n, NO_NODE, NOTHING, NO_PORT, NOTHING, count)
+        events[n].reason = U8(reason)
+        n += U64(1)
+    pool_base = U64(len(flows)) * INLINE
+    for k in range(count):
+        at = hop_at(f, U64(k), U64(flow.pool_block), pool_base)
+        if at != NOT_FOUND:
+            n = clear_hop(events, n, tally, flows, f, states, at, U64(k), count, now, reason)
+    return n
+
+
+@kernel
 def forget_flow(tags: Any, flows: Any, f: Any, pool: Any) -> Any:
     """Empty the way of flow f and free its block of the pool; the caller holds the row's version odd."""
     block = flows[f].pool_block
@@ -247,6 +307,7 @@ def add_flow(
     f = row * WAY + way
     if tags[row * ROW_WORDS + way]:
         tally[EVICTIONS] += U64(1)
+        n = clear_flow(events, n, tally, flows, f, states, reports[i].time_ns, EVICTED)
         n = emit_flow(events, n, tally, flows, f, states, path, FLOW_RECORD, flows[f].last_ns)
         forget_flow(tags, flows, f, pool)
     start_flow(tags, flows, row, way, hashed, reports, i)

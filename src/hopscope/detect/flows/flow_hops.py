@@ -105,6 +105,6 @@ def _queues(hops: Records, ports: Records) -> npt.NDArray[np.int64]:
     row = ports[slot]
     known = (hops["queue_slot"] < len(ports)) & (row["kind"] == PortKind.QUEUE)
     known &= row["node_id"] == hops["node_id"]
-    collector_queue = np.where(known, row["ident"].astype(np.int64) & 0xFF, NO_QUEUE)
+    collector_queue = np.where(known, row["ident"].astype(np.int64), NO_QUEUE)
     in_sink = hops["state"] & 2 > 0
     return np.asarray(np.where(in_sink, hops["buffer_slot"].astype(np.int64) & 0xFF, collector_queue))

@@ -50,8 +50,8 @@ def find_row(ports: Any, hint: Any, key: Any, now: Any, tally: Any) -> Any:
 
 
 @inlined
-def queue_ident(knobs: Any, port: Any, queue: Any) -> Any:
-    """Ident of a queue: queue id, or with `switch-port-queue` egress port << 8 | queue id."""
+def queue_place(knobs: Any, port: Any, queue: Any) -> Any:
+    """Place of a queue in its key: egress port << 8 | queue id, or the queue id alone."""
     return (port << U64(8)) | queue if knobs[PORT_QUEUES] else queue
 
 
@@ -70,7 +70,7 @@ def update_ports(
     values = U64(0)
     if have & (OCCUPANCY | CONGESTION):
         if have & OCCUPANCY:
-            key = port_key(KIND_QUEUE, queue_ident(knobs, port, U64(hop.queue_id)), node)
+            key = port_key(KIND_QUEUE, queue_place(knobs, port, U64(hop.queue_id)), node)
             row = find_row(ports, queue, key, now, tally)
             values += U64(1)
             if row != NOT_FOUND:
@@ -81,7 +81,7 @@ def update_ports(
                     events, n, tally, knobs, reports, i, limits, QUEUE_OCCUPANCY, node, h, m,
                 )  # fmt: skip
         if have & CONGESTION:
-            key = port_key(KIND_QUEUE, queue_ident(knobs, port, U64(hop.congestion_queue_id)), node)
+            key = port_key(KIND_QUEUE, queue_place(knobs, port, U64(hop.congestion_queue_id)), node)
             row = find_row(ports, queue, key, now, tally)
             values += U64(1)
             if row != NOT_FOUND:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
 from ...wire.records import Have
-from ..records import FlowState, Kind
+from ..records import ClearReason, FlowState, Kind
 from .event_kernel import (
     ENABLED,
     NEW_KEY,
@@ -32,11 +32,12 @@ from .event_kernel import (
     put_path,
     put_report_flow,
 )
-from .flow_cache_kernel import FLOW_PATH, INLINE, hop_at
+from .flow_cache_kernel import FLOW_PATH, INLINE, clear_hop, hop_at
 
 NODE_ID = U64(Have.NODE_ID)
 PATH_CHANGE = U64(Kind.PATH_CHANGE)
 LOOP = U64(Kind.LOOP)
+LEFT_PATH = U64(ClearReason.PATH_CHANGE)
 HAS_PATH = U64(FlowState.HAS_PATH)
 HAS_LOOP = U64(FlowState.HAS_LOOP)
 NO_NODE_32 = U32(NO_NODE)
@@ -79,11 +80,13 @@ def emit_path(
     old: Any,
     new: Any,
 ) -> Any:
-    """Events of a path, one for each 8 nodes. Returns events so far."""
+    """Event of a path, a record for each 8 nodes. Returns records so far."""
     for first in range(U64(0), count, INLINE):
         emit(events, n, tally, kind, FLOW_PATH, reports[i].time_ns, new, old)
         put_report_flow(events, n, reports, i)
         put_path(events, n, path, U64(first), count)
+        if first:
+            tally[kind] -= U64(1)  # the rest of the same event
         n += U64(1)
     return n
 
@@ -102,7 +105,10 @@ def find_loop(path: Any, count: Any) -> Any:
 def set_path(
     flows: Any, f: Any, states: Any, pool: Any, path: Any, count: Any, old_hops: Any, tally: Any
 ) -> Any:
-    """Make `path` the path of flow f; a node of the previous path keeps its state."""
+    """Make `path` the path of flow f; a node of the previous path keeps its state.
+
+    Returns the length of the previous path; `old_hops` has an alarm where one was lost.
+    """
     flow = flows[f]
     pool_base = U64(len(flows)) * INLINE
     old = U64(flow.hop_count)
@@ -112,6 +118,7 @@ def set_path(
             old_hops[U64(k)] = states[at]
         else:
             old_hops[U64(k)].node_id = NO_NODE_32
+            old_hops[U64(k)].alarm = U8(0)
     if count > INLINE and not flow.pool_block:
         if pool[U64(0)]:
             flow.pool_block = pool[U64(pool[U64(0)])]
@@ -132,6 +139,7 @@ def set_path(
             if old_hops[U64(j)].node_id == path[U64(k)] and path[U64(k)] != NO_NODE_32:
                 states[at] = old_hops[U64(j)]
                 old_hops[U64(j)].node_id = NO_NODE_32
+                old_hops[U64(j)].alarm = U8(0)
                 found = True
                 break
         if not found:
@@ -147,6 +155,7 @@ def set_path(
             state.utilization_latest = U32(0)
     flow.hop_count = U8(count)
     flow.path_hash = hash_path(path, count)
+    return old
 
 
 @kernel
@@ -174,7 +183,11 @@ def new_path(
     flow = flows[f]
     before = flow.path_hash
     had = U64(flow.state) & HAS_PATH
-    set_path(flows, f, states, pool, path, count, old_hops, tally)
+    old = set_path(flows, f, states, pool, path, count, old_hops, tally)
+    for k in range(old):
+        n = clear_hop(
+            events, n, tally, flows, f, old_hops, U64(k), U64(k), old, reports[i].time_ns, LEFT_PATH
+        )
     state = U64(flow.state) & ~(HAS_PATH | HAS_LOOP)
     if had or status == WHOLE:
         state |= HAS_PATH

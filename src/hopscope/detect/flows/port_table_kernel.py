@@ -15,16 +15,18 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64, order
+from ..records import PortKind
 from .event_kernel import NOT_FOUND, PORTS_FULL, check_limits
 
 DELETED = U64(1)
+QUEUE = U64(PortKind.QUEUE)
 PROBES = 128
 
 
 @inlined
-def port_key(kind: Any, ident: Any, node: Any) -> Any:
-    """Key of a row: kind, ident (24 bits) and node."""
-    return (kind << U64(56)) | ((ident & U64(0xFFFFFF)) << U64(32)) | node
+def port_key(kind: Any, place: Any, node: Any) -> Any:
+    """Key of a row: kind, place (24 bits) and node."""
+    return (kind << U64(56)) | ((place & U64(0xFFFFFF)) << U64(32)) | node
 
 
 @kernel
@@ -51,7 +53,7 @@ def find_port(ports: Any, key: Any, now: Any, tally: Any) -> Any:
     order()
     row.key = key
     row.kind = U8(key >> U64(56))
-    row.ident = U32((key >> U64(32)) & U64(0xFFFFFF))
+    row.ident = U32((key >> U64(32)) & (U64(0xFF) if key >> U64(56) == QUEUE else U64(0xFFFFFF)))
     row.node_id = U32(key)
     row.first_ns = now
     row.last_ns = now

@@ -36,7 +36,7 @@ from .event_kernel import (
     put_hop,
     put_report_flow,
 )
-from .hop_kernel import OCCUPANCY, PORTS, QUEUE_OCCUPANCY, queue_ident, update_hop
+from .hop_kernel import OCCUPANCY, PORTS, QUEUE_OCCUPANCY, update_hop
 from .path_kernel import (
     HAS_PATH,
     PROVISIONAL,
@@ -80,7 +80,7 @@ def own_node(reports: Any, i: Any, hops: Any) -> Any:
 
 
 @kernel
-def emit_flags(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
+def emit_flags(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any) -> Any:
     """DROP and QUEUE_REPORT events of report i, by its flags. Returns events so far."""
     r = reports[i]
     node = own_node(reports, i, hops)
@@ -94,16 +94,15 @@ def emit_flags(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any,
             queue, occupancy, metric = U64(own.queue_id), U64(own.queue_occupancy), QUEUE_OCCUPANCY
     if U64(r.carried) & QUEUE_CARRIED:
         queue = U64(r.queue_id)
-    ident = queue_ident(knobs, port, queue)
     if U64(r.flags) & DROPPED:
         emit(events, n, tally, DROP, U64(0), r.time_ns, U64(r.drop_reason), U64(0))
         put_report_flow(events, n, reports, i)
-        put_hop(events, n, node, ident, port, NOTHING, U64(r.hop_count))
+        put_hop(events, n, node, queue, port, NOTHING, U64(r.hop_count))
         n += U64(1)
     if U64(r.flags) & CONGESTED:
         emit(events, n, tally, QUEUE_REPORT, metric, r.time_ns, occupancy, U64(0))
         put_report_flow(events, n, reports, i)
-        put_hop(events, n, node, ident, port, NOTHING, U64(r.hop_count))
+        put_hop(events, n, node, queue, port, NOTHING, U64(r.hop_count))
         n += U64(1)
     return n
 
@@ -279,5 +278,5 @@ def take_report(
         order()
         tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
     if flagged:
-        n = emit_flags(reports, i, hops, events, n, tally, knobs)
+        n = emit_flags(reports, i, hops, events, n, tally)
     return n, values

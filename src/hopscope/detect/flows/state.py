@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...memory.region import Region, RegionError
 from ...memory.snapshot import consistent
-from ..records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, PORT, SOURCE, STATE_VERSION, WAYS
+from ..records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, PORT, SOURCE, STATE_VERSION, WAYS, PortKind
 from .flow_hops import FlowHops, flow_hops, hops_of_flow
 
 Records = npt.NDArray[np.void]
@@ -93,6 +93,14 @@ class StateReader:
         """Ids of the flows with this switch on their path, uint64 [flows]."""
         found = [_through(shard["flows"], node_id) for shard in self._shards]
         return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
+
+
+def queues_by_port(ports: Records) -> bool:
+    """Whether the keys of queues have a port (`detect.queue_key`), by PORT records; if all ports are 0, both
+    keys are the same.
+    """
+    queues = ports["key"][ports["kind"] == PortKind.QUEUE]
+    return bool((queues >> np.uint64(40) & np.uint64(0xFFFF)).any())
 
 
 def _through(region: Region, node_id: int) -> npt.NDArray[np.uint64]:

@@ -19,16 +19,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, kernel, order
-from ..records import WAYS, Kind, Metric, PortKind
-from .event_kernel import ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
-from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, emit_flow, forget_flow
+from ...base.jit import U8, U32, U64, kernel, order
+from ..records import WAYS, ClearReason, Kind, Metric, PortKind
+from .event_kernel import CLEARED, ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
+from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, clear_flow, emit_flow, forget_flow
 from .port_table_kernel import DELETED, forget_port
 
 PUSH = U64(Kind.PUSH)
 SILENT = U64(Kind.SILENT)
-ROW_ROOM = U64(WAYS * 74)
-"""Most events of one row: 12 flows with 64 hops, 8 parts of a path, a latency."""
+EXPIRED = U64(ClearReason.EXPIRED)
+ROW_ROOM = U64(WAYS * 138)
+"""Most events of one row: 12 flows with 64 hops, 8 parts of a path, a latency, 65 alarms."""
 QUEUE = PortKind.QUEUE
 EGRESS = PortKind.EGRESS
 
@@ -68,6 +69,7 @@ def sweep_flows(
                 flow.last_ns = min(flow.last_ns, now)
                 flow.pushed_ns = min(flow.pushed_ns, now)
             elif idle:
+                n = clear_flow(events, n, tally, flows, f, states, now, EXPIRED)
                 n = emit_flow(events, n, tally, flows, f, states, path, FLOW_RECORD, flow.last_ns)
                 forget_flow(tags, flows, f, pool)
                 tally[EXPIRIES] += U64(1)
@@ -112,6 +114,20 @@ def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, kn
 
 
 @kernel
+def clear_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any) -> Any:
+    """CLEARED of each alarm of a row that expires. Returns events so far."""
+    row = ports[at]
+    for k in range(2):
+        slot = U64(k)
+        if (U64(row.alarm) >> slot) & U64(1):
+            emit(events, n, tally, CLEARED, metric_of(row.kind, slot), now, U64(row.latest[slot]), NOTHING)
+            put_hop(events, n, U64(row.node_id), U64(row.ident), U64(row.port), NOTHING, NOTHING)
+            events[n].reason = U8(EXPIRED)
+            n += U64(1)
+    return n
+
+
+@kernel
 def sweep_ports(
     ports: Any,
     start: Any,
@@ -136,6 +152,7 @@ def sweep_ports(
             row.last_ns = min(row.last_ns, now)
             row.pushed_ns = min(row.pushed_ns, now)
         elif now - row.last_ns >= idle_ns:
+            n = clear_port(ports, at, now, events, n, tally)
             forget_port(ports, at)
         elif knobs[ENABLED] and is_due(now, row.last_ns, row.pushed_ns, push_ns):
             n = push_port(ports, at, now, events, n, tally, knobs)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...base.names import Names
 from ...detect.records import NO_PORT, Kind
-from ...present.events import event_object
+from ...present.events import continues, event_object, long_paths
 from ...present.units import flow_text, measured, place
 from ...wire.records import Records
 
@@ -32,13 +32,15 @@ class Joined:
 
     def add(self, events: Records, names: Names) -> None:
         """Add EVENT records, oldest first. Only those that can be shown become objects."""
+        paths = long_paths(events)
+        events = events[~continues(events)]
         keys, last, counts = np.unique(_likeness(events)[::-1], return_index=True, return_counts=True)
         order = np.argsort(last)[:SHOWN][::-1]
         for key, at, count in zip(
             keys[order].tolist(), last[order].tolist(), counts[order].tolist(), strict=True
         ):
             _, before = self._rows.pop(key, ({}, 0))
-            self._rows[key] = event_object(events[len(events) - 1 - at], names), before + count
+            self._rows[key] = event_object(events[len(events) - 1 - at], names, paths), before + count
         for key in list(self._rows)[:-SHOWN]:
             del self._rows[key]
 
@@ -97,6 +99,8 @@ def _text(event: dict[str, Any], names: Names) -> str:
         more = f" · <b>{value}</b> reports lost" if kind == "gap" else ""
         return f"{escape(source['address'])} {escape(name)} <em>hw {source['hw_id']}</em>{more}"
     if kind in ("raised", "threshold", "cleared"):
+        if event["reason"] not in (None, "value"):
+            return f"{metric} {escape(event['reason'].replace('_', ' '))}{where}{endpoints}"
         sign = "&lt;" if kind == "cleared" else "&gt;"
         return f"{metric} <b>{value}</b> {sign} {previous}{where}{endpoints}"
     if kind in ("path_change", "loop") or event["path"]:

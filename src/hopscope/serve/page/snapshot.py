@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...base.log import logger
+from ...detect.flows.state import queues_by_port
 from ...detect.records import Kind, Metric, PortKind
 from ...present.collector_state import Limits
 from ...present.feed import Cursor
@@ -148,7 +149,7 @@ class _Strip:
         return [
             HotRow(
                 node_id=key & 0xFFFFFFFF,
-                ident=key >> 32 & 0xFFFFFF,
+                ident=key >> 32 & (0xFF if key >> 56 == PortKind.QUEUE else 0xFFFFFF),
                 port=ports.get(key, 0xFFFF),
                 values=empty + [column.get(key, 0) for column in self.columns],
                 now=self.columns[-1].get(key, 0),
@@ -195,10 +196,11 @@ class Poller:
             self._points.append(_point(summary))
         events = self._read_events()
         ports = state.ports()
+        by_port = queues_by_port(ports)
         strips = {}
         for name, (kind, metrics) in _STRIPS.items():
             rows = ports[ports["kind"] == kind]
-            self._strips[name].add(rows, _peaks(events, kind, metrics), now_ns)
+            self._strips[name].add(rows, _peaks(events, kind, metrics, by_port), now_ns)
             strips[name] = self._strips[name].rows(rows, self._hot_rows)
         flows = state.flows()
         recent = flows[now_ns - flows["last_ns"] < _LIVELY_NS]
@@ -250,15 +252,17 @@ class Poller:
         return sorted(hops, key=lambda hop: -hop.worst_ns)[:SLOW_ROWS]
 
 
-def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...]) -> dict[int, int]:
-    """Highest value of each queue, buffer or port in these events, by its key in the port table."""
+def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...], by_port: bool) -> dict[int, int]:
+    """Highest value of each queue, buffer or port in these events, by its key in the port table.
+
+    `by_port`: keys of queues have a port.
+    """
     rows = events[np.isin(events["metric"], metrics) & (events["kind"] != Kind.PUSH)]
     rows = rows[np.argsort(rows["value"], kind="stable")]
-    keys = (
-        np.uint64(kind) << np.uint64(56)
-        | (rows["ident"].astype(np.uint64) & np.uint64(0xFFFFFF)) << np.uint64(32)
-        | rows["node_id"].astype(np.uint64)
-    )
+    place = rows["ident"].astype(np.uint64) & np.uint64(0xFFFFFF)
+    if kind == PortKind.QUEUE and by_port:
+        place |= rows["port"].astype(np.uint64) << np.uint64(8)
+    keys = np.uint64(kind) << np.uint64(56) | place << np.uint64(32) | rows["node_id"].astype(np.uint64)
     return dict(zip(keys.tolist(), rows["value"].tolist(), strict=True))
 
 

@@ -232,6 +232,8 @@ class Event(Model):
     """The value compared with: the stored value or the limit."""
     unit: str | None
     """None: as the source sends it."""
+    reason: str | None = None
+    """Why an alarm was cleared: `value` (it fell), `expired`, `evicted`, `path_change`."""
     flow: FlowKey | None = None
     node: Node | None = None
     port: Port | None = None

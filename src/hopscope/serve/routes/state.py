@@ -160,7 +160,7 @@ async def switch(
         rows = rows[rows["node_id"] == node_id]
         if not len(rows):
             return None
-        rows = _sorted(rows, "ident", "asc")
+        rows = rows[np.lexsort((rows["ident"], rows["port"], rows["kind"]))]
         links = rows["kind"] == PortKind.EGRESS
         return m.SwitchDetail.model_validate(
             {

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import numpy as np
 
 from ...base.names import Names
-from ...present.events import event_object
+from ...present.events import LongPaths, event_object, long_paths
 from ...present.feed import Cursor, cursor_text
 from ...present.select import EventFilter
 from ..context import Context
@@ -64,20 +64,20 @@ def _next(context: Context, chosen: EventFilter, cursor: Cursor) -> tuple[bytes,
     frames = []
     if lost:
         frames.append(f'id: {cursor_text(cursor)}\nevent: lost\ndata: {{"lost": {lost}}}\n\n')
-    kept = events[chosen.mask(events)]
+    kept, paths = events[chosen.mask(events)], long_paths(events)
     last = len(kept) - 1
     for at, row in enumerate(kept):
         # only the last event has an id: a cursor in between would not cover all shards
         name = f"id: {cursor_text(cursor)}\n" if at == last else ""
-        frames.append(f"{name}event: event\ndata: {_json(row, context.names)}\n\n")
+        frames.append(f"{name}event: event\ndata: {_json(row, context.names, paths)}\n\n")
     return "".join(frames).encode(), len(events) >= BATCH
 
 
-def _json(row: np.void, names: Names) -> str:
+def _json(row: np.void, names: Names, paths: LongPaths) -> str:
     """JSON of an event, made once for all listeners. Only the thread of live feeds calls it."""
     key = row.tobytes()
     if (text := _recent.get(key)) is None:
         if len(_recent) >= RECENT:
             _recent.clear()
-        text = _recent[key] = json.dumps(event_object(row, names))
+        text = _recent[key] = json.dumps(event_object(row, names, paths))
     return text
