@@ -19,6 +19,7 @@ from hopscope.history.archive import archive_once, run
 from hopscope.history.files import HistoryError, all_segments, list_journals, list_segments, segment_path
 from hopscope.history.journal import JournalWriter, read_journals
 from hopscope.history.query import History
+from hopscope.history.retention import STEP_NS, AgeClock
 from hopscope.history.segments import write_segment
 from hopscope.history.space import free_bytes
 from hopscope.settings.collector import HistorySettings
@@ -163,6 +164,19 @@ def test_retention_by_age(tmp_path: Path) -> None:
     journals(tmp_path, [2])
     archive_once(tmp_path, SETTINGS)
     assert [(s.first, s.last) for s in list_segments(tmp_path)] == [(4, 5)]
+
+
+def test_a_clock_that_jumps_deletes_nothing() -> None:
+    """A month forward counts as an hour at most; backward it is followed; running time makes older."""
+    wall, running = [10**18], [0]
+    clock = AgeClock(lambda: wall[0], lambda: running[0])
+    assert clock.now_ns() == 10**18
+    wall[0] += 30 * 86_400 * 10**9
+    assert clock.now_ns() == 10**18 + STEP_NS
+    running[0] += 86_400 * 10**9
+    assert clock.now_ns() == 10**18 + STEP_NS + 86_400 * 10**9
+    wall[0] = 10**18 - 10**15
+    assert clock.now_ns() == 10**18 - 10**15
 
 
 def test_retention_by_size(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +12,34 @@ from ..settings.collector import HistorySettings
 from .files import SegmentFile, list_segments, noted_path, sync_folder
 from .period_files import list_files
 from .space import free_bytes, kept_bytes
+
+STEP_NS = 3600 * 10**9
+"""How far the system's clock may be set forward, in all, before ages follow the machine's running time."""
+
+
+class AgeClock:
+    """Time that ages are counted by: the system's, but a jump of it forward makes nothing older.
+
+    Only while the process runs: at its start the system's clock is right.
+    """
+
+    def __init__(
+        self, wall: Callable[[], int] = time.time_ns, running: Callable[[], int] | None = None
+    ) -> None:
+        self._wall, self._running = wall, running or _running_ns
+        self._ahead_ns = wall() - self._running()
+
+    def now_ns(self) -> int:
+        """Nanoseconds since 1970."""
+        return min(self._wall(), self._running() + self._ahead_ns + STEP_NS)
+
+
+def _running_ns() -> int:
+    clock = getattr(time, "CLOCK_BOOTTIME", None)  # it goes on while the machine sleeps
+    return time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)
+
+
+_clock = AgeClock(time.time_ns, _running_ns)
 
 
 def expire(
@@ -27,7 +55,7 @@ def expire(
     size = sum(stat.st_size for stat in stats.values())
     free, keep = free_bytes(folder), max(room, kept_bytes(folder, settings.keep_free))
     last = {segment.shard: segment.path for segment in segments.values()}
-    limit_ns = time.time_ns() - int(settings.keep_days * 86_400e9)
+    limit_ns = _clock.now_ns() - int(settings.keep_days * 86_400e9)
     for path, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
         if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes and free >= keep:
             continue
