@@ -177,13 +177,15 @@ run(settings, Path(settings.data), stop, listener)
 def server(collector: Collector, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """Address of a real serve process over the collector's folder; it must end when it is told to.
 
-    Its parameter, where it has one, is the token."""
+    Its parameter, where it has one, is the token, or settings of the API."""
+    given = getattr(request, "param", None)
+    serving = given if isinstance(given, dict) else {"token": given}
     names = tmp_path / "names.toml"
     names.write_text(
         '[nodes]\n11 = "leaf-1"\n12 = "spine-1"\n13 = "<b>leaf-2"\n[ports.13]\n3 = "to host-9"\n'
     )
     settings = collector.settings.model_copy(
-        update={"names": names, "serve": ServeSettings(port=0, token=getattr(request, "param", None))}
+        update={"names": names, "serve": ServeSettings(port=0, **serving)}
     )
     command = [sys.executable, "-c", SERVE, settings.model_dump_json()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
