@@ -13,13 +13,16 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.cli.top.view import TopView
-from hopscope.detect.records import EVENT
+from hopscope.detect.records import EVENT, EVENT_VERSION
 from hopscope.detect.sink.records import EVICTED
 from hopscope.export import exporter as module
 from hopscope.export.batch import ExportBatch, RingRead
 from hopscope.export.counters import DESTINATION, health_of, open_counters
 from hopscope.export.exporter import DeliveryError, Exporter, stop_all
 from hopscope.export.run import RingSource
+from hopscope.history.files import list_journals
+from hopscope.history.journal import JournalWriter
+from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
 from hopscope.serve.routes.health import _exports
@@ -144,6 +147,38 @@ def test_parts_of_different_flows_are_not_joined(regions: Path) -> None:
     parts["sequence"] = [0, 70_000, 70_001, 70_002]
     given = [source._whole(block)["flow_id"].tolist() for block in np.split(parts, [1])]
     assert given == [[], [1, 3]]
+
+
+def test_a_reader_that_the_ring_has_lapped_reads_on_from_the_journal(regions: Path) -> None:
+    """Events are exported in order, each once; those that neither ring nor journal has count as lost."""
+    folder = regions.parent
+    ring = RingWriter(create_ring(regions / "worker-0.events", EVENT, 1024, EVENT_VERSION))
+    source = RingSource(regions, open_counters(folder, []), frozenset({"events"}), folder)
+
+    def write(count: int) -> None:
+        events = np.zeros(count, EVENT)
+        journal.append(events)
+        ring.write(events)
+
+    def exported() -> tuple[list[int], int]:
+        batch = source.read().events
+        return [number for block in batch.blocks for number in block["sequence"].tolist()], batch.lost
+
+    with JournalWriter(folder, 0, file_bytes=100_000) as journal:
+        write(10)
+        assert exported() == (list(range(10)), 0)
+        write(3000)
+        assert exported() == (list(range(10, 3010)), 0)
+        for _ in range(20):
+            write(100)
+        for archived in list_journals(folder):
+            if archived.first < 3500:
+                archived.path.unlink()
+        numbers, lost = exported()
+        assert numbers == list(range(3010 + lost, 5010))
+        assert lost > 0
+        write(1)
+        assert exported() == ([5010], 0)
 
 
 def test_health_is_shown_everywhere(regions: Path) -> None:

@@ -13,9 +13,11 @@ import numpy as np
 
 from ..base.names import Names
 from ..base.stop import Stop
-from ..detect.records import EVENT_VERSION, PATH_PART
+from ..detect.records import EVENT, EVENT_VERSION, PATH_PART
 from ..detect.sink.records import EVICTED, EVICTED_VERSION, SINK_EVENT_VERSION
 from ..detect.sink.rings import EVENT_RING, EVICTION_RING
+from ..history.files import HistoryError
+from ..history.journal_file import read_range
 from ..memory.region import Region
 from ..memory.rings import LIMIT, Rings
 from ..present.events import event_object
@@ -58,7 +60,7 @@ def run(settings: Settings, folder: Path, stop: Stop, *, sink_rings: bool = Fals
     region = open_counters(folder, destinations(settings))
     exporters = list(exporters_of(settings, folder / "regions", region["destinations"], sink_rings))
     wanted = frozenset[str]().union(*(exporter.reads for exporter in exporters))
-    source = RingSource(folder / "regions", region, wanted)
+    source = RingSource(folder / "regions", region, wanted, folder)
     for exporter in exporters:
         exporter.start()
     full = False
@@ -102,11 +104,17 @@ def _turn(source: RingSource, exporters: list[Exporter[Any]]) -> bool:
 
 
 class RingSource:
-    """Reads the rings of these kinds; the positions are in the region of the counters."""
+    """Reads the rings of these kinds; the positions are in the region of the counters. Events that their ring
+    has overwritten come from the journals of the data folder `folder`.
+    """
 
-    def __init__(self, regions: Path, counters: Region, kinds: frozenset[str]) -> None:
+    def __init__(
+        self, regions: Path, counters: Region, kinds: frozenset[str], folder: Path | None = None
+    ) -> None:
+        self._folder = folder
+        missed = {} if folder is None else {"events": self._journalled}
         self._rings = {
-            kind: Rings(regions, *KINDS[kind], following=counters[name])
+            kind: Rings(regions, *KINDS[kind], following=counters[name], missed=missed.get(kind))
             for kind, name in zip(KINDS, RINGS, strict=True)
             if kind in kinds
         }
@@ -119,6 +127,13 @@ class RingSource:
             blocks = [whole for block in found["evicted"].blocks if len(whole := self._whole(block))]
             found["evicted"] = RingRead(blocks, found["evicted"].lost)
         return ExportBatch(**found)
+
+    def _journalled(self, shard: int, first: int, end: int) -> Records:
+        assert self._folder is not None
+        try:
+            return read_range(self._folder, shard, first, end)
+        except HistoryError:  # its writer reports it
+            return np.empty(0, EVENT)
 
     def _whole(self, block: Records) -> Records:
         """The block without an incomplete flow at its end, which is kept for the next block."""
