@@ -9,7 +9,8 @@ import pytest
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.detect.records import NO_NODE, ClearReason, Metric
+from hopscope.detect.flows.tables import alarms_in
+from hopscope.detect.records import NO_NODE, NO_PORT, ClearReason, Metric
 from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.wire.records import Flag, Have, Mode
 
@@ -398,3 +399,22 @@ def test_a_long_path_is_counted_once(make: Any) -> None:
     )
     assert [e.hop for e in found if e.kind == "path_change"] == [0, 8]
     assert one.counters[INDEX["events_total.path_change"]] == 1
+
+
+def test_drops_and_alarms_are_counted(make: Any) -> None:
+    """Drops by egress port, also an unknown one; alarms by metric, and the same number from the tables."""
+    one = Detector(
+        DetectSettings(thresholds=ThresholdSettings(hop_latency=ALARM, queue_occupancy=ALARM), **SMALL)
+    )
+    own = make.Hop(7, port=3)
+    drops = [make.Report([], own=own, flags=int(Flag.DROPPED), sequence=i, time=i) for i in range(3)]
+    drops.append(make.Report([], node=8, flags=int(Flag.DROPPED), sequence=3, time=3))
+    make.run(one, drops)
+    ports = one.tables["ports"]["ports"]
+    counted = ports[ports["drops"] > 0]
+    assert sorted(counted[["node_id", "ident", "drops"]].tolist()) == [(7, 3, 3), (8, NO_PORT, 1)]
+    path = make.path(*range(1, 11), latency=200, occupancy=300)
+    make.run(one, [make.Report(path, 1, 4, 4), make.Report(make.path(1, latency=200, occupancy=20), 2, 5, 5)])
+    raised = {"hop_latency": 11, "queue_occupancy": 9}
+    assert {k: int(one.counters[INDEX[f"alarms.{k}"]]) for k in raised} == raised
+    assert {k: v for k, v in alarms_in(one.tables).items() if v} == raised

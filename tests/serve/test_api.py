@@ -12,18 +12,22 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from hopscope.detect.counters import INDEX
+from hopscope.detect.distributions.quantiles import Distribution
+from hopscope.detect.sink.records import Measure
 from hopscope.direct.counters import TranslatorCounters
 from hopscope.history.periods import PeriodArchive
 from hopscope.labels.counters import LabelCounts
 from hopscope.labels.state import FILE_NAME as LABELS
 from hopscope.labels.state import LabelRule
 from hopscope.labels.table import LabelTable
+from hopscope.present.collector_state import CollectorState
 from hopscope.rdma.counters import NicCounters
 
 pytestmark = pytest.mark.kernel
@@ -272,6 +276,42 @@ def test_metrics_parse_and_carry_no_flow(api: Any, collector: Any) -> None:
     occupancy = {s.labels["node_name"]: s.value for s in families["hopscope_queue_occupancy"].samples}
     assert occupancy == {"leaf-1": 0, "spine-1": 1, "leaf-2": 7}
     assert "10.1.0." not in text
+
+
+def test_metrics_have_latency_drops_and_alarms(
+    api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Buckets of latencies agree with the distributions; drops and alarms have families."""
+    parts = [
+        Distribution(
+            measure, np.array(low, np.uint64), np.array(high, np.uint64), np.array([3, 1], np.uint64),
+            3 * 300 + 5000, 5000, *place,
+        )
+        for measure, place in ((Measure.HOP_LATENCY, (2, 5, 0)), (Measure.END_TO_END, ()))
+        for low, high in [((256, 4096), (511, 5119))]
+    ]  # fmt: skip
+    monkeypatch.setattr(CollectorState, "distributions", lambda self: parts)
+    collector.pipeline.shard.counters[INDEX["alarms.queue_occupancy"]] = 2
+
+    async def use(client: httpx.AsyncClient) -> bytes:
+        return (await client.get("/metrics")).content
+
+    content = run(api, collector.folder, use)
+    families = {family.name: family for family in text_string_to_metric_families(content.decode())}
+    for name in ("hop", "end_to_end"):
+        samples = families[f"hopscope_{name}_latency_seconds"].samples
+        buckets = {s.labels["le"]: s.value for s in samples if s.name.endswith("_bucket")}
+        assert (buckets["2.55e-07"], buckets["5.11e-07"], buckets["4.095e-06"]) == (0, 3, 3)
+        assert (buckets["8.191e-06"], buckets["+Inf"]) == (4, 4)
+        assert {s.name[len(f"hopscope_{name}_latency_seconds") :]: s.value for s in samples}["_sum"] == 5.9e-6
+    place = families["hopscope_hop_latency_seconds"].samples[0].labels
+    assert (place["node"], place["port"], place["queue"]) == ("2", "5", "0")
+    assert families["hopscope_alarms"].samples[2].value == 2
+    assert {s.labels["percentile"] for s in families["hopscope_flow_latency_seconds"].samples} == {
+        "50", "90", "99", "100",
+    }  # fmt: skip
+    assert "hopscope_drops" in families
+    assert promtool(content) == ""
 
 
 def promtool(text: bytes) -> str:

@@ -61,6 +61,7 @@ def family(
     values: Mapping[str, object] | Iterable[str],
     of: str | None = None,
     tally: str | None = None,
+    gauge: bool = False,
 ) -> tuple[Counter, ...]:
     """Counters that differ by the value of one label.
 
@@ -75,6 +76,7 @@ def family(
             (label, value),
             of=None if of is None else f"{of}.{place}",
             tally=None if tally is None else f"{tally}.{place}",
+            gauge=gauge,
         )
         for value, place in places.items()
     )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..base.counter import Counter, family
 from ..memory.region import Region
 from ..wire.reasons import DropReason, Place, Reason
-from .records import Kind
+from .records import Kind, Metric
 from .sink.records import Type
 
 COUNTERS_KIND = "counters"
@@ -147,6 +147,14 @@ COUNTERS: tuple[Counter, ...] = (
         "kind",
         {kind.label: int(kind) for kind in Kind},
         tally="flows.EVENTS",
+    ),
+    *family(
+        "alarms",
+        "Alarms that are raised now, by metric.",
+        "metric",
+        {metric.label: int(metric) for metric in Metric if metric > Metric.FLOW_PATH},
+        tally="flows.ALARMS",
+        gauge=True,
     ),
     Counter(
         "values_total",

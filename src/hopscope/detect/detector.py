@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..settings.collector import DetectSettings
 from ..wire.records import Records, ReportBatch
-from .counters import COUNTERS, tally_slots
-from .flows.tables import open_tables
+from .counters import COUNTERS, INDEX, tally_slots
+from .flows.tables import alarms_in, open_tables
 from .records import EVENT, HOP_STATE, METRICS, NEVER
 from .sweep import Sweep
 from .thresholds import Table, open_control, read_limits
@@ -70,6 +70,8 @@ class Detector:
         self._flows = (flows["rows"].view(np.uint32), flows["flows"], flows["hops"], flows["pool"])
         self._ports = self.tables["ports"]["ports"]
         self._sources = self.tables["sources"]["sources"]
+        for name, count in alarms_in(self.tables).items():
+            self.counters[INDEX[f"alarms.{name}"]] = count
         self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports))
         self._seen_limits = b""
         self._limits = read_limits(self.control)

@@ -261,7 +261,9 @@ PORT = np.dtype(
         ("node_id", "<u4"),
         ("ident", "<u4"),  # port, buffer id or queue id
         ("kind", "u1"),
-        ("reserved", "u1", (47,)),
+        ("reserved_1", "u1", (7,)),
+        ("drops", "<u8"),  # EGRESS: drop reports
+        ("reserved", "u1", (32,)),
     ]
 )
 """One switch's queue, buffer or egress port, 128 bytes, in an open-addressing table.

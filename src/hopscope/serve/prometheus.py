@@ -2,6 +2,9 @@
 
 A label is a worker, a reason, a kind, a switch, a port, a queue or a source, never a flow; a family has at
 most `SERIES` series, so the cardinality stays bounded however many switches report.
+
+Histograms have a bucket for each octave. A bin of the distributions counts in the first bucket that holds all
+of it: exact for logarithmic bins, whose edges are the buckets' too.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from ..base import control_client as control
@@ -20,7 +23,9 @@ from ..base.counter import Counter
 from ..base.names import Names
 from ..base.version import VERSION
 from ..detect.counters import COUNTERS, INDEX
-from ..detect.records import NO_NODE, PortKind
+from ..detect.distributions.quantiles import VIEWS, Distribution, grouped
+from ..detect.records import NO_NODE, NO_PORT, PortKind
+from ..detect.sink.records import Measure
 from ..direct import counters as translator
 from ..export.counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
 from ..labels import counters as labels
@@ -32,7 +37,10 @@ from ..wire.records import Records
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SERIES = 5000
 """Most series of one family about switches or sources; those heard of last are kept."""
-Family = CounterMetricFamily | GaugeMetricFamily
+BUCKETS = np.array([2**octave - 1 for octave in range(8, 35)], np.uint64)
+"""Upper edges of the buckets of a latency, ns: from 256 ns to 17 s."""
+PERCENTILES = {"50": 0.5, "90": 0.9, "99": 0.99, "100": 1.0}
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 _PORT_FAMILIES = (
     (
@@ -106,8 +114,11 @@ class _Scrape(Collector):
         yield restarts
 
     def _tables(self) -> Iterable[Family]:
-        yield GaugeMetricFamily("hopscope_flows", "Live flows.", value=len(self._state.flows()))
-        ports = self._state.ports()
+        flows, ports = self._state.flows(), self._state.ports()
+        yield GaugeMetricFamily("hopscope_flows", "Live flows.", value=len(flows))
+        yield _flow_latency(flows)
+        yield from self._latencies()
+        yield self._drops(self._bounded(ports[ports["drops"] > 0]))
         for name, text, kind, slot in _PORT_FAMILIES:
             rows = ports[(ports["kind"] == kind) & (ports["state"] >> slot & 1 == 1)]
             yield from self._of_ports(name, text, self._bounded(rows), slot)
@@ -123,6 +134,48 @@ class _Scrape(Collector):
             return rows
         self._left_out += len(rows) - SERIES
         return rows[np.argpartition(rows["last_ns"], len(rows) - SERIES)[-SERIES:]]
+
+    def _latencies(self) -> Iterable[Family]:
+        parts = self._state.distributions()
+        end_to_end = HistogramMetricFamily(
+            "hopscope_end_to_end_latency_seconds", "Sum of the hop latencies of a packet, of all packets."
+        )
+        for each in grouped(parts, "network"):
+            if each.measure == Measure.END_TO_END:
+                end_to_end.add_metric([], _buckets(each), each.sum / 1e9)
+        yield end_to_end
+        labels = ["node", "node_name", "port", "queue"]
+        hops = HistogramMetricFamily(
+            "hopscope_hop_latency_seconds",
+            "Latency of a hop, of all packets; without queue or port if there are too many.",
+            labels=labels,
+        )
+        parts = [each for each in parts if each.measure == Measure.HOP_LATENCY and each.node is not None]
+        places: list[Distribution] = []
+        for view in VIEWS[:-1]:
+            places = grouped(parts, view)
+            if len(places) * (len(BUCKETS) + 3) <= SERIES:
+                break
+        kept = places[: SERIES // (len(BUCKETS) + 3)]
+        self._left_out += len(places) - len(kept)
+        for each in kept:
+            name = self._names.node(each.node or 0) or ""
+            values = [str(each.node), name, *("" if n is None else str(n) for n in (each.port, each.queue))]
+            hops.add_metric(values, _buckets(each), each.sum / 1e9)
+        yield hops
+
+    def _drops(self, rows: Records) -> Family:
+        labels = ["node", "node_name", "port", "port_name"]
+        family = CounterMetricFamily(
+            "hopscope_drops_total",
+            "Drop reports of an egress port, since it was last idle; without port if it is unknown.",
+            labels=labels,
+        )
+        for row in rows:
+            node, port = int(row["node_id"]), int(row["ident"])
+            named = ("", "") if port == NO_PORT else (str(port), self._names.port(node, port) or "")
+            family.add_metric([str(node), self._names.node(node) or "", *named], int(row["drops"]))
+        return family
 
     def _of_ports(self, name: str, text: str, rows: Records, slot: int) -> Iterable[Family]:
         what = name.partition("_")[0].replace("link", "port")
@@ -197,6 +250,29 @@ class _Scrape(Collector):
             for name, reason, _ in LOST:
                 lost.add_metric([label, reason], int(row[name]))
         yield lost
+
+
+def _buckets(one: Distribution) -> list[tuple[str, float]]:
+    """Cumulative counts by upper edge in seconds, as text."""
+    order = np.argsort(one.upper, kind="stable")
+    below = np.append(np.uint64(0), np.cumsum(one.counts[order]))
+    ends = np.searchsorted(one.upper[order], BUCKETS, side="right")
+    found = [(repr(int(edge) / 1e9), int(below[end])) for edge, end in zip(BUCKETS, ends, strict=True)]
+    return [*found, ("+Inf", one.count)]
+
+
+def _flow_latency(flows: Records) -> Family:
+    family = GaugeMetricFamily(
+        "hopscope_flow_latency_seconds",
+        "Percentiles of the live flows' mean latencies; 100 is the highest.",
+        labels=["percentile"],
+    )
+    known = flows[flows["latency_samples"] > 0]
+    if len(known):
+        means = known["latency_sum"] / known["latency_samples"]
+        for name, value in zip(PERCENTILES, np.quantile(means, list(PERCENTILES.values())), strict=True):
+            family.add_metric([name], float(value) / 1e9)
+    return family
 
 
 def _of_direct(counters: Iterable[Counter], values: npt.NDArray[np.uint64]) -> Iterable[Family]:

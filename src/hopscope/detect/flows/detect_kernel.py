@@ -154,7 +154,7 @@ def update_kernel(
                 n, source = check_sequence(sources, reports, i, source, events, n, tally)
             if not rejected and U64(r.flags) & slow_path.HELD:
                 if U64(r.flags) & FLAGGED:
-                    n = slow_path.emit_flags(reports, i, hops, events, n, tally)
+                    n = slow_path.emit_flags(reports, i, hops, ports, events, n, tally)
             elif not rejected:
                 j = i - base
                 way = hashes[j + U64(BLOCK)]

@@ -20,7 +20,7 @@ from typing import Any
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
 from ...wire.records import Carried
 from .. import records
-from ..records import NEVER, PATH_PART, Kind
+from ..records import METRICS, NEVER, PATH_PART, Kind
 
 NEW_KEY = U64(Kind.NEW_KEY)
 CHANGE = U64(Kind.CHANGE)
@@ -49,7 +49,9 @@ WITHOUT_NODE_ID = VALUES + U64(6)
 LOST = VALUES + U64(7)
 DUPLICATE = VALUES + U64(8)
 REORDERED = VALUES + U64(9)
-TALLY = int(VALUES) + 10
+ALARMS = VALUES + U64(10)
+"""Alarms raised less alarms cleared, by metric."""
+TALLY = int(ALARMS) + METRICS
 
 # Slots of `knobs`.
 ENABLED = U64(0)
@@ -206,6 +208,8 @@ def check_limits(
         emit(events, n, tally, VALUE, metric, time_ns, value, stored)
         n += U64(1)
         stored = value
+        if alarm != U64(0):
+            tally[ALARMS + metric] -= U64(1)
         alarm = U64(0)
     else:
         gap = value - stored if value > stored else stored - value
@@ -221,6 +225,7 @@ def check_limits(
         if limit.clear_below == OFF:
             if alarm != U64(0) and not above:  # hysteresis was switched off while it was raised
                 emit(events, n, tally, CLEARED, metric, time_ns, value, limit.raise_above)
+                tally[ALARMS + metric] -= U64(1)
                 n += U64(1)
             alarm = U64(0)
             if above:
@@ -228,10 +233,12 @@ def check_limits(
                 n += U64(1)
         elif alarm == U64(0) and above:
             emit(events, n, tally, RAISED, metric, time_ns, value, limit.raise_above)
+            tally[ALARMS + metric] += U64(1)
             n += U64(1)
             alarm = U64(1)
         elif alarm != U64(0) and value < limit.clear_below:
             emit(events, n, tally, CLEARED, metric, time_ns, value, limit.clear_below)
+            tally[ALARMS + metric] -= U64(1)
             n += U64(1)
             alarm = U64(0)
     for k in range(begin, n):

@@ -21,6 +21,7 @@ from typing import Any
 from ...base.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit
 from ..records import INLINE_HOPS, POOL_HOPS, WAYS, ClearReason, FlowState, Kind, Metric
 from .event_kernel import (
+    ALARMS,
     CLEARED,
     EVICTIONS,
     NO_NODE,
@@ -244,6 +245,7 @@ def clear_hop(
     state = states[at]
     if state.alarm:
         emit(events, n, tally, CLEARED, HOP_LATENCY, now, U64(state.latency_latest), NOTHING)
+        tally[ALARMS + HOP_LATENCY] -= U64(1)
         put_table_flow(events, n, flows, f)
         put_hop(events, n, U64(state.node_id), NOTHING, U64(state.egress_port), h, count)
         events[n].reason = U8(reason)
@@ -260,6 +262,7 @@ def clear_flow(
     count = U64(flow.hop_count)
     if flow.alarm:
         emit(events, n, tally, CLEARED, FLOW_LATENCY, now, flow.latency_latest, NOTHING)
+        tally[ALARMS + FLOW_LATENCY] -= U64(1)
         put_table_flow(events, n, flows, f)
         put_hop(events, n, NO_NODE, NOTHING, NO_PORT, NOTHING, count)
         events[n].reason = U8(reason)

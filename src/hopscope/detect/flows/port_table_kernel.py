@@ -20,6 +20,7 @@ from .event_kernel import NOT_FOUND, PORTS_FULL, check_limits
 
 DELETED = U64(1)
 QUEUE = U64(PortKind.QUEUE)
+EGRESS = U64(PortKind.EGRESS)
 PROBES = 128
 
 
@@ -59,6 +60,7 @@ def find_port(ports: Any, key: Any, now: Any, tally: Any) -> Any:
     row.last_ns = now
     row.pushed_ns = now
     row.samples = U64(0)
+    row.drops = U64(0)
     row.state = U8(0)
     row.alarm = U8(0)
     for k in range(2):
@@ -68,6 +70,17 @@ def find_port(ports: Any, key: Any, now: Any, tally: Any) -> Any:
     order()
     row.version += U32(1)
     return free
+
+
+@kernel
+def count_drop(ports: Any, node: Any, port: Any, now: Any, tally: Any) -> None:
+    """Count a drop at an egress port, which may be unknown."""
+    at = find_port(ports, port_key(EGRESS, port, node), now, tally)
+    if at != NOT_FOUND:
+        row = ports[at]
+        row.drops += U64(1)
+        row.last_ns = now
+        row.port = U16(port)
 
 
 @kernel

@@ -50,6 +50,7 @@ from .path_kernel import (
     node_of,
     same_path,
 )
+from .port_table_kernel import count_drop
 
 DROP = U64(Kind.DROP)
 QUEUE_REPORT = U64(Kind.QUEUE_REPORT)
@@ -80,8 +81,8 @@ def own_node(reports: Any, i: Any, hops: Any) -> Any:
 
 
 @kernel
-def emit_flags(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any) -> Any:
-    """DROP and QUEUE_REPORT events of report i, by its flags. Returns events so far."""
+def emit_flags(reports: Any, i: Any, hops: Any, ports: Any, events: Any, n: Any, tally: Any) -> Any:
+    """DROP and QUEUE_REPORT events of report i, by its flags; counts the drop. Returns events so far."""
     r = reports[i]
     node = own_node(reports, i, hops)
     port, queue, occupancy, metric = NO_PORT, U64(0), U64(0), U64(0)
@@ -95,6 +96,8 @@ def emit_flags(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any)
     if U64(r.carried) & QUEUE_CARRIED:
         queue = U64(r.queue_id)
     if U64(r.flags) & DROPPED:
+        if node != NO_NODE:
+            count_drop(ports, node, port, r.time_ns, tally)
         emit(events, n, tally, DROP, U64(0), r.time_ns, U64(r.drop_reason), U64(0))
         put_report_flow(events, n, reports, i)
         put_hop(events, n, node, queue, port, NOTHING, U64(r.hop_count))
@@ -278,5 +281,5 @@ def take_report(
         order()
         tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
     if flagged:
-        n = emit_flags(reports, i, hops, events, n, tally)
+        n = emit_flags(reports, i, hops, ports, events, n, tally)
     return n, values

@@ -21,7 +21,7 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, kernel, order
 from ..records import WAYS, ClearReason, Kind, Metric, PortKind
-from .event_kernel import CLEARED, ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
+from .event_kernel import ALARMS, CLEARED, ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
 from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, clear_flow, emit_flow, forget_flow
 from .port_table_kernel import DELETED, forget_port
 
@@ -120,7 +120,9 @@ def clear_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any) -
     for k in range(2):
         slot = U64(k)
         if (U64(row.alarm) >> slot) & U64(1):
-            emit(events, n, tally, CLEARED, metric_of(row.kind, slot), now, U64(row.latest[slot]), NOTHING)
+            metric = metric_of(row.kind, slot)
+            emit(events, n, tally, CLEARED, metric, now, U64(row.latest[slot]), NOTHING)
+            tally[ALARMS + metric] -= U64(1)
             put_hop(events, n, U64(row.node_id), U64(row.ident), U64(row.port), NOTHING, NOTHING)
             events[n].reason = U8(EXPIRED)
             n += U64(1)

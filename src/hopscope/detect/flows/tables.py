@@ -9,7 +9,19 @@ import numpy as np
 
 from ...memory.region import Region
 from ...settings.collector import DetectSettings
-from ..records import FLOW, FLOW_ROW, HOP_STATE, INLINE_HOPS, POOL_HOPS, PORT, SOURCE, STATE_VERSION, WAYS
+from ..records import (
+    FLOW,
+    FLOW_ROW,
+    HOP_STATE,
+    INLINE_HOPS,
+    POOL_HOPS,
+    PORT,
+    SOURCE,
+    STATE_VERSION,
+    WAYS,
+    Metric,
+    PortKind,
+)
 
 KINDS = ("flows", "ports", "sources")
 _LOST_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -63,6 +75,30 @@ def open_tables(settings: DetectSettings, folder: Path | None, shard: int) -> di
     _mend_ports(tables["ports"])
     _mend_sources(tables["sources"])
     return tables
+
+
+def alarms_in(tables: dict[str, Region]) -> dict[str, int]:
+    """Number of raised alarms by metric, in the tables of a worker."""
+    flows, hops, ports = (tables["flows"]["flows"], tables["flows"]["hops"], tables["ports"]["ports"])
+    live = np.flatnonzero(tables["flows"]["rows"]["tag"].reshape(-1))
+    live = live[flows["hop_count"][live] > 0]
+    count, block = flows["hop_count"][live].astype(np.int64), flows["pool_block"][live].astype(np.int64)
+    inline = hops["alarm"][: len(flows) * INLINE_HOPS].reshape(-1, INLINE_HOPS)[live] != 0
+    raised = int((inline & (np.arange(INLINE_HOPS) < count[:, None])).sum())
+    long = block > 0
+    pool = hops["alarm"][len(flows) * INLINE_HOPS :].reshape(-1, POOL_HOPS)[block[long] - 1] != 0
+    raised += int((pool & (np.arange(POOL_HOPS) < count[long][:, None] - INLINE_HOPS)).sum())
+    queues, links, buffers = (
+        ports["alarm"][ports["kind"] == kind] for kind in (PortKind.QUEUE, PortKind.EGRESS, PortKind.BUFFER)
+    )
+    return {
+        Metric.FLOW_LATENCY.label: int(np.count_nonzero(flows["alarm"][live])),
+        Metric.HOP_LATENCY.label: raised,
+        Metric.QUEUE_OCCUPANCY.label: int((queues & 1).sum()),
+        Metric.QUEUE_CONGESTION.label: int((queues >> 1 & 1).sum()),
+        Metric.LINK_UTILIZATION.label: int(np.count_nonzero(links)),
+        Metric.BUFFER_OCCUPANCY.label: int(np.count_nonzero(buffers)),
+    }
 
 
 def _open(arrays: dict[str, tuple[Any, int]], folder: Path | None, shard: int, kind: str) -> Region:

@@ -106,7 +106,7 @@ class FlowPage(Model):
 
 
 class PortState(Model):
-    """An egress port's link."""
+    """An egress port and its link."""
 
     node: Node
     port: Port
@@ -116,6 +116,8 @@ class PortState(Model):
     """Since the last push."""
     last_seen: Time
     samples: Wide
+    drops: Wide
+    """Drop reports since it was last idle."""
     alarms: list[str]
 
 

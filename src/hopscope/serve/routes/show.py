@@ -101,6 +101,7 @@ def port_state(row: np.void, names: Names) -> m.PortState:
         highest=int(row["highest"][0]),
         last_seen=when(row["last_ns"]),
         samples=wide(int(row["samples"])),
+        drops=wide(int(row["drops"])),
         alarms=_slot_alarms(row),
     )
 
@@ -126,6 +127,7 @@ def queue_state(row: np.void, names: Names) -> m.QueueState:
 def switch_fields(node_id: int, rows: Records, names: Names) -> dict[str, object]:
     """What all PORT records of one switch say about it."""
     links, queues = rows[rows["kind"] == PortKind.EGRESS], rows[rows["kind"] != PortKind.EGRESS]
+    links = links[links["ident"] != NO_PORT]  # drops at an unknown port
     return {
         "node": node(names, node_id),
         "ports": len(links),

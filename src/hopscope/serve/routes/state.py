@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
 from ...detect.counters import COUNTERS, INDEX
-from ...detect.records import PortKind
+from ...detect.records import NO_PORT, PortKind
 from ...present.events import when, wide
 from ...present.select import FlowFilter, ordered
 from ...wire.records import Records
@@ -85,6 +85,7 @@ async def flow(
 def _of_kind(context: Context, kinds: tuple[PortKind, ...], node_id: int | None) -> Records:
     rows = context.state.ports()
     kept = np.isin(rows["kind"], [int(kind) for kind in kinds])
+    kept &= (rows["kind"] != PortKind.EGRESS) | (rows["ident"] != NO_PORT)  # drops at an unknown port
     if node_id is not None:
         kept &= rows["node_id"] == node_id
     return rows[kept]
@@ -162,10 +163,11 @@ async def switch(
             return None
         rows = rows[np.lexsort((rows["ident"], rows["port"], rows["kind"]))]
         links = rows["kind"] == PortKind.EGRESS
+        known = links & (rows["ident"] != NO_PORT)
         return m.SwitchDetail.model_validate(
             {
                 **show.switch_fields(node_id, rows, context.names),
-                "port_states": [show.port_state(row, context.names) for row in rows[links]],
+                "port_states": [show.port_state(row, context.names) for row in rows[known]],
                 "queue_states": [show.queue_state(row, context.names) for row in rows[~links]],
             }
         )
