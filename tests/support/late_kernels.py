@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -108,6 +109,7 @@ class Role:
         self.settings, self._sockets, self._send = settings, sockets, send
         self.stop = threading.Event()
         self.started = False
+        self.listeners: deque[Any] = deque()  # no interface is bound again
         self._folder = tempfile.TemporaryDirectory()
         self.data = self.regions = Path(self._folder.name)
 
