@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,56 @@ def test_interfaces_that_go_and_come_back(wire: Wire) -> None:
     assert counted["hopscope_interface_returns_total"] == 1  # of an input
     assert counted["hopscope_interface_gap_seconds_total"] > 0
     assert wire.members()["worker-0"]["restarts"] == 0
+
+
+def test_frames_bypass_a_sink_that_does_not_run(wire: Wire) -> None:
+    """Stopped, started again, hung, and killed with all its processes: the kernel passes frames on, in order
+    and once. Only what waited in the ring of a killed sink is gone: half a second.
+    """
+    wire.start()
+    with Traffic(wire) as traffic:
+        traffic.flows()
+        wire.stop()
+        traffic.flows()
+        wire.start()
+        traffic.flows()
+        counted = {
+            counter["name"]: counter["value"] for counter in wire.get("/api/v0/summary")[1]["counters"]
+        }
+        assert counted["hopscope_forwarded_frames_total"] > 0
+    assert_passed(traffic, lost=4)
+    with Traffic(wire) as traffic:
+        traffic.flows()
+        hung = wire.members()["worker-0"]["pid"]
+        os.kill(hung, signal.SIGSTOP)
+        traffic.flows(300)
+        os.kill(hung, signal.SIGCONT)
+        traffic.flows()
+    assert_passed(traffic, lost=2, in_order=False)  # what waited in the ring comes later
+    with Traffic(wire) as traffic:
+        traffic.flows()
+        wire.kill_all()
+        traffic.flows(300)
+    assert_passed(traffic, lost=RATE)
+
+
+def test_without_a_bypass_the_wire_is_cut(wire: Wire) -> None:
+    """A start with `sink.bypass = false` takes that of an earlier one away."""
+    wire.start()
+    wire.stop()
+    with Traffic(wire) as traffic:
+        traffic.flows()
+    wire.start("--set", "sink.bypass=false")
+    wire.stop()
+    with Traffic(wire) as traffic:
+        eventually(lambda: traffic.sent > 100)
+    assert not traffic.got
+
+
+def assert_passed(traffic: Traffic, lost: int, *, in_order: bool = True) -> None:
+    """All but some frames came out, each once."""
+    missing = set(range(traffic.sent)) - set(traffic.got)
+    assert len(missing) <= lost, sorted(missing)
+    assert len(traffic.got) - len(set(traffic.got)) <= 2
+    if in_order:
+        assert sum(a > b for a, b in pairwise(traffic.got)) <= 2

@@ -63,7 +63,7 @@ class Sink:
             "sink", sys.executable, "-m", "hopscope", "sink", "--pair", "s0:s1", "--data", str(data),
             "--http-port", "0", "--set", f"regions={network.folder / 'regions'}",
             "--set", "detect.flow_rows=64", "--set", "history.ring_events=16384",
-            "--set", "sink.end_to_end.above=1000000",
+            "--set", "sink.end_to_end.above=1000000", "--set", "sink.bypass=false",
             "--set", "sink.thresholds.hop_latency.above=1000000", *options,
             ready='"collecting"', seconds=400, **PATHS,
         )  # fmt: skip

@@ -102,6 +102,7 @@ class Role:
     """Stands in for the child of a supervisor."""
 
     index = 0
+    bypass = None
 
     def __init__(
         self, settings: Settings, sockets: Sequence[socket.socket], send: Callable[[], None]

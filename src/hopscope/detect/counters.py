@@ -47,6 +47,7 @@ COUNTERS: tuple[Counter, ...] = (
         "Datagrams and frames longer than the receive buffer, rejected.",
         of="received.oversized_frames_total",
     ),
+    Counter("bypassed_frames_total", "Frames of a sink that the kernel passed on while no worker did."),
     Counter("interface_returns_total", "Interfaces that were deleted, made again, and bound again."),
     Counter("interface_gap_ns_total", "Time from the deletion of an interface until it was bound again."),
     Counter(

@@ -86,6 +86,8 @@ class Child:
         self.role = role
         self._channel = channel
         self._sockets: list[int] | None = None
+        self.bypass: int | None = None
+        """Descriptor of the heartbeats of a sink with a bypass; once `sockets` has returned."""
         self._given = threading.Event()
         self.listeners: deque[NewListener] = deque()
         """Sockets that replace earlier ones, for the role to take."""
@@ -163,5 +165,6 @@ class Child:
                 self.index = message["index"]
                 self._assigned.set()
             if "sockets" in message:
-                self._sockets = files
+                self._sockets, rest = files[: message["sockets"]], files[message["sockets"] :]
+                self.bypass = rest[0] if rest else None
                 self._given.set()

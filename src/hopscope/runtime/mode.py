@@ -15,6 +15,7 @@ from .pipeline import CountDistributions, Pipeline, Stage
 from .shard import Shard
 
 if TYPE_CHECKING:
+    from ..capture.bypass import Heartbeat
     from .sink.forward import Forwarder
 
 
@@ -36,8 +37,12 @@ class Mode(ABC):
     def pipeline(self, shard: Shard) -> Pipeline:
         """The pipeline of a shard. Raises RegionError, CaptureError."""
 
-    def forwarder(self, listen: ListenSettings, count: Callable[[str, int], object]) -> Forwarder | None:
-        """A forwarder for the frames of a listener; None: they are not forwarded. Raises CaptureError."""
+    def forwarder(
+        self, listen: ListenSettings, count: Callable[[str, int], object], heartbeat: Heartbeat | None = None
+    ) -> Forwarder | None:
+        """A forwarder for the frames of a listener; None: they are not forwarded. `heartbeat`: of its bypass.
+        Raises CaptureError.
+        """
         return None
 
     @property
@@ -104,11 +109,13 @@ class Sink(Mode):
             stages.append(SinkReporter(sink.report, detector, shard.count, shard.number))
         return Pipeline(shard, detector, stages, distributions=detector.distributions)
 
-    def forwarder(self, listen: ListenSettings, count: Callable[[str, int], object]) -> Forwarder | None:
+    def forwarder(
+        self, listen: ListenSettings, count: Callable[[str, int], object], heartbeat: Heartbeat | None = None
+    ) -> Forwarder | None:
         """A forwarder to the interface `listen.output`, if there is one."""
         from .sink.forward import to_interface
 
-        return to_interface(listen.output, self.settings.sink, count) if listen.output else None
+        return to_interface(listen.output, self.settings.sink, count, heartbeat) if listen.output else None
 
     def worker_bytes(self) -> int:
         """With the rings of sink events and evicted flows."""

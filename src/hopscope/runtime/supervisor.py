@@ -46,6 +46,7 @@ from .shard import keep_leftovers
 from .summary import summary_lines
 
 if TYPE_CHECKING:
+    from ..capture.bypass import Bypass
     from ..capture.ring.offload import PreparedInterface
 
 STOP_SECONDS = 15.0
@@ -86,6 +87,7 @@ class Supervisor:
         self._prepared: dict[int, PreparedInterface] = {}
         """By number of the listener."""
         self._interfaces: Interfaces | None = None
+        self._bypass: Bypass | None = None
         self._standby: Member | None = None
         """Takes over from a worker that ends, at once: frames that should go on wait for it."""
         self.stopping = threading.Event()
@@ -148,6 +150,7 @@ class Supervisor:
         if any(listen.kind == "mirror" for listen in settings.listen):
             self._interfaces = Interfaces(settings.listen)
             self._selector.register(self._interfaces, selectors.EVENT_READ)
+        self._open_bypass()
         for member in workers:
             if member.channel is not None:
                 self._send_sockets(member)
@@ -190,6 +193,8 @@ class Supervisor:
             prepared.close()
         if self._interfaces is not None:
             self._interfaces.close()
+        if self._bypass is not None:
+            self._bypass.close()
         self._selector.close()
         self.folder.close()
 
@@ -223,8 +228,11 @@ class Supervisor:
 
     def _send_sockets(self, member: Member) -> None:
         files = [listener.fileno() for listener in member.sockets]
+        message = {"sockets": len(files)}
+        if member.role == "worker" and self._bypass is not None:
+            files.append(self._bypass.map)
         with suppress(OSError):  # it has ended: `turn` sees it
-            process.send(member.channel, {"sockets": len(files)}, files)
+            process.send(member.channel, message, files)
 
     def _receive(self, member: Member) -> bool:
         """Take one message of a process; False after its last."""
@@ -334,6 +342,44 @@ class Supervisor:
         for line in self._prepared[number].lines:
             self._log.info(line)
 
+    def _open_bypass(self) -> None:
+        """Have the kernel pass frames on while no worker does."""
+        from ..capture.bypass import Bypass, remove
+
+        sink, listeners = self.settings.sink, self.settings.listen
+        lanes = [number for number, listen in enumerate(listeners) if listen.output]
+        if not sink.bypass:
+            for number in lanes:
+                remove(listeners[number].interface)
+            return
+        try:
+            if lanes:
+                self._bypass = Bypass(len(listeners), self.settings.workers, sink.bypass_seconds)
+            for number in lanes:
+                self._install_bypass(number)
+        except CaptureError as error:
+            self._log.warning("the wire is cut while the sink does not run", reason=str(error))
+            for number in lanes:
+                remove(listeners[number].interface)
+            if self._bypass is not None:
+                self._bypass.close()
+                self._bypass = None
+
+    def _install_bypass(self, number: int) -> None:
+        """For one listener. Raises CaptureError."""
+        listen = self.settings.listen[number]
+        if self._bypass is not None:
+            self._bypass.install(number, listen.interface, listen.output, listen.workers)
+
+    def _renew_bypass(self, name: str) -> None:
+        """An interface is another one now."""
+        for number, listen in enumerate(self.settings.listen):
+            if listen.output and name in (listen.interface, listen.output):
+                try:
+                    self._install_bypass(number)
+                except CaptureError as error:  # the other interface is missing, too
+                    self._log.warning("no bypass", reason=str(error))
+
     def _follow_interfaces(self) -> None:
         """Notice interfaces that disappear, and bind again those that are back."""
         assert self._interfaces is not None
@@ -351,6 +397,7 @@ class Supervisor:
             self._log.warning("interface is back", interface=name, missing_seconds=round(seconds, 3))
             for number in listeners:
                 self._send_listener(number, seconds)
+            self._renew_bypass(name)
 
     def _bind_again(self, number: int) -> None:
         """New sockets for a listener, in place of those of an interface that is gone. Raises CaptureError."""

@@ -58,21 +58,33 @@ def run(child: Child, *, standby: bool = False) -> None:
         if not child.assigned():
             return
     child.started = True
-    shares = [listen for listen in settings.listen if child.index < listen.workers]
+    shares = [(lane, listen) for lane, listen in enumerate(settings.listen) if child.index < listen.workers]
     shard = Shard(
         settings.history,
         child.index,
         data=child.data,
         regions=child.regions,
-        thread=any(listen.output for listen in shares),
+        thread=any(listen.output for _, listen in shares),
         notify=child.warn,
     )
     worker = Worker(mode.pipeline(shard), child.listeners)
     child.report(warm=True)
-    for listen, handle in zip(shares, child.sockets(), strict=False):
+    for (lane, listen), handle in zip(shares, child.sockets(), strict=False):
         listener = listener_of(listen, child.index, handle)
         listener.open()
-        forward = mode.forwarder(listen, shard.count)
+        heartbeat = None
+        if child.bypass is not None and listen.output:
+            from ..capture.bypass import Heartbeat
+
+            heartbeat = Heartbeat(
+                child.bypass,
+                lane,
+                child.index,
+                listen.workers,
+                settings.sink.bypass_seconds,
+                settings.workers,
+            )
+        forward = mode.forwarder(listen, shard.count, heartbeat)
         dialects = dialects_of(listen, mode)
         worker.receivers.append(Receiver(listener, dialects, child.notify, forward, child.index))
         for note in listener.notes() if child.index == 0 else ():
@@ -237,6 +249,8 @@ class Worker:
             self._replace(self._listeners.popleft())
         for receiver in self.receivers:
             begin = time.perf_counter_ns()
+            if receiver.forward is not None:
+                receiver.forward.beat()
             batch = receiver.receive()
             if batch is None and receiver.forward is not None:
                 receiver.forward.flush()
@@ -262,7 +276,10 @@ class Worker:
         self._pipeline.count("interface_gap_ns_total", new.gap_ns)
 
     def drain(self) -> None:
-        """Process what is left in the sockets, for at most a second."""
+        """Process what is left in the sockets, for at most a second; what comes now bypasses a sink."""
+        for receiver in self.receivers:
+            if receiver.forward is not None:
+                receiver.forward.stop()
         loop.drain(self.turn, DRAIN_SECONDS)
         for receiver in self.receivers:
             for batch, dialect in receiver.settle():

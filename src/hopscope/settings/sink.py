@@ -93,6 +93,12 @@ class SinkSettings(Section):
     """Whether workers are sinks; `hopscope sink` sets it."""
     strip: bool = True
     """Remove INT from forwarded frames; if off, they are forwarded unchanged."""
+    bypass: bool = True
+    """While no worker forwards (the sink was stopped, is upgraded, hangs, or was killed), the kernel passes
+    frames on as they are. It stays after the end, until a start with `false`; needs Linux 5.8 and root, or
+    CAP_BPF with CAP_NET_ADMIN."""
+    bypass_seconds: Seconds = Field(default=0.5, ge=0.05, le=60)
+    """How long a worker may stand still before frames bypass it."""
     thresholds: SinkThresholds = SinkThresholds()
     """Limits of every switch."""
     end_to_end: SinkLimits = SinkLimits(change=50_000)

@@ -24,6 +24,7 @@ from ...wire.reasons import DropReason
 from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Link, ReportBatch
 
 if TYPE_CHECKING:
+    from ...capture.bypass import Heartbeat
     from ...capture.pcap.writer import PcapWriter
     from ...wire.rewrite.strip_batch import Stripper
 
@@ -82,6 +83,14 @@ class Forwarder(ABC):
     def flush(self) -> None:
         """Send waiting frames: when nothing has come in, and at times."""
 
+    def beat(self) -> None:
+        """Say that frames are forwarded; called every turn."""
+        return
+
+    def stop(self) -> None:
+        """Forward only what has come so far: the rest bypasses this sink, if there is a bypass."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Send no more. Raises CaptureError."""
@@ -110,10 +119,15 @@ class Forwarder(ABC):
 
 
 class ToInterface(Forwarder):
-    """Frames go out at an interface. `sender` is closed with it."""
+    """Frames go out at an interface. `sender` is closed with it. `heartbeat`: of the bypass."""
 
-    def __init__(self, sender: Sender, settings: SinkSettings, count: Count) -> None:
+    def __init__(
+        self, sender: Sender, settings: SinkSettings, count: Count, heartbeat: Heartbeat | None = None
+    ) -> None:
         super().__init__(settings, count)
+        self._heartbeat = heartbeat
+        if heartbeat is not None:
+            self.beat, self.stop = heartbeat.beat, heartbeat.stop  # type: ignore[method-assign]
         self._sender = sender
         self._counted = (0, 0, 0)
 
@@ -146,6 +160,11 @@ class ToInterface(Forwarder):
         cut = part["length"] < part["wire_length"]
         long = (lengths == 0) & ~cut
         short = (lengths < _HEADER_BYTES) & ~cut & ~long
+        if self._heartbeat is not None:
+            passed = self._heartbeat.passed(part["time_ns"])
+            self._count("bypassed_frames_total", int(np.count_nonzero(passed)))
+            cut, long, short = cut & ~passed, long & ~passed, short & ~passed
+            lengths = np.where(passed, np.uint32(0), lengths)
         for reason, which in (
             (DropReason.CUT, cut),
             (DropReason.TOO_LONG, long),
@@ -227,11 +246,13 @@ class ToFile(Forwarder):
                     self._file.close()
 
 
-def to_interface(interface: str, settings: SinkSettings, count: Count) -> Forwarder:
+def to_interface(
+    interface: str, settings: SinkSettings, count: Count, heartbeat: Heartbeat | None = None
+) -> Forwarder:
     """Frames out at an interface, through a transmit ring. Raises CaptureError."""
     from ...capture.ring.sender import RingSender
 
-    made = ToInterface(RingSender(interface), settings, count)
+    made = ToInterface(RingSender(interface), settings, count, heartbeat)
     warm()
     return made
 
