@@ -16,7 +16,14 @@ project = "Hopscope"
 release = version = __version__
 author = "the Hopscope authors"
 root_doc = "docs/index"
-include_patterns = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**.md"]
+include_patterns = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/**.md",
+]
 
 extensions = ["myst_parser"]
 myst_heading_anchors = 4

@@ -79,8 +79,8 @@ def where(filters: Filters, source: str) -> str:
         terms.append(f"({' OR '.join(ends)})")
     if since := filters.get("since"):
         known = ", ".join(str(int(shard)) for shard in since)
-        later = [f"(shard = {int(shard)} AND sequence >= {int(first)})" for shard, first in since.items()]
-        terms.append(f"({' OR '.join(later)} OR shard NOT IN ({known}))")
+        following = [f"(shard = {int(shard)} AND sequence >= {int(first)})" for shard, first in since.items()]
+        terms.append(f"({' OR '.join(following)} OR shard NOT IN ({known}))")
     return " AND ".join(terms) or "true"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..settings.collector import FreeSpace
+from ..settings.section import FreeSpace
 from ..wire.records import Records
 from .files import HistoryError, journal_path, list_journals, list_segments, noted_path, sync_folder
 from .journal_file import (

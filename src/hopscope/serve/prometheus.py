@@ -40,7 +40,9 @@ SERIES = 5000
 BUCKETS = np.array([2**octave - 1 for octave in range(8, 35)], np.uint64)
 """Upper edges of the buckets of a latency, ns: from 256 ns to 17 s."""
 PERCENTILES = {"50": 0.5, "90": 0.9, "99": 0.99, "100": 1.0}
-Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+Single = CounterMetricFamily | GaugeMetricFamily
+"""Families with one value for each set of labels."""
+Family = Single | HistogramMetricFamily
 
 _PORT_FAMILIES = (
     (
@@ -86,7 +88,7 @@ class _Scrape(Collector):
 
     def _counters(self) -> Iterable[Family]:
         counts = self._state.counters()
-        families: dict[str, Family] = {}
+        families: dict[str, Single] = {}
         for counter in COUNTERS:
             name = counter.metric
             labels = ["worker", *([counter.label[0]] if counter.label else [])]
@@ -195,7 +197,7 @@ class _Scrape(Collector):
 
     def _sources(self, rows: Records) -> Iterable[Family]:
         labels = ["source", "node", "hw_id"]
-        families: dict[str, Family] = {
+        families: dict[str, Single] = {
             field: CounterMetricFamily(f"hopscope_source_{field}_reports_total", text, labels=labels)
             for field, text in (
                 ("received", "Reports of a source."),
@@ -279,7 +281,7 @@ def _of_direct(counters: Iterable[Counter], values: npt.NDArray[np.uint64]) -> I
     """Counters of a translator, a software NIC or labels; none where all are zero, as where it never ran."""
     if not values.any():
         return
-    families: dict[str, Family] = {}
+    families: dict[str, Single] = {}
     for counter, value in zip(counters, values.tolist(), strict=True):
         form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
         name, labels = counter.metric, [counter.label[0]] if counter.label else []
