@@ -37,11 +37,13 @@ SAMPLES: dict[str, Any] = {
     "listen[].kind": "mirror",
     "redis[].url": "redis://127.0.0.1:6379/1",
     "serve.host": "127.0.0.2",
+    "serve.public_url": "https://telemetry.example",
     "serve.token": "sixteen-characters",
     "sink.report.to": "192.0.2.1:32766",
 }
 """Values of settings that are not free text."""
 BESIDE: dict[str, dict[str, Any]] = {
+    "serve.public_url": {"token": "sixteen-characters"},
     "listen[].interface": {"kind": "mirror"},
     "listen[].filter": {"kind": "mirror", "interface": "eth1"},
     "listen[].kind": {"interface": "eth1"},
