@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest --durations=5 --durations-min=2
 CALM = nice -n 10  # processes that forward packets go first
 REUSE = $(if $(ALL),,--unchanged)
 STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
-UNIT_1 = $(addprefix tests/,compliance detect fabric rdma wire)
+PURE = $(addprefix tests/,compliance wire)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick wheel installed test durations coverage docs demo bench format clean
@@ -36,13 +36,14 @@ lint: $(STAMP) ## Check style and formatting
 types: $(STAMP) ## Check types
 	$(CALM) $(BIN)/mypy
 
-unit: unit-1 unit-2 ## Run unit and compliance tests
+unit: unit-1 unit-2 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
 unit-1: kernels
 	@echo "== $@"
-	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(UNIT_1)
+	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(PURE)
 unit-2: kernels
 	@echo "== $@"
-	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(UNIT_1))
+	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel $(if $(ALL),,and not kernel)" $(STATEFUL)
+	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(PURE) $(STATEFUL))
 
 e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 e2e-1: kernels
@@ -55,7 +56,7 @@ e2e-3: kernels
 	@echo "== $@"
 	$(PYTEST) tests/e2e/test_crash.py tests/live
 
-checked: $(STAMP) ## Run kernels' tests with bounds checks; tests/wire/test_plain.py does that for wire's
+checked: $(STAMP) ## Run tests of kernels that write state with bounds checks; tests/wire/test_plain.py does that for wire's
 	@echo "== $@"
 	NUMBA_BOUNDSCHECK=1 $(CALM) $(PYTEST) $(REUSE) -m "kernel and not e2e" $(STATEFUL)
 
@@ -73,7 +74,7 @@ installed: wheel ## Install the wheel into a clean environment and start from it
 	$(PYTEST) -m wheel tests/test_wheel.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
-	$(MAKE) --jobs=4 --keep-going --output-sync=target kernels types checked e2e-2 e2e-3 e2e-1 unit-1 unit-2 installed lint
+	$(MAKE) --jobs=4 --keep-going --output-sync=target kernels checked types e2e-2 e2e-3 e2e-1 unit-2 unit-1 installed lint
 
 durations: ## Write what a test run took into docs: make test ALL=1 2>&1 | tee build/test.log; make durations
 	$(BIN)/python tests/durations_page.py build/test.log docs/measurements/tests.md
