@@ -18,8 +18,9 @@ def table(log: str) -> str:
     lanes, tests = [], []
     for lane in re.split(r"^== (?=[a-z0-9-]+$)", log, flags=re.M)[1:]:
         name = lane.split("\n", 1)[0]
-        if done := re.search(r"^=+ (?:.*?(\d+) failed, )?(\d+) passed.* in ([\d.]+)s", lane, flags=re.M):
-            lanes.append(f"| {name} | {int(done[1] or 0) + int(done[2]):,} | {float(done[3]):.0f} |")
+        runs = re.findall(r"^=+ (?:(\d+) failed, )?(\d+) passed.* in ([\d.]+)s", lane, flags=re.M)
+        count = sum(int(failed or 0) + int(passed) for failed, passed, _ in runs)
+        lanes.append(f"| {name} | {count:,} | {sum(float(seconds) for *_, seconds in runs):.0f} |")
         found = re.findall(r"^([\d.]+)s (call|setup|teardown) +tests/(\S+)", lane, flags=re.M)
         tests += [(float(seconds), test, name) for seconds, _, test in found]
     slowest = [
