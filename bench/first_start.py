@@ -47,7 +47,7 @@ def started(command: list[str], folder: Path, until: str | None) -> tuple[float,
     if until is not None:
         process.send_signal(signal.SIGINT)
     process.communicate()
-    if process.returncode:
+    if process.returncode not in (0, 130):  # 130: interrupted while it still starts its simulation
         sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{''.join(lines)}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
