@@ -177,9 +177,9 @@ class RemoteStores:
         for route, writer in zip(self._translator.routes, self._translator.writers, strict=True):
             for which, (collector, target) in enumerate(route.at):
                 if collector == number and target in regions:
-                    told = session.advertisement
-                    progress = bytes(told.progress.pop(target, b""))
-                    epoch = told.regions[target].epoch
+                    advertised = session.advertisement
+                    progress = bytes(advertised.progress.pop(target, b""))
+                    epoch = advertised.regions[target].epoch
                     writer.begin(which, None, self._generation, epoch=epoch, progress=progress)
 
     def _keep_alive(self, number: int, session: Session, now: int) -> None:
