@@ -99,7 +99,7 @@ class Browser:
         number = next(self._numbers)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            message = json.loads(self._socket.recv(timeout=30))
+            message = json.loads(self._socket.recv(timeout=300))
             if message.get("id") == number:
                 return message.get("result", message)
             if message.get("method") == "Runtime.exceptionThrown":

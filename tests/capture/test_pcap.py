@@ -327,7 +327,7 @@ def test_counts_and_times_as_tshark_reads_them(shared: Path, tool: Callable[...,
             [tshark, "-r", str(path), "-T", "fields", *fields],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=True,
         ).stdout
         theirs = [line.split("\t") for line in out.splitlines()]

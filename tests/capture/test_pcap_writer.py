@@ -81,7 +81,7 @@ def test_capinfos_reads_what_is_written(
         [tool("capinfos"), "-t", "-c", "-a", "-S", str(path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     ).stdout
     assert kind in out

@@ -72,7 +72,7 @@ def test_a_pipe(tmp_path: Path) -> None:
     streams: list[bytes] = [b""]
     for words in (("decode", str(first)), ("craft",), ("decode", "-")):
         command = [sys.executable, "-m", "hopscope.cli", *words]
-        done = subprocess.run(command, input=streams[-1], capture_output=True, timeout=120, check=True)
+        done = subprocess.run(command, input=streams[-1], capture_output=True, timeout=300, check=True)
         streams.append(done.stdout)
     assert streams[3] == streams[1]
     assert streams[1].count(b"unknown_version") == 1
@@ -147,7 +147,7 @@ def experts(tool: Callable[..., str], path: Path) -> list[str]:
     command += ["-o", "tcp.analyze_sequence_numbers:FALSE"]  # the packets are no connection
     command += ["-Y", "_ws.malformed or ip.checksum.status == 0 or udp.checksum.status == 0 "
                 "or tcp.checksum.status == 0 or _ws.expert.severity >= 6291456"]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return done.stdout.splitlines()
 
 
@@ -190,7 +190,7 @@ def test_tunnels_are_right_to_tshark(
     assert experts(tool, path) == []
     command = [tool("tshark"), "-r", str(path), "-T", "fields"]
     seen = subprocess.run(
-        [*command, "-e", "frame.protocols"], capture_output=True, text=True, timeout=120, check=True
+        [*command, "-e", "frame.protocols"], capture_output=True, text=True, timeout=300, check=True
     ).stdout.splitlines()
     wanted = LAYERS[layer] if source[2] != "0" or layer != "ip_in_ip" else "ip:ipv6"
     for protocols, last in zip(seen, ("tcp", "udp"), strict=True):

@@ -48,7 +48,7 @@ RUN = f"{IMPORT}; main()"
 
 
 def run(*words: str, stdin: bytes | None = None, code: str = RUN) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, "-c", code, *words], input=stdin, capture_output=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code, *words], input=stdin, capture_output=True, timeout=300)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -140,7 +140,7 @@ def dissected(tshark: str, path: Path) -> dict[str, list[str]]:
     command = [tshark, "-r", str(path), "-T", "fields", "-E", "separator=;", "-E", "occurrence=a"]
     for name in names:
         command += ["-e", f"ipv6.opt.ioam.trace.{name}"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
     cells = [cell.split(",") if cell else [] for cell in said.rstrip("\n").split(";")]
     return dict(zip((name.removeprefix("node.") for name in names), cells, strict=True))
 

@@ -29,7 +29,7 @@ def refusal(*arguments: str | Path) -> str:
         [sys.executable, "-m", "hopscope", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     said = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # without log lines

@@ -48,7 +48,7 @@ def test_the_process_of_labels_is_restarted_and_goes_on(collector: Callable[...,
     sending = threading.Thread(target=send)
     sending.start()
     try:
-        with httpx.Client(timeout=20, trust_env=False) as client:
+        with httpx.Client(timeout=300, trust_env=False) as client:
             eventually(lambda: labels_of(3) > 20)
             before = labels_of(2)
             os.kill(one.status()["labels"]["pid"], signal.SIGKILL)

@@ -110,7 +110,7 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
     archive_once(tmp_path / "before", SETTINGS)
     journals(tmp_path / "before", [2, 1])
     done = subprocess.run(
-        [sys.executable, "-c", _CRASH, str(tmp_path)], capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", _CRASH, str(tmp_path)], capture_output=True, text=True, timeout=300
     )
     ends = [line.split() for line in done.stdout.splitlines()]
     assert ends[-1][1] == "0", done.stderr

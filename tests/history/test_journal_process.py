@@ -154,7 +154,7 @@ def test_a_limit_on_file_sizes(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     written, following, *message = done.stdout.split()
     assert written == following == str((10_000 - 128) // 128)

@@ -199,7 +199,7 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
         [sys.executable, "-c", _CRASH, str(tmp_path), str(START + SECOND)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
     )
     ends = [line.split() for line in done.stdout.splitlines()]
     assert ends[-1][1] == "0", done.stderr

@@ -95,7 +95,7 @@ def frames_of(file: Path) -> list[bytes]:
 def tshark(file: Path, what: str) -> int:
     """Packets of a capture that tshark finds."""
     words = ["tshark", "-r", str(file), "-Y", what, "-T", "fields", "-e", "frame.number"]
-    return len(subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.split())
+    return len(subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout.split())
 
 
 def send(client: Host, server: Host, sizes: Sequence[int], version: int) -> None:

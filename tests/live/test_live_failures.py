@@ -74,7 +74,7 @@ class Wire:
         def ask() -> tuple[int, Any]:
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             try:
-                with opener.open(self.url + path, timeout=20) as answer:
+                with opener.open(self.url + path, timeout=300) as answer:
                     return answer.status, json.load(answer)
             except urllib.error.HTTPError as error:
                 return error.code, json.load(error)

@@ -21,7 +21,7 @@ from hopscope.capture.pcap.reader import read
 from hopscope.detect.records import EVENT_VERSION
 from hopscope.history.query import History
 from hopscope.memory.ring import RingReader, attach_ring
-from hopscope.testbed.namespaces import NamespaceError
+from hopscope.testbed.namespaces import NamespaceError, processes_in
 from support import inserter
 from support.namespaces import ADDRESSES, Network, clear_abandoned, namespaces
 from support.small_disk import fill, small_disk
@@ -169,7 +169,7 @@ def bad_checksums(file: Path) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     ).stdout
 
 
@@ -341,6 +341,8 @@ def test_nothing_is_left_after_a_kill(network: Network, tmp_path: Path) -> None:
         ) as process:  # fmt: skip
             assert process.stdout is not None
             sleeping = int(process.stdout.readline())
+            namespace = next(name for name in namespaces() if name.endswith(f"-{process.pid}-a"))
+            eventually(lambda name=namespace, sleeper=sleeping: sleeper in processes_in(name))
             process.send_signal(number)
             process.wait()
         found = [name for name in namespaces() if f"-{process.pid}-" in name]

@@ -147,7 +147,7 @@ async def client_of(
     token = app.state.guarded.change_token
     headers = {} if settings and settings.token else {"authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(
-        transport=transport, base_url=f"http://{host}", headers=headers, timeout=30
+        transport=transport, base_url=f"http://{host}", headers=headers, timeout=300
     ) as client:
         yield client
     app.state.context.close()

@@ -157,7 +157,7 @@ def test_command(collector: Any, distributions: Distributions) -> None:
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "hopscope", "query", "bottleneck", "--data", str(collector.folder)]
-        return subprocess.run([*command, *words], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run([*command, *words], capture_output=True, text=True, timeout=300, check=False)
 
     table = run()
     assert table.stdout.splitlines()[1].split()[:5] == ["13", "3", "2", "80.0%", "1600"], table.stderr

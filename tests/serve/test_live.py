@@ -36,7 +36,7 @@ def frames(lines: Iterator[str]) -> Iterator[dict[str, str]]:
 def test_the_live_feed_goes_on_where_a_client_was(server: str, collector: Any) -> None:
     """Events come as they happen, filtered; one who comes back gets what it missed, once."""
     url = f"{server}api/v0/events/live?kind=raised,cleared"
-    with httpx.Client(timeout=20, trust_env=False) as client:
+    with httpx.Client(timeout=300, trust_env=False) as client:
         with client.stream("GET", url) as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
             said = frames(stream.iter_lines())
@@ -64,7 +64,7 @@ def test_a_client_that_was_away_too_long_is_told_what_it_lost(collector: Any, re
     for value in (1, 901) * 300:
         collector.report(occupancy=value)
     server = request.getfixturevalue("server")
-    with httpx.Client(timeout=20, trust_env=False) as client:
+    with httpx.Client(timeout=300, trust_env=False) as client:
         happened = client.get(f"{server}api/v0/summary").json()["events"]
         assert happened > 1024
         with client.stream("GET", f"{server}api/v0/events/live", headers={"last-event-id": "0-0"}) as stream:

@@ -61,7 +61,7 @@ class Program:
         """All that it has said."""
         return self.log.read_text()
 
-    def wait_for(self, text: str, seconds: float) -> None:
+    def wait_for(self, text: str, seconds: float = HANG_SECONDS) -> None:
         """Wait until it has said this."""
         until = time.monotonic() + seconds
         while text not in self.said():
@@ -69,7 +69,7 @@ class Program:
             assert time.monotonic() < until, f"no {text!r} in {seconds} s: {self.said()}"
             time.sleep(0.02)
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 30) -> int:
+    def stop(self, number: int = signal.SIGTERM, seconds: float = HANG_SECONDS) -> int:
         """End it gracefully; its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -126,12 +126,12 @@ class Network:
             self.run(host, "ethtool", "-K", interface, "tso", "off", "gso", "off")
         run("ip", "-n", self._names["sink"], "link", "set", "lo", "up")
 
-    def run(self, name: str, *words: str, seconds: float = 30) -> str:
+    def run(self, name: str, *words: str, seconds: float = HANG_SECONDS) -> str:
         """What a command in a namespace prints. Raises NamespaceError."""
         return run("ip", "netns", "exec", self._names[name], *words, seconds=seconds)
 
     def start(
-        self, name: str, *words: str, ready: str = "", seconds: float = 20, **environment: str
+        self, name: str, *words: str, ready: str = "", seconds: float = HANG_SECONDS, **environment: str
     ) -> Program:
         """Start a program in a namespace, and wait until it says that it is ready."""
         log = self.folder / f"{name}-{Path(words[0]).name}-{time.monotonic_ns()}.log"
@@ -152,7 +152,7 @@ class Network:
 
         def get() -> Any:
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(url, timeout=20) as answer:
+            with opener.open(url, timeout=300) as answer:
                 return json.load(answer)
 
         return self.inside(name, get)
