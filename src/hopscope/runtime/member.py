@@ -1,4 +1,4 @@
-"""One process of a collector over all its restarts: its sockets, its last error, when it starts again."""
+"""One process of a collector over all its restarts: its last error, when it starts again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Member:
     role: str
     index: int = 0
     sockets: list[socket.socket] = field(default_factory=list)
-    """Sockets that it receives on; they outlive it, so that nothing is lost during a restart."""
+    """Sockets that it receives on, if it is not a worker (`Listeners`); they outlive it."""
     process: Popen[bytes] | None = None
     channel: Any = None
     ready: bool = False

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import selectors
 import signal
-import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from subprocess import TimeoutExpired
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..base import log
 from ..base.errors import HopscopeError
 from ..base.names import Names
-from ..capture.errors import CaptureError
-from ..capture.sockets import require_linux
+from ..capture.sockets import bind_share, require_linux
 from ..detect.counters import COUNTERS, INDEX, attach_counters
 from ..detect.links import read_links
 from ..detect.sink import limits as sink_limits
@@ -36,18 +36,15 @@ from ..labels.counters import read_label_counters
 from ..memory.data_folder import DataFolder
 from ..memory.region import Region
 from ..settings.collector import Settings
+from ..settings.source import url
 from . import child as process
 from .control import ControlServer, changed_limits, changed_sink_limits
 from .environment import memory_text
-from .interfaces import Interfaces
 from .labels import listen_settings
+from .listeners import Listeners
 from .member import Member
 from .shard import keep_leftovers
 from .summary import summary_lines
-
-if TYPE_CHECKING:
-    from ..capture.bypass import Bypass
-    from ..capture.ring.offload import PreparedInterface
 
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
@@ -75,8 +72,6 @@ class Supervisor:
         self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
         self.url: str | None = None
         """Address of the live page and the API, once started."""
-        self.listening: list[str] = []
-        """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
         self.labels: str | None = None
         """Address on which labels are taken."""
         self.members: list[Member] = []
@@ -84,10 +79,7 @@ class Supervisor:
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
         self._thresholds: Region | None = None
-        self._prepared: dict[int, PreparedInterface] = {}
-        """By number of the listener."""
-        self._interfaces: Interfaces | None = None
-        self._bypass: Bypass | None = None
+        self._listeners = Listeners(settings)
         self._standby: Member | None = None
         """Takes over from a worker that ends, at once: frames that should go on wait for it."""
         self.stopping = threading.Event()
@@ -129,7 +121,7 @@ class Supervisor:
             page.sockets.append(listener)
             self.url = url_of(listener)
             self.members.append(page)
-        self._probe_ports(workers)
+        self._listeners.probe()
         self.members.append(Member("archive", "archive"))
         if settings.alerts or settings.redis:
             self.members.append(Member("export", "export"))
@@ -145,15 +137,13 @@ class Supervisor:
             if not self.stopping.is_set():
                 self._launch(member)
         self._await(workers, "warm")
-        self._prepare_interfaces()
-        self._open_listeners(workers)  # only now: a socket that no process reads loses what it gets
-        if any(listen.kind == "mirror" for listen in settings.listen):
-            self._interfaces = Interfaces(settings.listen)
-            self._selector.register(self._interfaces, selectors.EVENT_READ)
-        self._open_bypass()
+        self._listeners.open()
+        if self._listeners.interfaces is not None:
+            self._selector.register(
+                self._listeners.interfaces, selectors.EVENT_READ, self._listeners.interfaces.drain
+            )
         for member in workers:
-            if member.channel is not None:
-                self._send_sockets(member)
+            self._send_sockets(member)
         self._await(workers + labels, "ready")
         self._write_owner()
         if any(listen.output for listen in settings.listen):
@@ -163,12 +153,11 @@ class Supervisor:
     def turn(self) -> None:
         """Wait a tenth of a second for reports of the processes; restart those that ended and are due."""
         for key, _ in self._selector.select(TURN_SECONDS):
-            if key.data is not None:
-                self._receive(key.data)
-            elif self._interfaces is not None:
-                self._interfaces.drain()
-        if self._interfaces is not None:
-            self._follow_interfaces()
+            key.data()
+        for worker, message, files in self._listeners.follow():
+            for member in self.members:
+                if (member.role, member.index) == ("worker", worker):
+                    self._send(member, message, files)
         now = time.monotonic()
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
@@ -188,13 +177,11 @@ class Supervisor:
                 self._end(member, until)
         self.last_counters = self.counters()
         self._control.close()
-        self._close_listeners(self.members)
-        for prepared in self._prepared.values():
-            prepared.close()
-        if self._interfaces is not None:
-            self._interfaces.close()
-        if self._bypass is not None:
-            self._bypass.close()
+        for member in self.members:
+            for listener in member.sockets:
+                listener.close()
+            member.sockets.clear()
+        self._listeners.close()
         self._selector.close()
         self.folder.close()
 
@@ -222,17 +209,23 @@ class Supervisor:
             "regions": str(self.folder.regions),
         }
         member.started(*process.start(member.role, message, [self.folder.lock]))
-        self._selector.register(member.channel, selectors.EVENT_READ, member)
-        if member.sockets:
-            self._send_sockets(member)
+        self._selector.register(member.channel, selectors.EVENT_READ, partial(self._receive, member))
+        self._send_sockets(member)
 
     def _send_sockets(self, member: Member) -> None:
-        files = [listener.fileno() for listener in member.sockets]
-        message = {"sockets": len(files)}
-        if member.role == "worker" and self._bypass is not None:
-            files.append(self._bypass.map)
-        with suppress(OSError):  # it has ended: `turn` sees it
-            process.send(member.channel, message, files)
+        """Hand a process the sockets that it receives on, once they are open."""
+        if member.role == "worker":
+            message, files = self._listeners.of_worker(member.index)
+        else:
+            files = [listener.fileno() for listener in member.sockets]
+            message = {"sockets": len(files)}
+        if files:
+            self._send(member, message, files)
+
+    def _send(self, member: Member, message: dict[str, Any], files: Sequence[int] = ()) -> None:
+        if member.channel is not None:
+            with suppress(OSError):  # it has ended: `turn` sees it
+                process.send(member.channel, message, files)
 
     def _receive(self, member: Member) -> bool:
         """Take one message of a process; False after its last."""
@@ -284,41 +277,15 @@ class Supervisor:
             return False
         member.started(standby.process, standby.channel)
         member.restarts += 1
-        self._selector.modify(member.channel, selectors.EVENT_READ, member)
+        self._selector.modify(member.channel, selectors.EVENT_READ, partial(self._receive, member))
         standby.process = standby.channel = None
         standby.warm, standby.due = False, time.monotonic() + STANDBY_SECONDS
-        with suppress(OSError):  # it has ended: `turn` sees it
-            process.send(member.channel, {"index": member.index})
+        self._send(member, {"index": member.index})
         self._send_sockets(member)
         return True
 
-    # ---------------------------------------------------------------------------------- listeners
-
-    def _probe_ports(self, workers: list[Member]) -> None:
-        """Bind every port once, so that a port in use is reported before anything is compiled."""
-        self._open_listeners(workers)
-        self._close_listeners(workers)
-
-    def _open_listeners(self, workers: list[Member]) -> None:
-        from ..capture.sockets import bind_share
-        from ..settings.source import url
-
-        self.listening = []
-        for listen in self.settings.listen:
-            first = None
-            for index in range(listen.workers):
-                share = bind_share(listen, index, first)
-                first = first or share
-                workers[index].sockets.append(share)
-                if listen.kind == "udp":
-                    listen = listen.model_copy(update={"port": share.getsockname()[1]})
-            self.listening.append(url(listen))
-
     def _open_labels(self) -> list[Member]:
         """The process that takes labels, with its socket; none without `label.listen`."""
-        from ..capture.sockets import bind_share
-        from ..settings.source import url
-
         if not self.settings.label.listen:
             return []
         member = Member("labels", "labels")
@@ -328,117 +295,12 @@ class Supervisor:
         self.labels = url(listen)
         return [member]
 
-    def _prepare_interfaces(self) -> None:
-        """Switch off offloads that would change received frames, until `stop`."""
-        for number, listen in enumerate(self.settings.listen):
-            if listen.kind == "mirror":
-                self._prepare_interface(number)
-
-    def _prepare_interface(self, number: int) -> None:
-        from ..capture.ring.offload import prepare
-
-        listen = self.settings.listen[number]
-        self._prepared[number] = prepare(listen.interface, change=not listen.keep_offloads)
-        for line in self._prepared[number].lines:
-            self._log.info(line)
-
-    def _open_bypass(self) -> None:
-        """Have the kernel pass frames on while no worker does."""
-        from ..capture.bypass import Bypass, remove
-
-        sink, listeners = self.settings.sink, self.settings.listen
-        lanes = [number for number, listen in enumerate(listeners) if listen.output]
-        if not sink.bypass:
-            for number in lanes:
-                remove(listeners[number].interface)
-            return
-        try:
-            if lanes:
-                self._bypass = Bypass(len(listeners), self.settings.workers, sink.bypass_seconds)
-            for number in lanes:
-                self._install_bypass(number)
-        except CaptureError as error:
-            self._log.warning("the wire is cut while the sink does not run", reason=str(error))
-            for number in lanes:
-                remove(listeners[number].interface)
-            if self._bypass is not None:
-                self._bypass.close()
-                self._bypass = None
-
-    def _install_bypass(self, number: int) -> None:
-        """For one listener. Raises CaptureError."""
-        listen = self.settings.listen[number]
-        if self._bypass is not None:
-            self._bypass.install(number, listen.interface, listen.output, listen.workers)
-
-    def _renew_bypass(self, name: str) -> None:
-        """An interface is another one now."""
-        for number, listen in enumerate(self.settings.listen):
-            if listen.output and name in (listen.interface, listen.output):
-                try:
-                    self._install_bypass(number)
-                except CaptureError as error:  # the other interface is missing, too
-                    self._log.warning("no bypass", reason=str(error))
-
-    def _follow_interfaces(self) -> None:
-        """Notice interfaces that disappear, and bind again those that are back."""
-        assert self._interfaces is not None
-        for name in self._interfaces.gone():
-            self._log.warning("interface is gone", interface=name)
-        for name, listeners in self._interfaces.back():
-            try:
-                for number in listeners:
-                    self._bind_again(number)
-            except CaptureError as error:
-                if self._interfaces.failed(name, str(error)):
-                    self._log.warning("interface cannot be used again", reason=str(error))
-                continue
-            seconds = self._interfaces.bound(name)
-            self._log.warning("interface is back", interface=name, missing_seconds=round(seconds, 3))
-            for number in listeners:
-                self._send_listener(number, seconds)
-            self._renew_bypass(name)
-
-    def _bind_again(self, number: int) -> None:
-        """New sockets for a listener, in place of those of an interface that is gone. Raises CaptureError."""
-        from ..capture.sockets import bind_share
-
-        listen, made = self.settings.listen[number], list[socket.socket]()
-        try:
-            for index in range(listen.workers):
-                made.append(bind_share(listen, index, made[0] if made else None))
-            self._prepare_interface(number)
-        except CaptureError:
-            for share in made:
-                share.close()
-            raise
-        for member in self.members:
-            if member.role == "worker" and member.index < listen.workers:
-                place = self._place(number, member.index)
-                member.sockets[place].close()
-                member.sockets[place] = made[member.index]
-
-    def _send_listener(self, number: int, seconds: float) -> None:
-        """Hand the new sockets of a listener to the workers, with how long it had none."""
-        for member in self.members:
-            if member.role == "worker" and member.index < self.settings.listen[number].workers:
-                place = self._place(number, member.index)
-                message = {"listener": place, "gap_ns": int(seconds * 1e9) if not member.index else 0}
-                if member.channel is not None:
-                    with suppress(OSError):  # it has ended: `turn` sees it
-                        process.send(member.channel, message, [member.sockets[place].fileno()])
-
-    def _place(self, number: int, worker: int) -> int:
-        """Which of a worker's sockets belongs to a listener."""
-        return sum(worker < listen.workers for listen in self.settings.listen[:number])
-
-    def _close_listeners(self, members: list[Member]) -> None:
-        for member in members:
-            for listener in member.sockets:
-                listener.close()
-            member.sockets.clear()
-
     # ---------------------------------------------------------------------------------- for others
+
+    @property
+    def listening(self) -> list[str]:
+        """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
+        return self._listeners.urls
 
     def _write_owner(self) -> None:
         self.folder.write_owner(api=self.url, listen=self.listening, labels=self.labels)
@@ -449,7 +311,7 @@ class Supervisor:
         if "status" in request:
             return {
                 "processes": [member.status() for member in self.members],
-                "interfaces": self._interfaces.status() if self._interfaces is not None else [],
+                "interfaces": self._listeners.status(),
             }
         if "set_thresholds" in request:
             assert self._thresholds is not None

@@ -1,0 +1,172 @@
+"""What workers receive on: their sockets and the interfaces under them, bound, followed and bound again."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from ..base import log
+from ..capture.bypass import Bypass, remove
+from ..capture.errors import CaptureError
+from ..capture.ring.offload import PreparedInterface, prepare
+from ..capture.sockets import bind_share
+from ..settings.collector import Settings
+from ..settings.source import url
+from .interfaces import Interfaces
+
+
+class Listeners:
+    """The sockets of all workers. They outlive a worker: what comes waits while it is restarted."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._log = log.logger("supervisor")
+        self._sockets: list[list[socket.socket]] = []
+        """By listener, one for each of its workers."""
+        self._prepared: dict[int, PreparedInterface] = {}
+        """By number of the listener."""
+        self._bypass: Bypass | None = None
+        self.interfaces: Interfaces | None = None
+        """Once open, if a listener receives on an interface: readable when `follow` should be called."""
+        self.urls: list[str] = []
+        """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
+
+    def probe(self) -> None:
+        """Bind everything once. Raises CaptureError, before anything is compiled, if a port is in use."""
+        self._bind()
+        self._close_sockets()
+
+    def open(self) -> None:
+        """Bind, once workers can read: a socket that is not read loses frames. Raises CaptureError."""
+        listeners = self._settings.listen
+        mirrors = [number for number, listen in enumerate(listeners) if listen.kind == "mirror"]
+        for number in mirrors:
+            self._prepare(number)
+        self._bind()
+        if mirrors:
+            self.interfaces = Interfaces(listeners)
+        self._open_bypass()
+
+    def of_worker(self, worker: int) -> tuple[dict[str, Any], list[int]]:
+        """Message and descriptors that hand a worker its sockets; no descriptors: nothing is open."""
+        files = [shares[worker].fileno() for shares in self._sockets if worker < len(shares)]
+        message = {"sockets": len(files)}
+        if self._bypass is not None:
+            files.append(self._bypass.map)
+        return message, files
+
+    def follow(self) -> list[tuple[int, dict[str, Any], list[int]]]:
+        """Notice interfaces that disappear, and bind again those that are back: worker, message, descriptor
+        of every new socket.
+        """
+        if self.interfaces is None:
+            return []
+        made = []
+        for name in self.interfaces.gone():
+            self._log.warning("interface is gone", interface=name)
+        for name, listeners in self.interfaces.back():
+            try:
+                for number in listeners:
+                    self._bind_again(number)
+            except CaptureError as error:
+                if self.interfaces.failed(name, str(error)):
+                    self._log.warning("interface cannot be used again", reason=str(error))
+                continue
+            seconds = self.interfaces.bound(name)
+            self._log.warning("interface is back", interface=name, missing_seconds=round(seconds, 3))
+            for number in listeners:
+                for worker, share in enumerate(self._sockets[number]):
+                    place = sum(worker < len(shares) for shares in self._sockets[:number])
+                    message = {"listener": place, "gap_ns": int(seconds * 1e9) if not worker else 0}
+                    made.append((worker, message, [share.fileno()]))
+            self._renew_bypass(name)
+        return made
+
+    def status(self) -> list[dict[str, object]]:
+        """Every interface, as the control socket reports it."""
+        return self.interfaces.status() if self.interfaces is not None else []
+
+    def close(self) -> None:
+        """Close the sockets and undo what was changed at the interfaces; a bypass stays and passes frames."""
+        self._close_sockets()
+        for prepared in self._prepared.values():
+            prepared.close()
+        if self.interfaces is not None:
+            self.interfaces.close()
+        if self._bypass is not None:
+            self._bypass.close()
+
+    def _bind(self) -> None:
+        self.urls = []
+        for listen in self._settings.listen:
+            shares = list[socket.socket]()
+            self._sockets.append(shares)
+            for index in range(listen.workers):
+                shares.append(bind_share(listen, index, shares[0] if shares else None))
+                if listen.kind == "udp":
+                    listen = listen.model_copy(update={"port": shares[0].getsockname()[1]})
+            self.urls.append(url(listen))
+
+    def _close_sockets(self) -> None:
+        for shares in self._sockets:
+            for share in shares:
+                share.close()
+        self._sockets.clear()
+
+    def _bind_again(self, number: int) -> None:
+        """New sockets for a listener, in place of those of an interface that is gone. Raises CaptureError."""
+        listen, made = self._settings.listen[number], list[socket.socket]()
+        try:
+            for index in range(listen.workers):
+                made.append(bind_share(listen, index, made[0] if made else None))
+            self._prepare(number)
+        except CaptureError:
+            for share in made:
+                share.close()
+            raise
+        for share in self._sockets[number]:
+            share.close()
+        self._sockets[number] = made
+
+    def _prepare(self, number: int) -> None:
+        """Switch off offloads that would change received frames, until `close`."""
+        listen = self._settings.listen[number]
+        self._prepared[number] = prepare(listen.interface, change=not listen.keep_offloads)
+        for line in self._prepared[number].lines:
+            self._log.info(line)
+
+    def _open_bypass(self) -> None:
+        """Have the kernel pass frames on while no worker does."""
+        sink, listeners = self._settings.sink, self._settings.listen
+        lanes = [number for number, listen in enumerate(listeners) if listen.output]
+        if not sink.bypass:
+            for number in lanes:
+                remove(listeners[number].interface)
+            return
+        try:
+            if lanes:
+                self._bypass = Bypass(len(listeners), self._settings.workers, sink.bypass_seconds)
+            for number in lanes:
+                self._install_bypass(number)
+        except CaptureError as error:
+            self._log.warning("the wire is cut while the sink does not run", reason=str(error))
+            for number in lanes:
+                remove(listeners[number].interface)
+            if self._bypass is not None:
+                self._bypass.close()
+                self._bypass = None
+
+    def _install_bypass(self, number: int) -> None:
+        """For one listener. Raises CaptureError."""
+        listen = self._settings.listen[number]
+        if self._bypass is not None:
+            self._bypass.install(number, listen.interface, listen.output, listen.workers)
+
+    def _renew_bypass(self, name: str) -> None:
+        """An interface is another one now."""
+        for number, listen in enumerate(self._settings.listen):
+            if listen.output and name in (listen.interface, listen.output):
+                try:
+                    self._install_bypass(number)
+                except CaptureError as error:  # the other interface is missing, too
+                    self._log.warning("no bypass", reason=str(error))
