@@ -86,3 +86,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(NamesError, match=r"binary\.csv"):
         Names.load(tmp_path / "binary.csv")
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    """The error says what was expected, not what a codec calls it."""
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(b"\xd4\xc3\xb2\xa1")
+    with pytest.raises(NamesError, match="expected names as TOML or CSV"):
+        Names.load(path)

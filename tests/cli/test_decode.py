@@ -391,3 +391,16 @@ def test_join_makes_paths_of_postcards(tmp_path: Path, monkeypatch: pytest.Monke
         with redirect_stdout(out), redirect_stderr(io.StringIO()):
             build(("decode",))(["decode", str(path), "--join", "20", "-f", form], standalone_mode=False)
     assert "complete path" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("limit", "counted"),
+    [
+        ("1", "1 packets: 1 reports, 0 rejected, 0 other"),
+        ("2", "2 packets: 2 reports, 0 rejected, 0 other"),
+        ("3", "3 packets: 2 reports, 1 rejected (1 truncated), 0 other"),
+    ],
+)
+def test_the_summary_ends_where_reading_ends(small: Path, limit: str, counted: str) -> None:
+    """With --limit it counts the packets up to that of the last printed report."""
+    assert run("decode", str(small), "-n", limit).stderr == f"{counted}; --limit left the rest unread\n"

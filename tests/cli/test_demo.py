@@ -8,13 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from itertools import pairwise, takewhile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hopscope.cli.demo import processes
+from hopscope.cli.demo import folder, processes
 from hopscope.cli.demo.judge import Judge
 from hopscope.cli.demo.schedule import as_option, schedule
 from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
@@ -208,3 +209,17 @@ def test_a_start_that_gets_on_is_waited_for(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(processes, "STALL_SECONDS", 60.0)
     assert not progress.stalled()
     assert processes.last_line(log) == "plain words"
+
+
+def test_folders_of_killed_demos_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next demo deletes old folders that no demo locks; a running demo's and a new one stay."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with folder.temporary_folder() as used:
+        killed, new = tmp_path / f"{folder.PREFIX}killed", tmp_path / f"{folder.PREFIX}new"
+        (killed / "data").mkdir(parents=True)
+        new.mkdir()
+        for old in (used, killed):
+            os.utime(old, (0, 0))
+        with folder.temporary_folder() as own:
+            assert {used, new, own} == set(tmp_path.iterdir())
+    assert set(tmp_path.iterdir()) == {new}

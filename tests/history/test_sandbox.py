@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
-from hopscope.history.sandbox import SqlError
+from hopscope.history.sandbox import SqlError, message
 from hopscope.settings.collector import HistorySettings
 
 pytestmark = pytest.mark.e2e
@@ -153,3 +154,26 @@ def test_secrets_of_the_environment(history: History, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HOPSCOPE_SERVE__TOKEN", "0123456789abcdef")
     table = history.sql("SELECT name, value::VARCHAR AS value FROM duckdb_settings()")
     assert not any("0123456789abcdef" in str(value) for value in table["value"].tolist())
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            "SELECT valeu FROM (SELECT 1 AS value)",
+            '"valeu" not found in FROM clause! Candidate bindings: "value" (line 1, column 8)',
+        ),
+        ("SELECT 1\nFROM evnts", "Table with name evnts does not exist!"),
+        ("SELECT\n  sqroot(4)", 'Did you mean "sqrt"? (line 2, column 3)'),
+        ("SELEC 1", 'syntax error at or near "SELEC" (line 1, column 1)'),
+    ],
+)
+def test_errors_keep_the_hint_and_the_place(query: str, expected: str) -> None:
+    """DuckDB's candidates and the position in the user's query are in the one line of the error."""
+    with duckdb.connect() as connection, pytest.raises(duckdb.Error) as failed:
+        connection.execute(f"SELECT * FROM (\n{query}\n) LIMIT 0" if query.startswith("SELECT") else query)
+    before = int(query.startswith("SELECT"))
+    found = message(failed.value, before)
+    assert expected in found
+    assert "\n" not in found
+    assert message(duckdb.Error("a long line\n\nLINE 1: ...cut off\n   ^")) == "a long line"

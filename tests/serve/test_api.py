@@ -494,3 +494,46 @@ def test_openapi_describes_every_route(api: Any, tmp_path: Any) -> None:
     paths = run(api, tmp_path, use)["paths"]
     assert {"/api/v0/flows/{flow_id}", "/api/v0/events/live", "/api/v0/sql", "/readyz"} <= set(paths)
     assert all(operation["summary"] for path in paths.values() for operation in path.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/flows?prefx=10.0.0.0/8", "unknown parameter 'prefx'; did you mean prefix?"),
+        ("/summary?sort=latency", "unknown parameter 'sort'; expected none"),
+        ("/events?limit=1&begin=5m", "unknown parameter 'begin'; expected since, until, kind, metric"),
+        ("/labels?x=1", "unknown parameter 'x'; expected"),
+        ("/direct/stores?x=1", "unknown parameter 'x'; expected"),
+    ],
+)
+def test_an_unknown_parameter_is_an_error(api: Any, collector: Any, path: str, error: str) -> None:
+    """A typo in a filter's name must not answer with everything."""
+
+    async def use(client: httpx.AsyncClient) -> httpx.Response:
+        return await client.get(f"/api/v0{path}")
+
+    answer = run(api, collector.folder, use)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"].startswith(error)
+
+
+def test_errors_of_a_body_say_what_to_send(api: Any, collector: Any) -> None:
+    """Neither Python's nor pydantic's words: the key that is unknown, the header that is missing."""
+
+    async def use(client: httpx.AsyncClient) -> list[str]:
+        url = "/api/v0/thresholds/hop_latency"
+        answers = [
+            await client.patch(url, content=b'{"change": 5}'),
+            await client.patch(url, json={"rise_above": 5}),
+            await client.put(url, json={"change": 5, "raise_above": 9}),
+            await client.patch(url, json={"change": "x"}),
+        ]
+        assert {answer.status_code for answer in answers} == {400}
+        return [answer.json()["error"] for answer in answers]
+
+    assert run(api, collector.folder, use) == [
+        "body: found no JSON, expected JSON with the header `Content-Type: application/json`",
+        "rise_above: unknown key; did you mean raise_above?",
+        "clear_below: not given, expected a value",
+        "change: expected a whole number, found 'x'",
+    ]

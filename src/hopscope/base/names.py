@@ -55,7 +55,11 @@ class Names:
                 names._add(f"{path}: {place}", node, port, name)
         except OSError as error:
             raise NamesError(f"{path}: {error.strerror}") from error
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, csv.Error) as error:
+        except UnicodeDecodeError:
+            raise NamesError(
+                f"{path}: found bytes that are not text, expected names as TOML or CSV"
+            ) from None
+        except (tomllib.TOMLDecodeError, csv.Error) as error:
             raise NamesError(f"{path}: {error}") from error
         return names
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -26,7 +27,6 @@ import numpy as np
 from .columns import connect, quoted
 from .files import HistoryError
 from .period_files import FOLDER
-from .segments import first_line
 from .source import HistorySource
 from .table import Table, fetch, plain
 
@@ -147,7 +147,7 @@ def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> T
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
-        raise SqlError(_message(error)) from error
+        raise SqlError(message(error)) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise SqlError(
             "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over the views events and"
@@ -172,14 +172,23 @@ def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> T
     except (duckdb.Error, RuntimeError) as error:
         if late.is_set():
             raise SqlError(f"the query took longer than {request['seconds']:g} s") from error
-        raise SqlError(_message(error)) from error
+        raise SqlError(message(error, lines_before=1)) from error
     finally:
         timer.cancel()
 
 
-def _message(error: BaseException) -> str:
-    """DuckDB's message without the excerpt of the query, which is partly ours."""
-    return first_line(error).replace(" - file system operations are disabled by configuration", "")
+def message(error: BaseException, lines_before: int = 0) -> str:
+    """DuckDB's message and hint, and in place of its excerpt the line and column, as one line.
+
+    The query that failed has `lines_before` lines more than the user's before it.
+    """
+    text, _, excerpt = str(error).strip().partition("\nLINE ")
+    line = " ".join(text.split()).replace(" - file system operations are disabled by configuration", "")
+    place = re.match(r"(?P<line>\d+): (?P<query>[^\n]*)\n(?P<before> *)\^", excerpt)
+    if place is None or place["query"].startswith("..."):  # the line is long, and its beginning was left out
+        return line or type(error).__name__
+    column = len(place["before"]) - len(f"LINE {place['line']}: ") + 1
+    return f"{line} (line {int(place['line']) - lines_before}, column {column})"
 
 
 def _limit_process(seconds: float) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -21,6 +21,7 @@ from ..history.files import HistoryError
 from ..memory.region import RegionError
 from ..present.text import UnreadableError
 from ..settings.collector import ServeSettings
+from ..settings.errors import did_you_mean, expected
 from .context import Context
 from .guard import Guard
 from .routes import bottleneck, direct, distributions, events, health, labels, sink_limits, state
@@ -67,13 +68,10 @@ def create_app(
     )
     app.state.context = context
     app.state.closing = context.closing
-    app.include_router(state.router, prefix=PREFIX, responses=_ERRORS)
-    app.include_router(bottleneck.router, prefix=PREFIX, responses=_ERRORS)
-    app.include_router(events.router, prefix=PREFIX, responses=_ERRORS)
-    app.include_router(sink_limits.router, prefix=PREFIX, responses=_ERRORS)
-    app.include_router(distributions.router, prefix=PREFIX, responses=_ERRORS)
-    app.include_router(labels.router, prefix=PREFIX, responses=_ERRORS)
-    app.include_router(direct.router, prefix=PREFIX, responses=_ERRORS)
+    for part in (state, bottleneck, events, sink_limits, distributions, labels, direct):
+        app.include_router(
+            part.router, prefix=PREFIX, responses=_ERRORS, dependencies=[Depends(_known_parameters)]
+        )
     app.include_router(health.router)
     for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics"):
         app.add_api_route(
@@ -108,17 +106,35 @@ def _line(status: int, text: str) -> JSONResponse:
     return JSONResponse({"error": " ".join(text.split())}, status)
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
     """Say which parameter is wrong, and what was expected."""
     assert isinstance(error, RequestValidationError)
-    return _line(400, "; ".join(_reason(each) for each in error.errors()[:3]))
+    body = [field.field_info.annotation for field in request.scope["route"].dependant.body_params]
+    keys = [key for model in body for key in getattr(model, "model_fields", ())]
+    return _line(400, "; ".join(_reason(each, keys) for each in error.errors()[:3]))
 
 
-def _reason(error: dict[str, Any]) -> str:
-    place: Sequence[object] = error.get("loc", ())
-    where = ".".join(str(part) for part in place[1:]) or str(place[0] if place else "request")
-    found = "" if error.get("type") == "missing" else f", found {str(error.get('input'))[:60]!r}"
-    return f"{where}: {error.get('msg', 'invalid')}{found}"
+def _reason(error: dict[str, Any], keys: Sequence[str]) -> str:
+    """One line about one error; `keys` are those that the body may have."""
+    place: Sequence[object] = error["loc"]
+    where = ".".join(str(part) for part in place[1:]) or str(place[0])
+    given = error.get("input")
+    if error["type"] == "missing":
+        return f"{where}: not given, expected a value"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown key{did_you_mean(where, keys)}"
+    if isinstance(given, bytes):
+        return f"{where}: found no JSON, expected JSON with the header `Content-Type: application/json`"
+    return f"{where}: {expected(error)}, found {str(given)[:60]!r}"
+
+
+async def _known_parameters(request: Request) -> None:
+    """400 for a query parameter that the route does not have: a typo must not answer with everything."""
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; expected {', '.join(known) or 'none'}"
+            raise HTTPException(400, f"unknown parameter {name[:60]!r}{hint}")
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:

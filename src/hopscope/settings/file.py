@@ -113,7 +113,9 @@ def _read(file: Path) -> Tree:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: found bytes that are not text, expected TOML") from None
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: {error}") from error
 
 

@@ -103,6 +103,8 @@ def decode(
             if left is not None:
                 wanted = replace(wanted, reports=wanted.reports[:left])
                 left -= len(wanted)
+                if left == 0:
+                    summary.stop_after(wanted)
             printer.put(rows(form, wanted, frames, known, chosen))
             printer.flush()
             progress.show(summary.packets)
@@ -191,11 +193,14 @@ class Summary:
     def __init__(self) -> None:
         self.packets = self.reports = self.found = self.other = 0
         self.rejected: Counter[str] = Counter()
+        self._stopped = False
 
     def add(self, frames: FrameBatch, reports: ReportBatch) -> None:
         """Count one batch."""
         from ...wire.reasons import Reason
 
+        self._before = self.packets, self.reports, self.found, self.other, self.rejected.copy()
+        self._newest = frames, reports
         reasons = np.bincount(reports.reports["reason"], minlength=1)
         for reason in np.flatnonzero(reasons):
             if reason:
@@ -206,13 +211,28 @@ class Summary:
         self.found += found
         self.other += reports.other
 
+    def stop_after(self, printed: ReportBatch) -> None:
+        """Of the batch that was added last, count only the packets up to that of the last printed report."""
+        self._stopped = True
+        frames, reports = self._newest
+        if printed.hops is not reports.hops:
+            return  # a joined path, of packets of several batches
+        packets = int(printed.reports["packet"][-1]) + 1
+        rows = reports.reports[reports.reports["packet"] < packets]
+        self.packets, self.reports, self.found, self.other, self.rejected = self._before
+        self.add(
+            replace(frames, frames=frames.frames[:packets]),
+            replace(reports, reports=rows, other=packets - len(np.unique(rows["packet"]))),
+        )
+
     def text(self) -> str:
         """As `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`."""
         total = self.rejected.total()
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.rejected.most_common())
         rejected = f"{total} rejected" + f" ({reasons})" * bool(total)
         found = f", {self.found} with INT or IOAM" if self.found else ""
-        return f"{self.packets} packets: {self.reports} reports{found}, {rejected}, {self.other} other"
+        text = f"{self.packets} packets: {self.reports} reports{found}, {rejected}, {self.other} other"
+        return f"{text}; --limit left the rest unread" if self._stopped else text
 
 
 class Progress:

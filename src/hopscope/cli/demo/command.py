@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import tempfile
 import threading
 import time
 from contextlib import ExitStack
@@ -52,6 +51,8 @@ link_utilization = {{ change = 150 }}
 DRAIN_SECONDS = 10.0
 """Maximum time in which the collector reads what was sent."""
 TURN_SECONDS = 0.1
+LATE_SECONDS = 1.0
+"""Delay of the simulation after which it is reported once."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
     Exit status 1: a fault was missed or a report was lost. 2: it could not start.
     """
     from ...fabric.topology import parse_topology
+    from .folder import temporary_folder
     from .schedule import SHORTEST, as_option, schedule
 
     if sys.platform != "linux":
@@ -105,7 +107,7 @@ def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
         *(word for fault in faults for word in ("--fault", as_option(fault))),
     ]  # fmt: skip
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hopscope-demo-")))
+        folder = stack.enter_context(temporary_folder())
         run = _Demo(fabric, faults, folder, options.data or folder / "data", options.http_port)
         run.run(stack, arguments, options.as_json)
 
@@ -128,12 +130,13 @@ class _Demo:
         self._messages: dict[str, Any] = {}
         self._reported: set[int] = set()
         self._began = 0.0
+        self._late = False
 
     def run(self, stack: ExitStack, arguments: list[str], as_json: bool) -> None:
         """Run the demo; raises typer.Exit."""
         from .processes import Collector, FabricProcess, free_udp_port
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: self._stop.set())
         stack.callback(self._view.close)
         port = free_udp_port()
@@ -196,6 +199,11 @@ class _Demo:
             self._began = time.monotonic()
         elif kind in ("sent", "end"):
             self._state.sent = message["reports"]
+            if not self._late and self._took() - message["seconds"] > LATE_SECONDS:
+                self._late = True
+                self._view.say(
+                    "the simulation is slower than real time: this machine is too busy or too slow"
+                )
         elif kind == "fault":
             fault = self._faults[message["fault"], message["start"]]
             if message["begins"]:
@@ -205,6 +213,11 @@ class _Demo:
             self._view.say(
                 f"{self._state.seconds:6.1f} s  {fault} {'begins' if message['begins'] else 'ends'}"
             )
+
+    def _took(self) -> float:
+        """Seconds from the first report to the newest message."""
+        newest = max(message.get("time_ns", 0) for message in self._messages.values())
+        return float(newest - self._messages["start"]["time_ns"]) / 1e9
 
     def _look(self, collector: Collector) -> None:
         """Read the collector's events and counters, and show them."""
@@ -260,7 +273,7 @@ class _Demo:
         if as_json:
             print(json.dumps(self._object(missing)))
         else:
-            print("\n".join(summary(state, end, missing)))
+            print("\n".join(summary(state, end, missing, self._took())))
         return int(not all(v.found for v in judged) or missing > 0 or lost(state.counters) > 0)
 
     def _over(self, verdict: Any) -> bool:
@@ -275,6 +288,8 @@ class _Demo:
         values, stored, ratio = reduction(counters)
         return {
             "url": self._state.url,
+            "seconds": round(self._messages["end"]["seconds"], 3),
+            "took_seconds": round(self._took(), 3),
             "sent": self._messages["end"]["reports"],
             "received": counters["reports_total"],
             "lost": max(missing, lost(counters)),

@@ -198,15 +198,18 @@ def cells(verdict: Verdict, topology: Topology) -> tuple[str, str, str, str]:
     return str(fault.kind), where, f"after {verdict.after_seconds * 1000:,.0f} ms", found
 
 
-def summary(state: State, end: Mapping[str, Any], missing: int) -> list[str]:
-    """The final summary; `end` is the fabric's summary, `missing` reports were sent but not received."""
+def summary(state: State, end: Mapping[str, Any], missing: int, took: float) -> list[str]:
+    """The final summary; `end` is the fabric's summary, `missing` reports were sent but not received, `took`
+    are the real seconds of the simulation.
+    """
     counters = state.counters
     values, stored, ratio = reduction(counters)
     events = family(counters, "events_total")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in events.items())
     lines = [
         f"sent       {end['reports']:,} reports about {end['emitted']:,} packets through "
-        f"{len(state.topology.switches)} switches in {end['seconds']:.1f} s",
+        f"{len(state.topology.switches)} switches in {end['seconds']:.1f} s"
+        + (f", simulated in {took:.1f} s" if took > 1.1 * end["seconds"] else ""),
         f"received   {counters['reports_total']:,} reports with {counters['hops_total']:,} hops",
         f"lost       {max(missing, lost(counters)):,}",
         f"damaged    {damaged(counters):,}",
