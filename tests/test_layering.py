@@ -38,8 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire",
     },
     "runtime": {
-        "base", "capture", "detect", "direct", "export", "fabric", "history", "labels", "memory", "rdma",
-        "serve", "settings", "testbed", "wire",
+        "base", "capture", "detect", "direct", "export", "fabric", "history", "labels", "memory", "present",
+        "rdma", "serve", "settings", "testbed", "wire",
     },
     "cli": {
         "base", "capture", "detect", "direct", "export", "fabric", "history", "labels", "library.samples",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from hopscope.settings import file as file_module
 from hopscope.settings.collector import DialectSettings, Settings
 from hopscope.settings.dialects import known
 from hopscope.settings.errors import ConfigError
@@ -304,3 +306,24 @@ def test_every_field_of_a_dialect_of_ones_own_exists() -> None:
     """What the table of a dialect offers is a field of the decoder's dialect, under the same name."""
     own = set(DialectSettings.model_fields) - {"base"}
     assert own <= {field.name for field in fields(Dialect)}
+
+
+def test_a_file_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hopscope.toml` is read if no file is named, before the user's own; another user's file is refused."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(file_module, "default_file", lambda: tmp_path / "user.toml")
+    (tmp_path / "user.toml").write_text("workers_missing = 1\n")
+    local = tmp_path / "hopscope.toml"
+    local.write_text('data = "here"\n')
+    loaded = load(environment={})
+    assert (loaded.settings.data, loaded.file) == (Path("here"), Path("hopscope.toml"))
+    other = tmp_path / "other.toml"
+    other.write_text('data = "there"\n')
+    assert load(environment={"HOPSCOPE_CONFIG": str(other)}).settings.data == Path("there")
+    assert load(other, environment={}).settings.data == Path("there")
+    if os.geteuid() == 0:
+        os.chown(local, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: local.stat().st_uid + 1)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        load(environment={})

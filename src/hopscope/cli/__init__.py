@@ -27,7 +27,7 @@ GROUPS = {
     "Collect": ("collect", "sink", "translate", "label", "replay"),
     "Query": ("query", "top", "direct", "decode"),
     "Simulate": ("demo", "simulate", "samples", "fabric", "plan", "craft"),
-    "Tools": ("config", "check", "warmup", "dissector", "version"),
+    "Tools": ("config", "check", "doctor", "warmup", "dissector", "version"),
 }
 """Commands by what they are for, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)

@@ -32,7 +32,9 @@ class FolderError(HopscopeError):
 
 
 def read_owner(folder: Path) -> dict[str, Any]:
-    """`owner.json`: schema, pid, version, api, regions, started_ns; empty if no collector has run."""
+    """`owner.json`: schema, pid, version, regions, started_ns, and of a collector api, listen, labels, names;
+    empty if none has run.
+    """
     try:
         owner = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

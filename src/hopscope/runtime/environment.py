@@ -45,7 +45,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     for listen in settings.listen:
         yield from _listener(listen)
     if any(listen.kind == "udp" for listen in settings.listen):
-        yield _receive_buffer(settings)
+        yield receive_buffer(settings)
     yield _shared_memory(settings)
     yield from _data(settings)
     if settings.serve.enabled:
@@ -61,10 +61,11 @@ def state_bytes(settings: Settings) -> int:
 
 def memory_text(settings: Settings) -> str:
     """Human-readable `state_bytes`."""
-    return _size(state_bytes(settings))
+    return size(state_bytes(settings))
 
 
-def _size(count: float) -> str:
+def size(count: float) -> str:
+    """Bytes with their unit, as `32 MiB`."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}"
@@ -106,7 +107,7 @@ def _listener(listen: ListenSettings) -> Iterator[Finding]:
         return
     with handle:
         if listen.kind == "mirror":
-            yield Finding(what, f"can be read, in a ring of {_size(listen.ring_bytes)} per worker")
+            yield Finding(what, f"can be read, in a ring of {size(listen.ring_bytes)} per worker")
             return
         yield Finding(what, "free")
         if listen.gro and not take_trains(handle):
@@ -117,7 +118,8 @@ def _listener(listen: ListenSettings) -> Iterator[Finding]:
             yield Finding("UDP_GRO", "there")
 
 
-def _receive_buffer(settings: Settings) -> Finding:
+def receive_buffer(settings: Settings) -> Finding:
+    """Whether the kernel grants the socket buffer that the settings request."""
     what = "net.core.rmem_max"
     needed_bytes = max(listen.receive_buffer_bytes for listen in settings.listen if listen.kind == "udp")
     try:
@@ -125,12 +127,12 @@ def _receive_buffer(settings: Settings) -> Finding:
     except (OSError, ValueError):
         return Finding(what, "unknown")
     if allowed >= needed_bytes:
-        return Finding(what, _size(allowed))
+        return Finding(what, size(allowed))
     if _may_force():
-        return Finding(what, f"{_size(allowed)}, and permission to exceed it")
+        return Finding(what, f"{size(allowed)}, and permission to exceed it")
     return Finding(
         what,
-        f"{_size(allowed)}, {_size(needed_bytes)} requested",
+        f"{size(allowed)}, {size(needed_bytes)} requested",
         Verdict.ADVICE,
         f"bursts are lost when the buffer is full: sysctl -w net.core.rmem_max={needed_bytes}",
     )
@@ -153,7 +155,7 @@ def _shared_memory(settings: Settings) -> Finding:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    found = f"{_size(free)} free, {_size(needed)} needed"
+    found = f"{size(free)} free, {size(needed)} needed"
     if free < needed:
         return Finding(
             str(folder), found, Verdict.BAD, "lower detect.flow_rows, or choose --regions on a larger one"
@@ -170,7 +172,7 @@ def _data(settings: Settings) -> Iterator[Finding]:
     while not folder.exists():
         folder = folder.parent
     free, needed_bytes = shutil.disk_usage(folder).free, settings.history.keep_bytes
-    found = f"writable, {_size(free)} free, history.keep_bytes {_size(needed_bytes)}"
+    found = f"writable, {size(free)} free, history.keep_bytes {size(needed_bytes)}"
     if free < needed_bytes:
         yield Finding(
             what, found, Verdict.ADVICE, "old segments are deleted earlier: when history.keep_free is left"

@@ -303,7 +303,13 @@ class Supervisor:
         return self._listeners.urls
 
     def _write_owner(self) -> None:
-        self.folder.write_owner(api=self.url, listen=self.listening, labels=self.labels)
+        names = self.settings.names
+        self.folder.write_owner(
+            api=self.url,
+            listen=self.listening,
+            labels=self.labels,
+            names=None if names is None else str(names.absolute()),
+        )
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if "ping" in request:

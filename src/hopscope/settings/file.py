@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from .section import Section, plain_type, section_of
 PREFIX = "HOPSCOPE_"
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
 """Variables with the prefix that are not settings."""
+LOCAL_FILE = Path("hopscope.toml")
+"""The file that is read from the current folder if no other is named."""
 OPEN = "dialects"
 """The table whose keys are the user's own names."""
 
@@ -39,8 +42,20 @@ class Loaded:
 
 
 def default_file() -> Path:
-    """The file that is read if no other is named and it exists."""
+    """The user's file, which is read if no other is named, none is in the current folder, and it exists."""
     return Path(platformdirs.user_config_dir("hopscope")) / "config.toml"
+
+
+def _unnamed_file() -> Path | None:
+    """The file to read if none is named: that of the current folder, else the user's, else none.
+
+    Raises ConfigError for one of another user, which may name hosts that this user trusts not.
+    """
+    if not LOCAL_FILE.is_file():
+        return default_file() if default_file().is_file() else None
+    if sys.platform != "win32" and LOCAL_FILE.stat().st_uid not in (0, os.geteuid()):
+        raise ConfigError(f"./{LOCAL_FILE} belongs to another user: name it with --config if you trust it")
+    return LOCAL_FILE
 
 
 def load(
@@ -56,8 +71,8 @@ def load(
     environment = os.environ if environment is None else environment
     if file is None and (named := environment.get(f"{PREFIX}CONFIG")):
         file = Path(named)
-    if file is None and default_file().is_file():
-        file = default_file()
+    if file is None:
+        file = _unnamed_file()
     tree: Tree = Settings().model_dump()
     origins: dict[str, str] = {}
     layers: list[tuple[str, str, Any]] = []

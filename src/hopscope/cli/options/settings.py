@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -59,6 +60,45 @@ class NamedFolderOptions(FolderOptions):
     """With the names of nodes and ports."""
 
     names: Annotated[NamesOption, Key("names")] = None
+
+
+@dataclass(frozen=True)
+class CollectorOptions(NamedFolderOptions):
+    """The collector to ask: the one that runs on this machine, unless a data folder is given.
+
+    Names of nodes and ports are those that the collector uses, unless others are given.
+    """
+
+    def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
+        """With the data folder of the running collector. Raises HopscopeError if several could be meant."""
+        from ...memory.data_folder import read_owner
+
+        loaded = super().loaded(*groups, flags=flags)
+        found: list[Flag] = []
+        folder = loaded.settings.data
+        if "data" not in loaded.origins and (running := _running(folder)) != folder:
+            folder = running
+            found.append(("running collector", "data", folder))
+            print(f"hopscope: asking the collector of {folder}", file=sys.stderr)
+        names = read_owner(folder).get("names")
+        if "names" not in loaded.origins and names and Path(names).exists():
+            found.append(("running collector", "names", Path(names)))
+        return super().loaded(*groups, flags=[*(flags or ()), *found]) if found else loaded
+
+
+def _running(default: Path) -> Path:
+    """Data folder of the running collector; `default` if it has one, or none runs."""
+    from ...base.errors import HopscopeError
+    from ...memory.running import running_folders
+
+    running = running_folders()
+    if not running or default.absolute() in running:
+        return default
+    if len(running) > 1:
+        raise HopscopeError(
+            f"{len(running)} collectors run here: choose one with --data: {', '.join(map(str, running))}"
+        )
+    return running[0]
 
 
 @dataclass(frozen=True)

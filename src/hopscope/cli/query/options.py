@@ -14,7 +14,7 @@ from ...present.select import KINDS, METRICS, EventFilter, labelled
 from ...present.text import UnreadableError, parse_when
 from ..options.declare import Options, option
 from ..options.filters import FilterError, FlowFilters, KindOption
-from ..options.settings import NamedFolderOptions
+from ..options.settings import CollectorOptions
 from ..output.printer import Format, FormatOption, Printer
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class EventOptions(PathOptions):
 
 
 @dataclass(frozen=True)
-class HistoryOptions(NamedFolderOptions):
+class HistoryOptions(CollectorOptions):
     """Data folder of the history."""
 
     @contextmanager

@@ -10,7 +10,7 @@ from typing import Annotated
 from ...base.errors import HopscopeError
 from ..options.declare import option
 from ..options.filters import FlowFilters, KindOption
-from ..options.settings import NamedFolderOptions
+from ..options.settings import CollectorOptions
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class EventFilters(FlowFilters):
 
 def top(
     filters: EventFilters,
-    settings: NamedFolderOptions,
+    settings: CollectorOptions,
     interval: Annotated[
         float, option("--interval", "-i", metavar="S", min=0.1, help="Seconds between two frames.")
     ] = 1.0,

@@ -1,0 +1,40 @@
+"""`hopscope doctor`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .options.declare import option
+from .options.settings import CollectorOptions
+from .output.printer import Format, FormatOption, Printer
+
+
+def doctor(
+    settings: CollectorOptions,
+    seconds: Annotated[
+        float, option("--seconds", metavar="S", min=0.1, max=600, help="Time over which rates are measured.")
+    ] = 2.0,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Examine the running collector: what is wrong, why, and what to do.
+
+    Reads its processes, interfaces, counters, history, exports, and limits of the machine. `hopscope check`
+    examines the machine before a start.
+
+    Exit status: 0; 1 if something is bad.
+    """
+    from ..runtime.doctor import examine
+    from ..runtime.environment import Verdict
+
+    columns = ("verdict", "what", "found", "advice")
+    order = list(Verdict)
+    found = sorted(examine(settings.load(), seconds), key=lambda finding: -order.index(finding.verdict))
+    printer = Printer(form, columns)
+    printer.put({name: getattr(finding, name) for name in columns} for finding in found)
+    printer.flush()
+    counts = {verdict: sum(finding.verdict is verdict for finding in found) for verdict in Verdict}
+    print(f"hopscope: {counts[Verdict.BAD]} bad, {counts[Verdict.ADVICE]} to improve", file=sys.stderr)
+    raise typer.Exit(int(counts[Verdict.BAD] > 0))

@@ -1,0 +1,38 @@
+"""Collectors that run on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..base.control_client import SOCKET_NAME
+
+SOCKETS = Path("/proc/net/unix")
+_LISTENS = 0x10000
+"""Flag of a socket that accepts connections (__SO_ACCEPTCON)."""
+
+
+def running_folders(sockets: Path = SOCKETS) -> list[Path]:
+    """Data folders of the collectors that this user runs: those whose control socket listens (proc_net(5)).
+
+    A collector in another network namespace is not found, nor one whose data folder has a path of more than
+    94 bytes, which is too long for the name of a socket.
+    """
+    try:
+        lines = sockets.read_text(errors="replace").splitlines()[1:]
+    except OSError:
+        return []
+    found = set()
+    for line in lines:
+        fields = line.split(maxsplit=7)
+        if len(fields) == 8 and int(fields[3], 16) & _LISTENS and fields[7].endswith(f"/{SOCKET_NAME}"):
+            found.add(Path(fields[7]).parent)
+    return sorted(folder for folder in found if _is_own(folder))
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether this user's collector could have made the folder: another user's must not answer for it."""
+    try:
+        return folder.is_absolute() and folder.stat().st_uid == os.geteuid()
+    except OSError:
+        return False

@@ -1,0 +1,206 @@
+"""What is wrong with a running collector, why, and what to do about it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..base.version import VERSION
+from ..detect.counters import INDEX
+from ..labels.counters import INDEX as LABEL_INDEX
+from ..labels.counters import read_label_counters
+from ..memory.data_folder import read_owner
+from ..present.collector_state import CollectorState
+from ..present.units import ago
+from ..serve import readiness
+from ..settings.collector import Settings
+from .environment import Finding, Verdict, receive_buffer, size
+from .summary import LABEL_LOST, LOST, family
+
+BUSY = 0.8
+"""Share of a worker's time above which bursts may be lost."""
+SHARED_MEMORY_FREE_BYTES = 16 << 20
+PAGE_SECONDS = 5.0
+"""Time for the page to answer."""
+_DIALECT = "`hopscope decode --dialect auto` on a capture of the reports proposes a dialect"
+ADVICE: Mapping[str, str] = {
+    "lost_reports": "lost in the network or never sent: /api/v0/sources lists the sources",
+    "kernel_drops_total": "raise net.core.rmem_max and listen.receive_buffer_bytes, or listen.workers",
+    "denied_frames_total": "add the source to listen.allow, or stop it",
+    "rate_limited_frames_total": "raise listen.rate_limit, or slow the source down",
+    "oversized_frames_total": "the source sends more than a report fits in: check what it sends",
+    "journal_lost_events_total": "free space on the disk of the data folder, or use a faster one",
+    "label_kernel_drops_total": "raise net.core.rmem_max",
+    "label_denied_total": "add the source to label.allow, or stop it",
+    "label_table_full_total": "raise label.ports",
+}
+"""What to do about a counter of losses."""
+WARNINGS: Mapping[str, tuple[str, str]] = {
+    "abandoned_frames_total": ("frames lost when a worker was killed", "the log says why it ended"),
+    "flow_evictions_total": ("flows evicted while they were live", "raise detect.flow_rows"),
+    "port_table_full_total": ("values without room in the table of ports", "raise detect.ports"),
+    "source_table_full_total": ("reports not checked for loss", "raise detect.sources"),
+    "hop_pool_full_total": ("paths of more than 8 hops cut short", "raise detect.hop_pool"),
+    "distribution_table_full_total": ("hops not counted in distributions", "raise distributions.queues"),
+    "postcard_evictions_total": ("paths emitted before they were complete", "raise postcards.packets"),
+    "late_postcards_total": ("postcards after their path was emitted", "raise postcards.window_ms"),
+    "journal_sync_failures_total": ("failed writes to the disk", "check the disk of the data folder"),
+    "late_kernels_total": ("kernels compiled while frames waited", "run `hopscope warmup`, and report it"),
+    "sink_report_drops_total": ("reports of the sink not sent", "check sink.report.to and its route"),
+    "sink_reports_unreachable_total": ("reports of the sink that nobody took", "start the other collector"),
+    "unstripped_packets_total": ("packets forwarded with damaged INT", "check the INT source"),
+}
+"""Counters that should stay at zero: what they count, and what to do."""
+
+
+def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
+    """Examine the collector of `settings.data`; rates are over `seconds`.
+
+    `settings` are needed for the socket buffer that they request; all else is read from the collector.
+    """
+    folder = settings.data
+    state = CollectorState(folder, fresh_seconds=0)
+    owner = read_owner(folder)
+    parts = readiness.processes(folder)
+    if not parts[0].ready:
+        yield Finding(
+            "collector", parts[0].detail, Verdict.BAD,
+            "start one with `hopscope collect`, or name its data folder with --data",
+        )  # fmt: skip
+        return
+    state.counters()
+    time.sleep(seconds)
+    yield _collector(owner)
+    yield from map(_process, parts[1:])
+    yield from _reports(state, folder, owner)
+    yield from _losses(state, seconds)
+    yield _busy(state)
+    yield _history(state, folder)
+    for part in readiness.exports(folder):
+        advice = "" if part.ready else "check its address and the program there"
+        yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)
+    if owner.get("api"):
+        yield _page(str(owner["api"]))
+    if any(str(each).startswith("udp:") for each in owner.get("listen", ())):
+        yield receive_buffer(settings)
+    yield _shared_memory(folder)
+
+
+def _collector(owner: Mapping[str, object]) -> Finding:
+    started = int(str(owner.get("started_ns") or time.time_ns()))
+    found = f"version {owner.get('version')}, pid {owner.get('pid')}, for {ago(time.time_ns() - started)}"
+    if owner.get("version") != VERSION:
+        return Finding(
+            "collector", found, Verdict.ADVICE, f"this program is version {VERSION}: restart the collector"
+        )
+    return Finding("collector", found)
+
+
+def _process(part: readiness.Component) -> Finding:
+    if not part.ready:
+        what = "bring it up, or make it again" if part.name.startswith("interface ") else "see the log"
+        return Finding(part.name, part.detail, Verdict.BAD, what)
+    if part.restarts:
+        return Finding(part.name, part.detail, Verdict.ADVICE, "it was restarted: see the log")
+    return Finding(part.name, part.detail)
+
+
+def _reports(state: CollectorState, folder: Path, owner: Mapping[str, object]) -> Iterator[Finding]:
+    """Whether reports arrive, and from all that sent some before."""
+    part = readiness.regions(state, folder)
+    if not part.ready:
+        yield Finding("reports", part.detail, Verdict.BAD, "see the log, or wait: it may be starting")
+        return
+    sources = state.sources()
+    listening = owner.get("listen")
+    if listening and not len(sources):
+        places = ", ".join(map(str, listening if isinstance(listening, list) else [listening]))
+        yield Finding(
+            "reports", part.detail, Verdict.ADVICE,
+            f"send them to {places}; `hopscope simulate --to` tries it; check firewall and listen.allow",
+        )  # fmt: skip
+    else:
+        yield Finding("reports", part.detail)
+    if silent := int(np.count_nonzero(sources["silent"])):
+        yield Finding(
+            "sources", f"{silent} of {len(sources)} silent", Verdict.ADVICE,
+            "`hopscope query events --kind silent` lists them",
+        )  # fmt: skip
+
+
+def _losses(state: CollectorState, seconds: float) -> Iterator[Finding]:
+    """Counters of losses: bad if they rise now, advice if they have risen before."""
+    now, rates = state.counters(), state.rates(seconds)
+    counts = {key: now[key] for key in INDEX}
+    labels = read_label_counters(state.regions)
+    lost = False
+    for key, text in {**LOST, **LABEL_LOST}.items():
+        count = counts[key] if key in INDEX else int(labels[LABEL_INDEX[key]])
+        rate = rates[key] if key in INDEX else 0.0
+        if count:
+            lost = True
+            yield Finding("lost", f"{count:,} {text}{_now(rate)}", _rising(rate), ADVICE[key])
+    if rejected := family(counts, "rejected_reports_total"):
+        rate = sum(rates[f"rejected_reports_total.{reason}"] for reason in rejected)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items())
+        yield Finding("rejected", f"{reasons}{_now(rate)}", _rising(rate), _DIALECT)
+    if not lost and not rejected:
+        yield Finding("lost", "nothing lost, nothing rejected")
+    if dropped := family(counts, "forward_drops_total"):
+        rate = sum(rates[f"forward_drops_total.{reason}"] for reason in dropped)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        yield Finding("not forwarded", f"{reasons}{_now(rate)}", _rising(rate), "see docs/troubleshooting.md")
+    for key, (text, advice) in WARNINGS.items():
+        if counts[key]:
+            yield Finding("counters", f"{counts[key]:,} {text}{_now(rates[key])}", Verdict.ADVICE, advice)
+
+
+def _now(rate: float) -> str:
+    return f", {rate:,.0f}/s now" if rate > 0 else ""
+
+
+def _rising(rate: float) -> Verdict:
+    return Verdict.BAD if rate > 0 else Verdict.ADVICE
+
+
+def _busy(state: CollectorState) -> Finding:
+    rates, workers = state.rates(), len(state.workers())
+    share = rates["busy_ns_total"] / 1e9 / max(1, workers)
+    found = f"{share:.0%} of the time, {rates['reports_total']:,.0f} reports/s"
+    if share > BUSY:
+        return Finding("workers busy", found, Verdict.BAD, "raise listen.workers, or sample less")
+    return Finding("workers busy", found)
+
+
+def _history(state: CollectorState, folder: Path) -> Finding:
+    part = readiness.history(state, folder)
+    advice = "" if part.ready else "free space on its disk, or raise history.keep_free"
+    return Finding("history", part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)
+
+
+def _page(url: str) -> Finding:
+    begin = time.monotonic()
+    try:
+        with urllib.request.urlopen(f"{url}healthz", timeout=PAGE_SECONDS):
+            pass
+    except (OSError, urllib.error.URLError) as error:
+        reason = getattr(error, "reason", error)
+        return Finding(url, f"no answer: {reason}", Verdict.BAD, "see the log of the process `serve`")
+    return Finding(url, f"answers in {1000 * (time.monotonic() - begin):.0f} ms")
+
+
+def _shared_memory(folder: Path) -> Finding:
+    regions = (folder / "regions").resolve()
+    free_bytes = shutil.disk_usage(regions).free
+    found = f"{size(free_bytes)} free"
+    if free_bytes < SHARED_MEMORY_FREE_BYTES:
+        return Finding(
+            str(regions.parent), found, Verdict.BAD, "free some: a restarted worker needs room for its tables"
+        )
+    return Finding(str(regions.parent), found)

@@ -1,0 +1,102 @@
+"""Whether every component of a collector is ready, and if not, why."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..base import control_client as control
+from ..export.counters import health_of, labels_of, lost_of, read_counters
+from ..history.space import free_bytes
+from ..memory.data_folder import read_owner
+from ..present.collector_state import CollectorState
+from ..present.events import when
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A process, an interface, the regions, history, or a destination of an export."""
+
+    name: str
+    ready: bool
+    detail: str
+    restarts: int = 0
+
+
+def components(state: CollectorState, folder: Path) -> list[Component]:
+    """The supervisor, its processes and interfaces, the regions, and history: all must be ready."""
+    return [*processes(folder), regions(state, folder), history(state, folder)]
+
+
+def processes(folder: Path) -> list[Component]:
+    """The supervisor, its processes, and the interfaces that it reads."""
+    owner = read_owner(folder)
+    if not owner:
+        return [Component("supervisor", False, "no collector has run on this data folder")]
+    try:
+        answer = control.request(folder, {"status": {}})
+    except control.ControlError as error:
+        return [Component("supervisor", False, str(error))]
+    parts = [Component("supervisor", True, f"pid {owner.get('pid')}")]
+    for process in answer.get("processes", ()):
+        alive, restarts = bool(process.get("alive")), process.get("restarts", 0)
+        state = f"pid {process.get('pid')}"
+        if process.get("stopped"):
+            state = "left stopped for some minutes, since it ended again and again"
+        detail = f"{state}, {restarts} restarts"
+        if process.get("last_error"):
+            detail += f", last error: {process['last_error']}"
+        alive |= process.get("name") == "standby"  # nothing waits for it
+        parts.append(Component(str(process.get("name")), alive, detail, restarts))
+    for interface in answer.get("interfaces", ()):
+        name, there = f"interface {interface.get('name')}", bool(interface.get("ready"))
+        parts.append(Component(name, there, str(interface.get("detail"))))
+    return parts
+
+
+def regions(state: CollectorState, folder: Path) -> Component:
+    """Ready once the workers, or the label process of a collector without workers, made their regions."""
+    workers, problems = state.workers(), state.problems
+    if problems:
+        return Component("regions", False, "; ".join(problems.values()))
+    takes_labels = state.labels.about() is not None
+    if not workers and (read_owner(folder).get("listen") or not takes_labels):
+        return Component("regions", False, "no worker has made its regions")
+    parts = []
+    if workers:
+        last = max((int(rows["last_ns"].max()) for rows in (state.sources(),) if len(rows)), default=0)
+        ago = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago" if last else "no report yet"
+        parts.append(f"{len(workers)} workers, {ago}")
+    if takes_labels:
+        parts.append(f"{len(state.labels.ports())} ports with labels")
+    return Component("regions", True, "; ".join(parts))
+
+
+def history(state: CollectorState, folder: Path) -> Component:
+    """Ready while its disk takes events."""
+    journal = folder / "journal"
+    if not os.access(journal, os.R_OK):
+        return Component("history", False, f"{journal} cannot be read")
+    counters = state.counters()
+    detail = f"{free_bytes(journal) / 1e9:,.3f} GB free on its disk"
+    failing = counters["journal_failing"] > 0
+    if failing:
+        detail += f"; it does not take events, {counters['journal_waiting_events']:,} wait in memory"
+    if lost := counters["journal_lost_events_total"]:
+        detail += f"; {lost:,} were lost"
+    return Component("history", not failing, detail)
+
+
+def exports(folder: Path) -> list[Component]:
+    """Destinations of exports, for which nothing waits."""
+    rows = read_counters(folder)
+    parts = []
+    for label, row in zip(labels_of(rows), rows, strict=True):
+        health = health_of(row)
+        detail = f"{bytes(row['place']).decode('utf-8', 'replace')}, {lost_of(row):,} lost"
+        if not health.ok:
+            detail += f", failing since {when(health.since_ns)}: {health.problem}"
+        parts.append(Component(label, health.ok, detail))
+    return parts

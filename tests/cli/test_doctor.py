@@ -1,0 +1,141 @@
+"""`hopscope doctor`, and how commands find the collector that they ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.detect.thresholds import CONTROL_FILE, create_control
+from hopscope.memory import running
+from hopscope.memory.data_folder import DataFolder
+from hopscope.runtime.control import ControlServer
+from hopscope.runtime.mode import pipeline_of
+from hopscope.runtime.shard import Shard
+from hopscope.settings.collector import Settings
+from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
+from hopscope.wire.records import FrameBatch, ReportBatch
+from support.command import hopscope
+
+pytestmark = pytest.mark.kernel
+SETTINGS = Settings.model_validate({"detect": {"flow_rows": 16, "ports": 64, "sources": 16}})
+
+
+class Running:
+    """A collector's folder and control socket, whose worker is a pipeline of the test."""
+
+    def __init__(self, folder: DataFolder) -> None:
+        self.folder = folder
+        self.status: dict[str, Any] = {"processes": [self.process("worker-0")], "interfaces": []}
+        create_control(folder.regions / CONTROL_FILE, SETTINGS.detect.thresholds)
+        self.pipeline = pipeline_of(
+            SETTINGS, Shard(SETTINGS.history, data=folder.path, regions=folder.regions)
+        )
+
+    @staticmethod
+    def process(name: str, **more: Any) -> dict[str, Any]:
+        return {"name": name, "pid": 7, "alive": True, "restarts": 0, "last_error": None, **more}
+
+    def report(self, sequences: list[int]) -> None:
+        reports, hops = new_reports(len(sequences)), new_hops(len(sequences), 0xB000)
+        reports["int_version"], reports["instructions"] = 20, 0xB000
+        reports["first_hop"], reports["hop_count"] = np.arange(len(sequences)), 1
+        reports["sequence"], hops["node_id"] = sequences, 7
+        frames: FrameBatch = encode_reports(ReportBatch(reports, hops))
+        self.pipeline.step(frames)
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Iterator[Running]:
+    """A collector with nothing wrong."""
+    names = tmp_path / "names.csv"
+    names.write_text("node_id,port,name\n7,,leaf-7\n")
+    with DataFolder(tmp_path / "data") as folder:
+        folder.write_owner(listen=["udp://127.0.0.1:1"], api=None, names=str(names))
+        made = Running(folder)
+        server = ControlServer(folder.path, lambda _: made.status)
+        server.start()
+        yield made
+        server.close()
+        made.pipeline.close()
+
+
+def examined(folder: Path) -> tuple[int, dict[str, dict[str, str]]]:
+    """Exit status and findings, by what they are about."""
+    done = hopscope("doctor", "--data", folder, "--seconds", "0.1", "--format", "json")
+    return done.returncode, {row["what"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+def test_a_healthy_collector(collector: Running) -> None:
+    """Nothing is bad: status 0; before the first report there is advice on how to send one."""
+    status, found = examined(collector.folder.path)
+    assert status == 0, found
+    assert found["reports"]["verdict"] == "advice"
+    assert "udp://127.0.0.1:1" in found["reports"]["advice"]
+    collector.report([0, 1, 2])
+    status, found = examined(collector.folder.path)
+    assert status == 0, found
+    assert {row["verdict"] for row in found.values()} == {"good"}, found
+    assert {"collector", "worker-0", "reports", "lost", "workers busy", "history"} <= found.keys()
+
+
+def test_what_is_wrong_comes_first_with_its_remedy(collector: Running) -> None:
+    """A process that ended, a missing interface, lost reports: each with advice, and status 1."""
+    collector.report([0, 1, 9])
+    collector.status = {
+        "processes": [
+            collector.process("worker-0", restarts=2, last_error="killed"),
+            collector.process("serve", alive=False, stopped=True, pid=None),
+        ],
+        "interfaces": [{"name": "eth9", "ready": False, "detail": "missing"}],
+    }
+    done = hopscope("doctor", "--data", collector.folder.path, "--seconds", "0.1")
+    assert done.returncode == 1
+    header, *rows = done.stdout.splitlines()
+    assert header.split() == ["verdict", "what", "found", "advice"]
+    assert [row.split()[0] for row in rows[:4]] == ["bad", "bad", "advice", "advice"]
+    bad = "\n".join(rows[:2])
+    assert "left stopped" in bad
+    assert "interface eth9" in bad
+    advice = "\n".join(rows[2:4])
+    assert "2 restarts" in advice
+    assert "7 missing by sequence number" in advice
+    assert "/api/v0/sources" in advice
+    assert done.stderr == "hopscope: 2 bad, 2 to improve\n"
+
+
+def test_no_collector(tmp_path: Path) -> None:
+    """Its absence is bad, and the advice is how to start one."""
+    status, found = examined(tmp_path)
+    assert status == 1
+    assert list(found) == ["collector"]
+    assert "hopscope collect" in found["collector"]["advice"]
+
+
+def test_a_query_finds_the_collector_that_runs_here(
+    collector: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --data the only running collector is asked, with its names; of several, one must be named."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("HOPSCOPE_CONFIG", raising=False)
+    collector.report([0])
+    folder = collector.folder.path
+    monkeypatch.setattr(running, "running_folders", lambda: [folder])
+    done = hopscope("query", "events", "--kind", "new_key")
+    assert done.returncode == 0, done.stderr
+    assert "leaf-7" in done.stdout
+    assert done.stderr.splitlines()[0] == f"hopscope: asking the collector of {folder}"
+    own = tmp_path / "own.csv"
+    own.write_text("node_id,port,name\n7,,seven\n")
+    assert "seven" in hopscope("query", "events", "--names", own).stdout
+    monkeypatch.setattr(running, "running_folders", lambda: [folder, tmp_path / "other"])
+    done = hopscope("query", "events")
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"hopscope: 2 collectors run here: choose one with --data: {folder}, {tmp_path / 'other'}\n"
+    )
+    assert hopscope("query", "events", "--data", folder).stderr == ""
