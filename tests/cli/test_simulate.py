@@ -11,6 +11,9 @@ from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+from scapy.utils import rdpcap
 
 from hopscope.base.errors import HopscopeError
 from hopscope.base.names import Names
@@ -125,6 +128,8 @@ def test_rates() -> None:
         (("--fault", "flood@1", "-o", "x.pcap"), "fault 'flood@1': expected"),
         (("--sizes", "tiny", "-o", "x.pcap"), "web-search or data-mining"),
         (("--to", "tcp://127.0.0.1:1"), "expected udp://HOST:PORT"),
+        (("--to", "udp://127.0.0.1:1", "--packets"), "--packets: expected --output FILE"),
+        (("-o", "x.pcap", "--mode", "mx", "--packets"), "and --mode md"),
         (("-o", "/nowhere/at/all.pcap", "--duration", "0.1"), "/nowhere/at/all.pcap"),
     ],
 )
@@ -133,3 +138,33 @@ def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
     done = simulate(*arguments, status=2)
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("version", ["2.0", "1.0", "0.5"])
+def test_packets_are_those_that_reports_are_about(version: str, tmp_path: Path) -> None:
+    """The INT packets of a run have the flows, times and hops of its reports; lengths and checksums are right
+    by scapy; `sink` strips all of them, and leaves right checksums.
+    """
+    files = [tmp_path / name for name in ("reports.pcap", "packets.pcap", "stripped.pcap")]
+    arguments = ("--topology", "leaf-spine:2x2", *QUICK, "--report-version", version)
+    simulate(*arguments, "-o", str(files[0]))
+    done = simulate(*arguments, "-o", str(files[1]), "--packets")
+    of_reports, of_packets = (
+        [json.loads(line) for line in hopscope("decode", file, *more).stdout.splitlines()]
+        for file, more in ((files[0], ()), (files[1], ("--packets",)))
+    )
+    assert f"wrote     {len(of_packets):,} packets with INT" in done.stderr
+    keys = ("time_ns", "flow", "hops")
+    assert [[p[key] for key in keys] for p in of_packets] == [[r[key] for key in keys] for r in of_reports]
+    done = hopscope("sink", files[1], "-o", files[2])
+    assert f"{len(of_packets)} of them stripped of INT" in done.stdout, done.stderr
+    packets, stripped = (rdpcap(str(file)) for file in files[1:])
+    assert len(packets) == len(stripped) == len(of_packets) > 100
+    for packet in (*packets[:50], *stripped[:50]):
+        assert len(packet) == 14 + packet[IP].len
+        again = Ether(bytes(packet))
+        del again[IP].chksum
+        if TCP in packet:
+            del again[TCP].chksum
+        assert bytes(again) == bytes(packet)

@@ -39,6 +39,10 @@ class OutputOptions(Options):
     names: Annotated[
         Path | None, option("--names", metavar="FILE", help="Write the names of nodes and ports as TOML.")
     ] = None
+    packets: Annotated[
+        bool,
+        option("--packets", help="Write the packets with INT, as they arrive at a sink, instead of reports."),
+    ] = False
     hold: Annotated[bool, option("--hold", hidden=True, help="Start at a line on stdin.")] = False
     as_json: Annotated[bool, option("--json", help="Print events on stdout, one JSON object per line.")] = (
         False
@@ -79,8 +83,8 @@ class FabricOptions(NetworkOptions):
 def simulate(output: OutputOptions, network: FabricOptions) -> None:
     """Simulate a fabric whose switches write INT.
 
-    Its sinks send Telemetry Reports into a capture or to a collector. Latency and occupancy come from exact
-    FIFO queues. Prints a summary on stderr.
+    Its sinks send Telemetry Reports into a capture or to a collector; with --packets the capture has the INT
+    packets themselves. Latency and occupancy come from exact FIFO queues. Prints a summary on stderr.
 
     Exit status 1: no collector listened at the address; 2: it could not start.
     """
@@ -99,6 +103,8 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
         raise HopscopeError("give either --output or --to, not both")
     if output.as_json and str(output.output) == "-":
         raise HopscopeError("--json and a capture on stdout exclude each other")
+    if output.packets and (output.output is None or network.mode != "md"):
+        raise HopscopeError("--packets: expected --output FILE and --mode md, whose packets carry every hop")
     listener = parse(output.to) if output.to is not None else None
     compile_parts("fabric")
     simulation = _build(fabric, network, live=listener is not None)
@@ -107,7 +113,8 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
     if listener is not None:
         send(simulation, listener, output.duration, reporter, hold=output.hold)
     elif output.output is not None:
-        write(simulation, output.output, 10.0 if output.duration is None else output.duration, reporter)
+        seconds = 10.0 if output.duration is None else output.duration
+        write(simulation, output.output, seconds, reporter, packets=output.packets)
 
 
 def parse_rate(text: str) -> int:

@@ -48,13 +48,19 @@ class Reporter:
             node_id=fault.node_id, port=fault.number, start=fault.start,
         )  # fmt: skip
 
-    def end(self, truth: Truth, frames: int, seconds: float, unreachable: int = 0) -> None:
-        """Report the summary."""
+    def end(
+        self, truth: Truth, frames: int, seconds: float, unreachable: int = 0, *, packets: bool = False
+    ) -> None:
+        """Report the summary; `frames` are datagrams, or INT packets."""
         line = (
             f"simulated {seconds:.1f} s: {truth.emitted:,} packets, {truth.dropped:,} dropped, "
             f"{truth.hops:,} port enqueues\n"
-            f"sent      {truth.reports:,} reports in {frames:,} datagrams, {truth.drop_reports:,} about drops"
         )
+        if packets:
+            line += f"wrote     {frames:,} packets with INT"
+        else:
+            line += f"sent      {truth.reports:,} reports in {frames:,} datagrams, "
+            line += f"{truth.drop_reports:,} about drops"
         if truth.suppressed:
             line += f"; {truth.suppressed:,} suppressed by the switches' limits"
         if unreachable:
@@ -63,22 +69,24 @@ class Reporter:
             "emitted", "delivered", "dropped", "hops", "reports", "drop_reports", "suppressed", "rerouted",
         )  # fmt: skip
         counts = {name: getattr(truth, name) for name in names}
-        self.event("end", line, datagrams=frames, seconds=seconds, unreachable=unreachable, **counts)
+        what = "packets" if packets else "datagrams"
+        self.event("end", line, seconds=seconds, unreachable=unreachable, **{what: frames}, **counts)
 
 
-def write(simulation: Simulation, output: Path, seconds: float, reporter: Reporter) -> None:
-    """Write the reports of `seconds` into a capture."""
+def write(simulation: Simulation, output: Path, seconds: float, reporter: Reporter, *, packets: bool) -> None:
+    """Write the reports of `seconds`, or the packets that they are about, into a capture."""
     from ...capture.pcap.reader import PcapWriter
+    from ...fabric.packets import int_packets
     from ...wire.records import Link
 
     frames = 0
     with PcapWriter(str(output)) as writer, _progress(seconds) as advance:
         for reports in simulation.run(seconds, WINDOW):
-            batch = simulation.frames(reports, Link.ETHERNET)
+            batch = int_packets(reports) if packets else simulation.frames(reports, Link.ETHERNET)
             writer.write(batch)
             frames += len(batch)
             advance(simulation.now)
-    reporter.end(simulation.truth, frames, simulation.now)
+    reporter.end(simulation.truth, frames, simulation.now, packets=packets)
 
 
 def send(
