@@ -9,9 +9,10 @@ import pytest
 from hopscope.cli.direct.report import examples
 from hopscope.cli.direct.view import read_values
 from hopscope.cli.options.settings import EXPECTED_KEYS
+from hopscope.direct.collectors.open import open_collectors
+from hopscope.direct.monitors.query import monitor_of, query_decoded
 from hopscope.direct.monitors.registry import MONITORS, make_monitors
 from hopscope.direct.stores.answers import QueryOptions
-from hopscope.direct.stores.query import query_store
 from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
@@ -36,8 +37,11 @@ def test_printed_queries_find_an_answer(tmp_path: Path, monitor: str) -> None:
     translator.flush()
     for line in printed:
         key, _, values = line.partition(" --values ")
-        found = query_store(tmp_path, monitor, [key], QueryOptions(values=read_values(values or None)))
-        assert [answer["status"] for answer in found] == ["found"], line
+        options = QueryOptions(values=read_values(values or None))
+        group = open_collectors((), tmp_path)
+        (answer,) = query_decoded(group, monitor, [key], options, monitor=monitor_of(monitor))
+        assert answer["status"] == "found", line
+        assert "decoded" in answer or "path" in answer, line
 
 
 @pytest.mark.parametrize("text", ["5-4", "0-4294967296", "0-16777216"])

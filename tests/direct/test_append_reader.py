@@ -238,3 +238,32 @@ def test_a_reader_during_writes() -> None:
             break
     thread.join()
     assert at == rounds * size
+
+
+def test_a_reader_takes_part_of_a_batch() -> None:
+    """One entry at a time, by readers that begin where another ended; each is returned once."""
+    bench = Bench(AppendLayout(batches=4, batch=4))
+    got: list[bytes] = []
+    place = None
+    for count in range(0, 40, 5):
+        bench.take(0, numbers(count, 5))
+        for _ in range(5):
+            reader = ListReader(bench.store, 0, "oldest", place)
+            entries, lost = reader.read(1)
+            got += map(bytes, entries)
+            assert lost == 0
+            place = reader.place
+    assert got == [bytes(entry) for entry in numbers(0, len(got))]
+    assert len(got) >= 36
+
+
+def test_the_rest_of_an_overwritten_batch_is_lost() -> None:
+    """Two of four entries were read before the ring came around: the other two are lost, the rest is read."""
+    bench = Bench(AppendLayout(batches=4, batch=4))
+    reader = ListReader(bench.store, 0, "oldest")
+    bench.take(0, numbers(0, 4))
+    assert len(reader.read(2)[0]) == 2
+    bench.take(0, numbers(4, 16))
+    entries, lost = reader.read(100)
+    assert [bytes(entry) for entry in entries] == [bytes(entry) for entry in numbers(4, 16)]
+    assert lost == 2

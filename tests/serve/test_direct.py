@@ -64,7 +64,11 @@ def test_a_list_is_polled_from_where_the_last_answer_ended(api: Any, tmp_path: P
     ((_, second),) = get(api, tmp_path, f"stores/events/lists/0?after={first['next']}")
     assert second["items"] == ["00000003", "00000004", "00000005"]
     assert second["lost"] == 0
-    for place in ("4294967295-4294967295-16777215", "0-0-0", "7-3-1"):
+    ((_, third),) = get(api, tmp_path, "stores/events/lists/0?limit=3")
+    assert third["items"] == ["00000000", "00000001", "00000002"]
+    ((_, fourth),) = get(api, tmp_path, f"stores/events/lists/0?limit=1&after={third['next']}")
+    assert (fourth["items"], fourth["lost"]) == (["00000003"], 0)
+    for place in ("4294967295-4294967295-16777215", "0-0-0", "7-3-1", "0-0-1-9"):
         ((status, _),) = get(api, tmp_path, f"stores/events/lists/0?after={place}")
         assert status == 200
     for path in ("0?after=x", "0?after=1-2", "1"):
@@ -79,7 +83,7 @@ def test_a_list_is_polled_from_where_the_last_answer_ended(api: Any, tmp_path: P
         ("stores/paths/query", 400, "key"),
         ("stores/paths/query?key=zz", 400, "found 'zz'"),
         ("stores/paths/query?key=1&copies=9", 400, "9 copies"),
-        ("stores/paths/query?key=1&value=-1", 400, "32 bits"),
+        ("stores/paths/query?key=1&values=-1", 400, "32 bits"),
         ("stores/paths/query?key=1&key=0xaa", 400, "different lengths"),
         ("stores/broken/query?key=1", 400, "not a Hopscope region"),
     ],

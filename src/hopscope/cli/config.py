@@ -25,8 +25,9 @@ def show(settings: SettingsOptions) -> None:
         name: dialect.model_dump(mode="json", exclude_none=True)
         for name, dialect in loaded.settings.dialects.items()
     }
-    if tree["serve"]["token"]:
-        tree["serve"]["token"] = "(set)"
+    for section in (tree["serve"], tree["direct"]["query"]):
+        if section["token"]:
+            section["token"] = "(set)"
     tree["redis"] = [
         {key: value for key, value in server.items() if value is not None} for server in tree["redis"]
     ]

@@ -16,6 +16,8 @@ from starlette.routing import compile_path
 from ..base.log import logger
 from ..base.names import Names
 from ..base.version import VERSION
+from ..direct.collectors.collector import CollectorError
+from ..direct.collectors.group import CollectorGroup
 from ..direct.stores.store import StoreError
 from ..history.files import HistoryError
 from ..memory.region import RegionError
@@ -43,13 +45,18 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(
-    settings: ServeSettings, folder: Path, names: Names | None = None, stores: Path | None = None
+    settings: ServeSettings,
+    folder: Path,
+    names: Names | None = None,
+    stores: Path | None = None,
+    collectors: CollectorGroup | None = None,
 ) -> FastAPI:
     """The application for the data folder `folder`; serve `app.state.guarded`, which authenticates.
 
-    `stores`: the folder of the stores, if it is not `direct` in the data folder.
+    `stores`: the folder of the stores, if it is not `direct` in the data folder. `collectors`: those over
+    which keys are spread; None: this one has all.
     """
-    context = Context(settings, folder, names or Names(), stores or folder / "direct")
+    context = Context(settings, folder, names or Names(), stores or folder / "direct", collectors)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -79,7 +86,7 @@ def create_app(
         )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    for kind in (HistoryError, RegionError, StoreError, UnreadableError):
+    for kind in (CollectorError, HistoryError, RegionError, StoreError, UnreadableError):
         app.add_exception_handler(kind, _rejected)
     app.add_exception_handler(Exception, _failed)
     app.state.guarded = Guard(app, settings.host, settings.token, change_token(folder), settings.public_url)
@@ -143,8 +150,8 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _rejected(_: Request, error: Exception) -> JSONResponse:
-    """Report a rejected parameter, or unreadable history or regions, in one line."""
-    return _line(503 if isinstance(error, HistoryError | RegionError) else 400, str(error))
+    """Report in one line: a rejected parameter, unreadable history or regions, an absent collector."""
+    return _line(503 if isinstance(error, CollectorError | HistoryError | RegionError) else 400, str(error))
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:

@@ -1,6 +1,7 @@
 """What every route works with: the collector's state, history, names, and threads for what blocks.
 
-Health, state, history, live feeds and the page each have threads of their own, so none waits for another.
+Health, state, stores, history, live feeds and the page each have threads of their own: none waits for
+another.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from fastapi import Depends, HTTPException, Request
 
 from ..base.names import Names
+from ..direct.collectors.group import CollectorGroup
+from ..direct.collectors.open import open_collectors
 from ..present.collector_state import CollectorState
 from ..present.feed import Feed
 from ..present.history import Past
@@ -42,11 +45,22 @@ _LOOK_SECONDS = 0.25
 class Context:
     """One per app."""
 
-    def __init__(self, settings: ServeSettings, folder: Path, names: Names, stores: Path) -> None:
+    def __init__(
+        self,
+        settings: ServeSettings,
+        folder: Path,
+        names: Names,
+        stores: Path,
+        collectors: CollectorGroup | None = None,
+    ) -> None:
         self.settings = settings
         self.folder = folder
         self.stores = stores
         """Folder of the stores of direct telemetry access."""
+        self.own_stores = open_collectors((), stores)
+        """The stores of this collector."""
+        self.collectors = collectors or self.own_stores
+        """The collectors over which keys are spread."""
         self.names = names
         self.state = CollectorState(folder)
         self.feed = Feed(folder / "regions")
@@ -55,9 +69,16 @@ class Context:
         """Set when the server ends: live feeds stop."""
         self._pools = {
             name: ThreadPoolExecutor(threads, thread_name_prefix=f"serve-{name}")
-            for name, threads in (("health", 1), ("state", 2), ("history", QUERIES), ("feed", 1), ("page", 1))
+            for name, threads in (
+                ("health", 1),
+                ("state", 2),
+                ("stores", 2),
+                ("history", QUERIES),
+                ("feed", 1),
+                ("page", 1),
+            )
         }
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
         self._shared: dict[object, asyncio.Future[Any]] = {}
         self.asking: Counter[str] = Counter()
         """Queries of history by client."""
@@ -69,13 +90,20 @@ class Context:
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do blocking work of a request of state; 503 if too many wait."""
-        if self._waiting >= WAITING:
+        return await self._run("state", partial(work, *args, **kwargs))
+
+    async def look_up(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Query stores, perhaps of other collectors; 503 if too many requests wait."""
+        return await self._run("stores", partial(work, *args, **kwargs))
+
+    async def _run(self, pool: str, work: Callable[[], T]) -> T:
+        if self._waiting[pool] >= WAITING:
             raise HTTPException(503, "too many requests at once: try again in a moment")
-        self._waiting += 1
+        self._waiting[pool] += 1
         try:
-            return await self._start("state", partial(work, *args, **kwargs))
+            return await self._start(pool, work)
         finally:
-            self._waiting -= 1
+            self._waiting[pool] -= 1
 
     async def draw(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do blocking work of the page."""

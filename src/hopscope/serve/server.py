@@ -61,11 +61,16 @@ def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | 
 
 
 async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.socket) -> None:
+    from ..direct.collectors.open import open_collectors
     from .api import create_app  # the framework takes half a second to import
     from .connection import HEAD_BYTES, Connection
     from .live import mount
 
-    app = create_app(settings.serve, folder, Names.load(settings.names), settings.direct.folder)
+    query = settings.direct.query
+    collectors = open_collectors(
+        query.collectors, settings.stores_folder, token=query.token, timeout_seconds=query.timeout_seconds
+    )
+    app = create_app(settings.serve, folder, Names.load(settings.names), settings.direct.folder, collectors)
     mount(app)
     config = uvicorn.Config(
         app.state.guarded,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -111,6 +112,35 @@ class NicSettings(Section):
         return self
 
 
+def _collector(text: str) -> str:
+    if "://" not in text:
+        return text
+    try:
+        parts = urlsplit(text)
+        plain = parts.hostname and not (
+            parts.username or parts.password or parts.query or parts.path.strip("/")
+        )
+        parts.port  # noqa: B018 - raises ValueError for a port that is not a number
+    except ValueError:
+        plain = False
+    if not plain or parts.scheme not in ("http", "https"):
+        raise ValueError("found an invalid address, expected http://HOST:PORT, https://… or a folder")
+    return text
+
+
+class QuerySettings(Section):
+    """Whom queries ask: `hopscope direct query`, `direct list`, and the API."""
+
+    collectors: tuple[Annotated[str, AfterValidator(_collector)], ...] = ()
+    """Collectors in the order in which keys are spread over them: the address of a collector's API, as
+    `http://192.0.2.7:8080`, or a data folder. Each key is asked of its collector; empty: only the stores of
+    this data folder are asked."""
+    token: str | None = None
+    """Bearer token of these APIs."""
+    timeout_seconds: Seconds = Field(default=5.0, gt=0)
+    """Longest wait for another collector."""
+
+
 class DirectSettings(Section):
     """Direct telemetry access (DTA, DART)."""
 
@@ -126,3 +156,5 @@ class DirectSettings(Section):
     """DTA reports in, memory operations out."""
     nic: NicSettings = NicSettings()
     """A software NIC that RoCEv2 requesters write to."""
+    query: QuerySettings = QuerySettings()
+    """Whom queries ask."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..options.declare import Commands, Options, option
+from ..options.declare import Commands, Key, Options, option
 from ..options.network import SeedOption, TopologyOption
 from ..options.settings import FolderOptions, StoreOptions
 from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
-from .view import print_entries, print_notices, print_stores, read_values
+from .view import print_entries, print_notices, print_stores, read_values, readable
+
+if TYPE_CHECKING:
+    from ...direct.collectors.group import CollectorGroup
 
 app = Commands(help="Direct telemetry access (DTA): serve, query and list stores.")
 ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
-    "key-write": ("key", "status", "data", "votes"),
+    "key-write": ("key", "status", "data", "votes", "reason"),
     "postcarding": ("key", "status", "path", "hops", "reason"),
     "key-increment": ("key", "status", "counter", "bound", "risk"),
     "cardinality": ("key", "status", "estimate", "error", "reason"),
@@ -42,8 +45,8 @@ class LookUpOptions(Options):
     values: Annotated[
         str | None,
         option(
-            "--values", metavar="FILE|FIRST-LAST",
-            help="Postcarding: the values that a hop can have: a file with one number per line, or a range.",
+            "--values", metavar="FILE|NUMBERS",
+            help="The values that a hop can have, for paths: a file with one number per line, or as 1-20,25.",
         ),
     ] = None  # fmt: skip
     partial: Annotated[
@@ -59,6 +62,40 @@ class LookUpOptions(Options):
     ] = None  # fmt: skip
 
 
+@dataclass(frozen=True)
+class AskedOptions(FolderOptions):
+    """Settings, and whose stores are asked."""
+
+    collector: Annotated[
+        list[str] | None,
+        option(
+            "--collector", metavar="URL|FOLDER",
+            help="Collector whose stores are asked, in the order in which keys are spread. Repeatable.",
+            show_default="the data folder",
+        ),
+        Key("direct.query.collectors"),
+    ] = None  # fmt: skip
+
+    def collectors(self) -> CollectorGroup:
+        """The collectors to ask."""
+        from ...direct.collectors.open import open_collectors
+
+        loaded = self.load()
+        query = loaded.direct.query
+        return open_collectors(
+            query.collectors, loaded.stores_folder, token=query.token, timeout_seconds=query.timeout_seconds
+        )
+
+
+MonitorOption = Annotated[
+    str | None,
+    option(
+        "--monitor", "-m", metavar="NAME", help="Monitor that decodes the answers.",
+        show_default="the one that the store is named after",
+    ),
+]  # fmt: skip
+
+
 @app.command()
 def query(
     store: StoreName,
@@ -71,23 +108,25 @@ def query(
         ),
     ],
     options: LookUpOptions,
-    settings: FolderOptions,
+    settings: AskedOptions,
+    monitor: MonitorOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Look up keys: data, paths, counters, estimates, lists. The store may be written concurrently.
 
-    Exit status 1: some keys have no answer.
+    Each key is looked up at the collector that has it. Exit status 1: some keys have no answer.
     """
+    from ...direct.monitors.query import monitor_of, query_decoded
     from ...direct.stores.answers import QueryOptions
-    from ...direct.stores.folder import read_store
-    from ...direct.stores.query import query_store
 
-    folder = settings.load().stores_folder
+    group = settings.collectors()
     values = read_values(options.values)
     request = QueryOptions(options.copies, options.consensus, values, options.partial, options.limit)
-    answers = query_store(folder, store, keys, request, _epoch(options.epoch))
-    columns = ANSWER_COLUMNS.get(read_store(folder, store).layout.name, ("key", "status"))
+    decoder = monitor_of(store, monitor)
+    answers = query_decoded(group, store, keys, request, _epoch(options.epoch), decoder)
+    columns = _columns(ANSWER_COLUMNS.get(group.primitive(store), ("key", "status")), answers)
     with until_reader_leaves():
+        answers = [readable(answer) for answer in answers] if form is not Format.JSON else answers
         printer = Printer(form, columns)
         printer.put(answers)
         printer.flush()
@@ -97,7 +136,7 @@ def query(
 
 @app.command(name="list")
 def list_(
-    settings: FolderOptions,
+    settings: AskedOptions,
     store: Annotated[
         str | None, typer.Argument(metavar="[STORE", help="Name of an Append store.", show_default=False)
     ] = None,
@@ -105,18 +144,21 @@ def list_(
         int | None, typer.Argument(metavar="LIST]", help="Number of its list.", show_default=False)
     ] = None,
     follow: Annotated[bool, option("--follow", help="Wait for more entries, until Ctrl-C.")] = False,
+    monitor: MonitorOption = None,
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """List the stores of a data folder, or the entries of a list, oldest first.
+    """List stores, or the entries of a list, oldest first.
 
     Entries that were overwritten before they could be read are counted on stderr.
     """
-    folder = settings.load().stores_folder
+    from ...direct.monitors.query import monitor_of
+
+    group = settings.collectors()
     with until_reader_leaves():
         if store is not None:
-            print_entries(folder, store, 0 if number is None else number, follow, form)
+            print_entries(group, store, number or 0, monitor_of(store, monitor), follow, form)
         else:
-            print_stores(folder, form)
+            print_stores(group, form)
 
 
 @app.command()
@@ -203,6 +245,22 @@ def report(
     from .report import send_reports
 
     send_reports(monitor, to, topology, connections, seed, rate, fault or ())
+
+
+def _columns(columns: tuple[str, ...], answers: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Columns of a table: `decoded` in place of bytes, if all are decoded; optional ones if an answer has
+    them.
+    """
+    raw = {"data", "entries"}
+    if any("decoded" in answer for answer in answers):
+        bare = any(not raw.isdisjoint(answer) and "decoded" not in answer for answer in answers)
+        columns = tuple(column for column in columns if column not in raw or bare)
+        columns = (*columns[:2], "decoded", *columns[2:])
+    return tuple(
+        column
+        for column in (*columns, "collector")
+        if column not in ("reason", "collector") or any(column in answer for answer in answers)
+    )
 
 
 def _epoch(text: str | None) -> int | Literal["all"] | None:

@@ -6,6 +6,7 @@ import ipaddress
 import secrets
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,11 +58,11 @@ def send_reports(
     observations = network.observations()
     parts = [source.observe(observations), source.flush()]
     reporter = Reporter(Form.SIZED)
-    sender = UdpSender(host, port, rate=rate, source=_own_address(host))
     sent = 0
-    for part in parts:
-        for at in range(0, len(part), BATCH):
-            sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
+    with closing(UdpSender(host, port, rate=rate, source=_own_address(host))) as sender:
+        for part in parts:
+            for at in range(0, len(part), BATCH):
+                sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
     lost = f"; port unreachable: at least {sender.unreachable:,} datagrams" if sender.unreachable else ""
     print(
         f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{lost}",
@@ -87,11 +88,10 @@ def examples(monitor: Monitor, parts: list[Reports], switches: int) -> list[str]
     """Arguments of `direct query` after the store's name: some reported keys, or lists, that are found."""
     from ...direct.primitive import load
     from ...direct.stores.answers import QueryOptions
-    from ...direct.stores.keys import parse_keys
+    from ...direct.stores.keys import parse_key
     from ...direct.stores.store import Store
     from ...direct.translation.translator import Translator
     from ...direct.transport import MemoryTransport
-    from ...wire.dta.codec import Opcode
 
     store = Store.create(None, monitor.layout(EXPECTED_KEYS))
     translator = Translator([store.layout], MemoryTransport([store]))
@@ -99,19 +99,19 @@ def examples(monitor: Monitor, parts: list[Reports], switches: int) -> list[str]
         translator.translate(part.records.copy(), part.arena)
     while not translator.flush():
         pass
-    postcards = store.layout.opcode == Opcode.POSTCARDING
-    options = QueryOptions(values=np.arange(1, switches + 1, dtype=np.uint32) if postcards else None)
+    options = QueryOptions(values=np.arange(1, switches + 1, dtype=np.uint32))
     answer, found = load()[store.layout.opcode].answer, list[str]()
-    for key in _keys(parts):
-        if answer(store, parse_keys([key]), options)[0]["status"] == "found":
-            found.append(f"{key} --values 1-{switches}" if postcards else key)
+    for key in _keys(monitor, parts):
+        stored = np.array([list(each) for each in monitor.stored_keys(parse_key(key))], np.uint8)
+        if monitor.answer(answer(store, stored, options), options)["status"] == "found":
+            found.append(f"{key} --values 1-{switches}" if monitor.needs_values else key)
         if len(found) == EXAMPLES:
             break
     return found
 
 
-def _keys(parts: list[Reports]) -> list[str]:
-    """Distinct keys of some reports, or lists for Append, as text."""
+def _keys(monitor: Monitor, parts: list[Reports]) -> list[str]:
+    """Distinct keys to query of some reports, or lists for Append, as text."""
     from ...direct.stores.keys import show_key
     from ...wire.dta.codec import Opcode
 
@@ -119,6 +119,6 @@ def _keys(parts: list[Reports]) -> list[str]:
     for part in parts:
         for row in part.records[:: 1 + len(part) // CANDIDATES]:
             at = int(row["key_at"])
-            key = part.arena[at : at + int(row["key_bytes"])].tobytes()
+            key = monitor.subject(part.arena[at : at + int(row["key_bytes"])].tobytes())
             shown[str(row["list"]) if row["opcode"] == Opcode.APPEND else show_key(key)] = None
     return list(shown)

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...present.events import when
 from ..output.printer import Format, Printer
 
+if TYPE_CHECKING:
+    from ...direct.collectors.group import CollectorGroup
+    from ...direct.monitors.monitor import Monitor
+
 POLL_SECONDS = 0.2
 """Poll interval of a followed list."""
 STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operations", "layout")
-MAX_RANGE = 1 << 24
-"""Maximum values of a range."""
 
 
-def print_entries(folder: Path, store: str, number: int, follow: bool, form: Format) -> None:
-    """Print the entries of a list; `follow`: until Ctrl-C. Raises StoreError."""
-    from ...direct.stores.query import read_list
+def readable(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer for a table: decoded fields as `path=8,15,7`."""
+    decoded = answer.get("decoded")
+    if decoded is None:
+        return answer
+    objects = decoded if isinstance(decoded, list) else [decoded]
+    return {**answer, "decoded": "; ".join(map(_fields, objects))}
+
+
+def _fields(decoded: dict[str, Any]) -> str:
+    return " ".join(
+        f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in decoded.items()
+    )
+
+
+def print_entries(
+    group: CollectorGroup, store: str, number: int, monitor: Monitor | None, follow: bool, form: Format
+) -> None:
+    """Print the entries of a list; `follow`: until Ctrl-C. Raises StoreError and CollectorError."""
+    from ...direct.monitors.query import decode_entries
     from ..output.running import until_stopped
 
-    printer = Printer(form, ("data",))
+    printer = Printer(form, ("data",) if monitor is None else ("data", "decoded"))
     place: str | None = None
     with until_stopped() as stop:
         while not stop.is_set():
-            entries, lost, place = read_list(folder, store, number, after=place)
-            printer.put({"data": entry} for entry in entries)
+            entries, lost, place = group.read_list(store, number, place)
+            rows = decode_entries(entries, monitor)
+            printer.put(rows if form is Format.JSON else map(readable, rows))
             if lost:
                 print(f"{lost:,} entries were overwritten before they could be read", file=sys.stderr)
             if entries:
@@ -38,18 +58,18 @@ def print_entries(folder: Path, store: str, number: int, follow: bool, form: For
     printer.flush()
 
 
-def print_stores(folder: Path, form: Format) -> None:
-    """Print every store of a folder."""
-    from ...direct.stores.query import describe_all
-
-    stores = describe_all(folder)
+def print_stores(group: CollectorGroup, form: Format) -> None:
+    """Print every store of every collector."""
+    stores = group.stores()
     if form is Format.TABLE:
         stores = [{**store, "layout": _layout(store), "past_epochs": _numbers(store)} for store in stores]
-    printer = Printer(form, STORE_COLUMNS)
+    several = len(group.collectors) > 1
+    printer = Printer(form, (*STORE_COLUMNS, "collector") if several else STORE_COLUMNS)
     printer.put(stores)
     printer.flush()
     if not stores:
-        print(f"{folder}: no stores yet; `hopscope translate` creates them", file=sys.stderr)
+        names = ", ".join(collector.name for collector in group.collectors)
+        print(f"{names}: no stores yet; `hopscope translate` creates them", file=sys.stderr)
 
 
 def print_notices(folder: Path, follow: bool, form: Format) -> None:
@@ -106,18 +126,16 @@ def _numbers(store: dict[str, Any]) -> str:
 
 
 def read_values(text: str | None) -> Any:
-    """Numbers of a range, as 1-20, or of a file, uint32. Raises HopscopeError with the line of a mistake."""
+    """Numbers of ranges, as 1-20,25, or of a file, uint32. Raises StoreError with the line of a mistake."""
     if text is None:
         return None
     import numpy as np
 
+    from ...direct.stores.numbers import FORM, parse_numbers
     from ...direct.stores.store import StoreError
 
-    if span := re.fullmatch(r"(\d{1,10})-(\d{1,10})", text):
-        first, last = int(span[1]), int(span[2])
-        if not first <= last < 1 << 32 or last - first >= MAX_RANGE:
-            raise StoreError(f"--values {text}: expected a range of at most {MAX_RANGE:,} numbers of 32 bits")
-        return np.arange(first, last + 1, dtype=np.uint32)
+    if FORM.fullmatch(text):
+        return parse_numbers(text)
     path = Path(text)
     try:
         lines = path.read_text(encoding="utf-8").split("\n")

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +98,7 @@ def send(
 
     local = listener.host.startswith("127.")
     sender = UdpSender(listener.host, listener.port, trains=False, by_source=local)
-    with until_stopped() as stop:
+    with closing(sender), until_stopped() as stop:
         _rehearse(simulation)
         if hold:
             reporter.event("ready", "")
@@ -122,7 +122,8 @@ def _rehearse(simulation: Simulation) -> None:
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
-        UdpSender("127.0.0.1", receiver.getsockname()[1], trains=False).send(simulation.rehearse())
+        with closing(UdpSender("127.0.0.1", receiver.getsockname()[1], trains=False)) as sender:
+            sender.send(simulation.rehearse())
 
 
 def _counted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,8 +11,10 @@ import numpy.typing as npt
 
 from ...wire.dta.codec import Opcode
 from ...wire.dta.records import DTA
+from ...wire.observation import FLOW_BYTES
 from ...wire.records import Records
-from ..stores.answers import Status
+from ..stores.answers import QueryOptions, Status
+from ..stores.keys import show_key
 from ..stores.store import Layout
 
 Bytes = npt.NDArray[np.uint8]
@@ -64,6 +67,10 @@ class Monitor:
     """Bytes of a report's key and data, as text."""
     source: ClassVar[str]
     """The monitoring system, and the section of DTA that describes it."""
+    fields: ClassVar[tuple[tuple[str, int], ...]] = ()
+    """Name and bytes of every field of a report's data, in order."""
+    needs_values: ClassVar[bool] = False
+    """Whether a query needs the values that hops can have."""
 
     def layout(self, expected: int) -> Layout:
         """A store with room for `expected` keys or events, with few collisions."""
@@ -76,6 +83,38 @@ class Monitor:
     def flush(self) -> Reports:
         """Reports of the state that the switches still hold."""
         return no_reports()
+
+    def stored_keys(self, key: bytes) -> list[bytes]:
+        """The keys under which the answer to `key` is stored."""
+        return [key]
+
+    def subject(self, key: bytes) -> bytes:
+        """The key to query for a report with this key."""
+        return key
+
+    def decode(self, data: bytes) -> dict[str, Any] | None:
+        """The fields of a report's data, as JSON; None: the data are not this monitor's."""
+        if not self.fields or len(data) != sum(width for _, width in self.fields):
+            return None
+        found, at = {}, 0
+        for name, width in self.fields:
+            found[name] = _shown(name, data[at : at + width])
+            at += width
+        return found
+
+    def answer(self, answers: list[dict[str, Any]], options: QueryOptions) -> dict[str, Any]:
+        """The answer to a key from the answers to its `stored_keys`: with `decoded` if it is found."""
+        (answer,) = answers
+        if answer["status"] != "found":
+            return answer
+        if "data" in answer:
+            decoded: Any = self.decode(bytes.fromhex(answer["data"]))
+        elif "counter" in answer:
+            decoded = self.decode(int(answer["counter"]).to_bytes(8))
+        else:
+            decoded = [self.decode(bytes.fromhex(entry)) for entry in answer.get("entries", ())]
+            decoded = decoded if decoded and None not in decoded else None
+        return answer if decoded is None else {**answer, "decoded": decoded}
 
 
 def no_reports() -> Reports:
@@ -154,3 +193,12 @@ def entering(observations: Records) -> Records:
     """Observations at the first switch: every packet once, dropped there or not."""
     inside: Records = observations[observations["hop"] == 1]
     return inside
+
+
+def _shown(name: str, field: bytes) -> int | str:
+    """A field of an answer: a flow, an address, or a number."""
+    if name == "flow" and len(field) == FLOW_BYTES:
+        return show_key(field)
+    if name in ("source", "destination"):
+        return str(ipaddress.IPv4Address(field))
+    return int.from_bytes(field)

@@ -35,6 +35,8 @@ from ..stores import params as at
 from ..stores.store import Layout, StoreError
 
 MAX_LISTS = 131_072
+MAX_BATCH = 16
+"""Most entries of one write."""
 LIST_END = np.dtype(
     [
         ("list", "<u4"),
@@ -70,7 +72,7 @@ class AppendLayout(Layout):
             batches=(1, 1 << 30),
             lists=(1, MAX_LISTS),
             data_bytes=(1, 64),
-            batch=(1, 16),
+            batch=(1, MAX_BATCH),
             collectors=(1, 1 << 16),
         )
         if self.batches & (self.batches - 1):

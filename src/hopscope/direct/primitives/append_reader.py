@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..stores.store import Store, StoreError
-from .append_layout import AppendLayout
+from .append_layout import MAX_BATCH, AppendLayout
 
 TAIL = np.dtype(
     [
@@ -24,6 +24,8 @@ TAIL = np.dtype(
     ]
 )
 """Position of a reader in one list, 32 bytes."""
+_NUMBERS = 0x7FFFFFFF
+"""Batches are numbered modulo 2^31."""
 Start = Literal["new", "oldest"] | int
 
 
@@ -88,21 +90,49 @@ class ListReader:
 
     def __init__(self, store: Store, number: int, start: Start = "new", place: str | None = None) -> None:
         self._reader = ListsReader(store, [number], start)
+        self._skip = 0  # entries of the next batch that were read before
         if place is not None:
             tail = self._reader.tails[0]
-            tail["number"], tail["entries"], tail["generation"] = _parse_place(place)
+            tail["number"], tail["entries"], tail["generation"], self._skip = _parse_place(place)
 
     def read(self, limit: int = 4096) -> tuple[npt.NDArray[np.uint8], int]:
-        """New entries, uint8 [entries, data bytes], and the number of entries lost before or among them."""
-        before = int(self._reader.lost[0])
-        _, entries = self._reader.poll(limit)
-        return entries, int(self._reader.lost[0]) - before
+        """At most `limit` new entries, uint8 [entries, data bytes], and the number of entries lost before or
+        among them.
+        """
+        tail = self._reader.tails[0]
+        parts: list[npt.NDArray[np.uint8]] = []
+        before, room = int(tail["lost"]), limit
+        while room or not parts:
+            passed, generation = int(tail["lost"]), int(tail["generation"])
+            _, entries = self._reader.poll(room)
+            fresh = entries
+            if self._skip and len(entries):
+                if int(tail["lost"]) > passed:  # the rest of the batch was overwritten
+                    tail["lost"] -= np.uint64(min(self._skip, int(tail["lost"]) - passed))
+                elif int(tail["generation"]) == generation:
+                    fresh = entries[self._skip :]
+                self._skip = 0
+            parts.append(fresh[:room])
+            if len(fresh) > room:
+                self._return(len(entries), len(entries) - len(fresh) + room)
+            room -= len(parts[-1])
+            if not len(entries):
+                break
+        return np.concatenate(parts), int(tail["lost"]) - before
+
+    def _return(self, entries: int, read: int) -> None:
+        """Go back before the last batch, of `entries`, of which `read` are read."""
+        tail = self._reader.tails[0]
+        tail["number"] = (int(tail["number"]) - 1) & _NUMBERS
+        tail["entries"] = (int(tail["entries"]) - entries) & 0xFFFFFFFF
+        self._skip = read
 
     @property
     def place(self) -> str:
         """Position in the list, with which another reader can continue."""
         tail = self._reader.tails[0]
-        return "-".join(str(int(tail[name])) for name in ("number", "entries", "generation"))
+        numbers = [int(tail[name]) for name in ("number", "entries", "generation")]
+        return "-".join(map(str, [*numbers, self._skip] if self._skip else numbers))
 
     @property
     def restarts(self) -> int:
@@ -111,8 +141,16 @@ class ListReader:
 
 
 def _parse_place(text: str) -> tuple[int, ...]:
-    """Parse a `place`; an invented one does no harm. Raises StoreError."""
+    """Parse a `place`: batch, entries before it, generation, and entries read of it. An invented one does no
+    harm. Raises StoreError.
+    """
     numbers = tuple(int(part) if part.isascii() and part.isdecimal() else -1 for part in text.split("-"))
-    if len(numbers) != 3 or not all(0 <= number < 1 << 32 for number in numbers) or numbers[2] >= 1 << 24:
+    numbers = (*numbers, 0) if len(numbers) == 3 else numbers
+    if (
+        len(numbers) != 4
+        or not all(0 <= number < 1 << 32 for number in numbers)
+        or numbers[2] >= 1 << 24
+        or numbers[3] > MAX_BATCH
+    ):
         raise StoreError(f"found {text[:40]!r}, expected the `next` of an earlier answer")
     return numbers

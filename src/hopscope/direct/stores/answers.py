@@ -8,6 +8,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+UNREACHABLE = "unreachable"
+"""Status, in JSON, of an answer whose collector cannot be reached."""
+
 
 class Status(IntEnum):
     """Result of a query for one key."""

@@ -63,7 +63,7 @@ def describe(name: str, store: Store) -> dict[str, Any]:
     fields = {
         field.name: getattr(store.layout, field.name)
         for field in dataclasses.fields(store.layout)
-        if field.name != "seed"
+        if field.name != "seed" or store.layout.seed
     }
     return {
         "name": name,

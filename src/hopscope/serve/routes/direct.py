@@ -1,16 +1,18 @@
-"""Routes of the stores that switches write to by RDMA: their list, and key lookups."""
+"""Routes of the stores that switches write to by RDMA: their list, key lookups, lists of entries."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
+from ...direct.collectors.collector import LocalCollector
+from ...direct.collectors.group import CollectorGroup
+from ...direct.monitors.query import decode_entries, monitor_of, query_decoded
+from ...direct.monitors.registry import MONITORS
 from ...direct.stores.answers import QueryOptions
-from ...direct.stores.folder import store_names
-from ...direct.stores.query import describe_all, query_store, read_list
-from ..context import Ctx
+from ...direct.stores.numbers import parse_numbers
+from ..context import Context, Ctx
 from . import models as m
 
 router = APIRouter(prefix="/direct", tags=["direct"])
@@ -29,10 +31,36 @@ Keys = Annotated[
 ]
 
 
+Local = Annotated[
+    bool, Query(description="Ask only this collector's stores, whatever direct.query.collectors says")
+]
+MonitorName = Annotated[
+    str | None,
+    Query(
+        max_length=40,
+        description="Monitor that decodes the answers; default: the one that the store is named after",
+    ),
+]
+MAX_VALUES = 100_000
+
+
+def _group(context: Context, local: bool) -> CollectorGroup:
+    return context.own_stores if local else context.collectors
+
+
+def _known(group: CollectorGroup, name: str, monitor: str | None) -> None:
+    """404 for a store that this collector does not have, if no other one is asked."""
+    if monitor is not None and monitor not in MONITORS:
+        raise HTTPException(400, f"monitor: unknown monitor {monitor!r}; known: {', '.join(MONITORS)}")
+    (first, *others) = group.collectors
+    if not others and isinstance(first, LocalCollector) and not first.has(name):
+        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists the stores")
+
+
 @router.get("/stores", summary="Stores")
-async def stores(context: Ctx) -> m.StoreList:
-    """Every store of the data folder: primitive, memory, epoch, layout."""
-    found = await context.run(describe_all, context.stores)
+async def stores(context: Ctx, local: Local = False) -> m.StoreList:
+    """Every store of the collectors: primitive, memory, epoch, layout."""
+    found = await context.look_up(_group(context, local).stores)
     return m.StoreList(items=[m.StoreInfo(**store) for store in found])
 
 
@@ -43,9 +71,9 @@ async def query(
     key: Keys,
     copies: Annotated[int | None, Query(ge=1, le=16, description="Copies that were written")] = None,
     consensus: Annotated[int, Query(ge=1, le=16, description="Copies that have to agree")] = 1,
-    value: Annotated[
-        list[int] | None,
-        Query(max_length=100_000, description="Postcarding: values that a hop can have. Repeatable."),
+    values: Annotated[
+        str | None,
+        Query(max_length=50_000, description="Paths: values that a hop can have, as 1-20,25"),
     ] = None,
     partial: Annotated[
         bool, Query(description="Postcarding: known hops of paths that are not whole")
@@ -54,42 +82,39 @@ async def query(
     epoch: Annotated[
         int | Literal["all"] | None, Query(description="A past epoch, or all, the newest first")
     ] = None,
+    monitor: MonitorName = None,
+    local: Local = False,
 ) -> m.StoreAnswers:
-    """Data, paths, counters, estimates or lists by key; each answer says whether something was found."""
-    if value is not None and not all(0 <= number < 1 << 32 for number in value):
-        raise HTTPException(400, "value: expected numbers of 32 bits")
-    values = None if value is None else np.array(value, np.uint32)
-    folder = context.stores
+    """Data, paths, counters, estimates or lists by key, with status, from the collector that has each."""
+    group = _group(context, local)
 
-    def work() -> list[dict[str, Any]] | None:
-        if name not in store_names(folder):
-            return None
-        return query_store(folder, name, key, QueryOptions(copies, consensus, values, partial, limit), epoch)
+    def work() -> list[dict[str, Any]]:
+        _known(group, name, monitor)
+        numbers = None if values is None else parse_numbers(values, MAX_VALUES)
+        options = QueryOptions(copies, consensus, numbers, partial, limit)
+        return query_decoded(group, name, key, options, epoch, monitor_of(name, monitor))
 
-    answers = await context.run(work)
-    if answers is None:
-        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists the stores")
-    return m.StoreAnswers(items=answers)
+    return m.StoreAnswers(items=await context.look_up(work))
 
 
 @router.get("/stores/{name}/lists/{number}", summary="Poll a list", responses={404: {"model": m.Error}})
 async def poll(
     context: Ctx,
     name: StoreName,
-    number: Annotated[int, Path(ge=0, le=131_071, description="Number of the list")],
+    number: Annotated[int, Path(ge=0, lt=1 << 32, description="Number of the list")],
     after: Annotated[str | None, Query(max_length=40, description="`next` of the answer before")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Most entries, to whole batches")] = 1000,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Most entries")] = 1000,
+    monitor: MonitorName = None,
+    local: Local = False,
 ) -> m.ListEntries:
     """Entries of an Append list since `after`, or from the oldest that is there; each once."""
-    folder = context.stores
+    group = _group(context, local)
 
-    def work() -> m.ListEntries | None:
-        if name not in store_names(folder):
-            return None
-        items, lost, place = read_list(folder, name, number, after=after, limit=limit)
-        return m.ListEntries(items=items, lost=lost, next=place)
+    def work() -> m.ListEntries:
+        _known(group, name, monitor)
+        items, lost, place = group.read_list(name, number, after, limit)
+        decoder = monitor_of(name, monitor)
+        decoded = [entry.get("decoded") for entry in decode_entries(items, decoder)]
+        return m.ListEntries(items=items, decoded=decoded if any(decoded) else None, lost=lost, next=place)
 
-    entries = await context.run(work)
-    if entries is None:
-        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists the stores")
-    return entries
+    return await context.look_up(work)

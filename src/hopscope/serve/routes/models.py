@@ -268,12 +268,14 @@ class StoreInfo(Model):
     """Past epochs that can be queried."""
     layout: dict[str, int | str | bool] | None = None
     """Layout of its memory, by the fields of its primitive."""
+    collector: str | None = None
+    """Which collector has it, if several are asked."""
     error: str | None = None
     """Why it cannot be read."""
 
 
 class StoreList(Model):
-    """Stores of the data folder."""
+    """Stores of the collectors that are asked."""
 
     items: list[StoreInfo]
 
@@ -283,6 +285,8 @@ class ListEntries(Model):
 
     items: list[str]
     """Data of each, hexadecimal."""
+    decoded: list[dict[str, Any] | None] | None = None
+    """Their fields, if they are those of a monitor."""
     lost: int
     """Entries that were overwritten before they were read."""
     next: str
@@ -293,4 +297,5 @@ class StoreAnswers(Model):
     """Answers in the order of the keys."""
 
     items: list[dict[str, Any]]
-    """`key`, `status` (found, empty, conflict), and the answer of the store's primitive."""
+    """`key`, `status` (found, empty, conflict, unreachable), the answer of the store's primitive, and the
+    fields that its monitor decodes as `decoded`."""

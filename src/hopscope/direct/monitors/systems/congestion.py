@@ -21,6 +21,7 @@ class CongestionDepths(Events):
     description = "depth of a queue over the threshold"
     sizes = "4 B"
     source = "INT; DTA Table 2, Append"
+    fields = (("queue_depth", 4),)
     data_bytes = 4
 
     def __init__(self, threshold: int = 10_000) -> None:
@@ -45,6 +46,7 @@ class CongestionEvents(Events):
     description = "time, port and depth of a queue over the threshold"
     sizes = "18 B"
     source = "INT; DTA 4"
+    fields = tuple(zip(EVENT.names or (), _WIDTHS, strict=True))
     data_bytes = sum(_WIDTHS)
 
     def __init__(self, threshold: int = 10_000) -> None:

@@ -51,6 +51,7 @@ class DShark(Events):
     description = "summary of a packet at a switch, to the list of the packet's grouper"
     sizes = "23 B"
     source = "dShark; DTA Table 2, Append"
+    fields = tuple(zip(SUMMARY.names or (), _WIDTHS, strict=True))
     data_bytes = sum(_WIDTHS)
 
     def __init__(self, groupers: int = 8) -> None:

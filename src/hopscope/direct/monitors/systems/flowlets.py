@@ -21,6 +21,7 @@ class FlowletSizes(Events):
     description = "flow and packets of a flowlet; one list for each power of two"
     sizes = "17 B"
     source = "Marple; DTA 6.1 and Table 1"
+    fields = (("flow", FLOW_BYTES), ("packets", 4))
     data_bytes = FLOW_BYTES + 4
 
     def __init__(self, gap_ns: int = 500_000, lists: int = 8) -> None:

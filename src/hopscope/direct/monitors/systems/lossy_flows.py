@@ -23,6 +23,7 @@ class LossyFlows(Events):
     description = "flow whose loss rate entered a range; one list per range"
     sizes = "13 B"
     source = "Marple; DTA Table 2, Append, and 6.1"
+    fields = (("flow", FLOW_BYTES),)
     data_bytes = FLOW_BYTES
 
     def __init__(

@@ -44,6 +44,7 @@ class Traversal(Monitor):
     description = "ports, latency and queue of a flow's latest packet in a switch"
     sizes = "17 B key (switch and flow), 12 B data"
     source = "PacketScope; DTA Table 2, row 3"
+    fields = tuple(zip(FIELDS, _WIDTHS, strict=True))
 
     def __init__(self, copies: int = 2) -> None:
         self.copies = copies
@@ -76,6 +77,7 @@ class PipelineLosses(Events):
     description = "location and reason of a packet lost in a switch"
     sizes = "14 B"
     source = "PacketScope; DTA Table 2, Append"
+    fields = tuple(zip(LOSS.names or (), _LOSS_WIDTHS, strict=True))
     data_bytes = 14
 
     def observe(self, observations: Records) -> Reports:

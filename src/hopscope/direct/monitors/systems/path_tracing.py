@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -34,6 +36,13 @@ class PathTracing(Monitor):
         sinks, stacks = self._stacks.at_sinks(observations, "switch")
         data = packed(*((stacks[:, hop], 4) for hop in range(self.hops)))
         return reports(KeyWriteLayout.opcode, sinks["flow"], data, redundancy=self.copies)
+
+    def decode(self, data: bytes) -> dict[str, Any] | None:
+        """The switches of the path."""
+        if len(data) != 4 * self.hops:
+            return None
+        switches = np.frombuffer(data, ">u4").tolist()
+        return {"path": [switch for switch in switches if switch]}
 
     def query(self, store: Store, flows: Bytes) -> MonitorAnswers:
         """Paths of flows (uint8 [flows, 13]): uint32 [flows, hops]."""

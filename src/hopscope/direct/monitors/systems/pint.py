@@ -9,13 +9,16 @@ hop; the true one always does.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
 from ...primitives.key_write import KeyWriteLayout, query
-from ...stores.answers import Status
-from ...stores.store import Store
+from ...stores.answers import UNREACHABLE, QueryOptions, Status
+from ...stores.store import Store, StoreError
 from ..monitor import Bytes, Monitor, MonitorAnswers, Numbers, Reports, mix64, packed, reports
 from ..packet_stacks import PacketStacks
 
@@ -30,6 +33,7 @@ class Pint(Monitor):
     description = "8 bits of one hop's switch id, the copy chosen by the packet"
     sizes = "14 B key (flow and copy), 1 B data"
     source = "PINT; DTA Table 2, row 4"
+    needs_values = True
 
     def __init__(self, hops: int = 5, per_hop: int = 3) -> None:
         self.hops, self.per_hop = hops, per_hop
@@ -57,16 +61,51 @@ class Pint(Monitor):
 
         EMPTY: a hop has no copy. CONFLICT: several switches fit a hop, or none (the path has changed).
         """
-        candidates = np.unique(np.concatenate([[0], np.asarray(switches, np.uint32)])).astype(np.uint32)
-        fits = np.ones((len(flows), self.hops, len(candidates)), bool)
-        seen = np.zeros((len(flows), self.hops), bool)
+        found = np.zeros((len(flows), self.copies), bool)
+        digests = np.zeros((len(flows), self.copies), np.uint8)
         for copy in range(self.copies):
             keys = np.concatenate([flows, np.full((len(flows), 1), copy, np.uint8)], axis=1)
             answers = query(store, keys, copies=1)
+            found[:, copy], digests[:, copy] = answers.found, answers.data[:, 0]
+        return self._paths(found, digests, switches)
+
+    def stored_keys(self, key: bytes) -> list[bytes]:
+        """A flow has one key for each copy."""
+        return [key + bytes([copy]) for copy in range(self.copies)] if len(key) == FLOW_BYTES else [key]
+
+    def subject(self, key: bytes) -> bytes:
+        """The flow."""
+        return key[:FLOW_BYTES]
+
+    def answer(self, answers: list[dict[str, Any]], options: QueryOptions) -> dict[str, Any]:
+        """The path of a flow over the switches `options.values`."""
+        if len(answers) == 1:
+            return answers[0]
+        if options.values is None:
+            raise StoreError(
+                f"{self.name}: a path query needs the switches of the network (--values, values=)"
+            )
+        if missing := next((each for each in answers if each["status"] == UNREACHABLE), None):
+            return missing
+        found = np.array([[each["status"] == "found" for each in answers]])
+        digests = np.array([[int(each.get("data", "0"), 16) for each in answers]], np.uint8)
+        paths = self._paths(found, digests, options.values)
+        answer: dict[str, Any] = {"status": Status(paths.status[0]).label}
+        if paths.found[0]:
+            answer["decoded"] = {"path": [switch for switch in paths.values[0].tolist() if switch]}
+        return answer
+
+    def _paths(self, found: npt.NDArray[np.bool_], digests: Bytes, switches: npt.ArrayLike) -> MonitorAnswers:
+        """Paths from the copies of flows, bool and uint8 [flows, copies]."""
+        flows = len(found)
+        candidates = np.unique(np.concatenate([[0], np.asarray(switches, np.uint32)])).astype(np.uint32)
+        fits = np.ones((flows, self.hops, len(candidates)), bool)
+        seen = np.zeros((flows, self.hops), bool)
+        for copy in range(self.copies):
             hop = copy % self.hops
-            seen[:, hop] |= answers.found
-            same = digest(np.full(len(candidates), copy), candidates)[None, :] == answers.data
-            fits[:, hop] &= same | ~answers.found[:, None]
+            seen[:, hop] |= found[:, copy]
+            same = digest(np.full(len(candidates), copy), candidates)[None, :] == digests[:, copy, None]
+            fits[:, hop] &= same | ~found[:, copy, None]
         unique = (fits.sum(axis=2) == 1).all(axis=1)
         status = np.where(seen.all(axis=1), np.where(unique, Status.FOUND, Status.CONFLICT), Status.EMPTY)
         path = np.where((status == Status.FOUND)[:, None], candidates[fits.argmax(axis=2)], np.uint32(0))

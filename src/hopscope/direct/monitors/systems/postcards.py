@@ -28,6 +28,7 @@ class Postcards(Monitor):
     description = "switch id, or latency, of each hop of a flow"
     sizes = "13 B key and hop, 4 B data"
     source = "INT-XD, INT-MX; DTA Table 2, Postcarding"
+    needs_values = True
 
     def __init__(
         self,

@@ -50,6 +50,7 @@ class SonataResults(Monitor):
     description = "result of a query in a window, such as new TCP connections"
     sizes = "16 B key (query, switch, window), 4 B data"
     source = "Sonata; DTA Table 2, row 5"
+    fields = (("count", 4),)
 
     def __init__(
         self,
@@ -100,6 +101,7 @@ class SonataTuples(Events):
     description = "tuples of the packets that pass a query"
     sizes = "12 B"
     source = "Sonata; DTA Table 2, Append"
+    fields = tuple(zip(TUPLE.names or (), _WIDTHS, strict=True))
     data_bytes = sum(_WIDTHS)
 
     def __init__(self, queries: tuple[PacketQuery, ...] = (NEW_CONNECTIONS,)) -> None:

@@ -1,0 +1,69 @@
+"""One collector, as queries see it: its stores in a folder, or behind its HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from ...base.errors import HopscopeError
+from ..stores.answers import QueryOptions
+from ..stores.folder import store_names
+from ..stores.query import describe_all, query_store, read_list
+
+Epoch = int | Literal["all"] | None
+"""A past epoch, all, newest first until a key is found, or the current one."""
+
+
+class CollectorError(HopscopeError):
+    """A collector cannot be reached; the message says which, and why."""
+
+
+class Collector(Protocol):
+    """What can be asked of one collector. Raises CollectorError if it cannot be reached, and StoreError for a
+    query that it cannot answer.
+    """
+
+    name: str
+
+    def stores(self) -> list[dict[str, Any]]:
+        """Descriptions of its stores, as `stores.query.describe_all`."""
+
+    def query(
+        self, store: str, keys: Sequence[str], options: QueryOptions, epoch: Epoch
+    ) -> list[dict[str, Any]]:
+        """One object per key, as `stores.query.query_store`."""
+
+    def read_list(self, store: str, number: int, after: str | None, limit: int) -> tuple[list[str], int, str]:
+        """Entries of a list in hexadecimal, how many were lost, and where to continue."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCollector:
+    """The stores in a folder of this machine."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The folder."""
+        return str(self.folder)
+
+    def stores(self) -> list[dict[str, Any]]:
+        """See `Collector`."""
+        return describe_all(self.folder)
+
+    def has(self, store: str) -> bool:
+        """Whether there is a store of this name."""
+        return store in store_names(self.folder)
+
+    def query(
+        self, store: str, keys: Sequence[str], options: QueryOptions, epoch: Epoch
+    ) -> list[dict[str, Any]]:
+        """See `Collector`."""
+        return query_store(self.folder, store, keys, options, epoch)
+
+    def read_list(self, store: str, number: int, after: str | None, limit: int) -> tuple[list[str], int, str]:
+        """See `Collector`."""
+        return read_list(self.folder, store, number, after=after, limit=limit)

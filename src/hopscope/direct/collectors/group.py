@@ -1,0 +1,153 @@
+"""Queries over all collectors: each key is asked of the collector that has it (DART 3.2, steps 1 and 2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..primitives.key_write import KeyWriteLayout
+from ..stores.answers import UNREACHABLE, QueryOptions
+from ..stores.keys import parse_keys
+from ..stores.spec import StoreSpec
+from ..stores.store import Layout, StoreError
+from .collector import Collector, CollectorError, Epoch
+from .owners import owners_of
+
+T = TypeVar("T")
+Answer = dict[str, Any]
+
+
+class CollectorGroup:
+    """The collectors over which keys are spread, in the order of their numbers.
+
+    One collector is asked as it is. Methods raise StoreError for a query without sense, and CollectorError if
+    no collector can be reached.
+    """
+
+    def __init__(self, collectors: Sequence[Collector]) -> None:
+        self.collectors = tuple(collectors)
+
+    def stores(self) -> list[Answer]:
+        """Descriptions of the stores of all collectors; of several, with `collector`."""
+        if len(self.collectors) == 1:
+            return self.collectors[0].stores()
+
+        def ask(collector: Collector) -> list[Answer]:
+            try:
+                stores = collector.stores()
+            except CollectorError as error:
+                stores = [{"name": "", "error": str(error)}]
+            return [{**store, "collector": collector.name} for store in stores]
+
+        return [store for stores in self._each(ask, self.collectors) for store in stores]
+
+    def query(self, store: str, texts: Sequence[str], options: QueryOptions, epoch: Epoch) -> list[Answer]:
+        """One object per key: the key as given, `status` and the fields of the store's primitive.
+
+        Of several collectors, an answer names its `collector`; its status is `unreachable` if that one cannot
+        be reached.
+        """
+        if len(self.collectors) == 1:
+            return self.collectors[0].query(store, texts, options, epoch)
+        layout = self._layout(store)
+        keys = parse_keys(list(texts))
+        owners, asked = owners_of(layout, keys, len(self.collectors), options.copies)
+        spread = len(owners) > 1
+        for_one = QueryOptions(options.copies, 1, options.values, options.partial, options.limit)
+
+        def ask(number: int) -> dict[int, Answer]:
+            rows = np.flatnonzero((owners == number).any(axis=0)).tolist()
+            collector = self.collectors[number]
+            if not rows:
+                return {}
+            try:
+                answers = collector.query(
+                    store, [asked[row] for row in rows], for_one if spread else options, epoch
+                )
+            except CollectorError as error:
+                answers = [{"status": UNREACHABLE, "reason": str(error)}] * len(rows)
+            return {
+                row: {**answer, "collector": collector.name}
+                for row, answer in zip(rows, answers, strict=True)
+            }
+
+        found = self._each(ask, range(len(self.collectors)))
+        copies = [
+            [found[int(owners[copy, row])][row] for copy in range(len(owners))] for row in range(len(keys))
+        ]
+        drawn = isinstance(layout, KeyWriteLayout) and layout.drawn
+        return [
+            {"key": text}
+            | (merge_copies(each, options.consensus, drawn) if spread else each[0])
+            | {"key": text}
+            for text, each in zip(texts, copies, strict=True)
+        ]
+
+    def read_list(
+        self, store: str, number: int, after: str | None = None, limit: int = 4096
+    ) -> tuple[list[str], int, str]:
+        """Entries of a list in hexadecimal, how many were lost before they were read, and the place to
+        continue at. `after`: such a place; None: the oldest entry.
+        """
+        if len(self.collectors) == 1:
+            return self.collectors[0].read_list(store, number, after, limit)
+        key = np.frombuffer(number.to_bytes(8), np.uint8).reshape(1, -1)
+        owners, (text,) = owners_of(self._layout(store), key, len(self.collectors))
+        return self.collectors[int(owners[0, 0])].read_list(store, int(text, 0), after, limit)
+
+    def primitive(self, store: str) -> str:
+        """Name of a store's primitive."""
+        return str(self._description(store)["primitive"])
+
+    def _layout(self, store: str) -> Layout:
+        found = self._description(store)
+        return StoreSpec.of(store, found["primitive"], found["layout"]).layout
+
+    def _description(self, store: str) -> Answer:
+        """Description of a store by the first collector that has it."""
+        names: set[str] = set()
+        errors: list[CollectorError] = []
+        for collector in self.collectors:
+            try:
+                stores = {each["name"]: each for each in collector.stores()}
+            except CollectorError as error:
+                errors.append(error)
+                continue
+            if store in stores and not stores[store].get("error"):
+                return stores[store]
+            names |= stores.keys()
+        if len(errors) == len(self.collectors):
+            raise errors[0]
+        raise StoreError(f"unknown store {store!r}; known: {', '.join(sorted(names)) or 'none'}")
+
+    def _each(self, work: Callable[[Any], T], over: Sequence[Any]) -> list[T]:
+        """Results of work that waits for other machines, done for all at once."""
+        with ThreadPoolExecutor(min(len(self.collectors), 16)) as pool:
+            return list(pool.map(work, over))
+
+
+def merge_copies(answers: Sequence[Answer], consensus: int, drawn: bool) -> Answer:
+    """The answer to a key whose copies are at different collectors; `answers` in the order of the copies.
+
+    As `key_write.query` over all stores: the lowest copy is the newest, unless copies are drawn at random.
+    """
+    lacking = next((answer for answer in answers if answer["status"] == UNREACHABLE), None)
+    found = [answer for answer in answers if answer["status"] == "found"]
+    if any(answer["status"] == "conflict" for answer in answers):
+        return {"status": "conflict"}
+    if not found:
+        return lacking or answers[0]
+    votes = Counter(answer["data"] for answer in found)
+    newest = found[0]
+    if drawn and len(votes) > 1:
+        return {"status": "conflict"}
+    if votes[newest["data"]] >= consensus:
+        reached = {} if lacking is None else {"reason": lacking["reason"]}
+        return {**newest, "votes": votes[newest["data"]], **reached}
+    if max(votes.values()) >= consensus:
+        return {"status": "conflict"}
+    return lacking or {"status": "empty"}

@@ -1,0 +1,87 @@
+"""A collector behind its HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ..stores.answers import QueryOptions
+from ..stores.numbers import show_numbers
+from ..stores.store import StoreError
+from .collector import CollectorError, Epoch
+
+KEYS = 200
+"""Keys of one request: a request has at most 64 KiB."""
+VALUES_BYTES = 30_000
+"""Most characters of the values that a hop can have."""
+_PLACE = "/api/v0/direct/stores"
+
+
+class HttpCollector:
+    """Asks a collector's API, as `http://192.0.2.7:8080`, about its own stores. `token`: of that API."""
+
+    def __init__(self, url: str, token: str | None = None, timeout_seconds: float = 5.0) -> None:
+        self.name = url.rstrip("/")
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._timeout = timeout_seconds
+
+    def stores(self) -> list[dict[str, Any]]:
+        """See `Collector`."""
+        items: list[dict[str, Any]] = self._get("", {"local": "true"})["items"]
+        return items
+
+    def query(
+        self, store: str, keys: Sequence[str], options: QueryOptions, epoch: Epoch
+    ) -> list[dict[str, Any]]:
+        """See `Collector`."""
+        asked: dict[str, Any] = {
+            "local": "true",
+            "consensus": options.consensus,
+            "partial": str(options.partial).lower(),
+            "limit": options.limit,
+        }
+        if options.copies is not None:
+            asked["copies"] = options.copies
+        if epoch is not None:
+            asked["epoch"] = epoch
+        if options.values is not None:
+            asked["values"] = show_numbers(options.values)
+            if len(asked["values"]) > VALUES_BYTES:
+                raise StoreError(
+                    f"--values: {len(options.values):,} values are too many for a request to {self.name}"
+                )
+        answers: list[dict[str, Any]] = []
+        for first in range(0, len(keys), KEYS):
+            asked["key"] = list(keys[first : first + KEYS])
+            answers += self._get(f"/{quote(store)}/query", asked)["items"]
+        return answers
+
+    def read_list(self, store: str, number: int, after: str | None, limit: int) -> tuple[list[str], int, str]:
+        """See `Collector`."""
+        asked: dict[str, Any] = {"local": "true", "limit": limit}
+        if after is not None:
+            asked["after"] = after
+        found = self._get(f"/{quote(store)}/lists/{number}", asked)
+        return found["items"], found["lost"], found["next"]
+
+    def _get(self, path: str, asked: dict[str, Any]) -> Any:
+        import httpx
+
+        try:
+            answer = httpx.get(
+                self.name + _PLACE + path,
+                params=asked,
+                headers=self._headers,
+                timeout=self._timeout,
+                trust_env=False,
+            )
+            content = answer.json()
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+            raise CollectorError(f"collector {self.name}: {error or type(error).__name__}") from error
+        if answer.status_code == 200 and isinstance(content, dict):
+            return content
+        said = content.get("error") if isinstance(content, dict) else None
+        if answer.status_code in (400, 404):
+            raise StoreError(f"collector {self.name}: {said}")
+        raise CollectorError(f"collector {self.name}: HTTP status {answer.status_code}: {said}")
