@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.labels.records import PortCounter
+from hopscope.labels.records import MAX_TRACKED, PortCounter
 from hopscope.labels.registers import KIND, VERSION, Registers, RegistersError
 from hopscope.memory.region import Region, RegionError
 
@@ -71,3 +71,37 @@ def test_a_region_that_is_not_theirs(tmp_path: Path) -> None:
     Region.create(path, "control", VERSION, {"node": (np.uint32, 3)})
     with pytest.raises(RegionError, match="of kind 'control'"):
         Registers.attach(path)
+
+
+def test_tracked_flows_come_and_go(tmp_path: Path) -> None:
+    """Flows by both addresses, IPv6 too; a second time changes how often; there is room for so many."""
+    written = Registers.create(tmp_path / "registers.region", PORTS, 1)
+    seen = Registers.attach(tmp_path / "registers.region")
+    six, four = 0xFD00 << 112 | 7, 0xFFFF_0A000002
+    written.track(four, four + 1, 10)
+    written.track(six, six + 1, 20)
+    written.track(four, four + 1, 30)
+    assert list(seen.tracked_flows()) == [(four, four + 1, 30), (six, six + 1, 20)]
+    written.untrack(four, four + 1)
+    with pytest.raises(RegistersError, match="not tracked"):
+        written.untrack(four, four + 1)
+    written.track(1, 2, 5)
+    assert list(seen.tracked_flows()) == [(1, 2, 5), (six, six + 1, 20)]
+    assert seen.tracked_end.tolist() == [2]
+    for flow in range(MAX_TRACKED - 2):
+        written.track(flow, 99, 1)
+    with pytest.raises(RegistersError, match="1,024 flows are tracked"):
+        written.track(9_999, 99, 1)
+
+
+def test_links_go_down_and_up(tmp_path: Path) -> None:
+    """Both ends of a link are set at once, and each change is seen by the switches."""
+    written = Registers.create(tmp_path / "registers.region", PORTS, 1)
+    seen = Registers.attach(tmp_path / "registers.region")
+    written.set_link([(1, 3), (2, 1)], up=False)
+    assert (seen.down.tolist(), seen.changes.tolist()) == ([0, 1, 1, 0], [1])
+    written.set_link([(1, 3), (2, 1)], up=True)
+    assert (seen.down.tolist(), seen.changes.tolist()) == ([0, 0, 0, 0], [2])
+    with pytest.raises(RegistersError, match="found port 9"):
+        written.set_link([(1, 3), (2, 9)], up=False)
+    assert not seen.down.any()

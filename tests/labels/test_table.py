@@ -73,7 +73,7 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
             if time > one["time_ns"] or silent:
                 back += time <= one["time_ns"]
                 one |= {"time_ns": time, "received_ns": now, "latency_ns": latency}
-            else:
+            elif time < one["time_ns"]:
                 one["late"] += 1
         table.update(labels_of(keys, times, latencies), now)
         if step == 200:
@@ -89,6 +89,15 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
     assert table.evicted == reused - counted[2] > 0
     assert table.rows_of([0, 99], [0, 0]).tolist()[1] == -1
     assert table.rows_of([77], [7], add=True, idle_since_ns=now - CLOCK_BACK_NS).tolist() == [-1]
+
+
+def test_labels_of_equal_time_are_not_late() -> None:
+    """A port that labels every packet (one-bit form) gives those of a burst one time: none was overtaken."""
+    table, now = LabelTable(None, ABOUT, ports=8), 10**18
+    table.update(labels_of([(1, 1)] * 4, [now] * 4), now)
+    table.update(labels_of([(1, 1)] * 3, [now, now - 1, now]), now + 1)
+    assert (table.taken, table.late) == (7, 1)
+    assert told(table.known)[1, 1]["latency_ns"] == 0
 
 
 def test_labels_of_ports_that_are_not_there_take_no_room() -> None:

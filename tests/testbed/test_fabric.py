@@ -65,6 +65,37 @@ def test_routes_are_those_of_the_topology(text: str) -> None:
         assert {parts.ports[row].node for row in rows} == {node}
 
 
+def test_routes_avoid_links_that_are_down() -> None:
+    """Of two spines one is left, and then none; of a host whose own link is down nothing is known."""
+    parts = plan(parse_topology("leaf-spine:2x2x2"), "test", max_hop=5)
+    row = {(port.node, port.number): at for at, port in enumerate(parts.ports)}
+    assert next_ports(parts)[1, 2] == [row[1, 3], row[1, 4]]
+    down = {row[1, 3], row[3, 1]}  # leaf-0 to spine-0
+    one = next_ports(parts, down)
+    assert (one[1, 2], one[2, 0]) == ([row[1, 4]], [row[2, 4]])
+    assert (one[3, 0], longest_path(parts, down)) == ([row[3, 2]], 3)
+    down |= {row[1, 4], row[4, 1]}
+    none = next_ports(parts, down)
+    assert [host for node, host in none if node == 1] == [0, 1]
+    assert longest_path(parts, down) == 1
+    without = next_ports(parts, {row[1, 1]})
+    assert not [node for node, host in without if host == 0]
+
+
+def test_a_way_around_takes_more_switches() -> None:
+    """Three leaves: with one link down at each of two leaves, packets cross the third."""
+    parts = plan(parse_topology("leaf-spine:3x2x1"), "test", max_hop=5)
+    row = {(port.node, port.number): at for at, port in enumerate(parts.ports)}
+    down = {row[1, 2], row[4, 1], row[2, 3], row[5, 2]}  # leaf-0 to spine-0, leaf-1 to spine-1
+    routes, at, path = next_ports(parts, down), 1, [1]
+    while at != 2:
+        (port,) = routes[at, 1]
+        at = int(parts.topology.ports[parts.ports[port].row]["peer_switch"]) + 1
+        path.append(at)
+    assert path == [1, 5, 3, 4, 2]
+    assert longest_path(parts, down) == 5
+
+
 @pytest.mark.parametrize(("text", "switches"), [("leaf-spine:2x1x1", 3), ("fat-tree:4", 5), ("paper", 5)])
 def test_longest_path(text: str, switches: int) -> None:
     """The MAX_hop that a fabric needs."""
@@ -176,7 +207,8 @@ def test_rows_of_a_status() -> None:
     }  # fmt: skip
     assert rows[row] == {
         "switch": "spine-0", "port": 2, "to": "leaf-1", "frames/s": 250.0, "labels/s": 20.0, "frames": 500,
-        "labels": 40, "restored": 5, "S": 2, "flag": False, "loss": 0.1, "dropped": 7,
+        "labels": 40, "restored": 5, "S": 2, "flag": False, "loss": 0.1, "link": "up",
+        "dropped": 7,
     }  # fmt: skip
     assert [one["switch"] for one, two in pairwise(rows) if one["switch"] != two["switch"]] == [
         "leaf-0", "leaf-1", "spine-0",

@@ -10,11 +10,11 @@ import pytest
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
-from hopscope.testbed.forwarder import Forwarder
+from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.wire.headers.ethernet import checksum
 from hopscope.wire.label.codec import LabelFlow, push_label, read_blocks, read_labels, restore
 from hopscope.wire.label.layout import LabelItem
-from support.packet_cases import V4, Packet
+from support.packet_cases import V4, V6, Packet
 from support.switch_cases import NOW, PORTS, ROOM, TO_HOST, T, assert_as_twin, forwarder, move, routes
 from support.wire_cases import frame_batch
 
@@ -101,7 +101,8 @@ def test_tracked_flows() -> None:
     registers = Registers.create(None, PORTS, T)
     registers.last[:] = NOW
     settings = LabellingSettings(interval=T / 1e9, max_hop=3, algorithm="base-a")
-    switch = Forwarder(registers, routes(), TO_HOST, settings, tracked=[(V4[0], V4[1], 3)])
+    switch = Forwarder(registers, routes(), TO_HOST, settings)
+    registers.track(V4[0], V4[1], 3)
     frame, other = Packet().frame(), Packet(version=6).frame()
     ((_, sent),) = move(switch, 0, [frame, other] * 6).frames.items()
     assert [one not in (frame, other) for one in sent] == [False] * 4 + [True] + [False] * 5 + [True] + [
@@ -111,6 +112,43 @@ def test_tracked_flows() -> None:
     blocks, _ = read_blocks(datagram, max_hop=3)
     assert [(one.tracked, [item.node_id for item in one.path()]) for one in blocks] == [(True, [1, 2])] * 2
     assert [one.flow for one in blocks] == [LabelFlow(V4[0], V4[1], 17, 40_000, 53_000)] * 2
+    registers.untrack(V4[0], V4[1])
+    assert [*move(switch, 0, [frame, other] * 6).frames.values()] == [[frame, other] * 6]
+    registers.track(V6[0], V6[1], 1)
+    ((_, sent),) = move(switch, 0, [frame, other]).frames.items()
+    assert [one in (frame, other) for one in sent] == [True, False]
+
+
+def test_a_table_of_chances() -> None:
+    """Base B by a table in the settings: certain with one label in the second half of the interval, never
+    before, nor without a label.
+    """
+    registers = Registers.create(None, PORTS, T)
+    switch = forwarder(registers, chance_table=[[0, 0], [0, 1], [1, 1]])
+    bare = Packet().frame()
+    labelled = push_label(bare, LabelItem(1, 1, 2, NOW, 7, 8), max_hop=3)
+    for share, labels in ((0.2, 1), (0.49, 1), (0.51, 2), (0.99, 2)):
+        registers.last[4] = NOW - int(share * T)
+        (datagram,) = move(switch, 3, [labelled]).blocks
+        ((block,), _) = read_blocks(datagram, max_hop=3)
+        assert len(block.path()) == labels, share
+        registers.last[4] = NOW - int(share * T)
+        assert move(switch, 3, [bare]).blocks == []
+
+
+def test_other_routes() -> None:
+    """With other tables, packets leave by other ports; without a next hop they are counted as unrouted."""
+    registers = Registers.create(None, PORTS, T)
+    registers.last[:] = NOW
+    switch = forwarder(registers, algorithm="base-a")
+    frames = [Packet(version=version, payload=bytes([n])).frame() for n in range(20) for version in (4, 6)]
+    addresses = [(V4[0], 0), (V4[1], 1), (V6[0], 0), (V6[1], 1)]
+    for hops in ([1], [2]):
+        switch.set_routes(RoutingTables(addresses, {(1, 1): hops}))
+        assert move(switch, 0, frames).frames == {hops[0]: frames}
+    switch.set_routes(RoutingTables(addresses, {(1, 0): [0]}))
+    assert move(switch, 0, frames).frames == {}
+    assert registers.counters[0, PortCounter.UNROUTED] == len(frames)
 
 
 def test_too_long_packets() -> None:

@@ -163,7 +163,8 @@ def test_tracked_packets_over_the_mtu() -> None:
     registers = Registers.create(None, PORTS, T)
     registers.last[:] = NOW
     settings = LabellingSettings(interval=T / 1e9, max_hop=3, algorithm="base-a", too_long="fragment")
-    switch = Forwarder(registers, routes(), TO_HOST, settings, tracked=[(V4[0], V4[1], 1)])
+    switch = Forwarder(registers, routes(), TO_HOST, settings)
+    registers.track(V4[0], V4[1], 1)
     frame = _sized(MTU)
     ((_, (first, second)),) = move(switch, 0, [frame], mtu=MTU).frames.items()
     labelled = read_labels(first, max_hop=3)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..base.counter import Counter, family
 from ..memory.region import Region
 from ..wire.reasons import DropReason, Place, Reason
-from .records import Kind, Metric
+from .records import METRICS, Kind, Metric
 from .sink.records import Type
 
 COUNTERS_KIND = "counters"
@@ -153,7 +153,7 @@ COUNTERS: tuple[Counter, ...] = (
         "alarms",
         "Alarms that are raised now, by metric.",
         "metric",
-        {metric.label: int(metric) for metric in Metric if metric > Metric.FLOW_PATH},
+        {metric.label: int(metric) for metric in Metric if Metric.FLOW_PATH < metric < METRICS},
         tally="flows.ALARMS",
         gauge=True,
     ),

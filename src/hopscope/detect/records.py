@@ -18,7 +18,7 @@ class Kind(IntEnum):
     """A value above its limit, on every report (no hysteresis); `previous` is the limit."""
     RAISED = 4
     """A value rose above `raise`; not repeated before CLEARED, or before its key expired and returned.
-    `previous` is the limit.
+    `previous` is the limit. `label_coverage` is raised below its limit.
     """
     CLEARED = 5
     """An alarm ended; `reason` says why: the value fell below `clear`, and `previous` is the limit; or the
@@ -52,6 +52,11 @@ class Kind(IntEnum):
     """The sink's thresholds were raised or lowered because of the rate of events; `value` and `previous` are
     the new and old factors, in thousandths.
     """
+    LABEL_RECORD = 17
+    """Labels of a period, at its end: for each port's `label_latency` and `label_occupancy` value = mean,
+    previous = highest, ident = labels; for `label_coverage` value = mean, previous = lowest, ident =
+    telemetry intervals with traffic.
+    """
 
     @property
     def label(self) -> str:
@@ -65,9 +70,9 @@ class ClearReason(IntEnum):
     VALUE = 0
     """The value fell below its limit."""
     EXPIRED = 1
-    """Its key had no reports for `detect.idle_seconds`."""
+    """Its key had no reports for `detect.idle_seconds`; a port that labels had no more traffic."""
     EVICTED = 2
-    """Another flow took the place of its flow in the table."""
+    """Another flow, or port that labels, took its place in the table."""
     PATH_CHANGE = 3
     """Its switch left the path of the flow."""
 
@@ -96,6 +101,14 @@ class Metric(IntEnum):
     """By (switch, egress port)."""
     BUFFER_OCCUPANCY = 7
     """By (switch, buffer)."""
+    LABEL_LATENCY = 8
+    """By (switch, egress port), from labels (INT-label)."""
+    LABEL_OCCUPANCY = 9
+    """By (switch, egress port), from labels: bytes in the egress queue."""
+    LABEL_AGE = 10
+    """By (switch, egress port): time without a label, ns."""
+    LABEL_COVERAGE = 11
+    """Share of the ports with traffic whose labels arrived, in parts per million."""
 
     @property
     def label(self) -> str:
@@ -104,6 +117,7 @@ class Metric(IntEnum):
 
 
 METRICS = 8
+"""Metrics of reports, which have limits by metric; those of labels follow."""
 PATH_PART = 8
 """Node ids in one event; a longer path takes several events with `hop` 0, 8, 16 …"""
 NO_PORT = 0xFFFF

@@ -120,6 +120,22 @@ COUNTERS: tuple[Counter, ...] = (
         "Changes of Reg2 that were not written: no registers, or none of that port.",
         of="unwritten",
     ),
+    *family(
+        "label_events_total", "Events of labels, by kind.", "kind", ("raised", "cleared", "label_record"),
+        of="events.counts",
+    ),
+    Counter("label_silent_ports", "Ports that are silent.", of="events.silent_ports", gauge=True),
+    Counter(
+        "label_coverage_low", "1 if the mean coverage of the last period was below its limit.",
+        of="events.is_low", gauge=True,
+    ),
+    Counter(
+        "label_waiting_events", "Events of labels in memory that the journal lacks.",
+        of="events.writer.waiting", gauge=True,
+    ),
+    Counter(
+        "label_lost_events_total", "Events of labels that history will not have.", of="events.writer.lost"
+    ),
     Counter("label_redis_up", "1 if a Redis server answers.", of="redis.up", gauge=True),
     Counter(
         "label_redis_connections_total", "Connections made to Redis.",

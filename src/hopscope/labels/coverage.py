@@ -66,6 +66,16 @@ class Coverage:
         self._covered[:, rows] = self._active[:, rows] = False
         self._last_label_ns[rows] = -(2**63)
 
+    @property
+    def closed(self) -> int:
+        """Intervals written to the ring so far."""
+        return int(self._closed[0])
+
+    def since(self, number: int) -> tuple[Records, int]:
+        """COVERAGE of the intervals from this number on that the ring still has, and the next number."""
+        numbers = np.arange(max(number, self.closed - len(self._ring)), self.closed)
+        return self._ring[numbers % len(self._ring)], self.closed
+
     def tick(self, now_ns: int, sample: Callable[[], Mask] | None, raised: int) -> None:
         """Close the intervals that are due; call it soon after each interval's end.
 

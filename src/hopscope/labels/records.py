@@ -26,6 +26,8 @@ class Chance(IntEnum):
     """F2 times the elapsed share of the interval (section 6)."""
     CUSTOM = 5
     """A custom kernel: f(count, max_hop, elapsed, interval)."""
+    TABLE = 6
+    """By count and elapsed share of the interval, from a table (`label.labelling.chance_table`)."""
 
 
 class PortCounter(IntEnum):
@@ -65,6 +67,8 @@ class PortCounter(IntEnum):
     """Frames lost because the port's receive ring was full: the switches were paused for too long."""
     REJECTED_EXPORTS = 16
     """Datagrams of labels rejected by the controller's host, by ingress port of their packets."""
+    LINK_DOWN = 17
+    """Frames received while the port's link was set down."""
 
 
 REGISTER_ARRAYS: dict[str, Any] = {
@@ -74,5 +78,19 @@ REGISTER_ARRAYS: dict[str, Any] = {
     "shift": np.uint8,  # Reg2: the interval is T / 2^S
     "flag": np.uint8,  # Reg2 of the one-bit form: 1 labels every packet
     "loss": np.uint32,  # a frame is lost if a random number of 32 bits is below this
+    "down": np.uint8,  # 1: the link is set down, and routes avoid it
 }
 """Arrays of the region of registers with a row for every switch port (INT-label, sections 3 and 5)."""
+
+TRACKED = np.dtype(
+    [
+        ("source_high", "<u8"),
+        ("source_low", "<u8"),
+        ("high", "<u8"),
+        ("low", "<u8"),
+        ("every", "<u4"),
+        ("seen", "<u4"),
+    ]
+)
+"""A tracked flow by its addresses: one packet in `every` is labelled by all switches; 0: a free row."""
+MAX_TRACKED = 1024

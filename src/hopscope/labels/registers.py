@@ -1,12 +1,12 @@
 """Registers of a testbed's switches: one shared region that switches, controller and commands read and write.
 
-Reg1 and Reg2 of INT-label by switch port, counters, and the share of frames that a link loses for a test.
-Every cell is an aligned word with one writer at a time, so there are no locks.
+Reg1 and Reg2 of INT-label by switch port, counters, tracked flows, and the links that are down or lose frames
+for a test. Every cell is an aligned word with one writer at a time, so there are no locks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
-from ..memory.region import Region, RegionError
-from .records import REGISTER_ARRAYS, PortCounter
+from ..memory.region import Region, RegionError, barrier
+from .records import MAX_TRACKED, REGISTER_ARRAYS, TRACKED, PortCounter
 
-KIND, VERSION = "label registers", 2
+KIND, VERSION = "label registers", 3
 MAX_SHIFT = 40
 """Highest S."""
 _ALL = 0xFFFFFFFF
+_LOW = (1 << 64) - 1
 
 
 class RegistersError(HopscopeError):
-    """An unknown port, or an invalid value."""
+    """An unknown port or flow, an invalid value, or no room."""
 
 
 class Registers:
@@ -44,6 +45,14 @@ class Registers:
         """Reg2 of the one-bit form."""
         self.loss: npt.NDArray[np.uint32] = region["loss"]
         """Probability that a frame is lost after the port, in 2^-32."""
+        self.down: npt.NDArray[np.uint8] = region["down"]
+        """1: the port's link is set down."""
+        self.changes: npt.NDArray[np.uint64] = region["changes"]
+        """Changes of links so far [1]: the switches compute routes again when it rises."""
+        self.tracked = region["tracked"]
+        """TRACKED [MAX_TRACKED]; rows whose `every` is 0 are free."""
+        self.tracked_end: npt.NDArray[np.uint64] = region["tracked_end"]
+        """Rows of `tracked` that were ever used [1]."""
         self.interval: npt.NDArray[np.int64] = region["interval"]
         """T, ns, of all ports [1]."""
         self.counters: npt.NDArray[np.uint64] = region["counters"].reshape(len(self.node), len(PortCounter))
@@ -59,12 +68,7 @@ class Registers:
         rows = sorted(ports)
         if len(set(rows)) < len(rows):
             raise RegistersError("registers: found a port twice, expected every (node, port) once")
-        arrays: dict[str, tuple[Any, int]] = {
-            name: (dtype, len(rows)) for name, dtype in REGISTER_ARRAYS.items()
-        }
-        arrays["interval"] = (np.int64, 1)
-        arrays["counters"] = (np.uint64, len(rows) * len(PortCounter))
-        region = Region.create(path, KIND, VERSION, arrays)
+        region = Region.create(path, KIND, VERSION, _arrays_of(len(rows)))
         region["node"][:] = [node for node, _ in rows]
         region["number"][:] = [number for _, number in rows]
         region["interval"][0] = interval_ns
@@ -76,10 +80,7 @@ class Registers:
         region = Region.attach(path, KIND, VERSION, writable)
         shape = region.shape()
         ports = shape["node"][1] if "node" in shape else 0
-        wanted = {name: (np.dtype(dtype), ports) for name, dtype in REGISTER_ARRAYS.items()}
-        wanted["interval"] = (np.dtype(np.int64), 1)
-        wanted["counters"] = (np.dtype(np.uint64), ports * len(PortCounter))
-        if shape != wanted:
+        if shape != {name: (np.dtype(of), length) for name, (of, length) in _arrays_of(ports).items()}:
             raise RegionError(f"{path}: its arrays are not those of label registers, version {VERSION}")
         return cls(region)
 
@@ -122,6 +123,46 @@ class Registers:
             raise RegistersError(f"registers: found a share of {share:g}, expected 0 to 1")
         self.loss[self.row(node, number)] = min(round(share * (_ALL + 1)), _ALL)
 
+    def set_link(self, ports: Iterable[tuple[int, int]], up: bool) -> None:
+        """Set the link of these (node id, port number), its ends, up or down. Raises RegistersError."""
+        self.down[[self.row(node, number) for node, number in ports]] = not up
+        barrier()
+        self.changes[0] += np.uint64(1)
+
+    def track(self, source: int, target: int, every: int) -> None:
+        """Track the flow between two addresses (128 bits), or change its `every`. Raises RegistersError."""
+        rows = self.tracked
+        at = self._tracked_row(source, target)
+        if at < 0:
+            free = np.flatnonzero(rows["every"] == 0)
+            if not len(free):
+                raise RegistersError(f"registers: {len(rows):,} flows are tracked: remove one first")
+            at = int(free[0])
+            rows[at] = (source >> 64, source & _LOW, target >> 64, target & _LOW, 0, 0)
+            barrier()
+        rows["every"][at] = every
+        self.tracked_end[0] = max(int(self.tracked_end[0]), at + 1)
+
+    def untrack(self, source: int, target: int) -> None:
+        """Stop tracking the flow between two addresses (128 bits). Raises RegistersError."""
+        at = self._tracked_row(source, target)
+        if at < 0:
+            raise RegistersError("registers: this flow is not tracked")
+        self.tracked["every"][at] = 0
+
+    def tracked_flows(self) -> Iterator[tuple[int, int, int]]:
+        """Tracked flows as (source, target, n: one packet in n is labelled); addresses of 128 bits."""
+        for high, low, to_high, to_low, every, _ in self.tracked[self.tracked["every"] > 0].tolist():
+            yield high << 64 | low, to_high << 64 | to_low, every
+
+    def _tracked_row(self, source: int, target: int) -> int:
+        same = self.tracked["every"] > 0
+        for name, low, value in (("source_high", "source_low", source), ("high", "low", target)):
+            same &= self.tracked[name] == np.uint64(value >> 64)
+            same &= self.tracked[low] == np.uint64(value & _LOW)
+        (found,) = np.nonzero(same)
+        return int(found[0]) if len(found) else -1
+
     def lossy(self) -> npt.NDArray[np.float64]:
         """Share of its frames that each port loses."""
         return self.loss / np.float64(_ALL)
@@ -129,6 +170,17 @@ class Registers:
     def count(self, counter: PortCounter) -> npt.NDArray[np.uint64]:
         """One counter of every port."""
         return self.counters[:, counter]
+
+
+def _arrays_of(ports: int) -> dict[str, tuple[Any, int]]:
+    arrays: dict[str, tuple[Any, int]] = {name: (dtype, ports) for name, dtype in REGISTER_ARRAYS.items()}
+    return arrays | {
+        "interval": (np.int64, 1),
+        "changes": (np.uint64, 1),
+        "tracked": (TRACKED, MAX_TRACKED),
+        "tracked_end": (np.uint64, 1),
+        "counters": (np.uint64, ports * len(PortCounter)),
+    }
 
 
 def _keys(nodes: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:

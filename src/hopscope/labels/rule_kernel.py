@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import inlined
+from ..base.jit import I64, inlined
 from .records import EVERY, Chance
 
 F1 = int(Chance.F1)
 F2 = int(Chance.F2)
 F2_LISTING = int(Chance.F2_LISTING)
 F3 = int(Chance.F3)
-CUSTOM = int(Chance.CUSTOM)
+CUSTOM, TABLE = int(Chance.CUSTOM), int(Chance.TABLE)
 
 
 @inlined
-def chance_of(count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, custom: Any) -> Any:
+def chance_of(
+    count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, table: Any, custom: Any
+) -> Any:
     """Probability of another label for a packet with `count` labels, `elapsed` after the port's last one."""
     if custom is not None:
         if chance == CUSTOM:
             return custom(count, max_hop, elapsed, interval)
+    if chance == TABLE:
+        part = I64(elapsed) * I64(table.shape[1]) // I64(interval)
+        part = max(I64(0), min(part, I64(table.shape[1] - 1)))
+        return table[min(I64(count), I64(len(table) - 1)), part]
     if count == 0:
         return 0.0
     if chance == F1:
@@ -44,6 +50,7 @@ def wants_label(
     chance: Any,
     max_hop: Any,
     random: Any,
+    table: Any,
     custom: Any,
 ) -> Any:
     """Whether a port labels a packet that leaves it at `now`; numbers of one unit of time, int64.
@@ -51,7 +58,8 @@ def wants_label(
     `count` is INT_num, which starts at `max_hop` for a tracked flow: such a packet is labelled at
     every switch (3.3), also during rest and with Base A.  `last` is Reg1, `shift` Reg2: the interval is
     `interval` / 2^shift, or EVERY.  `rest` is T1, in which chance labels nothing (Algorithm 5). `chance` is
-    a `Chance`, `random` uniform in [0, 1), `custom` a kernel for Chance.CUSTOM, or None.
+    a `Chance`, `random` uniform in [0, 1), `table` float64 [labels, parts of the interval] for Chance.TABLE,
+    `custom` a kernel for Chance.CUSTOM, or None.
     """
     if shift == EVERY or count >= max_hop:
         return True
@@ -61,4 +69,4 @@ def wants_label(
         return True
     if chance == 0 or elapsed < rest:
         return False
-    return random < chance_of(count, max_hop, elapsed, interval, chance, custom)
+    return random < chance_of(count, max_hop, elapsed, interval, chance, table, custom)

@@ -13,7 +13,7 @@ from ..memory.region import Region, RegionError
 from ..memory.snapshot import consistent
 from ..wire.records import Records
 
-KIND, VERSION = "labels", 2
+KIND, VERSION = "labels", 3
 FILE_NAME = "labels.table"
 NEVER = -(2**63)
 """Time of a port without a label."""
@@ -34,7 +34,8 @@ LABEL_ROW = np.dtype(
         ("ingress_port", "<u2"),  # of the newest label's packet
         ("shift", "u1"),  # Reg2: S, or the flag of the one-bit form
         ("traffic", "u1"),  # in the last telemetry interval: 0 unknown, 1 none, 2 some
-        ("spare", "u1", (10,)),
+        ("silent", "u1"),  # 1: it is silent, and the alarm is raised
+        ("spare", "u1", (9,)),
     ]
 )
 """One egress port, 64 bytes: its newest label (INT-label, Algorithm 4) and how it labels."""

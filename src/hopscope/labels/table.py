@@ -11,6 +11,8 @@ import numpy.typing as npt
 from ..memory.region import Region, barrier
 from ..wire.records import Records
 from .coverage import Coverage, Ints, Mask
+from .periods import Periods
+from .silence import Silence
 from .state import KIND, MODES, NEVER, VERSION, LabelReader, LabelRule, arrays_of
 
 __all__ = ["NEVER", "LabelReader", "LabelRule", "LabelTable"]
@@ -27,6 +29,7 @@ MAX_AHEAD_NS = 1_000_000_000
 RATE_NS = 1_000_000_000
 _INF = 2**63 - 1
 Keys = npt.NDArray[np.uint64]
+Devices, Ports = npt.NDArray[np.uint32], npt.NDArray[np.uint16]
 
 
 class LabelTable:
@@ -45,6 +48,8 @@ class LabelTable:
             about.telemetry_ns, about.interval_ns, about.timeout_ns, MODES.index(about.mode)
         )  # fmt: skip
         self.coverage = Coverage(about.telemetry_ns, self.region["coverage"], self.region["closed"], ports)
+        self.periods = Periods(ports)
+        self.silence = Silence(self._rows)
         self.taken = self.late = self.rejected = self.clock_resets = 0
         """Labels accepted; of these, older than the newest; labels rejected since the table is full; ports
         whose clock went back.
@@ -55,6 +60,8 @@ class LabelTable:
         """
         self.on_evict: Callable[[Ints], object] = lambda _: None
         """Called with rows before they are given to other ports."""
+        self.on_silent_evict: Callable[[Devices, Ports], object] = lambda *_: None
+        """Called with (devices, ports) of silent ports that are evicted."""
         self._allowed: Mask | None = None
         rows = self._rows[: self.used]
         keys = _keys(rows["node_id"], rows["port"])
@@ -129,9 +136,9 @@ class LabelTable:
         )  # halves: differences fit into 64 bits
         ahead = (stored > now_ns + MAX_AHEAD_NS) & (np.bincount(group[agrees], minlength=len(ports)) > 0)
         floor = np.where(silent | ahead, NEVER, stored)
-        newest, newer, back = _newest(group, labels["time_ns"], floor, stored)
+        newest, is_late, back = _newest(group, labels["time_ns"], floor, stored)
         count = np.bincount(group, minlength=len(ports))
-        older = count - np.bincount(group[newer], minlength=len(ports))
+        older = np.bincount(group[is_late], minlength=len(ports))
         at, new = ports[newest >= 0], labels[newest[newest >= 0]]
         self._versions[ports] += 1
         barrier()
@@ -147,6 +154,7 @@ class LabelTable:
         self.clock_resets += int(np.count_nonzero(back & ~ahead))
         self.future_times += int(np.count_nonzero(back & ahead))
         self.coverage.take(rows, labels, now_ns)
+        self.periods.take(rows, labels)
 
     def set_ahead(self, ahead_ns: int) -> None:
         """Store how far the clock of all times here is ahead of the system clock, for readers."""
@@ -161,6 +169,7 @@ class LabelTable:
         rows = self.known
         rows["received_ns"] = np.minimum(rows["received_ns"], now_ns)
         self.clear_shift()
+        self.silence.resume(now_ns)
 
     def clear_shift(self) -> None:
         """Set Reg2 of all rows to 0."""
@@ -176,7 +185,7 @@ class LabelTable:
         """Rows, used or not."""
         return len(self._rows)
 
-    def ports_of(self, rows: Ints) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
+    def ports_of(self, rows: Ints) -> tuple[Devices, Ports]:
         """(Devices, ports) of rows."""
         return self._rows["node_id"][rows], self._rows["port"][rows]
 
@@ -243,6 +252,8 @@ class LabelTable:
         self.evicted += len(rows)
         self.on_evict(rows)
         self.coverage.forget(rows)
+        self.periods.forget(rows)
+        self.on_silent_evict(*self.ports_of(self.silence.forget(rows)))
         self._counted[rows] = 0
         stay = ~np.isin(self._order, rows)
         self._keys, self._order = self._keys[stay], self._order[stay]
@@ -257,8 +268,8 @@ def _keys(nodes: npt.NDArray[np.generic], ports: npt.NDArray[np.generic]) -> Key
 def _newest(group: Ints, times: Ints, floor: Ints, stored: Ints) -> tuple[Ints, Mask, Mask]:
     """Labels that Algorithm 4 accepts, in the order of their arrival, if `floor` [groups] is recorded.
 
-    Returns the label that stays in each group (-1: none), which labels were newer when they arrived, and the
-    groups whose first label is no newer than `stored`, but is above the floor.
+    Returns the label that stays in each group (-1: none), which labels were older than another when they
+    arrived, and the groups whose first label is no newer than `stored`, but is above the floor.
     """
     groups = len(floor)
     rank = np.unique(np.concatenate([floor, times]), return_inverse=True)[1]
@@ -271,8 +282,9 @@ def _newest(group: Ints, times: Ints, floor: Ints, stored: Ints) -> tuple[Ints, 
     newer_at = order[is_newer & (order >= groups)] - groups  # by group, then in the order of arrival
     newest = np.full(groups, -1, np.int64)
     newest[group[newer_at]] = newer_at  # the last one stays
-    newer = np.zeros(len(times), np.bool_)
-    newer[newer_at] = True
+    late = np.zeros(len(times), np.bool_)
+    is_late = np.append(False, value[1:] < highest[:-1]) & (order >= groups)
+    late[order[is_late] - groups] = True
     first = np.full(groups, -1, np.int64)
     first[group[newer_at[::-1]]] = newer_at[::-1]
-    return newest, newer, (first >= 0) & (times[first] <= stored)
+    return newest, late, (first >= 0) & (times[first] <= stored)

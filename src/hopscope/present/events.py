@@ -23,7 +23,12 @@ _REASONS = {reason.value: reason.label for reason in ClearReason}
 _METRICS = {metric.value: metric.label for metric in Metric}
 _OF_SOURCE = {kind.label for kind in (Kind.SILENT, Kind.RETURNED, Kind.GAP)}
 _QUEUED = {m.label for m in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)}
-_UNITS = {metric.label: "ns" for metric in (Metric.FLOW_LATENCY, Metric.HOP_LATENCY)}
+_IN_NS = (Metric.FLOW_LATENCY, Metric.HOP_LATENCY, Metric.LABEL_LATENCY, Metric.LABEL_AGE)
+_UNITS = {
+    **{metric.label: "ns" for metric in _IN_NS},
+    Metric.LABEL_OCCUPANCY.label: "bytes",
+    Metric.LABEL_COVERAGE.label: "ppm",
+}
 _TUPLE = ("src", "dst", "proto", "sport", "dport")
 Fields = dict[str, Any]
 LongPaths = dict[tuple[int, int], list[int]]

@@ -48,7 +48,9 @@ def measured(value: object, unit: object) -> str:
         number = int(str(value))
     except ValueError:
         return escape(str(value))
-    return duration(number) if unit == "ns" else si(number)
+    if unit == "ns":
+        return duration(number)
+    return f"{number / 10_000:.4g} %" if unit == "ppm" else si(number)
 
 
 def flow_text(flow: Mapping[str, Any]) -> str:

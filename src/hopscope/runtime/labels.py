@@ -25,11 +25,12 @@ from ..labels.register_writer import RegisterWriter
 from ..labels.state import FILE_NAME, LabelRule
 from ..labels.table import LabelTable
 from ..labels.tracked import TrackedTable
-from ..settings.collector import ListenSettings
+from ..settings.collector import HistorySettings, ListenSettings
 from ..settings.label import LabelSettings
 from ..settings.section import host_and_port
 from ..wire.reasons import Reason
 from ..wire.records import FrameBatch
+from .label_events import LabelEvents
 
 if TYPE_CHECKING:
     from ..labels.redis import LabelRedis
@@ -57,7 +58,8 @@ def listen_settings(settings: LabelSettings) -> ListenSettings:
 def run(child: Child) -> None:
     """Role of the process: compile, take the socket over, take labels until `child.stop`."""
     settings = child.settings.label
-    process = LabelProcess(settings, child.regions, notify=child.notify)
+    history = child.settings.history
+    process = LabelProcess(settings, child.regions, data=child.data, history=history, notify=child.notify)
     process.warm()
     child.started = True
     sockets = child.sockets()
@@ -74,8 +76,9 @@ def run(child: Child) -> None:
 class LabelProcess:
     """Socket, decoder, table, controller, registers and counters.
 
-    `folder`: of the regions; None: private memory. `notify` gets a line about what comes and goes. Raises
-    RegionError, CaptureError, and HopscopeError if the Redis client is missing.
+    `folder`: of the regions; None: private memory. `data`: the data folder that gets events; None: none.
+    `notify` gets a line about what comes and goes. Raises RegionError, HistoryError, CaptureError, and
+    HopscopeError if the Redis client is missing.
     """
 
     def __init__(
@@ -83,6 +86,8 @@ class LabelProcess:
         settings: LabelSettings,
         folder: Path | None,
         *,
+        data: Path | None = None,
+        history: HistorySettings | None = None,
         notify: Callable[[str], object] | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
@@ -108,6 +113,9 @@ class LabelProcess:
         self.table.on_evict = self._forget
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as stored in Redis
         self.registers = RegisterWriter(settings, self.table, self.controller, self._notify)
+        self.events = LabelEvents(
+            settings, self.table, history or HistorySettings(), data, folder, self._notify
+        )
         self.counts = LabelCounts(folder)
         self.datagrams = self.bytes = self.packets = self.unwritten = 0
         """Taken from the socket; changes of Reg2 that no register took."""
@@ -172,6 +180,7 @@ class LabelProcess:
             self.tracked.set_ahead(ahead_ns)
             self.table.tick(now, self.registers.sample if self.registers.attached else None)
             self.tracked.tick(now)
+            self.events.tick(now, ahead_ns)
         if self._count(now):
             self.counts.collect(self)
             self._store()
@@ -214,6 +223,7 @@ class LabelProcess:
         if self.redis is not None:
             self.redis.stop()
         self.tracked.tick(self._clock())
+        self.events.close()
         self.counts.collect(self)
         if self.listener is not None:
             self.listener.close()

@@ -51,15 +51,7 @@ class Shard:
         if regions is not None:
             ring = resume_ring(regions / f"worker-{number}.events", EVENT, history.ring_events, EVENT_VERSION)
         if data is not None:
-            self._journal = JournalWriter(
-                data,
-                number,
-                file_bytes=history.journal_file_bytes,
-                file_seconds=history.journal_file_seconds,
-                fsync_seconds=history.fsync_seconds,
-                keep_free=history.keep_free,
-                notify=notify,
-            )
+            self._journal = open_journal(data, number, history, notify)
         self._events = EventWriter(number, self._journal, ring, thread=thread, notify=notify)
 
     def count(self, key: str, more: int) -> None:
@@ -92,6 +84,21 @@ class Shard:
         self.counted.put("journal_lost_events_total", events.lost)
         self.counted.put("journal_waiting_events", events.waiting)
         self.counted.put("journal_failing", events.failing)
+
+
+def open_journal(
+    data: Path, number: int, history: HistorySettings, notify: Callable[[str], object]
+) -> JournalWriter:
+    """The journal of a shard. Raises HistoryError."""
+    return JournalWriter(
+        data,
+        number,
+        file_bytes=history.journal_file_bytes,
+        file_seconds=history.journal_file_seconds,
+        fsync_seconds=history.fsync_seconds,
+        keep_free=history.keep_free,
+        notify=notify,
+    )
 
 
 def keep_leftovers(folder: Path, regions: Path) -> None:

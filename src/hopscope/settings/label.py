@@ -11,6 +11,16 @@ from pydantic import AfterValidator, Field, model_validator
 from .export import redis_url
 from .section import Seconds, Section, host_and_port, is_loopback
 
+MAX_CHANCE_ROWS, MAX_CHANCE_COLUMNS = 101, 1000
+Share = Annotated[float, Field(ge=0, le=1)]
+ChanceRow = Annotated[tuple[Share, ...], Field(min_length=1, max_length=MAX_CHANCE_COLUMNS)]
+
+
+def _rectangular(rows: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("found rows of different lengths, expected the same parts of the interval in each")
+    return rows
+
 
 class LabellingSettings(Section):
     """How switches label packets (INT-label, section 3): the same in simulation and on real packets."""
@@ -25,6 +35,11 @@ class LabellingSettings(Section):
     `f2-listing` i / MAX_hop, as in the paper's listing and Fig. 15; `f3` that of `f2` times the elapsed share
     of the interval.
     """
+    chance_table: Annotated[tuple[ChanceRow, ...], AfterValidator(_rectangular)] = Field(
+        default=(), max_length=MAX_CHANCE_ROWS
+    )
+    """Your own probabilities, in place of `chance`: row i is for a packet with i labels (the last row also
+    for more), its columns for equal parts of the interval. `[[0], [0.5], [1]]` depends on labels only."""
     rest: float = Field(default=0.0, ge=0, le=1)
     """T1 / T: share of the interval after a label in which no packet is labelled by chance."""
     max_hop: int = Field(default=5, ge=2, le=100)
@@ -94,6 +109,13 @@ class LabelSettings(Section):
     """Flows that the switches of `hopscope fabric` track."""
     telemetry: Seconds = Field(default=0.1, ge=0.01)
     """Telemetry interval, s: coverage is the share of active ports with a label in each interval."""
+    period_seconds: Seconds = Field(default=10.0, ge=0)
+    """The labels of every port go into history once per period, s, as does coverage; 0: never."""
+    silent_seconds: Seconds = 10.0
+    """A port is silent, and raises `label_age`, after this time without a label; with `registers` only time
+    with traffic counts. 0: never."""
+    coverage_limit: float = Field(default=0.0, ge=0, le=1)
+    """A period whose mean coverage is below this raises `label_coverage`, as 0.9; 0: never."""
     registers: Path | None = None
     """Registers of a testbed's switches, which the controller writes; none: monitoring only."""
     redis: Annotated[str, AfterValidator(lambda url: redis_url(url) if url else url)] = ""

@@ -7,11 +7,9 @@ writes frames. Hosts have static neighbour entries, so that they send no frames 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from ..base.errors import HopscopeError
 from ..capture.ring.offload import as_a_cable
@@ -219,20 +217,50 @@ def remove(name: str) -> int:
     return len(names)
 
 
-def next_ports(parts: FabricPlan) -> dict[tuple[int, int], list[int]]:
-    """Ports (rows of `ports`) on shortest paths, by (node id, host): ECMP chooses one of them."""
-    table = parts.topology.ports
+def next_ports(parts: FabricPlan, down: Collection[int] = ()) -> dict[tuple[int, int], list[int]]:
+    """Ports (rows of `ports`) on shortest paths, by (node id, host): ECMP chooses one of them.
+
+    `down`: ports whose link is down. A switch without a path to a host has no entry for it.
+    """
+    inner = _inner(parts, down)
+    outer = {port.host: row for row, port in enumerate(parts.ports) if port.host >= 0 and row not in down}
     found: dict[tuple[int, int], list[int]] = {}
     for host, edge in enumerate(parts.topology.host_switch.tolist()):
-        away = parts.topology.links_to(edge)
-        for row, port in enumerate(parts.ports):
-            peer, at = int(table[port.row]["peer_switch"]), int(table[port.row]["switch"])
-            if port.host == host or (peer >= 0 and away[peer] == away[at] - 1):
-                found.setdefault((port.node, host), []).append(row)
+        if host not in outer:
+            continue
+        found[parts.ports[outer[host]].node, host] = [outer[host]]
+        away = _links_to(edge, inner)
+        for row, at, peer in inner:
+            if at in away and peer in away and away[peer] == away[at] - 1:
+                found.setdefault((parts.ports[row].node, host), []).append(row)
     return found
 
 
-def longest_path(parts: FabricPlan) -> int:
-    """Maximum switches on a path between hosts."""
-    edges = np.unique(parts.topology.host_switch)
-    return max(int(parts.topology.links_to(int(edge))[edges].max()) + 1 for edge in edges)
+def _inner(parts: FabricPlan, down: Collection[int]) -> list[tuple[int, int, int]]:
+    """Ports between switches whose link is up, as (port, switch, peer)."""
+    table = parts.topology.ports
+    return [
+        (row, int(table[port.row]["switch"]), int(table[port.row]["peer_switch"]))
+        for row, port in enumerate(parts.ports)
+        if port.host < 0 and row not in down
+    ]
+
+
+def _links_to(edge: int, inner: list[tuple[int, int, int]]) -> dict[int, int]:
+    """Links from each switch that has a path to this one; `inner` from `_inner`."""
+    near: dict[int, list[int]] = {}
+    for _, at, peer in inner:
+        near.setdefault(peer, []).append(at)
+    away, reached = {edge: 0}, [edge]
+    for switch in reached:
+        for other in near.get(switch, ()):
+            if other not in away:
+                away[other] = away[switch] + 1
+                reached.append(other)
+    return away
+
+
+def longest_path(parts: FabricPlan, down: Collection[int] = ()) -> int:
+    """Maximum switches on a path between hosts that have one; `down`: ports whose link is down."""
+    edges, inner = set(parts.topology.host_switch.tolist()), _inner(parts, down)
+    return 1 + max(away for edge in edges for at, away in _links_to(edge, inner).items() if at in edges)

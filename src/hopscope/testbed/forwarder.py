@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..fabric.labelling.simulation.network import chance_function
+from ..fabric.labelling.simulation.network import chance_function, chance_table
 from ..labels.registers import Registers
 from ..settings.label import LabellingSettings
 from ..wire.records import FrameBatch, Records
-from .records import HOST_ADDRESS, NEXT_HOPS, TRACKED, SwitchAt
+from .records import HOST_ADDRESS, NEXT_HOPS, SwitchAt
 
 Octets = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int32]
@@ -54,26 +54,18 @@ class Forwarder:
         to_host: Sequence[bool],
         labelling: LabellingSettings,
         *,
-        tracked: Iterable[tuple[int, int, int]] = (),
         seed: int = 1,
     ) -> None:
-        """`to_host`: for every port (row of the registers), whether it leads to a host; `tracked`: flows as
-        (source, destination, n: one packet in n is tracked), addresses of 128 bits.
-        """
+        """`to_host`: for every port (row of the registers), whether it leads to a host."""
         from ..base.jit import readonly
         from . import route_kernel, switch_kernel
 
         self._route, self._forward = route_kernel.route_frames, switch_kernel.forward_frames
         self._readonly = readonly
-        self._registers, self._routes = registers, routes
+        self._registers = registers
         self._to_host = list(map(bool, to_host))
-        self._first = [routes.first.get(node, 0) for node in registers.node.tolist()]
-        rows = [
-            (source >> 64, source & _LOW, target >> 64, target & _LOW, every, 0)
-            for source, target, every in tracked
-        ]
-        self._tracked: Records = np.array(rows, TRACKED)
-        self._tables = readonly(routes.addresses), readonly(routes.next_hops), readonly(routes.choices)
+        self._chances = readonly(chance_table(labelling))
+        self.set_routes(routes)
         self._ports = readonly(registers.node), readonly(registers.number)
         self._exports: Octets = np.zeros(DATAGRAMS * int(switch_kernel.DATAGRAM_BYTES), np.uint8)
         self._filled: Lengths = np.zeros(DATAGRAMS, np.uint32)
@@ -84,6 +76,12 @@ class Forwarder:
         self._at[SwitchAt.REST] = round(labelling.interval * labelling.rest * 1e9)
         self._at[SwitchAt.FRAGMENT] = labelling.too_long == "fragment"
         self._at[SwitchAt.SEED] = seed
+
+    def set_routes(self, routes: RoutingTables) -> None:
+        """Forward by these tables from now on."""
+        self._first = [routes.first.get(node, 0) for node in self._registers.node.tolist()]
+        tables = routes.addresses, routes.next_hops, routes.choices
+        self._tables = tuple(self._readonly(table) for table in tables)
 
     def route(self, batch: FrameBatch, ingress: int) -> Rows:
         """Egress port of every frame received at a port, int32 [frames]; -1: dropped."""
@@ -125,11 +123,12 @@ class Forwarder:
         at[SwitchAt.MTU] = mtu
         at[SwitchAt.ROOM] = room
         lengths = np.zeros(len(slots), np.uint32)
+        tracked = registers.tracked[: int(registers.tracked_end[0])]
         used = self._forward(
             self._readonly(batch.arena), self._readonly(batch.frames), self._readonly(rows), at,
             registers.interval, registers.last, registers.shift, registers.flag, registers.loss, *self._ports,
-            registers.counters, self._tracked, arena, self._readonly(slots), lengths, self._exports,
-            self._filled,
+            registers.counters, tracked, self._chances, arena, self._readonly(slots), lengths,
+            self._exports, self._filled,
         )  # fmt: skip
         return lengths[: int(used)]
 

@@ -48,14 +48,3 @@ HOST_ADDRESS = np.dtype([("high", "<u8"), ("low", "<u8"), ("host", "<u8")])
 """An address of a host, IPv4 as ::ffff:a.b.c.d."""
 NEXT_HOPS = np.dtype([("first", "<u4"), ("count", "<u4")])
 """Next hops of a switch to a host: `count` egress ports from `first` on."""
-TRACKED = np.dtype(
-    [
-        ("source_high", "<u8"),
-        ("source_low", "<u8"),
-        ("high", "<u8"),
-        ("low", "<u8"),
-        ("every", "<u4"),
-        ("seen", "<u4"),
-    ]
-)
-"""A tracked flow by its addresses: one packet in `every` is labelled by all switches."""

@@ -23,6 +23,7 @@ DROPS = (
     PortCounter.NO_ROOM,
     PortCounter.REJECTED,
     PortCounter.MISSED,
+    PortCounter.LINK_DOWN,
 )
 """Counters of dropped frames."""
 
@@ -47,6 +48,7 @@ def port_rows(
             "S": int(registers.shift[row]),
             "flag": bool(registers.flag[row]),
             "loss": round(float(lossy[row]), 4),
+            "link": "down" if registers.down[row] else "up",
             "dropped": int(sum(now[row, drop] for drop in DROPS)),
             "counters": {counter.name.lower(): int(now[row, counter]) for counter in PortCounter},
         }

@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
 import numpy as np
@@ -59,9 +60,11 @@ class TestbedSwitches:
         self.parts = parts
         self._export = export
         to_host = [port.host >= 0 for port in parts.ports]
-        tracked = [(network(flow.src)[0], network(flow.dst)[0], flow.every) for flow in settings.track]
-        self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling, tracked=tracked)
+        self._registers = registers
+        self._links = -1  # changes of links that the routes follow
+        self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling)
         self._rejected = registers.count(PortCounter.REJECTED)
+        self._link_down = registers.count(PortCounter.LINK_DOWN)
         self._missed = registers.count(PortCounter.MISSED)
         self._rejected_exports = registers.count(PortCounter.REJECTED_EXPORTS)
         self._counted = 0.0
@@ -103,10 +106,14 @@ class TestbedSwitches:
         CaptureError.
         """
         moved = 0
+        self._follow_links()
         for handle, _ in self._poll.poll(seconds):
             row = self._row_of[handle]
             batch = self._received(row, handle)
             if batch is None:
+                continue
+            if self._registers.down[row]:
+                self._link_down[row] += np.uint64(len(batch))
                 continue
             # frames that arrive meanwhile wait for the other ports' turn; the handle stays readable
             for first in range(0, len(batch), FRAMES):
@@ -123,6 +130,14 @@ class TestbedSwitches:
                 counts = listener.counts()
                 self._missed[row] = counts["kernel_drops_total"] + counts["oversized_frames_total"]
         return moved
+
+    def _follow_links(self) -> None:
+        """Route around the links that are down, if they changed."""
+        changes = int(self._registers.changes[0])
+        if changes != self._links:
+            self._links = changes
+            down = np.flatnonzero(self._registers.down).tolist()
+            self._forwarder.set_routes(routes(self.parts, set(down)))
 
     def _received(self, row: int, handle: int) -> FrameBatch | None:
         """Frames received at a port; a failed port is dropped, and the others continue."""
@@ -165,14 +180,14 @@ class TestbedSwitches:
             sender.close()
 
 
-def routes(parts: FabricPlan) -> RoutingTables:
-    """Routing tables of all switches to all host addresses."""
+def routes(parts: FabricPlan, down: Collection[int] = ()) -> RoutingTables:
+    """Routing tables of all switches to all host addresses, without the ports whose link is down."""
     addresses = [
         (network(text)[0], number)
         for number, host in enumerate(parts.hosts)
         for text in (host.ipv4, host.ipv6)
     ]
-    return RoutingTables(addresses, next_ports(parts))
+    return RoutingTables(addresses, next_ports(parts, down))
 
 
 def run(state: FabricState, settings: LabelSettings, stop: Stop | None = None) -> None:

@@ -48,7 +48,7 @@ def is_tracked(buf: Any, ip: Any, version: Any, tracked: Any) -> Any:
     a, b, c, d = addresses_of(buf, ip, version)
     for i in range(len(tracked)):
         row = tracked[i]
-        if row.source_high == a and row.source_low == b and row.high == c and row.low == d:
+        if row.every and row.source_high == a and row.source_low == b and row.high == c and row.low == d:
             row.seen += 1
             if row.seen >= row.every:
                 row.seen = 0
@@ -119,8 +119,8 @@ def filled(lengths: Any, used: Any, length: Any, counters: Any, at: Any) -> None
 @kernel
 def forward_frames(
     buf: Any, frames: Any, rows: Any, at: Any, interval: Any, last: Any, shift: Any, flag: Any, loss: Any,
-    nodes: Any, numbers: Any, counters: Any, tracked_flows: Any, out: Any, slots: Any, lengths: Any,
-    exports: Any, export_lengths: Any,
+    nodes: Any, numbers: Any, counters: Any, tracked_flows: Any, table: Any, out: Any, slots: Any,
+    lengths: Any, exports: Any, export_lengths: Any,
 ) -> Any:  # fmt: skip
     """Write the frames for egress port `at[EGRESS]` into its slots, in order; returns the number of filled
     slots.
@@ -161,7 +161,17 @@ def forward_frames(
             number, tracked = max_hop, label.ONE
         random = float(drawn(at) >> U64(11)) / TWO_53
         wants = wants_label(
-            I64(number), now, last[port], interval[0], every, rest, chance, I64(max_hop), random, None
+            I64(number),
+            now,
+            last[port],
+            interval[0],
+            every,
+            rest,
+            chance,
+            I64(max_hop),
+            random,
+            table,
+            None,
         )
         full = MAX_COUNT - max_hop if tracked else max_hop
         if items >= full or (version != label.SIX and be16(buf, ip + slot.IPV4_CHECK) == ONES_16):

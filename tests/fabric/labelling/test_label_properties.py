@@ -150,6 +150,16 @@ def test_a_chance_of_ones_own() -> None:
     assert run({"chance": "f1"}, chance=half).counts == run({"chance": "f2"}).counts
 
 
+def test_a_table_of_chances() -> None:
+    """The table that is F2 gives what F2 gives; one that is F3 by thousandths nearly what F3 gives."""
+    table = [[0], [0.25], [0.5], [0.75], [1]]
+    assert run({"chance_table": table}).counts == run({"chance": "f2"}).counts
+    fine = [[i / 4 * (part + 0.5) / 1000 for part in range(1000)] for i in range(5)]
+    assert run({"chance_table": fine}).counts.labels == pytest.approx(
+        run({"chance": "f3"}).counts.labels, rel=0.01
+    )
+
+
 @pytest.mark.parametrize("mode", ["shift", "one-bit"])
 def test_reg2_shortens_the_interval(mode: str) -> None:
     """A port with S = 3 labels every T / 8; with the flag of the one-bit form, every packet."""

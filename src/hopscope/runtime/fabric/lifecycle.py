@@ -16,6 +16,7 @@ from ...settings.section import host_and_port
 from ...testbed import fabric, namespaces, state
 from ...testbed.fabric import TestbedError
 from ...testbed.state import REGISTERS_FILE, SETTINGS_FILE, FabricState
+from ...wire.address import network
 from .process import await_ready, start
 
 HOST = "127.0.0.1"
@@ -117,7 +118,11 @@ def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[
     written.touch(mode=0o600)  # it may contain a token or a password
     written.write_text(settings.model_dump_json(indent=1), encoding="utf-8")
     interval_ns = round(label.labelling.interval * 1e9)
-    Registers.create(made.registers, [(port.node, port.number) for port in parts.ports], interval_ns)
+    registers = Registers.create(
+        made.registers, [(port.node, port.number) for port in parts.ports], interval_ns
+    )
+    for flow in label.track:
+        registers.track(network(flow.src)[0], network(flow.dst)[0], flow.every)
     fabric.build(parts)
     notify(f"made {len(parts.hosts)} hosts and {len(options.topology.switches)} switches")
     processes = {role: start(made, role) for role in ("collector", "switches")}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.names import Names
-from ...detect.records import NO_PORT, Kind
+from ...detect.records import NO_PORT, Kind, Metric
 from ...present.events import continues, event_object, long_paths
 from ...present.units import flow_text, measured, place
 from ...wire.records import Records
@@ -101,7 +101,8 @@ def _text(event: dict[str, Any], names: Names) -> str:
     if kind in ("raised", "threshold", "cleared"):
         if event["reason"] not in (None, "value"):
             return f"{metric} {escape(event['reason'].replace('_', ' '))}{where}{endpoints}"
-        sign = "&lt;" if kind == "cleared" else "&gt;"
+        is_below = (kind == "cleared") != (event["metric"] == Metric.LABEL_COVERAGE.label)
+        sign = "&lt;" if is_below else "&gt;"
         return f"{metric} <b>{value}</b> {sign} {previous}{where}{endpoints}"
     if kind in ("path_change", "loop") or event["path"]:
         nodes = " › ".join(escape(names.node_label(node["id"])) for node in event["path"] or ())

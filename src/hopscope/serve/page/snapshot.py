@@ -38,7 +38,7 @@ SLOW_ROWS = 12
 _RECENT_NS = 3 * 10**9
 _LIVELY_NS = 10 * 10**9
 """Time without reports after which a flow is no longer among the slowest."""
-_ROUTINE = [Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD]
+_ROUTINE = [Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD, Kind.LABEL_RECORD]
 _STRIPS = {
     "queues": (PortKind.QUEUE, (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)),
     "buffers": (PortKind.BUFFER, (Metric.BUFFER_OCCUPANCY,)),

@@ -24,7 +24,7 @@ from .stream import stream
 
 router = APIRouter()
 
-_LIMITED = tuple(metric.label for metric in Metric if metric > Metric.FLOW_PATH)
+_LIMITED = tuple(metric.label for metric in Metric if Metric.FLOW_PATH < metric < Metric.LABEL_LATENCY)
 
 Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
 Metrics = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]

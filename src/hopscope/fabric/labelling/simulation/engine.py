@@ -41,11 +41,12 @@ class Engine:
         sources: Sources,
         lookahead: int,
         custom: Callable[..., Any] | None,
+        table: npt.NDArray[np.float64],
     ) -> None:
         from .calendar_kernel import DIGITS, ROW_BITS, advance
 
         self._advance: Callable[..., int] = advance
-        self._custom = custom
+        self._custom, self._table = custom, table
         self._max_packets = 1 << ROW_BITS  # packets in flight: a sort key has ROW_BITS for the row
         self.setup, self.ports = setup, ports
         setup["bucket_shift"] = min(lookahead.bit_length() - 1, 39)
@@ -144,8 +145,9 @@ class Engine:
 
     def _net(self) -> Net:
         return Net(
-            self.setup, self._state, self.counts, self.histogram, self.active, self.sources, self.starts,
-            self.routes, self._packets, self._link, self._heads, self.ports, self._labels, self._log,
+            self.setup, self._table, self._state, self.counts, self.histogram, self.active, self.sources,
+            self.starts, self.routes, self._packets, self._link, self._heads, self.ports, self._labels,
+            self._log,
         )  # fmt: skip
 
     @property

@@ -146,4 +146,11 @@ def setup_row(
 
 def chance_function(labelling: LabellingSettings) -> Chance:
     """Probability function for a further label in a labelled packet; none in Base A."""
-    return _CHANCES[labelling.chance] if labelling.algorithm == "base-b" else Chance.NEVER
+    if labelling.algorithm != "base-b":
+        return Chance.NEVER
+    return Chance.TABLE if labelling.chance_table else _CHANCES[labelling.chance]
+
+
+def chance_table(labelling: LabellingSettings) -> npt.NDArray[np.float64]:
+    """Probabilities of Chance.TABLE, float64 [labels, parts of the interval]; [[0]] if there is no table."""
+    return np.array(labelling.chance_table or [[0.0]], np.float64)

@@ -83,7 +83,7 @@ def wants_port_label(packet: Any, node: Any, port: Any, start: Any, net: Any, cu
     random = float(random_bits(setup.seed, packet, node.port, SALT_CHANCE) >> U64(11)) / 9007199254740992.0
     return wants_label(
         count, start, port.last, setup.interval, I64(port.shift), setup.rest, setup.chance, setup.max_hop,
-        random, custom,
+        random, net.table, custom,
     )  # fmt: skip
 
 

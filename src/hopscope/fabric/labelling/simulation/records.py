@@ -234,6 +234,8 @@ class Net(NamedTuple):
 
     setup: Records
     """SETUP [1]"""
+    table: npt.NDArray[np.float64]
+    """Probabilities of Chance.TABLE [labels, parts of the interval]."""
     state: npt.NDArray[np.int64]
     """By EngineSlot."""
     counts: npt.NDArray[np.int64]

@@ -17,7 +17,15 @@ from ...ports import FabricError, Ints, Topology
 from ...records import PS, PS_NS
 from .counts import TrafficCounts
 from .engine import Engine, compile_chance, switch_active
-from .network import NetworkModel, lookahead, loss_threshold, port_states, setup_row, to_ps
+from .network import (
+    NetworkModel,
+    chance_table,
+    lookahead,
+    loss_threshold,
+    port_states,
+    setup_row,
+    to_ps,
+)
 from .records import IP_HEADER, RECEIVED_LABEL, Count, PortFlag, SourceFlag
 from .sources import Sources, check, unicast_routes
 
@@ -82,7 +90,7 @@ class LabelSimulation:
         cut = labelling.too_long == "fragment"  # a second fragment may have one byte
         smallest = IP_HEADER + 1 if cut else int(sources.records["size"].min())
         ahead = lookahead(self.ports, network, smallest)
-        self._engine = Engine(setup, self.ports, sources, ahead, custom)
+        self._engine = Engine(setup, self.ports, sources, ahead, custom, chance_table(labelling))
         self._switch = topology.ports["switch"] >= 0
         self._exported = np.zeros(0, RECEIVED_LABEL)
         self._received: list[Records] = []
