@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hopscope.base.hash_keys import hash_keys
 from hopscope.base.jit import U64
 from hopscope.detect.flows.event_kernel import hash_flow, pack_l4
 from hopscope.detect.flows.path_kernel import hash_path
@@ -15,6 +16,7 @@ from hopscope.wire.records import Carried, Flag, Have, Mode
 NOBODY = 0xFFFFFFFF
 UNKNOWN = 0xFFFF
 NOTHING = (0,) * 8
+KEYS = hash_keys(b"")
 
 
 @dataclass
@@ -266,7 +268,7 @@ class Reference:
         if not create:
             return None
         a, b, c, d, *l4 = (np.uint64(word) for word in key)
-        hashed = hash_flow(a, b, c, d, pack_l4(*l4))
+        hashed = hash_flow(a, b, c, d, pack_l4(*l4), KEYS)
         row = int(hashed) & (self.settings.flow_rows - 1)
         others = [flow for flow in self.flows.values() if flow.row == row]
         if len(others) == 12:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hopscope.base.hash_keys import hash_keys
 from hopscope.base.jit import U64
 from hopscope.detect.flows.event_kernel import hash_flow, pack_l4
 from hopscope.detect.flows.path_kernel import hash_path
@@ -16,6 +17,7 @@ from hopscope.wire.records import Carried, Flag, Have, Mode
 NOBODY = 0xFFFFFFFF
 NO_PORT = 0xFFFF
 WAYS = 12
+KEYS = hash_keys(b"")
 MEASURES = ("hop_latency", "queue_occupancy", "link_utilization")
 FIELDS = ("hop_latency", "queue_occupancy", "tx_utilization")
 BITS = (Have.HOP_LATENCY, Have.QUEUE_OCCUPANCY, Have.TX_UTILIZATION)
@@ -25,7 +27,7 @@ PATH_CHANGE = 1 << 8
 
 def _hash_of(key: tuple[int, ...]) -> int:
     src_hi, src_lo, dst_hi, dst_lo, *l4 = (U64(part) for part in key)
-    return int(hash_flow(src_hi, src_lo, dst_hi, dst_lo, pack_l4(*l4)))
+    return int(hash_flow(src_hi, src_lo, dst_hi, dst_lo, pack_l4(*l4), KEYS))
 
 
 @dataclass

@@ -84,7 +84,7 @@ def batch(reports: list[Report]) -> ReportBatch:
     for row, report in zip(rows, reports, strict=True):
         carried = 0
         row["time_ns"] = T0 + report.time
-        row["source_lo"] = report.source
+        row["source_hi"], row["source_lo"] = report.source >> 64, report.source & (1 << 64) - 1
         if report.flow is not None:
             carried |= Carried.FLOW
             names = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")

@@ -174,6 +174,11 @@ COUNTERS: tuple[Counter, ...] = (
         tally="flows.PORTS_FULL",
     ),
     Counter(
+        "port_evictions_total",
+        "Queues, buffers and ports of a source with many that made room for those of another.",
+        tally="flows.PORT_EVICTIONS",
+    ),
+    Counter(
         "distribution_table_full_total",
         "Hops not counted because the distribution table was full.",
         tally="sink.DISTRIBUTIONS_FULL",
@@ -182,6 +187,11 @@ COUNTERS: tuple[Counter, ...] = (
         "source_table_full_total",
         "Reports not checked for loss because the source table was full.",
         tally="flows.SOURCES_FULL",
+    ),
+    Counter(
+        "source_evictions_total",
+        "Sequence spaces of a source with many that made room for those of another.",
+        tally="flows.SOURCE_EVICTIONS",
     ),
     Counter(
         "hop_pool_full_total",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..base.hash_keys import KEYS, hash_keys
 from ..settings.collector import DetectSettings
 from ..wire.records import Records, ReportBatch
 from .counters import COUNTERS, INDEX, tally_slots
@@ -29,7 +30,8 @@ class Detector:
 
     `folder` holds the regions `worker-SHARD.flows`, `.ports`, `.sources` and `control.region`; existing ones
     of the same settings are continued.  None: private memory.  `counters` is an array in the order of
-    `counters.COUNTERS`; the detector adds to it.
+    `counters.COUNTERS`; the detector adds to it.  `secret` gives the keys of its hash tables, and so the flow
+    ids: it is that of the state that is continued.
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class Detector:
         shard: int = 0,
         counters: npt.NDArray[np.uint64] | None = None,
         event_buffer: int = EVENT_BUFFER,
+        *,
+        secret: bytes = b"",
     ) -> None:
         from ..base.jit import readonly
         from .flows import detect_kernel, event_kernel, sweep_kernel
@@ -58,6 +62,7 @@ class Detector:
         self._tally = np.zeros(event_kernel.TALLY, np.uint64)
         self._slots, self._places = tally_slots(flows=event_kernel)
         self._knobs = np.zeros(event_kernel.KNOBS, np.uint64)
+        self._knobs[:KEYS] = hash_keys(secret)
         self._knobs[event_kernel.ENABLED] = settings.enabled
         self._knobs[event_kernel.PORT_QUEUES] = settings.queue_key == "switch-port-queue"
         self._scratch = (
@@ -68,11 +73,11 @@ class Detector:
         )
         flows = self.tables["flows"]
         self._flows = (flows["rows"].view(np.uint32), flows["flows"], flows["hops"], flows["pool"])
-        self._ports = self.tables["ports"]["ports"]
-        self._sources = self.tables["sources"]["sources"]
+        self._ports = (self.tables["ports"]["ports"], self.tables["ports"]["shares"])
+        self._sources = (self.tables["sources"]["sources"], self.tables["sources"]["shares"])
         for name, count in alarms_in(self.tables).items():
             self.counters[INDEX[f"alarms.{name}"]] = count
-        self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports))
+        self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports[0]))
         self._seen_limits = b""
         self._limits = read_limits(self.control)
         self._bounds = np.zeros(3 * METRICS, np.uint64)
@@ -98,8 +103,8 @@ class Detector:
                 at,
                 hops,
                 *self._flows,
-                self._ports,
-                self._sources,
+                *self._ports,
+                *self._sources,
                 self._limits,
                 self._bounds,
                 self._knobs,
@@ -129,13 +134,13 @@ class Detector:
             at = start
             while at < end:
                 at, count = self._sweeps.sweep_ports(
-                    self._ports, at, end, now_ns, idle, push, events, tally, knobs
+                    *self._ports, at, end, now_ns, idle, push, events, tally, knobs
                 )
                 yield from self._block(count)
         at = 0
         silent = int(self.settings.silent_seconds * 1e9)
-        while sources and at < len(self._sources):
-            at, count = self._sweeps.sweep_sources(self._sources, at, now_ns, silent, events, tally)
+        while sources and at < len(self._sources[0]):
+            at, count = self._sweeps.sweep_sources(self._sources[0], at, now_ns, silent, events, tally)
             yield from self._block(count)
 
     def _block(self, count: int) -> Iterator[Records]:

@@ -275,7 +275,9 @@ PORT = np.dtype(
         ("node_id", "<u4"),
         ("ident", "<u4"),  # port, buffer id or queue id
         ("kind", "u1"),
-        ("reserved_1", "u1", (7,)),
+        ("reserved_1", "u1"),
+        ("owner", "<u2"),  # whose row it is: hash of the address of the source that caused it
+        ("reserved_2", "u1", (4,)),
         ("drops", "<u8"),  # EGRESS: drop reports
         ("reserved", "u1", (32,)),
     ]
@@ -309,7 +311,8 @@ SOURCE = np.dtype(
         ("suspect", "<u4"),  # a number far from `highest`: the numbering may have restarted there
         ("suspected", "<u4"),  # 1: `suspect` waits to be confirmed
         ("depth", "<u4"),  # numbers from the first one to `highest`, at most 64; 0: none yet
-        ("reserved", "u1", (12,)),
+        ("owner", "<u2"),  # whose row it is: hash of `source`
+        ("reserved", "u1", (10,)),
     ]
 )
 """One sequence space: (source address, node id, hw id), 128 bytes."""
@@ -343,5 +346,8 @@ MAX_LATENCY = 0xFFFFFFFE
 DISTRIBUTION_VERSION = 1
 """Schema version of the regions `distributions`."""
 
-STATE_VERSION = 3
+OWNERS = 1024
+"""Owners of rows of PORT and SOURCE: sources of reports, by a hash."""
+
+STATE_VERSION = 4
 """Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..base.errors import HopscopeError
 from ..base.version import VERSION
+from .private_file import hash_secret
 
 SCHEMA = 1
 """Version of the data folder's layout; a higher one is rejected."""
@@ -74,6 +75,7 @@ class DataFolder:
             for part in ("journal", "segments"):
                 (self.path / part).mkdir(exist_ok=True)
             self._make_regions()
+            hash_secret(self.path)  # before several workers would make one
         except OSError as error:
             self.close()
             what = (

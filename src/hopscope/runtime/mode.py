@@ -75,12 +75,12 @@ class Collector(Mode):
         from ..detect.postcards.joiner import Joiner
 
         settings, stages = self.settings, list[Stage]()
-        detector = Detector(settings.detect, shard.regions, shard.number, shard.counters)
+        detector = Detector(settings.detect, shard.regions, shard.number, shard.counters, secret=shard.secret)
         distributions = None
         if self.counts_distributions:
             distributions = Distributions(settings.distributions, shard.regions, shard.number)
             stages.append(CountDistributions(distributions, shard))
-        joiner = Joiner(settings.postcards, shard.counters, held=True)
+        joiner = Joiner(settings.postcards, shard.counters, held=True, secret=shard.secret)
         return Pipeline(shard, detector, stages, joining=joiner, distributions=distributions)
 
 
@@ -101,7 +101,9 @@ class Sink(Mode):
         from .sink.reports import SinkReporter
 
         sink, stages = self.settings.sink, list[Stage]()
-        detector = SinkDetector(self.settings, shard.regions, shard.number, shard.counters)
+        detector = SinkDetector(
+            self.settings, shard.regions, shard.number, shard.counters, secret=shard.secret
+        )
         if shard.data is not None and sink.adapt.enabled:
             stages.append(Adapt(shard.data, detector.adaptive))
         stages.append(EndFlows(detector))

@@ -12,6 +12,7 @@ from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from ..detect.records import EVENT, EVENT_VERSION
 from ..history.journal import JournalWriter
 from ..memory.counter_region import CounterRegion
+from ..memory.private_file import hash_secret
 from ..memory.ring import resume_ring
 from ..settings.collector import HistorySettings
 from ..wire.records import Records
@@ -40,6 +41,8 @@ class Shard:
         on_events: Callable[[Records], object] | None = None,
     ) -> None:
         self.number, self.data, self.regions = number, data, regions
+        self.secret = hash_secret(data)
+        """Secret of the hash tables, which all shards of a folder share."""
         self.counted = CounterRegion(
             None if regions is None else regions / f"worker-{number}.counters",
             COUNTERS_KIND, COUNTERS_VERSION, COUNTERS,

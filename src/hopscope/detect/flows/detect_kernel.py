@@ -8,9 +8,9 @@ the flows and hops, then the work.  So the cache misses of a block overlap.
 `tags`                uint32 [rows * 16]: rows of tags, see `flow_cache_kernel`
 `flows`, `states`     FLOW [rows * WAYS]; HOP_STATE, see `records.HOP_STATE`
 `pool`                uint32 [blocks + 1]: number of free blocks of hops, then a stack of their numbers
-`ports`, `sources`    PORT and SOURCE [rows]
+`ports`, `sources`    PORT and SOURCE [rows]; their `shares`: uint32 [OWNERS + 1], see `fair_kernel`
 `limits`, `bounds`    THRESHOLD [METRICS]; uint64 [METRICS * 3], see `update_kernel`
-`knobs`               uint64 [event_kernel.KNOBS]: settings
+`knobs`               uint64 [event_kernel.KNOBS]: keys of hashes, then settings
 `events`, `tally`     EVENT [n] and uint64 [event_kernel.TALLY]: results
 `hashes`              uint64 [2 * BLOCK]: hashes of the block's flows, then their ways
 `path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
@@ -43,10 +43,11 @@ FLAGGED = slow_path.DROPPED | slow_path.CONGESTED
 def room_for(report: Any) -> Any:
     """Most events that one report can cause.
 
-    Ten per hop (five values, two events each); 138 of an evicted flow (a path of 8 parts, a latency, 64 hops,
-    65 alarms), or 64 of hops that left the path; the flow's own path and loop, latency, flags and gap.
+    Eighteen per hop (five values, two events each, and two alarms of each of four rows that make room); 138
+    of an evicted flow (a path of 8 parts, a latency, 64 hops, 65 alarms), or 64 of hops that left the path;
+    the flow's own path and loop, latency, flags and gap.
     """
-    return (U64(report.hop_count) + U64(1)) * U64(10) + U64(256)
+    return (U64(report.hop_count) + U64(1)) * U64(18) + U64(256)
 
 
 @inlined
@@ -97,7 +98,8 @@ def try_fast_path(
 @kernel
 def update_kernel(
     reports: Any, start: Any, hops: Any,
-    tags: Any, flows: Any, states: Any, pool: Any, ports: Any, sources: Any,
+    tags: Any, flows: Any, states: Any, pool: Any,
+    ports: Any, port_shares: Any, sources: Any, source_shares: Any,
     limits: Any, bounds: Any, knobs: Any, events: Any, tally: Any,
     hashes: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
@@ -120,8 +122,9 @@ def update_kernel(
             i = U64(k)
             r = reports[i]
             hashed = hash_flow(
-                r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version)
-            )
+                r.src_hi, r.src_lo, r.dst_hi, r.dst_lo,
+                pack_l4(r.sport, r.dport, r.proto, r.ip_version), knobs,
+            )  # fmt: skip
             hashes[i - base] = hashed
             prefetch(tags, (hashed & mask) * ROW_WORDS, U64(0))
         for k in range(base, end):
@@ -151,10 +154,12 @@ def update_kernel(
                 and U64(r.flags) & (slow_path.JOINED | slow_path.PARTIAL)
                 == U64(0)  # postcards were counted as they arrived
             ):
-                n, source = check_sequence(sources, reports, i, source, events, n, tally)
+                n, source = check_sequence(
+                    sources, source_shares, reports, i, source, events, n, tally, knobs
+                )
             if not rejected and U64(r.flags) & slow_path.HELD:
                 if U64(r.flags) & FLAGGED:
-                    n = slow_path.emit_flags(reports, i, hops, ports, events, n, tally)
+                    n = slow_path.emit_flags(reports, i, hops, ports, port_shares, events, n, tally, knobs)
             elif not rejected:
                 j = i - base
                 way = hashes[j + U64(BLOCK)]
@@ -165,7 +170,7 @@ def update_kernel(
                     )
                 if found == U64(0):
                     n, found = slow_path.take_report(
-                        reports, i, hops, hashes[j], way, tags, flows, states, pool, ports,
+                        reports, i, hops, hashes[j], way, tags, flows, states, pool, ports, port_shares,
                         limits, knobs, events, n, tally, path, where, old_hops,
                     )  # fmt: skip
                 values += found

@@ -3,7 +3,7 @@
 ===================== ==========================================================================
 `events`              EVENT [n]: records of this call; `n` is the number written so far
 `tally`               uint64 [TALLY]: counts of this call
-`knobs`               uint64 [KNOBS]: settings
+`knobs`               uint64 [KNOBS]: keys of hashes, then settings
 `limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
 `reports`, `i`        REPORT [n], and the index of the current one
 `flows`, `f`          FLOW [rows * WAYS], and the index of a flow
@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base.hash_keys import KEYS
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
+from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
 from .. import records
 from ..records import METRICS, NEVER, PATH_PART, Kind
@@ -51,12 +53,14 @@ DUPLICATE = VALUES + U64(8)
 REORDERED = VALUES + U64(9)
 ALARMS = VALUES + U64(10)
 """Alarms raised less alarms cleared, by metric."""
-TALLY = int(ALARMS) + METRICS
+PORT_EVICTIONS = ALARMS + U64(METRICS)
+SOURCE_EVICTIONS = PORT_EVICTIONS + U64(1)
+TALLY = int(SOURCE_EVICTIONS) + 1
 
-# Slots of `knobs`.
-ENABLED = U64(0)
-PORT_QUEUES = U64(1)
-KNOBS = 2
+# Slots of `knobs`, after the keys of hashes.
+ENABLED = U64(KEYS)
+PORT_QUEUES = ENABLED + U64(1)
+KNOBS = KEYS + 2
 
 
 @inlined
@@ -66,16 +70,15 @@ def pack_l4(sport: Any, dport: Any, proto: Any, ip_version: Any) -> Any:
 
 
 @inlined
-def hash_flow(src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any, l4: Any) -> Any:
-    """64-bit hash of a 5-tuple, never 0: the row, the tag and the flow id come from it."""
-    a = (src_lo ^ (src_hi * U64(0x9E3779B97F4A7C15))) * U64(0xFF51AFD7ED558CCD)
-    b = (dst_lo ^ (dst_hi * U64(0xC2B2AE3D27D4EB4F))) * U64(0xC4CEB9FE1A85EC53)
-    a ^= a >> U64(32)
-    b ^= b >> U64(29)
-    h = (a + l4) * U64(0x9FB21C651E98DF25) + b * U64(0xD6E8FEB86659FD93)
-    h ^= h >> U64(32)
-    h *= U64(0xFF51AFD7ED558CCD)
-    h ^= h >> U64(29)
+def hash_flow(src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any, l4: Any, keys: Any) -> Any:
+    """64-bit keyed hash of a 5-tuple, never 0: the row, the tag and the flow id come from it."""
+    h = spread(
+        weigh(keys, 0, src_lo)
+        + weigh(keys, 2, src_hi)
+        + weigh(keys, 4, dst_lo)
+        + weigh(keys, 6, dst_hi)
+        + weigh(keys, 8, l4)
+    )
     return h | (U64(h == U64(0)))
 
 
@@ -119,7 +122,7 @@ def emit(
 
 
 @kernel
-def put_report_flow(events: Any, n: Any, reports: Any, i: Any) -> Any:
+def put_report_flow(events: Any, n: Any, reports: Any, i: Any, keys: Any) -> Any:
     """Put the flow of report i on event n, if the report has one."""
     r = reports[i]
     if U64(r.carried) & FLOW_CARRIED:
@@ -133,7 +136,7 @@ def put_report_flow(events: Any, n: Any, reports: Any, i: Any) -> Any:
         e.proto = r.proto
         e.ip_version = r.ip_version
         l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
-        e.flow_id = hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4)
+        e.flow_id = hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, keys)
 
 
 @kernel
@@ -242,6 +245,6 @@ def check_limits(
             n += U64(1)
             alarm = U64(0)
     for k in range(begin, n):
-        put_report_flow(events, U64(k), reports, i)
+        put_report_flow(events, U64(k), reports, i, knobs)
         put_hop(events, U64(k), node, ident, port, hop, hop_count)
     return n, stored, alarm

@@ -1,7 +1,7 @@
 """Kernel of one hop: its latency in the flow's state, its queue, buffer and link in the port table.
 
 ===================== ==========================================================================
-`ports`               PORT [rows]
+`ports`, `shares`     PORT [rows], uint32 [OWNERS + 1], see `port_table_kernel`
 `states`, `s`         HOP_STATE, and the index of the hop's; NOT_FOUND: it has none
 `hops`, `at`          HOP [m], and the index of the hop; it is hop `h` of `m` in the path
 `have`                bits of `Have` that the hop has
@@ -21,6 +21,7 @@ from ...base.jit import U8, U16, U32, U64, inlined
 from ...wire.records import Have
 from ..records import Metric, PortKind
 from .event_kernel import NO_NODE, NO_PORT, NOT_FOUND, NOTHING, PORT_QUEUES, check_limits
+from .fair_kernel import owner_of
 from .flow_cache_kernel import HOP_LATENCY
 from .port_table_kernel import find_port, port_key, store_value
 
@@ -42,11 +43,18 @@ KIND_BUFFER = U64(PortKind.BUFFER)
 
 
 @inlined
-def find_row(ports: Any, hint: Any, key: Any, now: Any, tally: Any) -> Any:
-    """Row of a key: the hinted one if it has the key, else found or made; NOT_FOUND: the table is full."""
+def find_row(
+    ports: Any, shares: Any, hint: Any, key: Any, reports: Any, i: Any,
+    events: Any, n: Any, tally: Any, knobs: Any,
+) -> Any:  # fmt: skip
+    """Row of a key: the hinted one if it has the key, else found or made; NOT_FOUND: the table is full.
+
+    Returns (events so far, row).
+    """
     if ports[hint].key == key:
-        return hint
-    return find_port(ports, key, now, tally)
+        return n, hint
+    owner = owner_of(reports[i], knobs)
+    return find_port(ports, shares, key, owner, reports[i].time_ns, events, n, tally, knobs)
 
 
 @inlined
@@ -57,7 +65,7 @@ def queue_place(knobs: Any, port: Any, queue: Any) -> Any:
 
 @inlined
 def update_ports(
-    ports: Any, hops: Any, at: Any, have: Any, node: Any, port: Any, slots: Any, h: Any, m: Any,
+    ports: Any, shares: Any, hops: Any, at: Any, have: Any, node: Any, port: Any, slots: Any, h: Any, m: Any,
     events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
 ) -> Any:  # fmt: skip
     """Queue, link and buffer of a hop of switch `node`; `slots` are the hints (link, queue, buffer).
@@ -65,13 +73,12 @@ def update_ports(
     Returns (events so far, values, the three rows).
     """
     hop = hops[at]
-    now = reports[i].time_ns
     link, queue, buffer = slots
     values = U64(0)
     if have & (OCCUPANCY | CONGESTION):
         if have & OCCUPANCY:
             key = port_key(KIND_QUEUE, queue_place(knobs, port, U64(hop.queue_id)), node)
-            row = find_row(ports, queue, key, now, tally)
+            n, row = find_row(ports, shares, queue, key, reports, i, events, n, tally, knobs)
             values += U64(1)
             if row != NOT_FOUND:
                 queue = row
@@ -82,7 +89,7 @@ def update_ports(
                 )  # fmt: skip
         if have & CONGESTION:
             key = port_key(KIND_QUEUE, queue_place(knobs, port, U64(hop.congestion_queue_id)), node)
-            row = find_row(ports, queue, key, now, tally)
+            n, row = find_row(ports, shares, queue, key, reports, i, events, n, tally, knobs)
             values += U64(1)
             if row != NOT_FOUND:
                 limit = limits[QUEUE_CONGESTION]
@@ -92,7 +99,8 @@ def update_ports(
                 )  # fmt: skip
     if have & UTILIZATION and have & (PORTS | L2_PORTS):
         ident = U64(hop.egress_port) if have & PORTS else U64(hop.l2_egress_port)
-        row = find_row(ports, link, port_key(KIND_EGRESS, ident, node), now, tally)
+        key = port_key(KIND_EGRESS, ident, node)
+        n, row = find_row(ports, shares, link, key, reports, i, events, n, tally, knobs)
         values += U64(1)
         if row != NOT_FOUND:
             link = row
@@ -102,7 +110,8 @@ def update_ports(
                 events, n, tally, knobs, reports, i, limits, LINK_UTILIZATION, node, h, m,
             )  # fmt: skip
     if have & BUFFER:
-        row = find_row(ports, buffer, port_key(KIND_BUFFER, U64(hop.buffer_id), node), now, tally)
+        key = port_key(KIND_BUFFER, U64(hop.buffer_id), node)
+        n, row = find_row(ports, shares, buffer, key, reports, i, events, n, tally, knobs)
         values += U64(1)
         if row != NOT_FOUND:
             buffer = row
@@ -140,7 +149,7 @@ def update_latency(
 
 @inlined
 def update_hop(
-    ports: Any, states: Any, s: Any, hops: Any, at: Any, own: Any, h: Any, m: Any,
+    ports: Any, shares: Any, states: Any, s: Any, hops: Any, at: Any, own: Any, h: Any, m: Any,
     events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
 ) -> Any:  # fmt: skip
     """Process one hop of report i.
@@ -157,8 +166,9 @@ def update_hop(
         slots = (U64(states[s].port_slot), U64(states[s].queue_slot), U64(states[s].buffer_slot))
     if node != NO_NODE:
         n, values, slots = update_ports(
-            ports, hops, at, have, node, port, slots, h, m, events, n, tally, knobs, reports, i, limits
-        )
+            ports, shares, hops, at, have, node, port, slots, h, m,
+            events, n, tally, knobs, reports, i, limits,
+        )  # fmt: skip
     if s != NOT_FOUND:
         state = states[s]
         state.egress_port = U16(port)

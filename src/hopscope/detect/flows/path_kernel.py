@@ -79,11 +79,12 @@ def emit_path(
     count: Any,
     old: Any,
     new: Any,
+    knobs: Any,
 ) -> Any:
     """Event of a path, a record for each 8 nodes. Returns records so far."""
     for first in range(U64(0), count, INLINE):
         emit(events, n, tally, kind, FLOW_PATH, reports[i].time_ns, new, old)
-        put_report_flow(events, n, reports, i)
+        put_report_flow(events, n, reports, i, knobs)
         put_path(events, n, path, U64(first), count)
         if first:
             tally[kind] -= U64(1)  # the rest of the same event
@@ -194,14 +195,14 @@ def new_path(
     if status and knobs[ENABLED]:
         kind = PATH_CHANGE if had else NEW_KEY
         n = emit_path(
-            events, n, tally, reports, i, kind, path, count, before if had else U64(0), flow.path_hash
+            events, n, tally, reports, i, kind, path, count, before if had else U64(0), flow.path_hash, knobs
         )
     again = find_loop(path, count) if status else U64(0)
     if again:
         state |= HAS_LOOP
         if knobs[ENABLED]:
             begin = n
-            n = emit_path(events, n, tally, reports, i, LOOP, path, count, before, flow.path_hash)
+            n = emit_path(events, n, tally, reports, i, LOOP, path, count, before, flow.path_hash, knobs)
             for k in range(begin, n):
                 events[U64(k)].node_id = path[again]
                 events[U64(k)].ident = U32(again)
@@ -262,7 +263,9 @@ def gather_path(hops: Any, first: Any, count: Any, last: Any, own: Any, path: An
 
 
 @kernel
-def emit_value_path(events: Any, n: Any, tally: Any, reports: Any, i: Any, path: Any, count: Any) -> Any:
+def emit_value_path(
+    events: Any, n: Any, tally: Any, reports: Any, i: Any, path: Any, count: Any, knobs: Any
+) -> Any:
     """The path as a VALUE event, if detection is off."""
     hashed = hash_path(path, count)
-    return emit_path(events, n, tally, reports, i, VALUE, path, count, hashed, hashed)
+    return emit_path(events, n, tally, reports, i, VALUE, path, count, hashed, hashed, knobs)

@@ -2,6 +2,7 @@
 
 ===================== ==========================================================================
 `ports`, `at`         PORT [power of two], and the index of a row
+`shares`, `owner`     uint32 [OWNERS + 1], and whose row it is, see `fair_kernel`
 `slot`                0 or 1: which value of the row
 `reports`, `i`        REPORT [n], and the index of the current one
 `limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
@@ -14,14 +15,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64, order
-from ..records import PortKind
-from .event_kernel import NOT_FOUND, PORTS_FULL, check_limits
+from ...base.jit import U8, U16, U32, U64, inlined, kernel, order
+from ...base.keyed_kernel import spread, weigh
+from ..records import ClearReason, Metric, PortKind
+from .event_kernel import (
+    ALARMS,
+    CLEARED,
+    NOT_FOUND,
+    NOTHING,
+    PORT_EVICTIONS,
+    PORTS_FULL,
+    check_limits,
+    emit,
+    put_hop,
+)
+from .fair_kernel import OWNERS, add_share, end_share, owner_of, rank, rank_of_new
 
 DELETED = U64(1)
 QUEUE = U64(PortKind.QUEUE)
 EGRESS = U64(PortKind.EGRESS)
+EVICTED = U64(ClearReason.EVICTED)
 PROBES = 128
+CANDIDATES = 32
+"""Rows from which the one to go is chosen, if there is no room for another."""
 
 
 @inlined
@@ -31,24 +47,34 @@ def port_key(kind: Any, place: Any, node: Any) -> Any:
 
 
 @kernel
-def find_port(ports: Any, key: Any, now: Any, tally: Any) -> Any:
-    """Row of a key, made if it is new; NOT_FOUND: the table is full."""
+def find_port(
+    ports: Any, shares: Any, key: Any, owner: Any, now: Any, events: Any, n: Any, tally: Any, knobs: Any
+) -> Any:  # fmt: skip
+    """Find the row of a key, or make it. Returns (events so far, row, or NOT_FOUND: the table is full)."""
     mask = U64(len(ports)) - U64(1)
-    at = mix64(key) & mask
+    home = spread(weigh(knobs, 0, key)) & mask
+    at = home
     free = NOT_FOUND
     for _ in range(min(PROBES, len(ports))):
         found = ports[at].key
         if found == key:
-            return at
+            return n, at
         if found <= DELETED:
             if free == NOT_FOUND:
                 free = at
             if found == U64(0):
                 break
         at = (at + U64(1)) & mask
-    if free == NOT_FOUND:
-        tally[PORTS_FULL] += U64(1)
-        return NOT_FOUND
+    if free == NOT_FOUND or U64(shares[OWNERS]) >= room(ports):
+        worst = find_worst(ports, shares, home, owner)
+        if worst == NOT_FOUND:
+            tally[PORTS_FULL] += U64(1)
+            return n, NOT_FOUND
+        n = clear_port(ports, worst, now, EVICTED, events, n, tally)
+        forget_port(ports, shares, worst)
+        tally[PORT_EVICTIONS] += U64(1)
+        if free == NOT_FOUND or (worst - home) & mask < (free - home) & mask:  # none after a gap
+            free = worst
     row = ports[free]
     row.version |= U32(1)
     order()
@@ -56,6 +82,7 @@ def find_port(ports: Any, key: Any, now: Any, tally: Any) -> Any:
     row.kind = U8(key >> U64(56))
     row.ident = U32((key >> U64(32)) & (U64(0xFF) if key >> U64(56) == QUEUE else U64(0xFFFFFF)))
     row.node_id = U32(key)
+    row.owner = U16(owner)
     row.first_ns = now
     row.last_ns = now
     row.pushed_ns = now
@@ -67,27 +94,84 @@ def find_port(ports: Any, key: Any, now: Any, tally: Any) -> Any:
         row.latest[U64(k)] = U32(0)
         row.stored[U64(k)] = U32(0)
         row.highest[U64(k)] = U32(0)
+    add_share(shares, owner)
     order()
     row.version += U32(1)
-    return free
+    return n, free
+
+
+@inlined
+def room(ports: Any) -> Any:
+    """Most rows in use: a large table keeps an eighth empty, which ends the search for an unknown key."""
+    rows = U64(len(ports))
+    return rows - (rows >> U64(3) if rows > U64(8 * PROBES) else U64(0))
 
 
 @kernel
-def count_drop(ports: Any, node: Any, port: Any, now: Any, tally: Any) -> None:
-    """Count a drop at an egress port, which may be unknown."""
-    at = find_port(ports, port_key(EGRESS, port, node), now, tally)
+def find_worst(ports: Any, shares: Any, home: Any, owner: Any) -> Any:
+    """Row that goes for a new one of this owner whose search begins at `home`; NOT_FOUND: none does."""
+    mask = U64(len(ports)) - U64(1)
+    worst = NOT_FOUND
+    most = rank_of_new(shares, owner)
+    for k in range(min(CANDIDATES, len(ports))):
+        at = (home + U64(k)) & mask
+        row = ports[at]
+        if row.key > DELETED:
+            found = rank(shares, row.owner, row.samples)
+            if found > most:
+                worst, most = at, found
+    return worst
+
+
+@kernel
+def count_drop(
+    ports: Any, shares: Any, node: Any, port: Any, reports: Any, i: Any,
+    events: Any, n: Any, tally: Any, knobs: Any,
+) -> Any:  # fmt: skip
+    """Count the drop of report i at an egress port, which may be unknown. Returns events so far."""
+    now = reports[i].time_ns
+    key = port_key(EGRESS, port, node)
+    n, at = find_port(ports, shares, key, owner_of(reports[i], knobs), now, events, n, tally, knobs)
     if at != NOT_FOUND:
         row = ports[at]
         row.drops += U64(1)
         row.last_ns = now
         row.port = U16(port)
+    return n
 
 
 @kernel
-def forget_port(ports: Any, at: Any) -> Any:
+def metric_of(kind: Any, slot: Any) -> Any:
+    """Metric of a slot of a row."""
+    if kind == EGRESS:
+        return U64(Metric.LINK_UTILIZATION)
+    if kind == QUEUE:
+        return U64(Metric.QUEUE_OCCUPANCY) + slot
+    return U64(Metric.BUFFER_OCCUPANCY)
+
+
+@kernel
+def clear_port(ports: Any, at: Any, now: Any, reason: Any, events: Any, n: Any, tally: Any) -> Any:
+    """CLEARED of each alarm of a row that goes. Returns events so far."""
+    row = ports[at]
+    for k in range(2):
+        slot = U64(k)
+        if (U64(row.alarm) >> slot) & U64(1):
+            metric = metric_of(row.kind, slot)
+            emit(events, n, tally, CLEARED, metric, now, U64(row.latest[slot]), NOTHING)
+            tally[ALARMS + metric] -= U64(1)
+            put_hop(events, n, U64(row.node_id), U64(row.ident), U64(row.port), NOTHING, NOTHING)
+            events[n].reason = U8(reason)
+            n += U64(1)
+    return n
+
+
+@kernel
+def forget_port(ports: Any, shares: Any, at: Any) -> Any:
     """Empty a row. At the end of a chain of probes it and the deleted rows before it become free."""
     mask = U64(len(ports)) - U64(1)
     row = ports[at]
+    end_share(shares, row.owner)
     row.version |= U32(1)
     order()
     row.key = DELETED

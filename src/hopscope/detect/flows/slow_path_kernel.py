@@ -6,7 +6,7 @@
 `own`                 node of the report itself, or NO_NODE
 `tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`; `f`: a flow
 `states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`
-`ports`               PORT [rows]
+`ports`, `shares`     PORT [rows], uint32 [OWNERS + 1], see `port_table_kernel`
 `limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
 `path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
 `old_hops`            HOP_STATE [64]: copies
@@ -81,7 +81,9 @@ def own_node(reports: Any, i: Any, hops: Any) -> Any:
 
 
 @kernel
-def emit_flags(reports: Any, i: Any, hops: Any, ports: Any, events: Any, n: Any, tally: Any) -> Any:
+def emit_flags(
+    reports: Any, i: Any, hops: Any, ports: Any, shares: Any, events: Any, n: Any, tally: Any, knobs: Any
+) -> Any:
     """DROP and QUEUE_REPORT events of report i, by its flags; counts the drop. Returns events so far."""
     r = reports[i]
     node = own_node(reports, i, hops)
@@ -97,14 +99,14 @@ def emit_flags(reports: Any, i: Any, hops: Any, ports: Any, events: Any, n: Any,
         queue = U64(r.queue_id)
     if U64(r.flags) & DROPPED:
         if node != NO_NODE:
-            count_drop(ports, node, port, r.time_ns, tally)
+            n = count_drop(ports, shares, node, port, reports, i, events, n, tally, knobs)
         emit(events, n, tally, DROP, U64(0), r.time_ns, U64(r.drop_reason), U64(0))
-        put_report_flow(events, n, reports, i)
+        put_report_flow(events, n, reports, i, knobs)
         put_hop(events, n, node, queue, port, NOTHING, U64(r.hop_count))
         n += U64(1)
     if U64(r.flags) & CONGESTED:
         emit(events, n, tally, QUEUE_REPORT, metric, r.time_ns, occupancy, U64(0))
-        put_report_flow(events, n, reports, i)
+        put_report_flow(events, n, reports, i, knobs)
         put_hop(events, n, node, queue, port, NOTHING, U64(r.hop_count))
         n += U64(1)
     return n
@@ -180,7 +182,7 @@ def update_flow_latency(
 @kernel
 def take_report(
     reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
-    tags: Any, flows: Any, states: Any, pool: Any, ports: Any,
+    tags: Any, flows: Any, states: Any, pool: Any, ports: Any, shares: Any,
     limits: Any, knobs: Any, events: Any, n: Any, tally: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
     """Process report i, except for its sequence number. Returns (events so far, values in it).
@@ -248,7 +250,7 @@ def take_report(
             values += U64(1)
             if knobs[ENABLED] == U64(0):
                 gather_path(hops, first, count, last, own, path)
-                n = emit_value_path(events, n, tally, reports, i, path, count)
+                n = emit_value_path(events, n, tally, reports, i, path, count, knobs)
     elif f != NOT_FOUND and count:
         where[U64(0)] = node_in_flow(flows, f, states, own)
 
@@ -263,8 +265,9 @@ def take_report(
             s = where[h]
         named = own if first + h == last else NO_NODE
         n, more, latency, has, without_id = update_hop(
-            ports, states, s, hops, first + h, named, h, count, events, n, tally, knobs, reports, i, limits
-        )
+            ports, shares, states, s, hops, first + h, named, h, count,
+            events, n, tally, knobs, reports, i, limits,
+        )  # fmt: skip
         values += more
         sum_latency += latency
         with_latency += has
@@ -281,5 +284,5 @@ def take_report(
         order()
         tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
     if flagged:
-        n = emit_flags(reports, i, hops, ports, events, n, tally)
+        n = emit_flags(reports, i, hops, ports, shares, events, n, tally, knobs)
     return n, values

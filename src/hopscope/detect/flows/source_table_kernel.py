@@ -10,6 +10,7 @@ each (source address, hw id).  Compared with the highest number so far, a report
 
 ===================== ==========================================================================
 `sources`, `at`       SOURCE [power of two], and the index of a row
+`shares`, `keys`      uint32 [OWNERS + 1], and keys of the hash, see `fair_kernel`
 `reports`, `i`        REPORT [n], and the index of the current one
 `events`, `tally`     EVENT [n], uint64 [TALLY], see `event_kernel`; `n`: events so far
 ===================== ==========================================================================
@@ -19,7 +20,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined, kernel, mix64, order
+from ...base.jit import U16, U32, U64, inlined, kernel, order
+from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
 from ..records import Kind
 from .event_kernel import (
@@ -29,10 +31,12 @@ from .event_kernel import (
     NOT_FOUND,
     NOTHING,
     REORDERED,
+    SOURCE_EVICTIONS,
     SOURCES_FULL,
     emit,
     put_hop,
 )
+from .fair_kernel import add_share, end_share, owner_of, rank, rank_of_new
 
 GAP = U64(Kind.GAP)
 RETURNED = U64(Kind.RETURNED)
@@ -42,20 +46,27 @@ PROBES = 64
 
 
 @inlined
-def hash_source(hi: Any, lo: Any, node: Any, hw: Any) -> Any:
+def hash_source(hi: Any, lo: Any, node: Any, hw: Any, keys: Any) -> Any:
     """Hash of a sequence space."""
-    return mix64((lo ^ (hi * U64(0x9E3779B97F4A7C15))) + (node << U64(8) | hw) * U64(0xC2B2AE3D27D4EB4F))
+    return spread(weigh(keys, 0, lo) + weigh(keys, 2, hi) + weigh(keys, 4, node << U64(32) | hw))
 
 
 @kernel
-def find_source(sources: Any, hi: Any, lo: Any, node: Any, hw: Any, bits: Any, now: Any) -> Any:
-    """Row of a sequence space, made if it is new; NOT_FOUND: the table is full.
+def find_source(
+    sources: Any, shares: Any, reports: Any, i: Any, node: Any, bits: Any, tally: Any, keys: Any
+) -> Any:
+    """Row of the sequence space of report i, made if it is new; NOT_FOUND: the table is full.
 
-    A new one takes the row of a silent one if there is no empty row near.
+    A new one takes the row of a silent one if there is no empty row near, else that of an owner with more.
     """
+    r = reports[i]
+    hi, lo, hw, now = r.source_hi, r.source_lo, U64(r.hw_id), r.time_ns
     mask = U64(len(sources)) - U64(1)
-    at = hash_source(hi, lo, node, hw) & mask
+    at = hash_source(hi, lo, node, hw, keys) & mask
+    owner = owner_of(r, keys)
+    most = rank_of_new(shares, owner)
     free = NOT_FOUND
+    worst = NOT_FOUND
     for _ in range(min(PROBES, len(sources))):
         s = sources[at]
         if s.bits == U32(0):
@@ -66,12 +77,23 @@ def find_source(sources: Any, hi: Any, lo: Any, node: Any, hw: Any, bits: Any, n
                 return at
         if free == NOT_FOUND and s.silent != U32(0):
             free = at
+        found = rank(shares, s.owner, s.received)
+        if found > most:
+            worst, most = at, found
         at = (at + U64(1)) & mask
     if free == NOT_FOUND:
-        return NOT_FOUND
+        if worst == NOT_FOUND:
+            tally[SOURCES_FULL] += U64(1)
+            return NOT_FOUND
+        tally[SOURCE_EVICTIONS] += U64(1)
+        free = worst
     s = sources[free]
+    if s.bits != U32(0):
+        end_share(shares, s.owner)
+    add_share(shares, owner)
     s.version |= U32(1)
     order()
+    s.owner = U16(owner)
     s.source_hi = hi
     s.source_lo = lo
     s.node_id = U32(node)
@@ -159,7 +181,9 @@ def emit_source(
 
 
 @inlined
-def check_sequence(sources: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, tally: Any) -> Any:
+def check_sequence(
+    sources: Any, shares: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, tally: Any, keys: Any
+) -> Any:
     """Check the sequence number of report i; `last` is the row to try first. Returns (events so far, row)."""
     r = reports[i]
     # 0.5 numbers by (source, hw id), and only its drop and switch-local forms carry a node id
@@ -175,9 +199,8 @@ def check_sequence(sources: Any, reports: Any, i: Any, last: Any, events: Any, n
         and U64(s.hw_id) == U64(r.hw_id)
         and U64(s.bits) == bits
     ):
-        at = find_source(sources, r.source_hi, r.source_lo, node, U64(r.hw_id), bits, r.time_ns)
+        at = find_source(sources, shares, reports, i, node, bits, tally, keys)
         if at == NOT_FOUND:
-            tally[SOURCES_FULL] += U64(1)
             return n, last
     s = sources[at]
     number = U64(r.sequence) & ((U64(1) << bits) - U64(1))

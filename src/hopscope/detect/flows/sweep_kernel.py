@@ -19,19 +19,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, kernel, order
-from ..records import WAYS, ClearReason, Kind, Metric, PortKind
-from .event_kernel import ALARMS, CLEARED, ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
+from ...base.jit import U32, U64, kernel, order
+from ..records import WAYS, ClearReason, Kind
+from .event_kernel import ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
 from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, clear_flow, emit_flow, forget_flow
-from .port_table_kernel import DELETED, forget_port
+from .port_table_kernel import DELETED, clear_port, forget_port, metric_of
 
 PUSH = U64(Kind.PUSH)
 SILENT = U64(Kind.SILENT)
 EXPIRED = U64(ClearReason.EXPIRED)
 ROW_ROOM = U64(WAYS * 138)
 """Most events of one row: 12 flows with 64 hops, 8 parts of a path, a latency, 65 alarms."""
-QUEUE = PortKind.QUEUE
-EGRESS = PortKind.EGRESS
 
 
 @kernel
@@ -82,16 +80,6 @@ def sweep_flows(
 
 
 @kernel
-def metric_of(kind: Any, slot: Any) -> Any:
-    """Metric of a slot of a row of the port table."""
-    if kind == EGRESS:
-        return U64(Metric.LINK_UTILIZATION)
-    if kind == QUEUE:
-        return U64(Metric.QUEUE_OCCUPANCY) + slot
-    return U64(Metric.BUFFER_OCCUPANCY)
-
-
-@kernel
 def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
     """PUSH events of each value of a row. Returns events so far."""
     row = ports[at]
@@ -114,24 +102,9 @@ def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, kn
 
 
 @kernel
-def clear_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any) -> Any:
-    """CLEARED of each alarm of a row that expires. Returns events so far."""
-    row = ports[at]
-    for k in range(2):
-        slot = U64(k)
-        if (U64(row.alarm) >> slot) & U64(1):
-            metric = metric_of(row.kind, slot)
-            emit(events, n, tally, CLEARED, metric, now, U64(row.latest[slot]), NOTHING)
-            tally[ALARMS + metric] -= U64(1)
-            put_hop(events, n, U64(row.node_id), U64(row.ident), U64(row.port), NOTHING, NOTHING)
-            events[n].reason = U8(EXPIRED)
-            n += U64(1)
-    return n
-
-
-@kernel
 def sweep_ports(
     ports: Any,
+    shares: Any,
     start: Any,
     end: Any,
     now: Any,
@@ -154,8 +127,8 @@ def sweep_ports(
             row.last_ns = min(row.last_ns, now)
             row.pushed_ns = min(row.pushed_ns, now)
         elif now - row.last_ns >= idle_ns:
-            n = clear_port(ports, at, now, events, n, tally)
-            forget_port(ports, at)
+            n = clear_port(ports, at, now, EXPIRED, events, n, tally)
+            forget_port(ports, shares, at)
         elif knobs[ENABLED] and is_due(now, row.last_ns, row.pushed_ns, push_ns):
             n = push_port(ports, at, now, events, n, tally, knobs)
     return U64(end), n

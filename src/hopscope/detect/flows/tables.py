@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...memory.region import Region
 from ...settings.collector import DetectSettings
@@ -14,6 +15,7 @@ from ..records import (
     FLOW_ROW,
     HOP_STATE,
     INLINE_HOPS,
+    OWNERS,
     POOL_HOPS,
     PORT,
     SOURCE,
@@ -40,8 +42,8 @@ def arrays_of(settings: DetectSettings) -> dict[str, dict[str, tuple[Any, int]]]
                 settings.hop_pool + 1,
             ),  # count of free blocks, then a stack of their numbers + 1
         },
-        "ports": {"ports": (PORT, settings.ports)},
-        "sources": {"sources": (SOURCE, settings.sources)},
+        "ports": {"ports": (PORT, settings.ports), "shares": (np.uint32, OWNERS + 1)},
+        "sources": {"sources": (SOURCE, settings.sources), "shares": (np.uint32, OWNERS + 1)},
     }
 
 
@@ -129,6 +131,7 @@ def _mend_ports(region: Region) -> None:
     ports["key"][odd] = 1
     ports["kind"][odd] = 0
     ports["version"][odd] += 1
+    _count_shares(region["shares"], ports["owner"][ports["key"] > 1])
 
 
 def _mend_sources(region: Region) -> None:
@@ -140,3 +143,10 @@ def _mend_sources(region: Region) -> None:
     sources["bits"][odd] = 1
     sources["silent"][odd] = 1
     sources["version"][odd] += 1
+    _count_shares(region["shares"], sources["owner"][sources["bits"] != 0])
+
+
+def _count_shares(shares: npt.NDArray[np.uint32], owners: npt.NDArray[np.uint16]) -> None:
+    """Rows of each owner, then of all."""
+    shares[:OWNERS] = np.bincount(owners, minlength=OWNERS)
+    shares[OWNERS] = len(owners)

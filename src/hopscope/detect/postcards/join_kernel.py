@@ -10,6 +10,7 @@ newest to the oldest.
 `packets`, `packet`   PACKET [power of two], and one of them
 `index`               uint64 [rows * WAYS]: number of a packet + 1
 `ring`, `clock`       uint64 [RING], int64 [2]: cursors, and the time with its window, see below
+`keys`                uint64 [KEYS]: of the hash of a packet
 `cards`, `hops`       REPORT and HOP [cards]: a postcard, and what its node did
 `links`, `free`       uint32 [cards]: the postcard that arrived before; unused places
 `periods`, `numbers`  uint64 [cards]: wrap of the ingress time, number of the packet in the capture
@@ -76,9 +77,9 @@ TALLY = 9
 
 
 @kernel
-def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any) -> Any:
+def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any, keys: Any) -> Any:
     """Whether a path is not part of a longer recent one of its flow; if so, it is remembered."""
-    hashed = hash_flow(packet.src_hi, packet.src_lo, packet.dst_hi, packet.dst_lo, packet.l4)
+    hashed = hash_flow(packet.src_hi, packet.src_lo, packet.dst_hi, packet.dst_lo, packet.l4, keys)
     n = U64(packet.count)
     row = longest[hashed & (U64(len(longest)) - U64(1))]
     if row.hash == hashed and packet.opened_ns - row.last_ns < FORGET_NS and n < U64(row.count):
@@ -95,7 +96,7 @@ def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any) -> A
 @kernel
 def emit_joined(
     packet: Any, evicted: Any, cards: Any, hops: Any, links: Any, free: Any, periods: Any, numbers: Any,
-    longest: Any, work: Any, topology: Any, ring: Any, clock: Any,
+    longest: Any, work: Any, topology: Any, ring: Any, clock: Any, keys: Any,
     rows: Any, row_hops: Any, row_numbers: Any, tally: Any,
 ) -> Any:  # fmt: skip
     """Write the path of a packet, and free its postcards."""
@@ -114,7 +115,8 @@ def emit_joined(
             n > U64(1)
             and plausible
             and is_longest(
-                longest, packet, own_node(cards, first, hops), own_node(cards, last, hops), gaps == NO_TTL
+                longest, packet, own_node(cards, first, hops), own_node(cards, last, hops), gaps == NO_TTL,
+                keys,
             )
         )  # fmt: skip
     tally[COMPLETE if whole else INCOMPLETE] += U64(1)
@@ -207,7 +209,7 @@ def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any) 
 @kernel
 def join_kernel(
     reports: Any, batch_hops: Any, first_packet: Any, narrow: Any, wide: Any, taken: Any, until: Any,
-    packets: Any, index: Any, ring: Any, clock: Any,
+    packets: Any, index: Any, ring: Any, clock: Any, keys: Any,
     cards: Any, hops: Any, links: Any, free: Any, periods: Any, numbers: Any,
     longest: Any, work: Any, topology: Any, rows: Any, row_hops: Any, row_numbers: Any, tally: Any,
 ) -> Any:  # fmt: skip
@@ -233,7 +235,7 @@ def join_kernel(
                     break
                 emit_joined(
                     packet, False, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
-                    clock, rows, row_hops, row_numbers, tally,
+                    clock, keys, rows, row_hops, row_numbers, tally,
                 )  # fmt: skip
             ring[DUE] += U64(1)
         if back:
@@ -247,13 +249,13 @@ def join_kernel(
             if packet.state == WAITING:
                 emit_joined(
                     packet, True, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
-                    clock, rows, row_hops, row_numbers, tally,
+                    clock, keys, rows, row_hops, row_numbers, tally,
                 )  # fmt: skip
             ring[DUE] += U64(1)
 
         l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
         hashed = mix64(
-            hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4)
+            hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, keys)
             ^ (U64(r.packet_id) * U64(0x9E3779B97F4A7C15))
         )
         row = (hashed & (U64(len(index)) // WAYS - U64(1))) * WAYS
@@ -282,14 +284,14 @@ def join_kernel(
                 if packet.state == WAITING:
                     emit_joined(
                         packet, True, cards, hops, links, free, periods, numbers, longest, work, topology,
-                        ring, clock, rows, row_hops, row_numbers, tally,
+                        ring, clock, keys, rows, row_hops, row_numbers, tally,
                     )  # fmt: skip
             if ring[TAIL] - ring[HEAD] == mask + U64(1):
                 packet = packets[ring[HEAD] & mask]
                 if packet.state == WAITING:
                     emit_joined(
                         packet, True, cards, hops, links, free, periods, numbers, longest, work, topology,
-                        ring, clock, rows, row_hops, row_numbers, tally,
+                        ring, clock, keys, rows, row_hops, row_numbers, tally,
                     )  # fmt: skip
                 ring[HEAD] += U64(1)
                 ring[DUE] = max(ring[DUE], ring[HEAD])
@@ -312,7 +314,7 @@ def join_kernel(
         if packet.state == WAITING and U64(packet.count) == MAX_CARDS:
             emit_joined(
                 packet, True, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
-                clock, rows, row_hops, row_numbers, tally,
+                clock, keys, rows, row_hops, row_numbers, tally,
             )  # fmt: skip
         if U64(r.flags) & DROPPED != U64(0):
             packet.dropped = U8(1)
@@ -347,5 +349,5 @@ def join_kernel(
             if whole == HOST_TO_HOST:
                 emit_joined(
                     packet, False, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
-                    clock, rows, row_hops, row_numbers, tally,
+                    clock, keys, rows, row_hops, row_numbers, tally,
                 )  # fmt: skip

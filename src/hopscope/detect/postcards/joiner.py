@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...base.hash_keys import hash_keys
 from ...settings.collector import PostcardSettings
 from ...wire.dialect import Clock
 from ...wire.records import HOP, REPORT, Carried, Flag, Mode, Records, ReportBatch
@@ -66,7 +67,8 @@ class Joiner:
 
     With `held`, a waiting postcard stays in its batch, with Flag.HELD: detection processes its sequence
     number and its flags at once.  Without, it leaves the batch.  `counters` is a block in the order of
-    `counters.COUNTERS`, which is added to.  Raises LinksError for `settings.links`.
+    `counters.COUNTERS`, which is added to; `secret` gives the keys of the hash table.  Raises
+    LinksError for `settings.links`.
     """
 
     def __init__(
@@ -75,10 +77,12 @@ class Joiner:
         counters: npt.NDArray[np.uint64] | None = None,
         *,
         held: bool = False,
+        secret: bytes = b"",
     ) -> None:
         self.settings = settings
         self.counters = np.zeros(len(COUNTERS), np.uint64) if counters is None else counters
         self._held = held
+        self._secret = secret
         self._topology = topology(read_links(settings.links))
         self._table: _Table | None = None
 
@@ -96,7 +100,7 @@ class Joiner:
             yield batch
             return
         if self._table is None:
-            self._table = _Table(self.settings, self._topology)
+            self._table = _Table(self.settings, self._topology, self._secret)
         taken = np.zeros(len(reports), np.uint8)
         paths = self._table.take(batch, clock or Clock(), taken, _NO_TIME, self.counters)
         held = taken != 0
@@ -161,7 +165,7 @@ def _has_postcard(reports: Records) -> bool:
 class _Table:
     """Waiting postcards, in fixed blocks that are made at the first one."""
 
-    def __init__(self, settings: PostcardSettings, links: tuple[Any, ...]) -> None:
+    def __init__(self, settings: PostcardSettings, links: tuple[Any, ...], secret: bytes) -> None:
         from ...base.jit import readonly
         from . import join_kernel
 
@@ -176,6 +180,7 @@ class _Table:
             np.zeros(2 * packets, np.uint64),  # index: rows of eight ways
             self._ring,
             self._clock,
+            hash_keys(secret),
             np.zeros(cards, REPORT),
             np.zeros(cards, HOP),
             np.zeros(cards, np.uint32),  # links
@@ -198,7 +203,7 @@ class _Table:
     @property
     def waits(self) -> bool:
         """Whether a postcard waits."""
-        return int(self._ring[self._kernel.FREE]) < len(self._state[4])
+        return int(self._ring[self._kernel.FREE]) < len(self._state[5])
 
     @contextmanager
     def without_window(self) -> Iterator[None]:
@@ -219,7 +224,7 @@ class _Table:
         """Process reports, marking those that are held back in `taken`; returns the paths that are due."""
         kernel, ring, tally = self._kernel, self._ring, self._tally
         waiting = int(ring[kernel.TAIL] - ring[kernel.DUE]) + len(batch)
-        cards = len(self._state[4]) - int(ring[kernel.FREE]) + len(batch)
+        cards = len(self._state[5]) - int(ring[kernel.FREE]) + len(batch)
         if waiting > len(self._rows) or cards > len(self._hops):
             self._rows, self._numbers = np.empty(2 * waiting, REPORT), np.empty(2 * waiting, np.uint64)
             self._hops = np.empty(2 * cards, HOP)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...base.hash_keys import KEYS, hash_keys
 from ...memory.ring import RingWriter, resume_ring
 from ...settings.collector import Settings
 from ...settings.sink import DistributionSettings
@@ -50,6 +51,8 @@ class SinkDetector:
         folder: Path | None = None,
         shard: int = 0,
         counters: npt.NDArray[np.uint64] | None = None,
+        *,
+        secret: bytes = b"",
     ) -> None:
         from ...base.jit import readonly
         from ..flows import event_kernel as flow_events
@@ -93,6 +96,7 @@ class SinkDetector:
         self._tally = np.zeros(event_kernel.SINK_TALLY, np.uint64)
         self._slots, self._places = tally_slots(flows=flow_events, sink=event_kernel)
         knobs = self._knobs = np.zeros(event_kernel.SINK_KNOBS, np.uint64)
+        knobs[:KEYS] = hash_keys(secret)
         knobs[flow_events.ENABLED] = 1
         knobs[flow_events.PORT_QUEUES] = self.settings.queue_key == "switch-port-queue"
         knobs[event_kernel.COUNTED] = counted
@@ -110,11 +114,11 @@ class SinkDetector:
         self._flows = (flows["rows"].view(np.uint32), flows["flows"], flows["hops"], flows["pool"])
         counts = self.distributions
         self._counts = (counts.rows, counts.bins, counts.edges)
-        self._ports = self.tables["ports"]["ports"]
+        self._ports = (self.tables["ports"]["ports"], self.tables["ports"]["shares"])
         self._copied = np.zeros(2 * len(counts.rows), np.uint64)
         self._copied_ns = 0
         without_push = self.settings.model_copy(update={"push_seconds": 0.0})
-        self._sweep = Sweep(without_push, len(flows["rows"]), len(self._ports))
+        self._sweep = Sweep(without_push, len(flows["rows"]), len(self._ports[0]))
         self._seen_changes = -1
         self._limits = self._overrides = np.zeros(0, np.uint64)
 
@@ -157,11 +161,11 @@ class SinkDetector:
         self._copied_ns = self._port_copy.update_ports(
             *self._counts[:2],
             min(self._copied_ns, now_ns),  # the clock may have been set back
-            self._ports, self._copied, self._knobs, self._tally,
+            *self._ports, self._copied, self._journal, self._knobs, self._tally,
         )  # fmt: skip
         for start, end in ports:
             self._sweeps.sweep_ports(
-                self._ports, start, end, now_ns, idle, 0, self._journal, self._tally, self._knobs
+                *self._ports, start, end, now_ns, idle, 0, self._journal, self._tally, self._knobs
             )
         self._count()
         step = self.adaptive.step(now_ns, self._period_events)

@@ -109,13 +109,13 @@ def journal_accepts(knobs: Any, tally: Any, count: Any) -> Any:
 
 
 @inlined
-def begin(out: Any, n: Any, reports: Any, i: Any, types: Any) -> None:
+def begin(out: Any, n: Any, reports: Any, i: Any, types: Any, knobs: Any) -> None:
     """Begin record n of the event ring: time, flow and types of packet i."""
     r = reports[i]
     e = out[n]
     e.time_ns = r.time_ns
     e.flow_id = hash_flow(
-        r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version)
+        r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version), knobs
     )
     e.src_hi = r.src_hi
     e.src_lo = r.src_lo
@@ -146,7 +146,7 @@ def emit_hop(
     have = U64(hop.present & ~hop.null)
     port = U64(hop.egress_port) if have & PORTS else NO_PORT
     queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
-    begin(out, n, reports, i, types)
+    begin(out, n, reports, i, types, knobs)
     e = out[n]
     e.latency = U64(hop.hop_latency) * (measures & U64(1))
     e.latency_previous = latency
@@ -174,7 +174,7 @@ def emit_hop(
             if bit & U64(1):
                 kind, before = THRESHOLD, limits[base + measure * STEP + U64(2)]
             emit(journal, j, tally, kind, metric, e.time_ns, value, before)
-            put_report_flow(journal, j, reports, i)
+            put_report_flow(journal, j, reports, i, knobs)
             put_hop(journal, j, U64(e.node_id), ident, port, h, m)
             j += U64(1)
     return n + U64(1), j
@@ -194,7 +194,7 @@ def emit_packet(
     if types == U64(0):
         return n, j
     gather_path(hops, first, count, NO_NODE, NO_NODE, path)
-    begin(out, n, reports, i, types)
+    begin(out, n, reports, i, types, knobs)
     e = out[n]
     e.latency = latency
     e.latency_previous = before
@@ -217,7 +217,7 @@ def emit_packet(
             compared = limits[base + U64(2)] if above else before
             kind = THRESHOLD if above else CHANGE
             emit(journal, j, tally, kind, FLOW_LATENCY, e.time_ns, latency, compared)
-            put_report_flow(journal, j, reports, i)
+            put_report_flow(journal, j, reports, i, knobs)
             journal[j].hop_count = U8(count)
             j += U64(1)
     if types & PATH_CHANGE:
@@ -232,5 +232,5 @@ def journal_path(
 ) -> Any:  # fmt: skip
     """A path in the journal: NEW_KEY or PATH_CHANGE. Returns journal events so far."""
     if journal_accepts(knobs, tally, (count + INLINE - U64(1)) // INLINE):
-        j = emit_path(journal, j, tally, reports, i, kind, path, count, old, new)
+        j = emit_path(journal, j, tally, reports, i, kind, path, count, old, new, knobs)
     return j

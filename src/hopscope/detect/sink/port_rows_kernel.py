@@ -2,8 +2,9 @@
 
 ===================== ==========================================================================
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
-`ports`               PORT [power of two]
+`ports`, `shares`     PORT [power of two], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
 `seen`                uint64 [rows * 2]: values copied so far, of the queue and of the link
+`events`              EVENT [n], without use: no row makes room for another
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
 ===================== ==========================================================================
 """
@@ -26,15 +27,16 @@ NO_VALUE_32 = U32(NO_VALUE)
 
 @kernel
 def update_port(
-    ports: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any, tally: Any
-) -> None:
+    ports: Any, shares: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any,
+    events: Any, tally: Any, knobs: Any,
+) -> None:  # fmt: skip
     """Copy the latest and highest value of a measure of distribution row `at` to the port table."""
     row = rows[at]
     total = U64(0)
     base = (at * U64(DISTRIBUTED) + measure) * U64(BINS)
     for k in range(BINS):
         total += bins[base + U64(k)]
-    to = find_port(ports, key, row.last_ns, tally)
+    _, to = find_port(ports, shares, key, U64(0), row.last_ns, events, U64(0), tally, knobs)
     if to == NOT_FOUND:
         return
     port = ports[to]
@@ -49,7 +51,9 @@ def update_port(
 
 
 @kernel
-def update_ports(rows: Any, bins: Any, since: Any, ports: Any, seen: Any, knobs: Any, tally: Any) -> Any:
+def update_ports(
+    rows: Any, bins: Any, since: Any, ports: Any, shares: Any, seen: Any, events: Any, knobs: Any, tally: Any
+) -> Any:
     """Copy the distributions that have values since `since`, ns. Returns the time of the newest."""
     newest = since
     for k in range(1, len(rows)):
@@ -63,8 +67,9 @@ def update_ports(rows: Any, bins: Any, since: Any, ports: Any, seen: Any, knobs:
             queue = U64(row.queue_id)
             if knobs[PORT_QUEUES]:
                 queue |= U64(row.port) << U64(8)
-            update_port(ports, port_key(KIND_QUEUE, queue, node), rows, at, OCCUPANCY, bins, seen, tally)
+            key = port_key(KIND_QUEUE, queue, node)
+            update_port(ports, shares, key, rows, at, OCCUPANCY, bins, seen, events, tally, knobs)
         if row.latest[UTILIZATION] != NO_VALUE_32 and U64(row.port) != NO_PORT:
             key = port_key(KIND_EGRESS, U64(row.port), node)
-            update_port(ports, key, rows, at, UTILIZATION, bins, seen, tally)
+            update_port(ports, shares, key, rows, at, UTILIZATION, bins, seen, events, tally, knobs)
     return newest

@@ -72,13 +72,13 @@ def is_int_packet(r: Any) -> Any:
 
 
 @inlined
-def prefetch_row(reports: Any, i: Any, tags: Any, hashes: Any) -> None:
+def prefetch_row(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> None:
     """Hash the flow of packet i (0: it is skipped), and prefetch its row of tags."""
     r = reports[i]
     hashed = U64(0)
     if is_int_packet(r):
         hashed = hash_flow(
-            r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version)
+            r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version), keys
         )
         prefetch(tags, (hashed & (U64(len(tags)) // ROW_WORDS - U64(1))) * ROW_WORDS, U64(0))
     hashes[i & SLOT] = hashed
@@ -123,7 +123,7 @@ def update_kernel(
         logs &= edges[FLAGS + U64(k)] != U64(0)
     base = U64(start)
     for k in range(base, min(base + U64(2) * AHEAD, total)):
-        prefetch_row(reports, U64(k), tags, hashes)
+        prefetch_row(reports, U64(k), tags, hashes, knobs)
     for k in range(base, min(base + AHEAD, total)):
         prefetch_flow(reports, U64(k), tags, flows, states, hashes)
     while base < total:
@@ -137,7 +137,7 @@ def update_kernel(
         for k in range(base, end):
             i = U64(k)
             if i + U64(2) * AHEAD < total:
-                prefetch_row(reports, i + U64(2) * AHEAD, tags, hashes)
+                prefetch_row(reports, i + U64(2) * AHEAD, tags, hashes, knobs)
             if i + AHEAD < total:
                 prefetch_flow(reports, i + AHEAD, tags, flows, states, hashes)
             hashed = hashes[i & SLOT]

@@ -1,0 +1,51 @@
+"""Secrets in a data folder: files that only their user can read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+HASH_SECRET = "hash.secret"
+_LENGTH = 16
+"""Characters of the shortest secret that is accepted."""
+
+
+def private_text(path: Path) -> str | None:
+    """Contents of a file, made with 24 random bytes on first use; None if it cannot be made or others could
+    read it.
+    """
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError):
+        return None
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(24) + "\n")
+        return _read(path)
+    except (OSError, ValueError):
+        return None
+
+
+def hash_secret(folder: Path | None) -> bytes:
+    """Secret of the hash tables and flow ids of a data folder, made on first use; without a folder, empty.
+
+    It stays with the folder: flow ids in history are those of a collector that runs.
+    """
+    text = None if folder is None else private_text(folder / HASH_SECRET)
+    return (text or "").encode()
+
+
+def _read(path: Path) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(descriptor) as file:
+        state = os.fstat(file.fileno())
+        text = file.read(1024).strip()
+    own = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o077
+    if not own or len(text) < _LENGTH:
+        raise ValueError(path)
+    return text
