@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.base.hash_keys import KEYS, hash_keys
+from hopscope.base.hash_keys import hash_keys
 from hopscope.base.jit import U64
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.detect.records import OWNERS, ClearReason, Kind
+from hopscope.detect.records import KEYS, OWNERS, ClearReason, Kind
 from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.wire.records import Have
 
@@ -144,7 +144,7 @@ def test_collisions_depend_on_the_secret(make: Any) -> None:
     from hopscope.detect.flows.event_kernel import hash_flow
 
     def rows(secret: bytes, flows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        keys = hash_keys(secret)
+        keys = hash_keys(secret, KEYS)
         ids = [hash_flow(U64(a), U64(0), U64(b), U64(0), U64(c), keys) for a, b, c in flows.tolist()]
         return np.array([int(number) & 1023 for number in ids])
 
@@ -158,7 +158,7 @@ def test_bits_of_the_hash_are_even(make: Any) -> None:
     """Addresses and ports in sequence fill the rows of a table evenly."""
     from hopscope.detect.flows.event_kernel import hash_flow
 
-    keys = hash_keys(b"")
+    keys = hash_keys(b"", KEYS)
     ids = [
         int(hash_flow(U64(0x0A000000 + a), U64(0), U64(0x0A010000 + b), U64(0), U64(c), keys))
         for a in range(16)
@@ -172,7 +172,7 @@ def test_bits_of_the_hash_are_even(make: Any) -> None:
 
 def test_keys_are_those_of_the_secret() -> None:
     """The same for the same secret, odd, and all different."""
-    keys = hash_keys(b"secret")
-    assert keys.tolist() == hash_keys(b"secret").tolist() != hash_keys(b"Secret").tolist()
+    keys = hash_keys(b"secret", KEYS)
+    assert keys.tolist() == hash_keys(b"secret", KEYS).tolist() != hash_keys(b"Secret", KEYS).tolist()
     assert len(set(keys.tolist())) == KEYS
     assert (keys & np.uint64(1)).all()

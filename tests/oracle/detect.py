@@ -16,7 +16,7 @@ from hopscope.wire.records import Carried, Flag, Have, Mode
 NOBODY = 0xFFFFFFFF
 UNKNOWN = 0xFFFF
 NOTHING = (0,) * 8
-KEYS = hash_keys(b"")
+KEYS = hash_keys(b"", 10)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from hopscope.wire.records import Carried, Flag, Have, Mode
 NOBODY = 0xFFFFFFFF
 NO_PORT = 0xFFFF
 WAYS = 12
-KEYS = hash_keys(b"")
+KEYS = hash_keys(b"", 10)
 MEASURES = ("hop_latency", "queue_occupancy", "link_utilization")
 FIELDS = ("hop_latency", "queue_occupancy", "tx_utilization")
 BITS = (Have.HOP_LATENCY, Have.QUEUE_OCCUPANCY, Have.TX_UTILIZATION)

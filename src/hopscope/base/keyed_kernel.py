@@ -2,7 +2,7 @@
 
 Multilinear hashing (Thorup, "High Speed Hashing for Integers and Strings", section 3.5): the sum of each
 32 bits times a secret key.  Two inputs, however chosen, collide in at most one of 2^32 sets of keys.
-`keys` is an array of uint64 that begins with `hash_keys.KEYS` keys; other values may follow them.
+`keys` is an array of uint64 that has them, odd and secret (`hash_keys`); other values may follow them.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..base.hash_keys import KEYS, hash_keys
+from ..base.hash_keys import hash_keys
 from ..settings.collector import DetectSettings
 from ..wire.records import Records, ReportBatch
 from .counters import COUNTERS, INDEX, tally_slots
 from .flows.tables import alarms_in, open_tables
-from .records import EVENT, HOP_STATE, METRICS, NEVER
+from .records import EVENT, HOP_STATE, KEYS, METRICS, NEVER
 from .sweep import Sweep
 from .thresholds import Table, open_control, read_limits
 
@@ -62,7 +62,7 @@ class Detector:
         self._tally = np.zeros(event_kernel.TALLY, np.uint64)
         self._slots, self._places = tally_slots(flows=event_kernel)
         self._knobs = np.zeros(event_kernel.KNOBS, np.uint64)
-        self._knobs[:KEYS] = hash_keys(secret)
+        self._knobs[:KEYS] = hash_keys(secret, KEYS)
         self._knobs[event_kernel.ENABLED] = settings.enabled
         self._knobs[event_kernel.PORT_QUEUES] = settings.queue_key == "switch-port-queue"
         self._scratch = (

@@ -129,7 +129,7 @@ EVENT = np.dtype(
     [
         ("sequence", "<u8"),  # within its shard, from 0; history lacks the numbers of lost events
         ("time_ns", "<i8"),  # when the collector received the report
-        ("flow_id", "<u8"),  # hash of the 5-tuple; 0 without a flow
+        ("flow_id", "<u8"),  # keyed hash of the 5-tuple; 0 without a flow
         ("value", "<u8"),  # by kind: the metric's value, or a count
         ("previous", "<u8"),  # by kind: what `value` is compared with
         ("src_hi", "<u8"),  # the flow; for SILENT, RETURNED and GAP the source's address in src
@@ -348,6 +348,9 @@ DISTRIBUTION_VERSION = 1
 
 OWNERS = 1024
 """Owners of rows of PORT and SOURCE: sources of reports, by a hash."""
+
+KEYS = 10
+"""Keys of hashes: one for each 32 bits of a 5-tuple."""
 
 STATE_VERSION = 4
 """Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.hash_keys import KEYS
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
 from .. import records
-from ..records import METRICS, NEVER, PATH_PART, Kind
+from ..records import KEYS, METRICS, NEVER, PATH_PART, Kind
 
 NEW_KEY = U64(Kind.NEW_KEY)
 CHANGE = U64(Kind.CHANGE)

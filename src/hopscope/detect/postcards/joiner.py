@@ -28,6 +28,7 @@ from ...wire.dialect import Clock
 from ...wire.records import HOP, REPORT, Carried, Flag, Mode, Records, ReportBatch
 from ..counters import COUNTERS, tally_slots
 from ..links import read_links, topology
+from ..records import KEYS
 
 CARDS_PER_PACKET = 4
 MAX_HOPS = 64
@@ -180,7 +181,7 @@ class _Table:
             np.zeros(2 * packets, np.uint64),  # index: rows of eight ways
             self._ring,
             self._clock,
-            hash_keys(secret),
+            hash_keys(secret, KEYS),
             np.zeros(cards, REPORT),
             np.zeros(cards, HOP),
             np.zeros(cards, np.uint32),  # links

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...base.hash_keys import KEYS, hash_keys
+from ...base.hash_keys import hash_keys
 from ...memory.ring import RingWriter, resume_ring
 from ...settings.collector import Settings
 from ...settings.sink import DistributionSettings
@@ -17,7 +17,7 @@ from ...wire.records import Records, ReportBatch
 from ..counters import COUNTERS, INDEX, tally_slots
 from ..distributions.region import Distributions
 from ..flows.tables import open_tables
-from ..records import EVENT, HOP_STATE, NO_NODE, NO_PORT, Kind
+from ..records import EVENT, HOP_STATE, KEYS, NO_NODE, NO_PORT, Kind
 from ..sweep import Sweep
 from ..thresholds import open_control, read_sink_limits
 from .adaptive import AdaptiveThresholds
@@ -96,7 +96,7 @@ class SinkDetector:
         self._tally = np.zeros(event_kernel.SINK_TALLY, np.uint64)
         self._slots, self._places = tally_slots(flows=flow_events, sink=event_kernel)
         knobs = self._knobs = np.zeros(event_kernel.SINK_KNOBS, np.uint64)
-        knobs[:KEYS] = hash_keys(secret)
+        knobs[:KEYS] = hash_keys(secret, KEYS)
         knobs[flow_events.ENABLED] = 1
         knobs[flow_events.PORT_QUEUES] = self.settings.queue_key == "switch-port-queue"
         knobs[event_kernel.COUNTED] = counted
