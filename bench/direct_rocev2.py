@@ -84,7 +84,7 @@ def sockets_alone(bench: Bench) -> None:
 
 def nic(folder: str, store: str, ready: Event, stop: Event) -> None:
     """The software NIC, as `hopscope direct serve` runs it."""
-    process = NicProcess(DirectSettings(nic=NicSettings(host=NIC)), Path(folder), [parse_store(store)])
+    process = NicProcess(DirectSettings(nic=NicSettings(hosts=(NIC,))), Path(folder), [parse_store(store)])
     process.open()
     ready.set()
     process.run(stop)

@@ -120,7 +120,7 @@ def settings(reports: int) -> DirectSettings:
             host=TRANSLATOR, form="sized", transport="rocev2", collectors=(TRANSLATOR_SIDE,),
             address=TRANSLATOR, flush_ms=60_000,
         ),
-        nic=NicSettings(host=NIC, any_ip_id=False),
+        nic=NicSettings(hosts=(NIC,), any_ip_id=False),
     )  # fmt: skip
 
 
@@ -330,7 +330,7 @@ def goodput(bench: Bench, seconds: float, seed: int, loss: float | None, kind: V
     block.verbs["kind"], block.verbs["length"], block.verbs["value"] = kind, 8, 1
     block.verbs["address"] = np.random.default_rng(seed).integers(0, 1 << 17, count) * 8
     stores = (StoreSettings(name="writes", primitive="key-write", options={"bytes": "1MiB"}),)
-    chosen = DirectSettings(stores=stores, nic=NicSettings(host=NIC, any_ip_id=False))
+    chosen = DirectSettings(stores=stores, nic=NicSettings(hosts=(NIC,), any_ip_id=False))
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="relay-") as name:
         nic, _ = child(serve_nic, chosen, Path(name))
         relay = None if loss is None else child(relay_alone, loss, seed)[0]

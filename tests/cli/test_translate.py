@@ -69,7 +69,10 @@ def test_where_reports_go_is_checked(tmp_path: Path) -> None:
         (("translate", "--store", "x=nothing", "--data", str(tmp_path)), "unknown primitive 'nothing'"),
         (("translate", "--form", "4", "--data", str(tmp_path)), "--form"),
         (("translate", "--to", "nowhere", "--data", str(tmp_path)), "nowhere"),
-        (("direct", "serve", "--set", "direct.nic.host=0.0.0.0", "--data", str(tmp_path)), "without allow"),
+        (
+            ("direct", "serve", "--set", 'direct.nic.hosts=["0.0.0.0"]', "--data", str(tmp_path)),
+            "without allow",
+        ),
     ):
         done = hopscope(*words)
         assert done.returncode == 2, words

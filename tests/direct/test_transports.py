@@ -73,7 +73,7 @@ def specs_of(*texts: str) -> list[StoreSpec]:
 @contextmanager
 def nic_at(folder: Path, host: str, specs: list[StoreSpec]) -> Iterator[NicProcess]:
     """A software NIC on a loopback address, in a thread."""
-    settings = DirectSettings(nic=NicSettings(host=host))
+    settings = DirectSettings(nic=NicSettings(hosts=(host,)))
     nic, stop = NicProcess(settings, folder, specs), threading.Event()
     nic.open()
     thread = threading.Thread(target=nic.run, args=(stop,), daemon=True)
@@ -225,12 +225,12 @@ def turned(process: TranslatorProcess, *nics: NicProcess, until: Callable[[], bo
 @contextmanager
 def opened(folder: Path, host: str, specs: list[StoreSpec]) -> Iterator[NicProcess]:
     """A software NIC that the test turns."""
-    nic = NicProcess(DirectSettings(nic=NicSettings(host=host)), folder, specs)
+    nic = NicProcess(DirectSettings(nic=NicSettings(hosts=(host,))), folder, specs)
     nic.open()
     try:
         yield nic
     finally:
-        nic.socket.close()
+        nic.ports.close()
         nic._stores.close()
 
 

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLES: dict[str, Any] = {
     "sink.adapt.factor": 2.5,
     "alerts[].url": "http://127.0.0.1:1/x",
-    "direct.nic.host": "127.0.0.3",
+    "direct.nic.hosts": ["127.0.0.3", "127.0.0.4"],
+    "direct.query.collectors": ["http://192.0.2.7:8080", "data"],
     "direct.translator.unnumbered": ["192.0.2.0/24", "2001:db8::/32"],
     "direct.stores[].name": "paths",
     "direct.stores[].options": {"bytes": "1MiB", "data_bytes": 20},

@@ -48,34 +48,34 @@ SENDER_INDEX = {
 }
 """Index in the requester's state of the counters that kernels update."""
 NIC_COUNTERS = (
-    Counter("nic_packets_total", "Packets received by the software NIC.", of="endpoint.packets"),
-    Counter("nic_executed_total", "Requests executed.", of="endpoint.responder.counts.0"),
+    Counter("nic_packets_total", "Packets received by the software NIC.", of="ports.counts.packets"),
+    Counter("nic_executed_total", "Requests executed.", of="ports.reasons.0"),
     *family(
         "nic_rejected_total", "Packets rejected, by reason.", "reason",
-        {reason.label: int(reason) for reason in RoceReason if reason}, of="endpoint.responder.counts",
+        {reason.label: int(reason) for reason in RoceReason if reason}, of="ports.reasons",
     ),
-    Counter("nic_verbs_total", "Memory operations executed.", of="endpoint.responder.verbs_executed"),
-    Counter("nic_answers_total", "Answers sent: ACK, NAK, ATOMIC_ACK.", of="endpoint.answers"),
+    Counter("nic_verbs_total", "Memory operations executed.", of="ports.counts.verbs"),
+    Counter("nic_answers_total", "Answers sent: ACK, NAK, ATOMIC_ACK.", of="ports.counts.answers"),
     Counter(
         "nic_notices_total", "Notices written for the owners of memory regions.",
-        of="endpoint.responder.notices_written",
+        of="ports.counts.notices",
     ),
     Counter(
         "nic_congestion_notifications_total", "Congestion notifications sent (CNP).",
-        of="endpoint.notifications",
+        of="ports.counts.notifications",
     ),
     Counter(
         "nic_denied_total", "Datagrams from addresses that are not on the allow list.",
-        of="socket.counts.denied_frames_total",
+        of="ports.counts.denied",
     ),
     Counter(
         "nic_kernel_drops_total", "Datagrams dropped by the kernel: the socket buffer was full.",
-        of="socket.counts.kernel_drops_total",
+        of="ports.counts.kernel_drops",
     ),
-    Counter("nic_connections_total", "Connections made.", of="endpoint.connections.counters.established"),
+    Counter("nic_connections_total", "Connections made.", of="ports.counts.established"),
     Counter(
         "nic_rejected_connections_total", "Connection requests rejected.",
-        of="endpoint.connections.counters.rejected",
+        of="ports.counts.rejected",
     ),
     Counter("nic_queue_pairs", "Connected queue pairs.", of="queue_pairs", gauge=True),
     Counter(

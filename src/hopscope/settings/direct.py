@@ -91,8 +91,9 @@ class TranslatorSettings(Section):
 class NicSettings(Section):
     """`hopscope direct serve`: a software NIC that RoCEv2 requesters write to."""
 
-    host: str = "127.0.0.1"
-    """Address on which RoCEv2 is taken (UDP port 4791); anything but loopback needs `allow`."""
+    hosts: tuple[str, ...] = Field(default=("127.0.0.1",), min_length=1)
+    """Addresses on which RoCEv2 is taken (UDP port 4791), one for each NIC; all write to the same stores.
+    Anything but loopback needs `allow`."""
     allow: tuple[str, ...] = ()
     """Networks from which connections are taken; empty: loopback only."""
     any_ip_id: bool = True
@@ -104,9 +105,12 @@ class NicSettings(Section):
 
     @model_validator(mode="after")
     def _safe(self) -> NicSettings:
-        if not is_loopback(self.host) and not self.allow:
+        if len(set(self.hosts)) < len(self.hosts):
+            raise ValueError(f"found hosts {', '.join(self.hosts)}, expected each once")
+        open_hosts = [host for host in self.hosts if not is_loopback(host)]
+        if open_hosts and not self.allow:
             raise ValueError(
-                f"found host {self.host!r} without allow, expected the networks that may connect, "
+                f"found host {open_hosts[0]!r} without allow, expected the networks that may connect, "
                 "or a loopback address"
             )
         return self

@@ -38,9 +38,10 @@ STORES = ("kw=key-write,bytes=64KiB", "lists=append,bytes=64KiB")
 class Loop:
     """A NIC process and a peer of ours, turned by turns; addresses of their own for each test."""
 
-    def __init__(self, folder: Path, number: int, **direct: object) -> None:
+    def __init__(self, folder: Path, number: int, nics: int = 1, **direct: object) -> None:
         self.host, self.own = f"127.1.{number}.1", f"127.1.{number}.2"
-        settings = DirectSettings(nic=NicSettings(host=self.host, any_ip_id=False), **direct)  # type: ignore[arg-type]
+        hosts = (self.host, f"127.1.{number}.3")[:nics]
+        settings = DirectSettings(nic=NicSettings(hosts=hosts, any_ip_id=False), **direct)  # type: ignore[arg-type]
         self.folder = folder
         self.nic = NicProcess(settings, folder, [parse_store(text) for text in STORES])
         self.nic.open()
@@ -65,9 +66,9 @@ class Loop:
                 return
         raise AssertionError("it did not come about")
 
-    def connect(self, **settings: object) -> Session:
+    def connect(self, host: str | None = None, **settings: object) -> Session:
         """A session that takes verbs."""
-        session = self.endpoint.connect(self.host, SERVICE_PORT, time.monotonic_ns(), **settings)  # type: ignore[arg-type]
+        session = self.endpoint.connect(host or self.host, SERVICE_PORT, time.monotonic_ns(), **settings)  # type: ignore[arg-type]
         self.until(lambda: session.ready or session.lost)
         assert session.ready, session.lost
         return session
@@ -80,8 +81,8 @@ class Loop:
     ) -> None:
         for session in list(self.endpoint.sessions.values()):
             self.endpoint.disconnect(session, time.monotonic_ns())
-        if error is None and self.nic.endpoint.sessions:
-            self.until(lambda: not self.nic.endpoint.sessions)
+        if error is None and self.nic.ports.peers:
+            self.until(lambda: not self.nic.ports.peers)
         self.nic.close()
         self.socket.close()
 
@@ -117,7 +118,32 @@ def test_verbs_over_sockets(tmp_path: Path, mtu: int) -> None:
         assert counters[NIC_INDEX["nic_queue_pairs"]] == 1
         assert int(read_store(tmp_path, "kw").state[1]) == 20_001
         loop.endpoint.disconnect(session, time.monotonic_ns())
-        loop.until(lambda: not loop.nic.endpoint.sessions)
+        loop.until(lambda: not loop.nic.ports.peers)
+
+
+def test_nics_share_their_stores(tmp_path: Path) -> None:
+    """Two NICs of one collector: peers of either write to the same memory, both are counted, and both move to
+    a new epoch.
+    """
+    with Loop(tmp_path, 9, nics=2) as loop:
+        peers = [loop.connect(), loop.connect("127.1.9.3")]
+        for session in peers:
+            session.submit(increments(800))
+        loop.until(lambda: all(session.idle for session in peers))
+        assert read_store(tmp_path, "kw").memory[:64].view("<u8").tolist() == [200] * 8
+        loop.nic.tick(time.time_ns())
+        counters = read_nic_counters(tmp_path)
+        assert counters[NIC_INDEX["nic_verbs_total"]] == 1602
+        assert counters[NIC_INDEX["nic_queue_pairs"]] == 2
+        assert int(read_store(tmp_path, "kw").state[1]) == 1602
+        notices, _ = RingReader(attach_ring(tmp_path / NOTICES_FILE, NOTICE_VERSION), "oldest").read()
+        assert len(notices) == 2
+        loop.nic._stores.keepers[0].swap(time.time_ns())
+        loop.until(lambda: not any(regions.moving for regions in loop.nic._regions.values()))
+        for session in peers:
+            session.submit(increments(8))
+        loop.until(lambda: all(session.idle for session in peers))
+        assert read_store(tmp_path, "kw").memory[:64].view("<u8").tolist() == [2] * 8
 
 
 def test_an_epoch_takes_what_comes_after_it(tmp_path: Path) -> None:
@@ -155,21 +181,21 @@ def test_a_peer_that_does_not_move_is_disconnected(tmp_path: Path) -> None:
         assert loop.nic._is_moving(0)
         loop.nic._check_moves(now + 11 * 10**9)
         assert not loop.nic._is_moving(0)
-        assert loop.nic.endpoint.table.memories[0] is loop.nic.stores["kw"].memory
-        assert loop.nic.endpoint.table.memories[1] is loop.nic.stores["kw"].memory
+        assert loop.nic.ports.table.memories[0] is loop.nic.stores["kw"].memory
+        assert loop.nic.ports.table.memories[1] is loop.nic.stores["kw"].memory
         loop.until(lambda: session.lost)
 
 
 def test_who_is_not_allowed_is_not_heard(tmp_path: Path) -> None:
     """A peer outside of the list gets no answer at all, and is counted."""
     with Loop(tmp_path, 3) as loop:
-        loop.nic.socket.close()
-        loop.nic.socket = DatagramSocket(loop.host, 4791, allow=("10.0.0.0/8",))
+        loop.nic.ports.close()
+        loop.nic.ports.sockets = [DatagramSocket(loop.host, 4791, allow=("10.0.0.0/8",))]
         loop.nic.open()
         session = loop.endpoint.connect(loop.host, SERVICE_PORT, time.monotonic_ns())
-        loop.until(lambda: loop.nic.socket.counts()["denied_frames_total"])
+        loop.until(lambda: loop.nic.ports.counts["denied"])
         assert not session.ready
-        assert loop.nic.endpoint.packets == 0
+        assert loop.nic.ports.counts["packets"] == 0
 
 
 def test_a_path_mtu_that_is_too_small_is_refused(tmp_path: Path) -> None:
@@ -189,7 +215,7 @@ from hopscope.direct.stores.spec import parse_store
 from hopscope.runtime.direct.nic import NicProcess
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
-settings = DirectSettings(nic=NicSettings(host=sys.argv[2], any_ip_id=False))
+settings = DirectSettings(nic=NicSettings(hosts=(sys.argv[2],), any_ip_id=False))
 nic = NicProcess(settings, Path(sys.argv[1]), [parse_store("kw=key-write,bytes=64KiB")])
 nic.open()
 print("ready", flush=True)

@@ -189,8 +189,22 @@ def monitors(form: FormatOption = Format.TABLE) -> None:
         printer.flush()
 
 
+@dataclass(frozen=True)
+class NicOptions(Options):
+    """Where the NIC listens."""
+
+    host: Annotated[
+        list[str] | None,
+        option(
+            "--host", metavar="HOST", show_default="127.0.0.1",
+            help="Address of the NIC. Repeatable: several NICs write to the same stores.",
+        ),
+        Key("direct.nic.hosts"),
+    ] = None  # fmt: skip
+
+
 @app.command()
-def serve(stores: StoreOptions, settings: FolderOptions) -> None:
+def serve(nic: NicOptions, stores: StoreOptions, settings: FolderOptions) -> None:
     """Run a software NIC: accept RoCEv2 on UDP 4791 and write into stores, until Ctrl-C.
 
     Requesters connect by RDMA-CM and receive an advertisement of the stores. Without flags it listens on
@@ -204,13 +218,14 @@ def serve(stores: StoreOptions, settings: FolderOptions) -> None:
     from ...runtime.warmup import compile_parts
     from ..output.running import run_counted, until_stopped
 
-    loaded = settings.load(stores)
+    loaded = settings.load(nic, stores)
     folder = loaded.stores_folder
     with until_stopped() as stop, owned_stores(folder):
         compile_parts("direct")
         process = NicProcess(loaded.direct, folder, store_specs(loaded.direct))
         process.open()
-        print(f"RoCEv2 on {loaded.direct.nic.host}:4791 into stores in {folder}", file=sys.stderr)
+        places = ", ".join(f"{host}:4791" for host in loaded.direct.nic.hosts)
+        print(f"RoCEv2 on {places} into stores in {folder}", file=sys.stderr)
         run_counted(process, NIC_COUNTERS, "nic_packets_total", "packets", stop)
 
 

@@ -1,4 +1,4 @@
-"""The software NIC as a process: RoCEv2 from UDP port 4791 into stores of this machine.
+"""The software NIC as a process: RoCEv2 from UDP port 4791, at one or several addresses, into stores.
 
 An allowed peer connects by RDMA-CM, learns the stores by SEND, and writes to them. One thread does
 everything, turn after turn, and a turn never waits.
@@ -15,19 +15,18 @@ import numpy as np
 
 from ...base import loop
 from ...base.stop import Stop
-from ...capture.udp.datagram import DatagramSocket
 from ...direct.primitive import load
 from ...direct.stores.spec import StoreSpec
 from ...direct.stores.store import WRITES, Store
 from ...rdma.advertisement import RemoteRegion, Renewal, encode, encode_progress, encode_published
 from ...rdma.connection import Connection
 from ...rdma.counters import NicCounters
-from ...rdma.endpoint import Endpoint, Session
 from ...rdma.memory_table import MemoryTable
 from ...rdma.notices import NOTICES_FILE, create_notices
 from ...settings.direct import DirectSettings
 from ...wire.records import Records
 from ...wire.roce.layout import ROCE_PORT
+from .ports import NicPorts, Peer
 from .stores import Stores
 from .warm import warm_progress, warm_rdma
 
@@ -35,7 +34,6 @@ SERVICE_PORT = 1330
 """RDMA-CM port on which all stores are announced, in Hopscope's own format."""
 PUBLISHED_PORTS = {"postcarding": 1336, "key-write": 1337, "append": 1338}
 """Ports of the published collector: the first store of a primitive; of Append the n-th at 1338 + n."""
-LOOPBACK = ("127.0.0.0/8", "::1/128")
 TICK_NS = 100_000_000
 PAUSE = loop.Pause(seconds=0.0002, below=16)
 """Short: the peer waits for its acknowledgments."""
@@ -52,14 +50,14 @@ class _Regions:
 
     rows: tuple[Records, Records]
     current: int = 0
-    moving: list[Session] = field(default_factory=list)
+    moving: list[Peer] = field(default_factory=list)
     """Peers that still write to the past epoch."""
     since_ns: int = 0
     repeat_ns: int = 0
 
 
 class NicProcess:
-    """Stores in a folder, their epochs, and the endpoint that lets others write to them.
+    """Stores in a folder, their epochs, and the ports that let others write to them.
 
     `folder`: of the stores, `DATA/direct`. Raises StoreError, RegionError and CaptureError.
     """
@@ -67,7 +65,6 @@ class NicProcess:
     def __init__(
         self, settings: DirectSettings, folder: Path, specs: Iterable[StoreSpec], *, port: int = ROCE_PORT
     ) -> None:
-        nic = settings.nic
         self._stores = Stores(settings, folder, specs, self._swap, self._is_moving)
         table = MemoryTable()
         self._regions = {
@@ -77,12 +74,9 @@ class NicProcess:
         self._of_target = [store for store in self.stores.values() for _ in range(2)]
         self.notices = create_notices(folder / NOTICES_FILE)
         """The ring of NOTICE records."""
-        self.endpoint = Endpoint(
-            nic.host, table=table, notices=self.notices, any_ip_id=nic.any_ip_id, any_icrc=nic.any_icrc
-        )
+        self.ports = NicPorts(settings.nic, table, self.notices, port)
         self.counted = NicCounters(folder)
         """Updated ten times per second."""
-        self.socket = DatagramSocket(nic.host, port, allow=nic.allow or LOOPBACK)
         self._written = np.zeros(len(self._of_target), np.uint64)
         self._tick = loop.Timer(TICK_NS)
         self._announce()
@@ -100,27 +94,22 @@ class NicProcess:
     @property
     def queue_pairs(self) -> int:
         """Queue pairs that are connected."""
-        return len(self.endpoint.sessions)
+        return len(self.ports.peers)
 
     def open(self) -> None:
         """Compile, then bind: connections are taken from now on. Raises CaptureError."""
         warm_rdma()
         warm_progress([store.layout for store in self.stores.values()])
-        self.socket.open()
+        self.ports.open()
 
     def notes(self) -> list[str]:
         """Lines for the log at startup."""
-        return self.socket.notes()
+        return self.ports.notes()
 
     def turn(self) -> int:
         """Take what has come, once, and answer; how many datagrams."""
-        batch = self.socket.receive()
-        now, count = time.monotonic_ns(), 0
-        if batch is not None:
-            count = len(batch)
-            self.endpoint.receive(batch, now, time.time_ns())
-        for frames in self.endpoint.frames(now):
-            self.socket.send(frames)
+        now = time.monotonic_ns()
+        count = self.ports.turn(now)
         if self._tick(now):
             self.tick(time.time_ns())
         return count
@@ -143,19 +132,18 @@ class NicProcess:
     def close(self) -> None:
         """Disconnect the peers, and wait for them a moment; then close."""
         until = time.monotonic() + DRAIN_SECONDS
-        for session in list(self.endpoint.sessions.values()):
-            self.endpoint.disconnect(session, time.monotonic_ns())
-        while self.endpoint.sessions and time.monotonic() < until:
+        self.ports.disconnect()
+        while self.ports.peers and time.monotonic() < until:
             if not self.turn():
                 time.sleep(PAUSE.seconds)
         self.turn()
         self.tick(time.time_ns())
-        self.socket.close()
+        self.ports.close()
         self._stores.close()
 
     def _announce(self) -> None:
         """Say which stores are announced on which port."""
-        self.endpoint.serve(SERVICE_PORT, self._all_stores)
+        self.ports.serve(SERVICE_PORT, self._all_stores)
         taken: dict[str, int] = {}
         for name, store in self.stores.items():
             primitive = store.layout.name
@@ -164,7 +152,7 @@ class NicProcess:
             if first is None or (number and primitive != "append") or store.layout.nbytes >> 32:
                 continue
             message = encode_published(self._region(name, 0))
-            self.endpoint.serve(first + number, lambda connection, message=message: [message])  # type: ignore[misc]
+            self.ports.serve(first + number, lambda connection, message=message: [message])  # type: ignore[misc]
 
     def _all_stores(self, connection: Connection) -> list[bytes]:
         """Hopscope's own advertisement, in messages of at most the path MTU."""
@@ -192,7 +180,7 @@ class NicProcess:
         self._end_move(number, regions, now)
         regions.current = 1 - regions.current
         self._map(number, regions.current, store)
-        regions.moving = self.endpoint.renew(SERVICE_PORT, self._renewal(number, store))
+        regions.moving = self.ports.renew(SERVICE_PORT, self._renewal(number, store))
         regions.since_ns = regions.repeat_ns = now
         if not regions.moving:
             self._map(number, 1 - regions.current, store)
@@ -205,7 +193,7 @@ class NicProcess:
     def _map(self, number: int, which: int, store: Store) -> None:
         """Let a region of a store be this memory."""
         row = list(self._regions.values())[number].rows[which][0]
-        self.endpoint.table.retarget(int(row["key"]), store.memory)
+        self.ports.table.retarget(int(row["key"]), store.memory)
         self._of_target[int(row["target"])] = store
 
     def _is_moving(self, number: int) -> bool:
@@ -219,29 +207,29 @@ class NicProcess:
             store = self.stores[name]
             epoch = store.epoch & 0xFFFFFFFF
             regions.moving = [
-                session
-                for session in regions.moving
+                (endpoint, session)
+                for endpoint, session in regions.moving
                 if not session.lost and session.moved.get(number) != epoch
             ]
             if not regions.moving or now_ns - regions.since_ns >= MOVE_NS:
                 self._end_move(number, regions, now_ns)
             elif now_ns - regions.repeat_ns >= REPEAT_NS:
                 regions.repeat_ns = now_ns
-                for session in regions.moving:
-                    self.endpoint.send(session, self._renewal(number, store).encode())
+                for endpoint, session in regions.moving:
+                    endpoint.send(session, self._renewal(number, store).encode())
 
     def _end_move(self, number: int, regions: _Regions, now_ns: int) -> None:
         """Disconnect peers that have not moved; both regions are the current memory then."""
-        for session in regions.moving:
+        for endpoint, session in regions.moving:
             session.lost = session.lost or "it did not move to a new epoch"
-            self.endpoint.disconnect(session, now_ns)
+            endpoint.disconnect(session, now_ns)
         regions.moving = []
         self._note_writes()
         self._map(number, 1 - regions.current, list(self.stores.values())[number])
 
     def _note_writes(self) -> None:
         """Note in each store how many operations were executed on it."""
-        executed = self.endpoint.responder.verbs_by_target[: len(self._of_target)]
+        executed = self.ports.verbs_by_target[: len(self._of_target)]
         for store, count in zip(self._of_target, executed - self._written, strict=True):
             store.state[WRITES] += count
         self._written[:] = executed
