@@ -25,7 +25,7 @@ from hopscope.history.journal import JournalWriter
 from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
-from hopscope.serve.routes.health import _exports
+from hopscope.serve.readiness import exports
 from support.waiting import eventually
 
 
@@ -196,7 +196,7 @@ def test_health_is_shown_everywhere(regions: Path) -> None:
         'hopscope_export_lost_total{destination="redis[1]",reason="forgotten"} 1234.0',
     ):
         assert line in text.splitlines()
-    hook, first, second = _exports(SimpleNamespace(folder=folder))  # type: ignore[arg-type]
+    hook, first, second = exports(folder)
     assert (hook.name, hook.ready, hook.detail) == ("webhook[0]", True, "http://a/b, 0 lost")
     assert (first.name, first.detail) == ("redis[0]", "redis://***@c:1/0, 0 lost")
     assert (second.ready, second.detail) == (

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -326,6 +327,11 @@ def running(process: int) -> bool:
         return False
 
 
+def is_in(namespace: str, process: int) -> bool:
+    """Whether a process has entered a namespace."""
+    return process in processes_in(namespace)
+
+
 def test_nothing_is_left_after_a_kill(network: Network, tmp_path: Path) -> None:
     """Ctrl-C ends the programs and deletes the namespaces; those of a killed run go with the next one."""
     script = (
@@ -342,7 +348,7 @@ def test_nothing_is_left_after_a_kill(network: Network, tmp_path: Path) -> None:
             assert process.stdout is not None
             sleeping = int(process.stdout.readline())
             namespace = next(name for name in namespaces() if name.endswith(f"-{process.pid}-a"))
-            eventually(lambda name=namespace, sleeper=sleeping: sleeper in processes_in(name))
+            eventually(partial(is_in, namespace, sleeping))
             process.send_signal(number)
             process.wait()
         found = [name for name in namespaces() if f"-{process.pid}-" in name]

@@ -177,4 +177,4 @@ def test_the_process_writes_and_counts_them(tmp_path: Path) -> None:
 def test_names_are_known() -> None:
     """The codes that records hold do not change."""
     assert (Kind.LABEL_RECORD, Metric.LABEL_LATENCY, Metric.LABEL_COVERAGE) == (17, 8, 11)
-    assert ClearReason.EVICTED == 2
+    assert int(ClearReason.EVICTED) == 2

@@ -27,7 +27,7 @@ def dta(
     return reports, arena
 
 
-def as_bytes(numbers: npt.NDArray[np.unsignedinteger], width: int = 4) -> npt.NDArray[np.uint8]:
+def as_bytes(numbers: npt.NDArray[np.integer], width: int = 4) -> npt.NDArray[np.uint8]:
     """Numbers as big-endian bytes, uint8 [n, width]."""
     octets = np.asarray(numbers, np.uint64).astype(">u8").view(np.uint8).reshape(-1, 8)
     return np.pad(octets, ((0, 0), (max(width - 8, 0), 0)))[:, -width:].copy()

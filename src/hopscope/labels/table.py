@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,8 @@ MAX_AHEAD_NS = 1_000_000_000
 RATE_NS = 1_000_000_000
 _INF = 2**63 - 1
 Keys = npt.NDArray[np.uint64]
-Devices, Ports = npt.NDArray[np.uint32], npt.NDArray[np.uint16]
+Devices: TypeAlias = npt.NDArray[np.uint32]
+Ports: TypeAlias = npt.NDArray[np.uint16]
 
 
 class LabelTable:

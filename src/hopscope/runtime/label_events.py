@@ -40,7 +40,7 @@ class LabelEvents:
         history: HistorySettings,
         data: Path | None,
         regions: Path | None,
-        notify: Callable[[str], object],
+        notify: Callable[[str], None],
     ) -> None:
         self._table = table
         self._silent_ns = round(settings.silent_seconds * 1e9)

@@ -88,7 +88,7 @@ class LabelProcess:
         *,
         data: Path | None = None,
         history: HistorySettings | None = None,
-        notify: Callable[[str], object] | None = None,
+        notify: Callable[[str], None] | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         self.settings = settings

@@ -90,7 +90,7 @@ class Shard:
 
 
 def open_journal(
-    data: Path, number: int, history: HistorySettings, notify: Callable[[str], object]
+    data: Path, number: int, history: HistorySettings, notify: Callable[[str], None]
 ) -> JournalWriter:
     """The journal of a shard. Raises HistoryError."""
     return JournalWriter(

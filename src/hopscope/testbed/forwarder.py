@@ -80,8 +80,8 @@ class Forwarder:
     def set_routes(self, routes: RoutingTables) -> None:
         """Forward by these tables from now on."""
         self._first = [routes.first.get(node, 0) for node in self._registers.node.tolist()]
-        tables = routes.addresses, routes.next_hops, routes.choices
-        self._tables = tuple(self._readonly(table) for table in tables)
+        readonly = self._readonly
+        self._tables = readonly(routes.addresses), readonly(routes.next_hops), readonly(routes.choices)
 
     def route(self, batch: FrameBatch, ingress: int) -> Rows:
         """Egress port of every frame received at a port, int32 [frames]; -1: dropped."""

@@ -25,7 +25,9 @@ class Collector(Protocol):
     query that it cannot answer.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """How messages and answers call it."""
 
     def stores(self) -> list[dict[str, Any]]:
         """Descriptions of its stores, as `stores.query.describe_all`."""
