@@ -11,7 +11,7 @@ from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, ClearReason
 from ..history.journal import JournalWriter
 from ..labels.coverage import Ints
 from ..labels.state import NEVER
-from ..labels.table import LabelTable
+from ..labels.table import Devices, LabelTable, Ports
 from ..memory.ring import resume_ring
 from ..settings.collector import HistorySettings
 from ..settings.label import LabelSettings
@@ -105,7 +105,7 @@ class LabelEvents:
                 events["value"] = np.where(received == NEVER, 0, now_ns - received)
                 self._write(events)
 
-    def _evicted(self, nodes: Records, ports: Records) -> None:
+    def _evicted(self, nodes: Devices, ports: Ports) -> None:
         events = self._events(Kind.CLEARED, Metric.LABEL_AGE, len(nodes))
         events["node_id"], events["port"] = nodes, ports
         events["reason"], events["previous"] = ClearReason.EVICTED, self._silent_ns
