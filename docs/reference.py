@@ -1,5 +1,4 @@
-"""Write docs/reference/ from the code: settings, commands, counters, reject reasons, formats, events,
-records.
+"""Write docs/reference/ and the table of shell completion from the code.
 
 Run `python docs/reference.py` after a change; `tests/test_docs.py` fails when a page differs from what this
 would write.
@@ -9,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import os
 import re
 import sys
@@ -263,7 +263,7 @@ def commands() -> str:
     import click
     import typer
 
-    from hopscope.cli import build
+    from hopscope.cli.application import build
 
     root = typer.main.get_command(build())
     parts = ["# Commands\n\nThe text of every command's `--help`.\n"]
@@ -279,6 +279,48 @@ def commands() -> str:
 
     walk(root, "hopscope")
     return "".join(parts)
+
+
+def completion() -> str:
+    """Commands, options and words of their values, from which shells complete a line."""
+    import click
+    import typer
+
+    from hopscope.cli.application import build
+    from hopscope.cli.options.values import WORDS
+
+    entries = []
+
+    def words(parameter: typing.Any, context: typing.Any) -> list[str] | str | None:
+        if parameter.metavar in WORDS:
+            return parameter.metavar
+        found = [item.value for item in parameter.shell_complete(context, "") if item.type == "plain"]
+        return found or None
+
+    def option(parameter: typing.Any, context: typing.Any) -> tuple[object, ...]:
+        value = False if parameter.is_flag else words(parameter, context)
+        return [*parameter.opts, *parameter.secondary_opts], value, parameter.multiple, parameter.help or ""
+
+    def walk(command: typing.Any, path: str) -> None:
+        context = click.Context(command, info_name=path)
+        shown = [each for each in command.get_params(context) if not getattr(each, "hidden", False)]
+        entry = {
+            "help": command.get_short_help_str(200),
+            "options": [option(each, context) for each in shown if each.param_type_name == "option"],
+            "arguments": [words(each, context) for each in shown if each.param_type_name == "argument"],
+        }
+        entries.append(f"{json.dumps(path)}: {json.dumps(entry, ensure_ascii=False)}")
+        if hasattr(command, "list_commands"):
+            for name in command.list_commands(context):
+                walk(command.get_command(context, name), f"{path} {name}".strip())
+
+    walk(typer.main.get_command(build()), "")
+    placeholders = [f"{json.dumps(name)}: {json.dumps(list(WORDS[name]()))}" for name in WORDS]
+    tables = (
+        f'"{name}": {{\n' + ",\n".join(lines) + "\n}"
+        for name, lines in (("words", placeholders), ("commands", entries))
+    )
+    return "{\n" + ",\n".join(tables) + "\n}\n"
 
 
 def _command_help(command: typing.Any, context: typing.Any) -> str:
@@ -513,7 +555,9 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events,
     "records.md": records,
     "commands.md": commands,
+    "../../src/hopscope/cli/completion.json": completion,
 }
+"""Files, relative to docs/reference/, and what is in them."""
 
 
 def main() -> int:

@@ -43,6 +43,7 @@ def reference() -> ModuleType:
         "events.md",
         "records.md",
         "commands.md",
+        "../../src/hopscope/cli/completion.json",
     ],
 )
 def test_reference_is_current(reference: ModuleType, page: str) -> None:

@@ -209,8 +209,8 @@ def loaded_by(code: str) -> set[str]:
     "code",
     [
         "import hopscope; hopscope.read; hopscope.detect_events; hopscope.open",
-        "from hopscope.cli import build; build()",
-        "from typer.testing import CliRunner; from hopscope.cli import build;"
+        "from hopscope.cli.application import build; build()",
+        "from typer.testing import CliRunner; from hopscope.cli.application import build;"
         "assert CliRunner().invoke(build(), ['version']).exit_code == 0",
         "import hopscope.runtime.supervisor, hopscope.runtime.pipeline",
     ],
@@ -232,7 +232,7 @@ with PcapWriter({str(capture)!r}) as writer:
 """
     subprocess.run([sys.executable, "-c", code], check=True)
     decode = f"""
-from hopscope.cli import build
+from hopscope.cli.application import build
 from typer.testing import CliRunner
 result = CliRunner().invoke(build(("decode",)), ["decode", {str(capture)!r}, "--format", "json"])
 assert result.exit_code == 0, result.output

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope import cli
 from hopscope.capture.pcap.reader import PcapWriter
+from hopscope.cli import application
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.mode import pipeline_of
@@ -68,7 +68,7 @@ def test_help_names_every_command(run: Run) -> None:
     """`--help` lists all commands; each has a help of its own with an explanation of its flags."""
     status, out, _ = run("--help")
     assert status == 0
-    for name in cli.COMMANDS:
+    for name in application.COMMANDS:
         assert re.search(rf"\b{name}\b", out), name
         status, own, _ = run(name, "--help")
         assert status == 0, own

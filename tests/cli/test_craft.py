@@ -15,7 +15,7 @@ import pytest
 
 from hopscope.base.errors import HopscopeError
 from hopscope.capture.pcap.reader import read
-from hopscope.cli import build
+from hopscope.cli.application import build
 
 
 def craft(tmp_path: Path, *lines: str, words: tuple[str, ...] = ()) -> Path:

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from hopscope.capture.pcap.reader import PcapWriter, read
-from hopscope.cli import build
+from hopscope.cli.application import build
 from hopscope.cli.decode import command
 from hopscope.cli.output.printer import Format
 from hopscope.fabric.simulation import Simulation, SimulationModel

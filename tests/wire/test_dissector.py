@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from hopscope.cli import build
+from hopscope.cli.application import build
 from hopscope.wire import rules
 from hopscope.wire.catalog import HEADERS
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect

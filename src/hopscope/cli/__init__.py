@@ -1,9 +1,9 @@
 """The command line: one module per command, imported only when it is called.
 
 A command's module, `cli/<name>.py` or `cli/<name>/command.py`, holds a function of the command's name or, if
-it has subcommands, `Commands` named `app`.  `cli/options` declares the options that commands share,
-`cli/output` prints.  Heavy imports are inside functions, so that `hopscope decode` and `hopscope --help`
-start in a fraction of a second.
+it has subcommands, `Commands` named `app`.  `cli/application` joins them, `cli/options` declares the options
+that commands share, `cli/output` prints, `cli/completion` answers shells that complete a line.  Heavy imports
+are inside functions, so that `hopscope decode` and `hopscope --help` start in a fraction of a second.
 
 Exit status: 0; 1 if something was found that should not be (see each command); 2 for errors in the usage
 or the environment.
@@ -12,110 +12,14 @@ or the environment.
 from __future__ import annotations
 
 import os
-import sys
-from importlib import import_module
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperGroup
-
-from ..base import announce
-from ..base.errors import HopscopeError
-from .options.declare import Commands
-
-GROUPS = {
-    "Collect": ("collect", "sink", "translate", "label", "replay"),
-    "Query": ("query", "top", "direct", "decode"),
-    "Simulate": ("demo", "simulate", "samples", "fabric", "plan", "craft"),
-    "Tools": ("config", "check", "doctor", "warmup", "dissector", "version"),
-}
-"""Commands by what they are for, in the order of `hopscope --help`."""
-COMMANDS = tuple(name for names in GROUPS.values() for name in names)
-FOLDERS = frozenset(
-    {"decode", "demo", "direct", "fabric", "label", "plan", "query", "replay", "simulate", "top"}
-)
-"""Commands with a folder; the others are a module."""
-
-
-def build(names: tuple[str, ...] = COMMANDS) -> Commands:
-    """The application with these commands; fewer start faster."""
-
-    class Grouped(TyperGroup):
-        """Lists commands by group."""
-
-        def list_commands(self, ctx: Any) -> list[str]:
-            return list(names)
-
-        def format_commands(self, ctx: Any, formatter: Any) -> None:
-            width = max(map(len, names))
-            for title, group in GROUPS.items():
-                commands = [(name, self.get_command(ctx, name)) for name in group if name in names]
-                if commands:
-                    with formatter.section(title):
-                        formatter.write_dl(
-                            [
-                                (name.ljust(width), each.get_short_help_str(64))
-                                for name, each in commands
-                                if each
-                            ]
-                        )
-
-    app = Commands(
-        name="hopscope",
-        cls=Grouped,
-        help="In-band Network Telemetry (INT) collector: reports in; events, history and answers out.",
-        rich_markup_mode=None,  # brackets in a help text are brackets
-        pretty_exceptions_enable=False,
-    )
-
-    @app.callback()
-    def root(
-        version: Annotated[
-            bool,
-            typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version),
-        ] = False,
-    ) -> None:
-        pass
-
-    for name in names:
-        module = import_module(f".{name}" + ".command" * (name in FOLDERS), __name__)
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
-        else:
-            app.command(name)(getattr(module, name))
-    return app
-
-
-def _version(given: bool) -> None:
-    if given:
-        from .version import version
-
-        version()
-        sys.exit(0)
 
 
 def main() -> None:
-    """Entry point of `hopscope`: errors are one line on stderr, never a traceback."""
-    first = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
-    announce.enable()
-    try:
-        build((first,) if first in COMMANDS else COMMANDS)(prog_name="hopscope")
-    except HopscopeError as error:
-        _end(str(error), error.status)
-    except BrokenPipeError:
-        # the reader of our output has gone (`| head`): no error, not even when the interpreter flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except OSError as error:
-        if os.environ.get("HOPSCOPE_DEBUG"):
-            raise
-        file = f"{error.filename}: " if error.filename is not None else ""
-        _end(f"{file}{error.strerror or error}", 2)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    """Entry point of `hopscope`."""
+    from . import completion
 
+    if completion.VARIABLE in os.environ and completion.answer(os.environ):
+        return
+    from .application import run
 
-def _end(line: str, status: int) -> None:
-    for part in line.splitlines():
-        print(f"hopscope: {part}", file=sys.stderr)
-    sys.exit(status)
+    run()

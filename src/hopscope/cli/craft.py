@@ -31,7 +31,7 @@ class WritingOptions(DialectOptions):
     dialect: Annotated[
         str,
         option(
-            "--dialect", metavar="NAME",
+            "--dialect", metavar="DIALECT",
             help="Dialect in which the packets will be read: see `hopscope config dialects`.",
         ),
     ] = "spec"  # fmt: skip

@@ -6,12 +6,16 @@ from typing import Annotated
 
 import typer
 
+from .options.values import WORDS
+
 
 def warmup(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="collector, sink, files (replay, decode), encoder, fabric, labels, direct; all if omitted."
+            metavar="PART",
+            autocompletion=WORDS["PART"],
+            help="collector, sink, files (replay, decode), encoder, fabric, labels, direct; all if omitted.",
         ),
     ] = None,
 ) -> None:

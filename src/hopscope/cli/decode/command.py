@@ -43,7 +43,9 @@ class ReportFilters(FlowFilters):
 
     kind: Annotated[
         list[str] | None,
-        option("--kind", "-k", metavar="KIND", help="Only int, drop, queue, inner or error. Repeatable."),
+        option(
+            "--kind", "-k", metavar="REPORT-KIND", help="Only int, drop, queue, inner or error. Repeatable."
+        ),
     ] = None
 
 

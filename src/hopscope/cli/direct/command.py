@@ -232,7 +232,7 @@ def serve(nic: NicOptions, stores: StoreOptions, settings: FolderOptions) -> Non
 @app.command()
 def report(
     monitor: Annotated[
-        str, option("--monitor", "-m", metavar="NAME", help="Monitor to simulate; see `direct monitors`.")
+        str, option("--monitor", "-m", metavar="MONITOR", help="Monitor to simulate; see `direct monitors`.")
     ] = "int-path-tracing",
     to: Annotated[
         str, option("--to", metavar="HOST:PORT", help="Address of the translator.")

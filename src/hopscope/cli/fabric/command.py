@@ -47,22 +47,22 @@ class LabellingOptions(Options):
 
     interval: Annotated[
         str | None,
-        option("--interval", metavar="TIME", help="T, as 50ms (label.labelling.interval)."),
+        option("--interval", metavar="DURATION", help="T, as 50ms (label.labelling.interval)."),
         Key("label.labelling.interval", seconds_of),
     ] = None
     algorithm: Annotated[
         str | None,
-        option("--algorithm", metavar="NAME", help="base-a or base-b (label.labelling.algorithm)."),
+        option("--algorithm", metavar="ALGORITHM", help="base-a or base-b (label.labelling.algorithm)."),
         Key("label.labelling.algorithm"),
     ] = None
     adaptive: Annotated[
         str | None,
-        option("--adaptive", metavar="MODE", help="off, shift or one-bit (label.adaptive.mode)."),
+        option("--adaptive", metavar="ADAPTIVE", help="off, shift or one-bit (label.adaptive.mode)."),
         Key("label.adaptive.mode"),
     ] = None
     telemetry: Annotated[
         str | None,
-        option("--telemetry", metavar="TIME", help="Telemetry interval, as 100ms (label.telemetry)."),
+        option("--telemetry", metavar="DURATION", help="Telemetry interval, as 100ms (label.telemetry)."),
         Key("label.telemetry", seconds_of),
     ] = None
     track: Annotated[

@@ -13,14 +13,20 @@ import typer
 from typer.core import TyperCommand
 from typer.models import OptionInfo
 
+from .values import WORDS
+
 F = TypeVar("F", bound=Callable[..., None])
 Flag = tuple[str, str, Any]
 """An option, the setting that it sets, and the value; None: the option was not given."""
 
 
 def option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """An option; `show_default` may be a text, for a default that comes from elsewhere."""
-    return typer.Option(*names, help=help, metavar=metavar, **more)
+    """An option; `show_default` may be a text, for a default that comes from elsewhere.
+
+    The words of `metavar` complete its value in a shell.
+    """
+    words = WORDS.get(metavar or "")
+    return typer.Option(*names, help=help, metavar=metavar, autocompletion=words, **more)
 
 
 @dataclass(frozen=True)

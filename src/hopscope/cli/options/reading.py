@@ -29,7 +29,7 @@ class DialectOptions(Options):
     dialect: Annotated[
         str,
         option(
-            "--dialect", metavar="NAME",
+            "--dialect", metavar="DIALECT",
             help="Dialect of the reports: see `hopscope config dialects`; auto: choose by the first reports.",
         ),
     ] = "spec"  # fmt: skip

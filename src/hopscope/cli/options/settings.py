@@ -137,7 +137,7 @@ class StoreOptions(Options):
     monitor: Annotated[
         list[str] | None,
         option(
-            "--monitor", metavar="NAME[:KEYS]",
+            "--monitor", metavar="MONITOR[:KEYS]",
             help="A store for this monitor (see `direct monitors`) and this many keys or events, 65,536 by "
             "default. Repeatable.",
         ),

@@ -64,14 +64,14 @@ class MemoryOptions(Options):
     flows: Annotated[
         float | None, option("--flows", metavar="COUNT", help="Plan memory for this many flows, as 100e6.")
     ] = None
-    success: Annotated[
-        float, option("--success", metavar="CHANCE", help="Probability of finding a flow.")
-    ] = 0.99
+    success: Annotated[float, option("--success", metavar="SHARE", help="Probability of finding a flow.")] = (
+        0.99
+    )
     oldest: Annotated[bool, option("--oldest", help="--success is for the oldest flow, not the mean.")] = (
         False
     )
     wrong: Annotated[
-        float, option("--wrong", metavar="CHANCE", help="Maximum probability of a wrong answer.")
+        float, option("--wrong", metavar="SHARE", help="Maximum probability of a wrong answer.")
     ] = 1e-9
 
 

@@ -30,20 +30,20 @@ class DemandOptions(Options):
         str, option("--rate", metavar="BITS", help="Traffic of the least loaded port that matters, as 5Mbps.")
     ] = "5Mbps"
     size: Annotated[int, option("--size", metavar="BYTES", help="Mean IP bytes of a packet.")] = 1000
-    delay: Annotated[str, option("--delay", metavar="TIME", help="Mean delay of a hop.")] = "0ms"
+    delay: Annotated[str, option("--delay", metavar="DURATION", help="Mean delay of a hop.")] = "0ms"
     jitter: Annotated[
         str | None,
         option(
-            "--jitter", metavar="TIME",
+            "--jitter", metavar="DURATION",
             help="Standard deviation of the delay; default: uniform from 0 to twice the mean.",
         ),
     ] = None  # fmt: skip
     hops: Annotated[int, option("--hops", metavar="COUNT", help="Switches on the longest path.")] = 5
     algorithm: Annotated[
-        str, option("--algorithm", metavar="NAME", help="base-a (interval) or base-b (probability).")
+        str, option("--algorithm", metavar="ALGORITHM", help="base-a (interval) or base-b (probability).")
     ] = "base-b"
     chance: Annotated[
-        str, option("--chance", metavar="NAME", help="Probability of base-b: f1, f2, f2-listing or f3.")
+        str, option("--chance", metavar="CHANCE", help="Probability of base-b: f1, f2, f2-listing or f3.")
     ] = "f1"
 
     def demand(self) -> LabelDemand:
@@ -71,12 +71,12 @@ class SimulationOptions(Options):
     topology: Annotated[
         str | None,
         option(
-            "--topology", metavar="NAME",
+            "--topology", metavar="TOPOLOGY",
             help="Fabric to simulate: paper (default), fat-tree:K, leaf-spine:LxS; none: theory only.",
         ),
     ] = None  # fmt: skip
     simulate: Annotated[
-        str | None, option("--simulate", metavar="TIME", show_default="20s", help="Simulated time.")
+        str | None, option("--simulate", metavar="DURATION", show_default="20s", help="Simulated time.")
     ] = None
     seed: SeedOption = 1
 

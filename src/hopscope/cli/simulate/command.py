@@ -55,7 +55,7 @@ class FabricOptions(NetworkOptions):
 
     flows: Annotated[int, option("--flows", min=1, metavar="N", help="Mean number of active flows.")] = 1000
     sizes: Annotated[
-        str, option("--sizes", metavar="NAME", help="Flow sizes: web-search or data-mining.")
+        str, option("--sizes", metavar="SIZES", help="Flow sizes: web-search or data-mining.")
     ] = "web-search"
     link_rate: Annotated[
         str, option("--link-rate", metavar="RATE", help="Rate of a host's link, bit/s: 1G, 10G, 100M.")

@@ -1,0 +1,103 @@
+"""Words that complete the values of options, by the placeholder of the value in `--help`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import get_args
+
+
+def _kinds() -> Iterable[str]:
+    from ...present.select import KINDS
+
+    return KINDS
+
+
+def _report_kinds() -> Iterable[str]:
+    from ...wire.records import Kind
+
+    return (*(kind.name.lower() for kind in Kind), "error")
+
+
+def _metrics() -> Iterable[str]:
+    from ...present.select import METRICS
+
+    return METRICS
+
+
+def _measures() -> Iterable[str]:
+    from ...detect.sink.records import Measure
+
+    return (measure.label for measure in Measure)
+
+
+def _views() -> Iterable[str]:
+    from ...detect.distributions.quantiles import By
+
+    return get_args(By)
+
+
+def _dialects() -> Iterable[str]:
+    from ...settings.dialects import AUTO
+    from ...wire.dialect import DIALECTS
+
+    return (*DIALECTS, AUTO)
+
+
+def _settings() -> Iterable[str]:
+    from ...settings.collector import Settings
+    from ...settings.file import walk
+    from ...settings.section import section_of
+
+    tables = {name for name, field in Settings.model_fields.items() if section_of(field.annotation)}
+    return (f"{key}=" for key, _ in walk(Settings) if key not in tables)
+
+
+def _sizes() -> Iterable[str]:
+    from ...fabric.traffic import SIZES
+
+    return SIZES
+
+
+def _faults() -> Iterable[str]:
+    from ...fabric.faults import FaultKind
+
+    return (f"{kind}@" for kind in FaultKind)
+
+
+def _monitors() -> Iterable[str]:
+    from ...direct.monitors.registry import MONITORS
+
+    return MONITORS
+
+
+def _parts() -> Iterable[str]:
+    from ...runtime.warmup import PARTS
+
+    return PARTS
+
+
+WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "KIND": _kinds,
+    "REPORT-KIND": _report_kinds,
+    "METRIC": _metrics,
+    "MEASURE": _measures,
+    "VIEW": _views,
+    "DIALECT": _dialects,
+    "KEY=VALUE": _settings,
+    "SIZES": _sizes,
+    "FAULT": _faults,
+    "MONITOR": _monitors,
+    "MONITOR[:KEYS]": _monitors,
+    "PART": _parts,
+    "TOPOLOGY": lambda: ("fat-tree:4", "leaf-spine:2x2", "paper"),
+    "VERSION": lambda: ("0.5", "1.0", "2.0"),
+    "FORM": lambda: ("2", "3", "sized"),
+    "MODE": lambda: ("md", "mx", "xd"),
+    "WHEN": lambda: ("packet", "event", "flow"),
+    "ALGORITHM": lambda: ("base-a", "base-b"),
+    "ADAPTIVE": lambda: ("off", "shift", "one-bit"),
+    "CHANCE": lambda: ("f1", "f2", "f2-listing", "f3"),
+    "latest|mean": lambda: ("latest", "mean"),
+    "TIME": lambda: ("1m", "5m", "1h", "1d"),
+}
+"""Placeholder to a function that lists the words; heavy imports are inside it."""
