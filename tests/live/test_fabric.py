@@ -232,6 +232,60 @@ def test_a_link_that_is_down_at_its_other_end(live: Fabric) -> None:
     assert refused <= lost <= refused + missed, (ends, missed)
 
 
+def test_traffic_goes_around_a_link_that_is_down(live: Fabric) -> None:
+    """With one of two uplinks down all packets take the other one; with both down there is no path, and there
+    is one when they are up again.
+    """
+    ports = {(port.node, port.number): row for row, port in enumerate(live.parts.ports)}
+    uplinks = [ports[1, 3], ports[1, 4]]
+
+    def sent() -> list[int]:
+        return [int(count) for count in live.registers.count(PortCounter.SENT)[uplinks]]
+
+    told = fabric("link", "leaf-0", "3", "down")
+    assert told.stdout == "leaf-0 port 3 (to spine-0) is down\n", told.stderr
+    try:
+        eventually(lambda: live.registers.followed == live.registers.changes, "the switches did not follow")
+        before = sent()
+        for host in live.parts.hosts[2:]:
+            eventually(lambda host=host: ping(live.first, host)[0] == 3, "no path by the other link")
+        after = sent()
+        assert after[0] == before[0]
+        assert after[1] >= before[1] + 6
+        told = fabric("link", "spine-1", "1", "down")
+        assert told.stdout == "spine-1 port 1 (to leaf-0) is down; 4 pairs of hosts have no path\n"
+    finally:
+        ends = [
+            (live.parts.ports[row].node, live.parts.ports[row].number) for row in range(len(live.parts.ports))
+        ]
+        Registers.attach(live.state.registers, writable=True).set_link(ends, up=True)
+    eventually(lambda: ping(live.first, live.last)[0] == 3, "no path after the links were up again")
+
+
+def test_flows_are_tracked_while_it_runs(live: Fabric) -> None:
+    """A flow is labelled at every hop from `track` on, and not after `untrack`."""
+    source, target = live.parts.hosts[3], live.parts.hosts[0]
+    reader = TrackedReader.attach(Path(live.state.data, "regions", tracked_state.FILE_NAME))
+
+    def packets() -> int:
+        rows = reader.flows()
+        ours = (rows["dport"] == CAPTURED_PORT) & (rows["hops"] == 3)
+        return int(rows["packets"][ours].sum())
+
+    before = packets()
+    told = fabric("track", f"{source.name}:{target.name}:1")
+    assert [source.ipv4, target.ipv4, "1"] in [line.split() for line in told.stdout.splitlines()], told.stderr
+
+    def followed() -> bool:
+        send(source, target, [100] * 5, 4)
+        return packets() >= before + 5
+
+    eventually(followed, "no packet of the flow was labelled at every hop")
+    told = fabric("untrack", f"{source.name}:{target.name}")
+    assert source.ipv4 not in told.stdout
+    assert all(every == 10 for *_, every in live.registers.tracked_flows())
+
+
 def test_coverage_at_the_papers_setting(live: Fabric) -> None:
     """Above 99 % of ports with traffic were heard of in each telemetry interval (section 6.2: 99.72 %)."""
     # a machine that stood still for a while is not the switches' fault

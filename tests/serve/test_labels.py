@@ -9,13 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
+from hopscope.history.journal import JournalWriter
 from hopscope.labels import tracked_state
+from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.labels.tracked import TrackedTable
+from hopscope.runtime.control import ControlServer
+from hopscope.runtime.tracking import change_tracked_flows, tracked_flows
 from hopscope.wire.label.records import LABEL, LABEL_FLOW
 
 MS = 1_000_000
+START = 1_700_000_000 * 1000 * MS
 
 
 def get(api: Any, folder: Path, *paths: str) -> list[tuple[int, Any]]:
@@ -125,3 +131,106 @@ def test_without_labels_there_is_nothing(api: Any, tmp_path: Path) -> None:
     assert flows == (200, {"total": 0, "offset": 0, "items": []})
     assert (ports[0], ports[1]["mode"], ports[1]["items"]) == (200, None, [])
     assert (series[0], series[1]["telemetry_ns"], series[1]["items"]) == (200, None, [])
+
+
+def write_history(folder: Path) -> None:
+    """Two periods of a port, one of another, and of coverage."""
+    for part in ("journal", "segments"):
+        (folder / part).mkdir(exist_ok=True)
+    events = np.zeros(8, EVENT)
+    events["kind"], events["node_id"], events["port"] = Kind.LABEL_RECORD, 13, 3
+    events["metric"][:6] = [Metric.LABEL_LATENCY, Metric.LABEL_OCCUPANCY] * 3
+    events["metric"][6:] = Metric.LABEL_COVERAGE
+    events["port"][4:6], events["node_id"][6:], events["port"][6:] = 4, NO_NODE, NO_PORT
+    events["value"], events["previous"] = np.arange(8) + 100, np.arange(8) + 200
+    events["value"][6:], events["previous"][6:] = [990_000, 880_000], [900_000, 0]
+    events["ident"], events["time_ns"] = 50, START
+    events["time_ns"][[2, 3, 4, 5, 7]] += 10_000 * MS
+    with JournalWriter(folder, 1023) as journal:
+        journal.append(events)
+
+
+def test_labels_have_a_history(api: Any, tmp_path: Path) -> None:
+    """Ports by period with names, newest first; by switch and time; and coverage."""
+    write_history(tmp_path)
+    every, late, none, series = get(
+        api, tmp_path, "labels/history", "labels/history?since=2023-11-14T22:13:25Z&node=leaf-2&limit=1",
+        "labels/history?node=11", "labels/coverage/history",
+    )  # fmt: skip
+    assert [item["port"]["id"] for item in every[1]["items"]] == [3, 4, 3]
+    assert every[1]["items"][2] == {
+        "time": "2023-11-14T22:13:20.000000000Z", "node": {"id": 13, "name": "leaf-2"},
+        "port": {"id": 3, "name": "to host-9"}, "labels": 50, "latency_ns": 100, "highest_latency_ns": 200,
+        "occupancy": 101, "highest_occupancy": 201,
+    }  # fmt: skip
+    assert (late[1]["truncated"], [item["latency_ns"] for item in late[1]["items"]]) == (True, [102])
+    assert none[1] == {"items": [], "truncated": False}
+    assert [(item["coverage"], item["lowest"]) for item in series[1]["items"]] == [(0.88, 0), (0.99, 0.9)]
+
+
+def test_flows_are_tracked_through_the_api(api: Any, tmp_path: Path) -> None:
+    """A flow comes, changes and goes, with a token; what is wrong is a line, and a collector without
+    registers says so.
+    """
+    (tmp_path / "regions").mkdir()
+    path = tmp_path / "registers.region"
+    Registers.create(path, [(1, 1)], 50 * MS)
+    place: list[Path | None] = [path]
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if "tracked" in request:
+            return {"tracked": tracked_flows(place[0])}
+        return {"tracked": change_tracked_flows(place[0], request["set_tracked"])}
+
+    server = ControlServer(tmp_path, answer)
+    server.start()
+    flow = {"src": "10.0.0.2", "dst": "10.0.1.2"}
+    six = {"src": "fd00::2", "dst": "fd00::3", "every": 7}
+
+    async def talk() -> list[tuple[int, Any]]:
+        async with api(tmp_path) as client:
+            path = "/api/v0/labels/tracked"
+            found = [
+                await client.post(path, json=flow),
+                await client.post(path, json=six),
+                await client.post(path, json=flow | {"every": 5}),
+                await client.delete(path, params=flow),
+                await client.delete(path, params=flow),
+                await client.post(path, json={"src": "10.0.0.2", "dst": "fd00::3"}),
+                await client.post(path, json=flow | {"every": 0}),
+                await client.get(path),
+            ]
+            place[0] = None
+            found.append(await client.get(path))
+            return [(one.status_code, one.json()) for one in found]
+
+    try:
+        found = asyncio.run(talk())
+    finally:
+        server.close()
+    assert [status for status, _ in found] == [200, 200, 200, 200, 400, 400, 400, 200, 400]
+    assert found[0][1] == [flow | {"every": 100}]
+    assert found[2][1] == [flow | {"every": 5}, six]
+    assert found[3][1] == found[7][1] == [six]
+    assert "not tracked" in found[4][1]["error"]
+    assert "one version" in found[5][1]["error"]
+    assert "no label.registers" in found[8][1]["error"]
+
+
+def test_ports_have_metrics(api: Any, tmp_path: Path) -> None:
+    """Labels, age, latency and queue by port; a port without a label has no age; coverage of all."""
+    write(tmp_path)
+
+    async def talk() -> str:
+        async with api(tmp_path) as client:
+            return str((await client.get("/metrics")).text)
+
+    text = asyncio.run(talk())
+    port = 'node="13",node_name="leaf-2",port="3",port_name="to host-9"'
+    assert f"hopscope_label_port_labels_total{{{port}}} 40.0" in text
+    assert f"hopscope_label_port_latency_seconds{{{port}}} 9e-07" in text
+    assert f"hopscope_label_port_silent{{{port}}} 0.0" in text
+    assert 'hopscope_label_port_shift{node="11",node_name="leaf-1",port="4",port_name=""} 5.0' in text
+    assert text.count("\nhopscope_label_port_labels_total{") == 3
+    assert text.count("\nhopscope_label_port_age_seconds{") == 2
+    assert "\nhopscope_label_coverage_ratio 0." in text

@@ -154,6 +154,35 @@ class History:
         self._name(table)
         return table
 
+    def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Labels by port and period, newest first: number, mean and highest latency (ns), queue (bytes)."""
+        values = ", ".join(
+            f"max({column}) FILTER (metric = '{metric}') AS {name}"
+            for metric, name, highest in (
+                ("label_latency", "latency_ns", "highest_latency_ns"),
+                ("label_occupancy", "occupancy", "highest_occupancy"),
+            )
+            for column, name in (("value", name), ("previous", highest))
+        )
+        table = self._grouped(
+            f"""SELECT time, node_id, port, max(ident) AS labels, {values}
+            FROM EVENTS WHERE kind = 'label_record' AND port IS NOT NULL
+            GROUP BY time, node_id, port ORDER BY time DESC, node_id, port""",
+            limit,
+            filters,
+        )
+        self._name(table)
+        return table
+
+    def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Coverage of labels by period, newest first: telemetry intervals with traffic, mean and lowest."""
+        return self._grouped(
+            """SELECT time, ident AS intervals, value / 1e6 AS coverage, previous / 1e6 AS lowest
+            FROM EVENTS WHERE kind = 'label_record' AND metric = 'label_coverage' ORDER BY time DESC""",
+            limit,
+            filters,
+        )
+
     def distributions(
         self,
         *,

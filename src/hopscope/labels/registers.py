@@ -49,6 +49,8 @@ class Registers:
         """1: the port's link is set down."""
         self.changes: npt.NDArray[np.uint64] = region["changes"]
         """Changes of links so far [1]: the switches compute routes again when it rises."""
+        self.followed: npt.NDArray[np.uint64] = region["followed"]
+        """Changes of links that the switches' routes follow [1]."""
         self.tracked = region["tracked"]
         """TRACKED [MAX_TRACKED]; rows whose `every` is 0 are free."""
         self.tracked_end: npt.NDArray[np.uint64] = region["tracked_end"]
@@ -177,6 +179,7 @@ def _arrays_of(ports: int) -> dict[str, tuple[Any, int]]:
     return arrays | {
         "interval": (np.int64, 1),
         "changes": (np.uint64, 1),
+        "followed": (np.uint64, 1),
         "tracked": (TRACKED, MAX_TRACKED),
         "tracked_end": (np.uint64, 1),
         "counters": (np.uint64, ports * len(PortCounter)),

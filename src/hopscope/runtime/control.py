@@ -26,7 +26,11 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 IDLE_SECONDS = 30.0
 MAX_BY = 200
 """Longest `by`, in characters."""
-CHANGES = {"set_thresholds": "thresholds changed", "set_sink_limits": "limits of the sink changed"}
+CHANGES = {
+    "set_thresholds": "thresholds changed",
+    "set_sink_limits": "limits of the sink changed",
+    "set_tracked": "tracked flows changed",
+}
 """Requests that change something, and how they are logged."""
 _PEER = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of unix(7)
 
@@ -167,7 +171,7 @@ class ControlServer:
                 raise ValueError(f"by: expected a line of at most {MAX_BY} characters")
             if not isinstance(request, dict) or len(request) != 1:
                 raise ValueError(
-                    "expected an object with one key: ping, status, set_thresholds or set_sink_limits"
+                    f"expected an object with one key: ping, status, tracked, {', '.join(CHANGES)}"
                 )
             with self._lock:
                 answer = self._answer(request)

@@ -45,6 +45,7 @@ from .listeners import Listeners
 from .member import Member
 from .shard import keep_leftovers
 from .summary import summary_lines
+from .tracking import change_tracked_flows, tracked_flows
 
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
@@ -330,6 +331,11 @@ class Supervisor:
             after = changed_sink_limits(before, request["set_sink_limits"])
             set_sink_limits(self._thresholds, after)
             return {"sink_limits": sink_limits.as_json(after)}
+        if "tracked" in request:
+            return {"tracked": tracked_flows(self.settings.label.registers)}
+        if "set_tracked" in request:
+            registers = self.settings.label.registers
+            return {"tracked": change_tracked_flows(registers, request["set_tracked"])}
         raise ValueError(f"unknown request {next(iter(request))!r}")
 
     def counters(self) -> dict[str, int]:

@@ -29,6 +29,7 @@ from ..detect.sink.records import Measure
 from ..direct import counters as translator
 from ..export.counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
 from ..labels import counters as labels
+from ..labels.state import NEVER
 from ..present.collector_state import CollectorState
 from ..rdma import counters as nic
 from ..wire.address import address
@@ -55,6 +56,17 @@ _PORT_FAMILIES = (
     ("queue_congestion", "Latest congestion status of a queue (INT 0.5).", PortKind.QUEUE, 1),
     ("buffer_occupancy", "Latest occupancy of a buffer, as the source sends it.", PortKind.BUFFER, 0),
 )
+
+COVERAGE_NS = 10 * 10**9
+_LABEL_FAMILIES = {
+    "labels_total": "Labels of an egress port.",
+    "late_labels_total": "Of these, overtaken by a newer one.",
+    "age_seconds": "Time since its newest label arrived.",
+    "latency_seconds": "Latency of the packet with its newest label in the switch.",
+    "occupancy_bytes": "Its queue then.",
+    "shift": "Reg2: it labels every T / 2^S; in the one-bit form 1 means every packet.",
+    "silent": "1 if it is silent: its alarm is raised.",
+}
 
 
 def render(state: CollectorState, names: Names, folder: Path, stores: Path) -> bytes:
@@ -125,17 +137,18 @@ class _Scrape(Collector):
             rows = ports[(ports["kind"] == kind) & (ports["state"] >> slot & 1 == 1)]
             yield from self._of_ports(name, text, self._bounded(rows), slot)
         yield from self._sources(self._bounded(self._state.sources()))
+        yield from self._labels()
         yield GaugeMetricFamily(
             "hopscope_series_left_out",
             f"Series that this exposition leaves out, since a family has at most {SERIES}.",
             value=self._left_out,
         )
 
-    def _bounded(self, rows: Records) -> Records:
+    def _bounded(self, rows: Records, last: str = "last_ns") -> Records:
         if len(rows) <= SERIES:
             return rows
         self._left_out += len(rows) - SERIES
-        return rows[np.argpartition(rows["last_ns"], len(rows) - SERIES)[-SERIES:]]
+        return rows[np.argpartition(rows[last], len(rows) - SERIES)[-SERIES:]]
 
     def _latencies(self) -> Iterable[Family]:
         parts = self._state.distributions()
@@ -219,6 +232,38 @@ class _Scrape(Collector):
             silent.add_metric(values, int(bool(row["silent"])))
         yield from families.values()
         yield silent
+
+    def _labels(self) -> Iterable[Family]:
+        """Ports that label (INT-label)."""
+        about, (now, rows) = self._state.labels.about(), self._state.labels.copy()
+        if about is None:
+            return
+        labels = ["node", "node_name", "port", "port_name"]
+        families: dict[str, Single] = {}
+        for name, text in _LABEL_FAMILIES.items():
+            form = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            families[name] = form(f"hopscope_label_port_{name}", text, labels=labels)
+        for row in self._bounded(rows, "received_ns"):
+            node, port = int(row["node_id"]), int(row["port"])
+            place = [str(node), self._names.node(node) or "", str(port), self._names.port(node, port) or ""]
+            values = {"labels_total": int(row["labels"]), "late_labels_total": int(row["late"])}
+            values |= {"shift": int(row["shift"]), "silent": int(row["silent"])}
+            if int(row["received_ns"]) != NEVER:
+                values["age_seconds"] = max(0, now - int(row["received_ns"])) / 1e9
+                values["latency_seconds"] = int(row["latency_ns"]) / 1e9
+                values["occupancy_bytes"] = int(row["occupancy"])
+            for name, value in values.items():
+                families[name].add_metric(place, value)
+        yield from families.values()
+        newest = self._state.labels.coverage(max(1, COVERAGE_NS // about.telemetry_ns))
+        busy = newest[newest["active"] > 0]
+        coverage = GaugeMetricFamily(
+            "hopscope_label_coverage_ratio",
+            "Mean coverage of labels over the last ten seconds.",
+        )
+        if len(busy):
+            coverage.add_metric([], float((busy["reported"] / busy["active"]).mean()))
+        yield coverage
 
     def _exports(self) -> Iterable[Family]:
         rows = read_counters(self._folder)

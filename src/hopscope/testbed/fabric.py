@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 from ..base.errors import HopscopeError
@@ -234,6 +235,14 @@ def next_ports(parts: FabricPlan, down: Collection[int] = ()) -> dict[tuple[int,
             if at in away and peer in away and away[peer] == away[at] - 1:
                 found.setdefault((parts.ports[row].node, host), []).append(row)
     return found
+
+
+def pairs_without_path(parts: FabricPlan, down: Collection[int]) -> int:
+    """Pairs of hosts that cannot reach each other while the links of these ports are down."""
+    routes = next_ports(parts, down)
+    at = {port.host: port.node for port in parts.ports if port.host >= 0}
+    pairs = combinations(sorted(at), 2)
+    return sum((at[one], other) not in routes or (at[other], one) not in routes for one, other in pairs)
 
 
 def _inner(parts: FabricPlan, down: Collection[int]) -> list[tuple[int, int, int]]:

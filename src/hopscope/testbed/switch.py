@@ -61,8 +61,8 @@ class TestbedSwitches:
         self._export = export
         to_host = [port.host >= 0 for port in parts.ports]
         self._registers = registers
-        self._links = -1  # changes of links that the routes follow
-        self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling)
+        down = set(np.flatnonzero(registers.down).tolist())
+        self._forwarder = Forwarder(registers, routes(parts, down), to_host, settings.labelling)
         self._rejected = registers.count(PortCounter.REJECTED)
         self._link_down = registers.count(PortCounter.LINK_DOWN)
         self._missed = registers.count(PortCounter.MISSED)
@@ -133,11 +133,12 @@ class TestbedSwitches:
 
     def _follow_links(self) -> None:
         """Route around the links that are down, if they changed."""
-        changes = int(self._registers.changes[0])
-        if changes != self._links:
-            self._links = changes
-            down = np.flatnonzero(self._registers.down).tolist()
+        registers = self._registers
+        changes = registers.changes[0]
+        if changes != registers.followed[0]:
+            down = np.flatnonzero(registers.down).tolist()
             self._forwarder.set_routes(routes(self.parts, set(down)))
+            registers.followed[0] = changes
 
     def _received(self, row: int, handle: int) -> FrameBatch | None:
         """Frames received at a port; a failed port is dropped, and the others continue."""

@@ -15,18 +15,14 @@ from ..options.network import TopologyOption
 from ..options.quantities import seconds as seconds_of
 from ..options.settings import SettingsOptions
 from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
+from .change import NameOption, PortArgument, SwitchArgument, link, track, untrack
 from .start import StartProgress, print_fabric, tracked_flows
 from .traffic import TrafficRequest
 
 app = Commands(help="Run a fabric of network namespaces that labels real packets.")
-NameOption = Annotated[
-    str,
-    option(
-        "--name", metavar="NAME", help="Name of the fabric; several can be up at once."
-    ),
-]  # fmt: skip
 STATUS_COLUMNS = (
-    "switch", "port", "to", "frames/s", "labels/s", "frames", "labels", "restored", "S", "loss", "dropped",
+    "switch", "port", "to", "frames/s", "labels/s", "frames", "labels", "restored", "S", "loss", "link",
+    "dropped",
 )  # fmt: skip
 
 COVERAGE_SECONDS = 10.0
@@ -196,8 +192,8 @@ def status(
 
 @app.command()
 def loss(
-    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Name or number of the switch, as leaf-0.")],
-    port: Annotated[int, typer.Argument(metavar="PORT", help="Port number, as `status` shows it.")],
+    switch: SwitchArgument,
+    port: PortArgument,
     share: Annotated[
         float, typer.Argument(metavar="SHARE", help="Share of frames to lose, 0 to 1; 0 ends the loss.")
     ],
@@ -216,6 +212,11 @@ def loss(
     registers.set_loss(int(topology.ports[row]["node_id"]), port, share)
     print(f"{topology.switch_name(int(topology.ports[row]['node_id']))} port {port} "
           f"({topology.port_name(row)}) loses {share:.1%} of its frames")  # fmt: skip
+
+
+app.command()(link)
+app.command()(track)
+app.command()(untrack)
 
 
 @app.command()

@@ -11,15 +11,27 @@ from ...present.events import EVENT_COLUMNS, event_object, event_texts
 from ..options.declare import Commands, option
 from .bottleneck import bottleneck
 from .distributions import distributions
-from .options import Answer, EventOptions, HistoryOptions, HopOptions, PathOptions, age_ns
+from .options import (
+    Answer,
+    EventOptions,
+    HistoryOptions,
+    HopOptions,
+    PathOptions,
+    PortOptions,
+    Window,
+    age_ns,
+)
 from .rows import (
     FLOW_COLUMNS,
     HOP_COLUMNS,
+    LABEL_COLUMNS,
     PATH_COLUMNS,
     flow_object,
     flow_texts,
     hop_texts,
     path_object,
+    port_object,
+    port_texts,
 )
 
 app = Commands(help="Query history: events, flows, paths, hops, latency, SQL.")
@@ -79,6 +91,24 @@ def hops(filters: HopOptions, source: HistoryOptions, answer: Answer = _HOPS) ->
             table,
             "no hop latencies match",
         )
+
+
+@app.command()
+def labels(filters: PortOptions, answer: Answer, source: HistoryOptions) -> None:
+    """Print the labels of ports by period, newest first: mean and highest latency and queue (INT-label)."""
+    with source.history() as (history, names):
+        table = history.labels(limit=answer.limit, **filters.chosen(names).of_history())
+        rows = (port_object(row, names) for row in table.rows())
+        answer.print(LABEL_COLUMNS, rows, port_texts, history, table, "no labels match")
+
+
+@app.command()
+def coverage(filters: Window, answer: Answer, source: HistoryOptions) -> None:
+    """Print the coverage of labels by period, newest first (INT-label)."""
+    start, end = filters.ns()
+    with source.history() as (history, _):
+        table = history.coverage(limit=answer.limit, start=start, end=end)
+        answer.print(tuple(table.columns), table.rows(), None, history, table, "no coverage in this time")
 
 
 @app.command()

@@ -13,7 +13,7 @@ from ...base.errors import HopscopeError
 from ...present.select import KINDS, METRICS, EventFilter, labelled
 from ...present.text import UnreadableError, parse_when
 from ..options.declare import Options, option
-from ..options.filters import FilterError, FlowFilters, KindOption
+from ..options.filters import FilterError, FlowFilters, KindOption, NodeOption, node_ids
 from ..options.settings import CollectorOptions
 from ..output.printer import Format, FormatOption, Printer
 
@@ -44,6 +44,17 @@ class Window(Options):
         """Its start and end, ns since the epoch; None: open. Raises HopscopeError."""
         now = time.time_ns()
         return moment("--since", self.since, now), moment("--until", self.until, now)
+
+
+@dataclass(frozen=True)
+class PortOptions(Window):
+    """Filters of ports."""
+
+    node: NodeOption = None
+
+    def chosen(self, names: Names) -> EventFilter:
+        """These options as a filter. Raises HopscopeError."""
+        return EventFilter(*self.ns(), nodes=tuple(node_ids(self.node or (), names)))
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.names import Names
-from ...present.events import node_object
+from ...present.events import label, node_object
 from ...present.units import flow_text
 
 FLOW_COLUMNS = ("flow", "id", "first", "last", "events", "path_changes", "drops", "highest_latency_ns")
 PATH_COLUMNS = ("time", "kind", "flow", "path", "id")
+LABEL_COLUMNS = (
+    *("time", "node", "port", "labels", "latency_ns", "highest_latency_ns", "occupancy", "highest_occupancy"),
+)
 HOP_COLUMNS = ("node", "port", "events", "highest_ns", "mean_ns", "time")
 
 
@@ -31,6 +34,17 @@ def path_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
     path = [node_object(names, node) for node in row.pop("path")]
     name = f"{row.pop('shard')}-{row.pop('sequence')}"
     return {"time": row.pop("time"), "kind": row.pop("kind"), **flow_object(row), "path": path, "id": name}
+
+
+def port_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
+    """A row about a port, with switch and port as the API shows them."""
+    node, port = row.pop("node_id"), row.pop("port")
+    return {"node": node_object(names, node), "port": {"id": port, "name": names.port(node, port)}, **row}
+
+
+def port_texts(row: dict[str, Any]) -> dict[str, Any]:
+    """A row about a port with one text per column."""
+    return row | {"node": label(row["node"]), "port": label(row["port"])}
 
 
 def hop_texts(row: dict[str, Any], names: Names) -> dict[str, Any]:

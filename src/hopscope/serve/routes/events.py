@@ -53,7 +53,8 @@ def _chosen(
     )
 
 
-def _moment(name: str, text: str | None) -> int | None:
+def moment(name: str, text: str | None) -> int | None:
+    """A time of a query parameter, ns since the epoch. Raises HTTPException."""
     try:
         return None if text is None else parse_when(text, time.time_ns())
     except UnreadableError as error:
@@ -77,7 +78,7 @@ async def events(
 ) -> m.EventPage:
     """Events by time, kind, metric, switch, flow and prefix; every event is on disk before it is shown."""
     chosen = _chosen(
-        context, kind, metric, node, flow, prefix, _moment("since", since), _moment("until", until)
+        context, kind, metric, node, flow, prefix, moment("since", since), moment("until", until)
     )
 
     def work(_: threading.Event) -> m.EventPage:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import ConfigDict, Field
+
 from .models import Model, Node, Port, Time, Wide
 
 
@@ -26,11 +28,13 @@ class LabelPort(Model):
     """Where the labelled packet had come in."""
     labels: Wide
     late: Wide
-    """Of these, older than one that was there already: discarded."""
+    """Of these, overtaken by a newer one: discarded."""
     labels_per_second: float
     """Over the last whole second."""
     active: bool | None
     """Whether it sent packets in the last whole telemetry interval; null: not counted."""
+    silent: bool
+    """Whether it has sent no label for `label.silent_seconds`: its alarm is raised."""
     s: int
     """Reg2: the port labels every T / 2^S; with mode `one-bit` 1 means every packet."""
 
@@ -119,6 +123,63 @@ class TrackedPage(Model):
     """Number of matches."""
     offset: int
     items: list[TrackedFlow]
+
+
+class TrackedRule(Model):
+    """A flow that the switches track."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    src: str = Field(max_length=60)
+    """Address of the sender."""
+    dst: str = Field(max_length=60)
+    """Address of the receiver, of the same version."""
+    every: int = Field(default=100, ge=1, lt=2**31)
+    """All switches label one of this many packets."""
+
+
+class LabelRecord(Model):
+    """Labels of a port in a period."""
+
+    time: Time
+    """End of the period."""
+    node: Node
+    port: Port
+    labels: int
+    latency_ns: Wide
+    """Mean of the labelled packets in the switch."""
+    highest_latency_ns: Wide
+    occupancy: Wide
+    """Mean of the egress queue, bytes."""
+    highest_occupancy: Wide
+
+
+class LabelHistory(Model):
+    """Labels by port and period, the newest first."""
+
+    items: list[LabelRecord]
+    truncated: bool
+    """There are more than `limit`."""
+
+
+class CoverageRecord(Model):
+    """Coverage of a period."""
+
+    time: Time
+    """End of the period."""
+    intervals: int
+    """Telemetry intervals with traffic."""
+    coverage: float
+    """Their mean."""
+    lowest: float
+
+
+class CoverageHistory(Model):
+    """Coverage by period, the newest first."""
+
+    items: list[CoverageRecord]
+    truncated: bool
+    """There are more than `limit`."""
 
 
 class CoverageInterval(Model):

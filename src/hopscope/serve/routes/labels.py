@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import threading
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query, Request
 
+from ...base import control_client as control
 from ...base.names import Names
+from ...history.filters import Filters
 from ...labels.state import NEVER
 from ...present.events import when, wide
+from ...present.history import safe
 from ...present.labels import spanned
 from ...present.select import FlowFilter
 from ...present.tracked import latencies, passes, path_of
 from ...wire.address import address
-from ..context import Ctx
+from ..context import Context, Ctx, client_of
 from . import label_models as m
 from . import show
+from .events import Moment, moment
 from .models import Port
 from .state import Limit, NodeName, Offset, Order, Text
 
 router = APIRouter(tags=["labels"])
+Address = Annotated[str, Query(max_length=60, description="An address")]
 Sort = Literal["age", "labels_per_second", "latency", "occupancy", "s", "node"]
 _COLUMNS = {
     "age": "received_ns",
@@ -94,6 +100,58 @@ async def tracked_flows(
     return await context.run(work)
 
 
+@router.get("/labels/tracked", summary="Flows that the switches track")
+async def tracked_rules(context: Ctx) -> list[m.TrackedRule]:
+    """Of each, all switches on its path label one packet in `every`."""
+    return await _tracked(context, {"tracked": {}})
+
+
+@router.post("/labels/tracked", summary="Track a flow")
+async def track(context: Ctx, request: Request, flow: m.TrackedRule) -> list[m.TrackedRule]:
+    """Track it from now on, or change its `every`; returns all tracked flows."""
+    return await _tracked(context, {"set_tracked": {"add": [flow.model_dump()]}, **_by(request)})
+
+
+@router.delete("/labels/tracked", summary="Stop tracking a flow")
+async def untrack(context: Ctx, request: Request, src: Address, dst: Address) -> list[m.TrackedRule]:
+    """Returns the flows that are still tracked."""
+    return await _tracked(context, {"set_tracked": {"remove": [{"src": src, "dst": dst}]}, **_by(request)})
+
+
+@router.get("/labels/history", summary="Labels by port and period", tags=["history"])
+async def history(
+    context: Ctx, request: Request, since: Moment = None, until: Moment = None, node: NodeName = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> m.LabelHistory:  # fmt: skip
+    """Mean and highest latency and queue of each port's labels (`label.period_seconds`), newest first."""
+    chosen = _chosen(context, since, until, node)
+
+    def work(_: threading.Event) -> m.LabelHistory:
+        table = context.past.history().labels(limit=limit, **chosen)
+        return m.LabelHistory(
+            items=[_record(row, context.names) for row in table.rows()], truncated=table.truncated
+        )
+
+    return await context.query(request, work)
+
+
+@router.get("/labels/coverage/history", summary="Coverage by period", tags=["history"])
+async def coverage_history(
+    context: Ctx, request: Request, since: Moment = None, until: Moment = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> m.CoverageHistory:  # fmt: skip
+    """Mean and lowest coverage of each period (`label.period_seconds`), newest first."""
+    chosen = _chosen(context, since, until)
+
+    def work(_: threading.Event) -> m.CoverageHistory:
+        table = context.past.history().coverage(limit=limit, **chosen)
+        return m.CoverageHistory(
+            items=[m.CoverageRecord.model_validate(row) for row in table.rows()], truncated=table.truncated
+        )
+
+    return await context.query(request, work)
+
+
 @router.get("/labels/coverage", summary="Coverage by telemetry interval")
 async def coverage(
     context: Ctx,
@@ -115,6 +173,34 @@ async def coverage(
     return await context.run(work)
 
 
+async def _tracked(context: Context, message: dict[str, Any]) -> list[m.TrackedRule]:
+    """Ask the collector about tracked flows."""
+    try:
+        answer = await context.run(control.request, context.folder, message)
+        return [m.TrackedRule.model_validate(flow) for flow in answer["tracked"]]
+    except control.RejectedError as error:
+        raise HTTPException(400, str(error)) from None
+    except control.ControlError as error:
+        raise HTTPException(503, str(error)) from None
+    except (KeyError, TypeError, ValueError):
+        raise HTTPException(502, "the collector's answer has no tracked flows") from None
+
+
+def _by(request: Request) -> dict[str, str]:
+    return {"by": f"HTTP client {client_of(request)}"}
+
+
+def _chosen(context: Context, since: str | None, until: str | None, node: str | None = None) -> Filters:
+    nodes = () if node is None else (context.node(node),)
+    return {"start": moment("since", since), "end": moment("until", until), "nodes": nodes}
+
+
+def _record(row: dict[str, Any], names: Names) -> m.LabelRecord:
+    node, port = row.pop("node_id"), row.pop("port")
+    place = {"node": show.node(names, node), "port": Port(id=port, name=names.port(node, port))}
+    return m.LabelRecord.model_validate({name: safe(value) for name, value in row.items()} | place)
+
+
 def _port(row: np.void, names: Names, now_ns: int) -> m.LabelPort:
     node, known = int(row["node_id"]), int(row["time_ns"]) != NEVER
     received = int(row["received_ns"])
@@ -131,6 +217,7 @@ def _port(row: np.void, names: Names, now_ns: int) -> m.LabelPort:
         late=wide(int(row["late"])),
         labels_per_second=float(row["rate"]),
         active=int(row["traffic"]) == 2 if row["traffic"] else None,
+        silent=bool(row["silent"]),
         s=int(row["shift"]),
     )
 

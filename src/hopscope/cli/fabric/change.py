@@ -1,0 +1,132 @@
+"""`hopscope fabric` commands that change a fabric while it runs: links, tracked flows."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...base import control_client as control
+from ...base.errors import HopscopeError
+from ..options.declare import option
+from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
+from .start import tracked_flows
+
+if TYPE_CHECKING:
+    from ...testbed.fabric import FabricPlan
+
+NameOption = Annotated[
+    str, option("--name", metavar="NAME", help="Name of the fabric; several can be up at once.")
+]
+SwitchArgument = Annotated[
+    str, typer.Argument(metavar="SWITCH", help="Name or number of the switch, as leaf-0.")
+]
+PortArgument = Annotated[int, typer.Argument(metavar="PORT", help="Port number, as `status` shows it.")]
+FLOW = "SRC:DST[:EVERY]"
+FOLLOW_SECONDS = 5.0
+"""How long `link` waits until the switches follow; they look ten times per second."""
+
+
+class LinkState(StrEnum):
+    """State of a link."""
+
+    UP = "up"
+    DOWN = "down"
+
+
+def link(
+    switch: SwitchArgument,
+    port: PortArgument,
+    state: Annotated[LinkState, typer.Argument(help="The new state of the link.")],
+    name: NameOption = "fabric",
+) -> None:
+    """Set the link of a port down or up: switches route around links that are down.
+
+    Frames that arrive on a link that is down are dropped and counted. Rejected if packets would cross more
+    switches than label.labelling.max_hop.
+    """
+    from ...labels.registers import Registers
+    from ...testbed import fabric
+    from ...testbed.namespaces import require_root
+    from ...testbed.state import running
+
+    require_root()
+    found = running(name)
+    parts = found.plan()
+    topology = parts.topology
+    row = topology.port_row(switch, port)
+    ends = _ends(parts, row)
+    registers = Registers.attach(found.registers, writable=True)
+    down = set(registers.down.nonzero()[0].tolist())
+    down = down | ends if state is LinkState.DOWN else down - ends
+    longest = fabric.longest_path(parts, down)
+    if longest > found.max_hop:
+        raise HopscopeError(
+            f"packets would cross {longest} switches, and label.labelling.max_hop is {found.max_hop}"
+        )
+    numbers = [(parts.ports[end].node, parts.ports[end].number) for end in ends]
+    registers.set_link(numbers, state is LinkState.UP)
+    until = time.monotonic() + FOLLOW_SECONDS
+    while registers.followed[0] != registers.changes[0] and time.monotonic() < until:
+        time.sleep(0.01)
+    apart = fabric.pairs_without_path(parts, down)
+    without = f"; {apart} pairs of hosts have no path" if apart else ""
+    at = topology.switch_name(int(topology.ports[row]["node_id"]))
+    print(f"{at} port {port} ({topology.port_name(row)}) is {state.value}{without}")
+
+
+def _ends(parts: FabricPlan, row: int) -> set[int]:
+    """Rows of `parts.ports` at both ends of the link of a topology's port; of a host's link there is one."""
+    rows = {row, int(parts.topology.ports[row]["reverse"])}
+    return {at for at, port in enumerate(parts.ports) if port.row in rows}
+
+
+def track(
+    flows: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar=f"[{FLOW}]...", show_default=False,
+            help="Flows by hosts or addresses: all switches label 1 in EVERY (100) of its packets.",
+        ),
+    ] = None,
+    name: NameOption = "fabric",
+    form: FormatOption = Format.TABLE,
+) -> None:  # fmt: skip
+    """Track flows from now on; print the tracked flows."""
+    _print(_change(name, "add", flows or ()), form)
+
+
+def untrack(
+    flows: Annotated[list[str], typer.Argument(metavar="SRC:DST...", help="Flows by hosts or addresses.")],
+    name: NameOption = "fabric",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Stop tracking flows; print those that are left."""
+    _print(_change(name, "remove", flows), form)
+
+
+def _change(name: str, what: str, flows: Any) -> list[dict[str, Any]]:
+    """Ask the collector of a fabric to track flows, or not to. Raises HopscopeError."""
+    from ...testbed.namespaces import require_root
+    from ...testbed.state import running
+
+    require_root()
+    found = running(name)
+    topology = found.plan().topology
+    chosen = [flow.model_dump() for text in flows for flow in tracked_flows(text, topology)]
+    request = {"set_tracked": {what: chosen}} if chosen else {"tracked": {}}
+    try:
+        answer = control.request(Path(found.data), request)
+    except control.ControlError as error:
+        raise HopscopeError(str(error)) from None
+    return list(answer["tracked"])
+
+
+def _print(rows: list[dict[str, Any]], form: Format) -> None:
+    with until_reader_leaves():
+        printer = Printer(form, ("src", "dst", "every"))
+        printer.put(rows)
+        printer.flush()
