@@ -52,16 +52,21 @@ def test_reader_sees_flows_hops_ports_sources(make: Any, tmp_path: Path) -> None
 
 
 def test_shards_are_merged_by_newest(make: Any, tmp_path: Path) -> None:
-    """A flow or a queue that two workers know appears once, as the newer one says."""
-    for shard, latency in ((0, 10), (1, 20)):
+    """A flow or a queue that two shards know appears once, as the newer one says; samples of a queue are
+    summed, and its highest value is that of both.
+    """
+    for shard, time_ns, latency in ((0, 10, 30), (1, 20, 20)):
         detector = Detector(DetectSettings(**SMALL), tmp_path, shard)
-        report = make.Report(make.path(1, latency=latency, occupancy=latency), 0, time=latency, source=shard)
+        report = make.Report(make.path(1, latency=latency, occupancy=latency), 0, time=time_ns, source=shard)
         list(detector.update(make.batch([report])))
     reader = StateReader.attach(tmp_path)
     (flow,) = reader.flows()
     assert flow["latency_latest"] == 20
     assert reader.hops_of(flow)["latency_latest"].tolist() == [20]
-    assert sorted(reader.ports()["latest"][:, 0]) == [0, 0, 20]
+    ports = reader.ports()
+    assert sorted(ports["latest"][:, 0]) == [0, 0, 20]
+    assert sorted(ports["highest"][:, 0]) == [0, 0, 30]
+    assert ports["samples"].tolist() == [2, 2, 2]
     assert len(reader.sources()) == 2
 
 

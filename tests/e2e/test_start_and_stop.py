@@ -15,6 +15,7 @@ import pytest
 
 from hopscope.base.control_client import ControlError, request
 from hopscope.capture.udp.listener import UdpSender
+from hopscope.detect.counters import INDEX
 from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
 from hopscope.wire.encode.encoder import encode_reports
@@ -57,8 +58,9 @@ def test_a_source_stays_with_its_worker(collector: Callable[..., Any], load: Cal
     eventually(lambda: state.counters()["reports_total"] == 3200)
     assert len(state.sources()) == 16
     assert (state.sources()["lost"] == 0).all()
-    shares = [int(block.sum()) for block in state.counters().workers.values()]
-    assert len(shares) == 2
+    processes = state.counters().processes
+    assert processes.keys() == {"0", "1", "detector"}
+    shares = [int(processes[worker][INDEX["reports_total"]]) for worker in ("0", "1")]
     assert all(shares), "one of two workers got nothing from sixteen sources"
     assert one.stop(signal.SIGINT) == 0
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from hopscope.detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
-from hopscope.detect.records import PORT
 from hopscope.memory.region import Region
-from hopscope.present.collector_state import CollectorState, newest
+from hopscope.present.collector_state import CollectorState
 
 REPORTS = INDEX["reports_total"]
 
@@ -65,10 +64,3 @@ def test_a_foreign_region_is_a_problem_with_a_line(tmp_path: Path) -> None:
     state = CollectorState(tmp_path)
     assert state.counters()["reports_total"] == 3
     assert "worker-1.counters" in state.problems
-
-
-def test_the_newest_report_of_a_port_wins() -> None:
-    """Of rows with the same key, the one heard of last stays."""
-    rows = np.zeros(4, PORT)
-    rows["key"], rows["last_ns"], rows["samples"] = [9, 3, 9, 3], [5, 1, 4, 2], [1, 2, 3, 4]
-    assert newest(rows)[["key", "samples"]].tolist() == [(3, 4), (9, 1)]

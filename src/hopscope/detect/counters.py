@@ -6,6 +6,7 @@ a counter.  Law 5: everything that moves has a counter, everything rejected has 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from .sink.records import Type
 COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
 """Kind and version of a worker's region of counters."""
+DETECTOR = "detector"
+"""The process that detects for several workers: its name, and that of its counters."""
 _TYPES = {kind.label: number for number, kind in enumerate(Type)}
 COUNTERS: tuple[Counter, ...] = (
     Counter("frames_total", "Frames received from capture (datagrams, or packets of a file)."),
@@ -203,6 +206,20 @@ COUNTERS: tuple[Counter, ...] = (
         "Hops without a node id, which cannot be assigned to a switch.",
         tally="flows.WITHOUT_NODE_ID",
     ),
+    Counter(
+        "detector_lost_reports_total",
+        "Reports that one of several workers could not hand to the detector, whose queue was full.",
+    ),
+    Counter(
+        "detector_waiting_reports",
+        "Reports of one of several workers that wait for the detector.",
+        gauge=True,
+    ),
+    Counter(
+        "detector_queue_full",
+        "1 while the detector's queue of one of several workers is full, else 0.",
+        gauge=True,
+    ),
     Counter("sink_reports_total", "Telemetry Reports that the sink sent to another collector."),
     Counter(
         "sink_report_drops_total",
@@ -255,6 +272,10 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("busy_ns_total", "Time that the worker spent on reports; the rest it slept."),
     Counter("busy_capture_ns_total", "Busy time spent receiving frames."),
     Counter("busy_decode_ns_total", "Busy time spent decoding."),
+    Counter(
+        "busy_handover_ns_total",
+        "Busy time of several workers spent handing reports to the detector.",
+    ),
     Counter("busy_detect_ns_total", "Busy time spent detecting events."),
     Counter("busy_journal_ns_total", "Busy time spent writing the journal and the ring."),
 )
@@ -275,6 +296,18 @@ def tally_slots(**kernels: Any) -> tuple[Slots, Slots]:
             pairs.append((int(getattr(kernels[room], slot)) + int(offset or 0), place))
     slots, places = np.array(pairs, np.int64).T
     return slots, places
+
+
+def process_of(name: str) -> str | None:
+    """The process whose counters a file holds: number of a worker, or DETECTOR; None: another file."""
+    found = re.fullmatch(rf"(?:worker-(\d+)|({DETECTOR}))\.counters", name)
+    return None if found is None else found[1] or found[2]
+
+
+def counter_files(regions: Path) -> dict[str, Path]:
+    """Files of the counters in a folder of regions, by process."""
+    found = ((process_of(path.name), path) for path in sorted(regions.glob("*.counters")))
+    return {process: path for process, path in found if process is not None}
 
 
 def attach_counters(path: Path) -> npt.NDArray[np.uint64]:

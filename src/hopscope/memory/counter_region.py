@@ -27,6 +27,10 @@ class CounterRegion:
         self._before = self.values.copy()
         self._before[[place for place, each in enumerate(counters) if each.gauge or each.absolute]] = 0
 
+    def add(self, key: str, more: int) -> None:
+        """Add to a counter that this process counts itself."""
+        self.values[self._place[key]] += np.uint64(more)
+
     def put(self, key: str, total: int) -> None:
         """Set a counter; `total` is the count since the start of this process."""
         place = self._place[key]

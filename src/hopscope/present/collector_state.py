@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
+from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, DETECTOR, INDEX, process_of
 from ..detect.distributions.quantiles import Distribution
 from ..detect.flows.flow_hops import FlowHops
 from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, STATE_VERSION, THRESHOLD, Metric
@@ -43,14 +43,14 @@ _STALE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CounterSnapshot:
-    """Counters of all workers at one moment."""
+    """Counters of all workers, and of their detector, at one moment."""
 
     time_ns: int
     """When they were read, ns since the epoch."""
     total: npt.NDArray[np.uint64]
-    """Sum over workers, uint64 [COUNTERS]."""
-    workers: Mapping[int, npt.NDArray[np.uint64]] = field(default_factory=dict)
-    """By worker, uint64 [COUNTERS]."""
+    """Their sum, uint64 [COUNTERS]."""
+    processes: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
+    """By process, uint64 [COUNTERS]: a worker's number, or `detector`."""
     clock: float = 0.0
     """Monotonic time of the reading, seconds."""
 
@@ -96,7 +96,7 @@ class CollectorState:
         self._lock = threading.RLock()
         self._cached: dict[str, tuple[float, Any]] = {}
         self._files: tuple[tuple[str, int], ...] | None = None
-        self._counters: dict[int, Region] = {}
+        self._counters: dict[str, Region] = {}
         self._control: Region | None = None
         self._reader: Any = None
         self._history: deque[CounterSnapshot] = deque()
@@ -126,8 +126,8 @@ class CollectorState:
         return self._once("flows", lambda: self._read("flows"))
 
     def ports(self) -> Records:
-        """Queues, buffers and egress ports, PORT [rows], each once: the newest report over workers wins."""
-        return self._once("ports", lambda: newest(self._read("ports")))
+        """Queues, buffers and egress ports, PORT [rows], each once."""
+        return self._once("ports", lambda: self._read("ports"))
 
     def sources(self) -> Records:
         """Sequence spaces, SOURCE [rows]."""
@@ -177,7 +177,7 @@ class CollectorState:
         """Numbers of the workers that have counters."""
         with self._lock:
             self._attach()
-            return sorted(self._counters)
+            return sorted(int(process) for process in self._counters if process != DETECTOR)
 
     def _once(self, what: str, read: Callable[[], T]) -> T:
         with self._lock:
@@ -203,10 +203,11 @@ class CollectorState:
         names = [name for name, _ in files]
         self._counters = {}
         for name in names:
-            if name.startswith("worker-") and name.endswith(".counters"):
+            process = process_of(name)
+            if process is not None:
                 region = self._map(name, COUNTERS_KIND, COUNTERS_VERSION)
                 if region is not None:
-                    self._counters[int(name[7:-9])] = region
+                    self._counters[process] = region
         self._control = self._map(CONTROL_FILE, KIND, STATE_VERSION) if CONTROL_FILE in names else None
         self._reader = self._state_reader() if any(name.endswith(".flows") for name in names) else None
         self._files = files
@@ -245,11 +246,11 @@ class CollectorState:
 
     def _read_counters(self) -> CounterSnapshot:
         clock = time.monotonic()
-        workers = {number: region["counters"].copy() for number, region in self._counters.items()}
+        processes = {process: region["counters"].copy() for process, region in self._counters.items()}
         total = np.zeros(len(COUNTERS), np.uint64)
-        for block in workers.values():
+        for block in processes.values():
             total += block
-        counts = CounterSnapshot(time.time_ns(), total, workers, clock)
+        counts = CounterSnapshot(time.time_ns(), total, processes, clock)
         while self._history and clock - self._history[0].clock > _KEEP_SECONDS:
             self._history.popleft()
         self._history.append(counts)
@@ -287,23 +288,13 @@ def listing(folder: Path) -> tuple[tuple[str, int], ...]:
 def difference(before: CounterSnapshot, after: CounterSnapshot) -> npt.NDArray[np.float64]:
     """Increase between two readings, float64 [COUNTERS]; a counter that fell restarted from zero."""
     grown = np.zeros(len(COUNTERS))
-    for number, block in after.workers.items():
-        old = before.workers.get(number)
+    for process, block in after.processes.items():
+        old = before.processes.get(process)
         if old is None:
-            grown += block  # a worker that started between the two
+            grown += block  # it started between the two
             continue
         grown += np.where(block >= old, block - old, block)
     return grown
-
-
-def newest(ports: Records) -> Records:
-    """Rows of a port table, one per key: the row with the newest report."""
-    if len(ports) < 2:
-        return ports
-    ordered = ports[np.lexsort((ports["last_ns"], ports["key"]))]
-    last = np.append(ordered["key"][1:] != ordered["key"][:-1], True)
-    kept: Records = ordered[last]
-    return kept
 
 
 def limits_of(row: np.void) -> Limits:

@@ -56,7 +56,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 def state_bytes(settings: Settings) -> int:
     """Shared memory of all workers."""
-    return mode_of(settings).worker_bytes() * settings.workers
+    return mode_of(settings).state_bytes()
 
 
 def memory_text(settings: Settings) -> str:

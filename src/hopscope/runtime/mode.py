@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..detect.distributions.region import Distributions
+from ..detect.report_queue import QueueWriter, attach_queue, queue_bytes, queue_path
 from ..settings.collector import ListenSettings, Settings
-from .pipeline import CountDistributions, Pipeline, Stage
-from .shard import Shard
+from .pipeline import CountDistributions, HandOver, Pipeline, Stage
+from .shard import Shard, open_counters
 
 if TYPE_CHECKING:
     from ..capture.bypass import Heartbeat
@@ -23,7 +25,7 @@ class Mode(ABC):
     """A kind of collector, with its settings."""
 
     steps: tuple[str, ...]
-    """Steps of `warmup` for the pipeline."""
+    """Steps of `warmup` for the pipeline: that of the decoder, then that of detection."""
     report_ports: tuple[int, ...] | None = None
     """UDP ports of Telemetry Reports; None: those of the dialect."""
     sink_rings = False
@@ -36,6 +38,16 @@ class Mode(ABC):
     @abstractmethod
     def pipeline(self, shard: Shard) -> Pipeline:
         """The pipeline of a shard. Raises RegionError, CaptureError."""
+
+    @property
+    def has_detector(self) -> bool:
+        """Whether the reports of several workers meet in a detector process, which has all state."""
+        return False
+
+    def hand_over(self, worker: int, regions: Path) -> HandOver:
+        """The steps of one of several workers, if there is a detector. Raises RegionError."""
+        queue = QueueWriter(attach_queue(queue_path(regions, worker)))
+        return HandOver(open_counters(regions, f"worker-{worker}"), queue)
 
     def forwarder(
         self, listen: ListenSettings, count: Callable[[str, int], object], heartbeat: Heartbeat | None = None
@@ -51,8 +63,16 @@ class Mode(ABC):
         chosen = self.settings.distributions.enabled
         return self._distributions_by_default if chosen is None else chosen
 
-    def worker_bytes(self) -> int:
-        """Shared memory of one worker."""
+    def state_bytes(self) -> int:
+        """Shared memory of all processes."""
+        if self.has_detector:
+            return self._shard_bytes() + self.settings.workers * queue_bytes(
+                self.settings.detect.queue_reports
+            )
+        return self._shard_bytes() * self.settings.workers
+
+    def _shard_bytes(self) -> int:
+        """Shared memory of one shard."""
         from ..detect.distributions.region import shape_of
         from ..detect.flows.tables import memory_bytes
         from ..detect.records import EVENT
@@ -68,6 +88,11 @@ class Collector(Mode):
     """Takes reports: joins postcards, detects events by `Detector`."""
 
     steps = ("decoder", "detector")
+
+    @property
+    def has_detector(self) -> bool:
+        """With several workers: reports about one flow, queue or packet may reach any of them."""
+        return self.settings.workers > 1
 
     def pipeline(self, shard: Shard) -> Pipeline:
         """Joiner, detector, and distributions if they are counted."""
@@ -119,13 +144,13 @@ class Sink(Mode):
 
         return to_interface(listen.output, self.settings.sink, count, heartbeat) if listen.output else None
 
-    def worker_bytes(self) -> int:
+    def _shard_bytes(self) -> int:
         """With the rings of sink events and evicted flows."""
         from ..detect.sink.records import EVICTED, SINK_EVENT
 
         sink = self.settings.sink
         rings = sink.ring_events * SINK_EVENT.itemsize + sink.ring_evictions * EVICTED.itemsize
-        return super().worker_bytes() + rings
+        return super()._shard_bytes() + rings
 
 
 def mode_of(settings: Settings) -> Mode:

@@ -1,11 +1,14 @@
-"""The steps of a shard in one process: frames → reports → events → journal → ring, with every step counted.
+"""The steps of a collector: frames → reports → events → journal → ring, with every step counted.
 
-A worker, `replay` and the library use the same pipeline; `mode` composes it.
+`Pipeline` has them all, for a single worker, `replay` and the library.  Of several workers, each has a
+`HandOver`, which ends with the reports, and the detector process a `Pipeline` that begins with them.  `mode`
+composes both.
 """
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +17,8 @@ import numpy as np
 
 from ..detect.counters import INDEX
 from ..detect.distributions.region import Distributions
+from ..detect.report_queue import QueueWriter
+from ..memory.counter_region import CounterRegion
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock, Dialect
 from ..wire.reasons import Place, Reason
@@ -76,26 +81,26 @@ class CountDistributions(Stage):
         self._shard.count("distribution_table_full_total", self._distributions.update(batch))
 
 
-class Pipeline:
-    """Decodes frames, joins postcards (if `joining`), detects, runs the stages, writes the events to `shard`.
+class Steps(ABC):
+    """Decodes frames and counts; what follows is `take`."""
 
-    `distributions`: what detection or a stage counts, for whoever reads it at the end.
-    """
-
-    def __init__(
-        self,
-        shard: Shard,
-        detection: Detection,
-        stages: Sequence[Stage] = (),
-        *,
-        joining: Joining | None = None,
-        distributions: Distributions | None = None,
-    ) -> None:
-        self.shard, self.detection, self.distributions = shard, detection, distributions
-        self._stages = stages
-        self.joining = joining
+    def __init__(self, counted: CounterRegion) -> None:
+        self.counted, self.count = counted, counted.add
         self._decoders: dict[Dialect, Decoder] = {}
-        self.count = shard.count
+
+    @abstractmethod
+    def take(
+        self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
+    ) -> None:
+        """Take decoded reports, whose times are ns by `clock`, with the frames that they came in."""
+
+    @abstractmethod
+    def tick(self, now_ns: int) -> None:
+        """Called ten times per second; `now_ns` since the epoch."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """No more frames will come."""
 
     def step(self, frames: FrameBatch, dialect: Dialect = DEFAULT, forward: Forward | None = None) -> int:
         """Take frames through all steps; returns how many reports were accepted.
@@ -114,12 +119,56 @@ class Pipeline:
             forward(frames, batch, dialect)
         accepted = self._count(frames, batch)
         timing.apply(batch, dialect.clock)
+        self.take(batch, dialect.clock, frames, decoded - begin)
+        return accepted
+
+    def _count(self, frames: FrameBatch, batch: ReportBatch) -> int:
+        reports = batch.reports
+        reasons = np.bincount(reports["reason"], minlength=len(Reason))
+        accepted = int(reasons[0])
+        self.count("frames_total", len(frames))
+        self.count("frame_bytes_total", int(frames.frames["length"].sum()))
+        self.count("other_frames_total", batch.other)
+        packets = int(np.count_nonzero((reports["version"] == 0) & (reports["reason"] == 0)))
+        self.count("reports_total", accepted)
+        self.count("packets_total", packets)
+        self.count("hops_total", int(reports["hop_count"].sum()))
+        if accepted < len(reports):
+            places = np.bincount(reports["place"], minlength=len(Place))
+            self.counted.values[_REFUSED] += reasons[1 : len(Reason)].astype(np.uint64)
+            self.counted.values[_PLACES] += places[1 : len(Place)].astype(np.uint64)
+        return accepted
+
+
+class Pipeline(Steps):
+    """Decodes frames, joins postcards (if `joining`), detects, runs the stages, writes the events to `shard`.
+
+    `distributions`: what detection or a stage counts, for whoever reads it at the end.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        detection: Detection,
+        stages: Sequence[Stage] = (),
+        *,
+        joining: Joining | None = None,
+        distributions: Distributions | None = None,
+    ) -> None:
+        super().__init__(shard.counted)
+        self.shard, self.detection, self.distributions = shard, detection, distributions
+        self._stages = stages
+        self.joining = joining
+
+    def take(
+        self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
+    ) -> None:
+        """Take reports through all steps after decoding."""
         if self.joining is None:
             events = self._detect([batch], frames)
         else:
-            events = self._detect(self.joining.update(batch, dialect.clock))
-        self._write(events, decoded - begin)
-        return accepted
+            events = self._detect(self.joining.update(batch, clock))
+        self._write(events, decode_ns)
 
     def tick(self, now_ns: int) -> None:
         """Pushes, expiry, silent sources, stages, the journal's age; `now_ns` since the epoch."""
@@ -141,23 +190,6 @@ class Pipeline:
         for stage in self._stages:
             stage.close()
         self.shard.close()
-
-    def _count(self, frames: FrameBatch, batch: ReportBatch) -> int:
-        reports = batch.reports
-        reasons = np.bincount(reports["reason"], minlength=len(Reason))
-        accepted = int(reasons[0])
-        self.count("frames_total", len(frames))
-        self.count("frame_bytes_total", int(frames.frames["length"].sum()))
-        self.count("other_frames_total", batch.other)
-        packets = int(np.count_nonzero((reports["version"] == 0) & (reports["reason"] == 0)))
-        self.count("reports_total", accepted)
-        self.count("packets_total", packets)
-        self.count("hops_total", int(reports["hop_count"].sum()))
-        if accepted < len(reports):
-            places = np.bincount(reports["place"], minlength=len(Place))
-            self.shard.counters[_REFUSED] += reasons[1 : len(Reason)].astype(np.uint64)
-            self.shard.counters[_PLACES] += places[1 : len(Place)].astype(np.uint64)
-        return accepted
 
     def _detect(self, batches: Iterable[ReportBatch], frames: FrameBatch | None = None) -> Iterator[Records]:
         for batch in batches:
@@ -181,3 +213,40 @@ class Pipeline:
         self.count("busy_detect_ns_total", detect_ns)
         self.count("busy_journal_ns_total", journal_ns)
         self.count("busy_ns_total", decode_ns + detect_ns + journal_ns)
+
+
+class HandOver(Steps):
+    """Decodes frames and hands the reports to the detector: the steps of one of several workers."""
+
+    def __init__(self, counted: CounterRegion, queue: QueueWriter) -> None:
+        super().__init__(counted)
+        self._queue = queue
+        self._lost = 0
+
+    def take(
+        self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
+    ) -> None:
+        """Put reports into the queue; those without room are lost, and counted."""
+        begin = time.perf_counter_ns()
+        lost = self._queue.put(batch, clock, time.monotonic_ns())
+        self._lost += lost
+        self.count("detector_lost_reports_total", lost)
+        spent = time.perf_counter_ns() - begin
+        self.count("busy_decode_ns_total", decode_ns)
+        self.count("busy_handover_ns_total", spent)
+        self.count("busy_ns_total", decode_ns + spent)
+
+    def advance(self, horizon_ns: int) -> None:
+        """No later frame was received before `horizon_ns`, ns since the epoch."""
+        self._queue.advance(horizon_ns)
+
+    def tick(self, now_ns: int) -> None:
+        """Count what waits, and whether reports were lost since the last tick."""
+        self.count("ticks_total", 1)
+        self.counted.put("detector_waiting_reports", self._queue.waiting)
+        self.counted.put("detector_queue_full", self._lost > 0)
+        self._lost = 0
+
+    def close(self) -> None:
+        """The detector waits for nothing more."""
+        self._queue.close()

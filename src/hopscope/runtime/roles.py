@@ -27,6 +27,12 @@ def _standby(child: Child) -> None:
     run(child, standby=True)
 
 
+def _detector(child: Child) -> None:
+    from .detector import run
+
+    run(child)
+
+
 def _labels(child: Child) -> None:
     from .labels import run
 
@@ -75,6 +81,7 @@ class Role:
 ROLES = {
     "worker": Role(_worker),
     "standby": Role(_standby),
+    "detector": Role(_detector),
     "labels": Role(_labels),
     "archive": Role(_archive, niceness=10),
     "serve": Role(_serve, niceness=5),

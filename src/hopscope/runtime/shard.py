@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from ..base import log
-from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
+from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION
 from ..detect.records import EVENT, EVENT_VERSION
 from ..history.journal import JournalWriter
 from ..memory.counter_region import CounterRegion
@@ -19,11 +17,18 @@ from ..wire.records import Records
 from .event_writer import EventWriter, store_leftovers
 
 
+def open_counters(regions: Path | None, process: str) -> CounterRegion:
+    """Counters of a process, as `worker-0` (continued if it was killed); None: in private memory."""
+    path = None if regions is None else regions / f"{process}.counters"
+    return CounterRegion(path, COUNTERS_KIND, COUNTERS_VERSION, COUNTERS)
+
+
 class Shard:
-    """Counters, journal and ring of one worker.
+    """Counters, journal and ring of one worker, or of the detector of several workers.
 
     `data` is the data folder whose journal is written (None: nothing is kept), `regions` the folder of the
     mapped tables, counters and ring (None: private memory). Regions of a killed worker are continued.
+    `process` names the counters; None: the worker with the shard's number.
     `on_events` gets every block of EVENT records after it is written; `notify` gets the writer's lines; with
     `thread` the journal is written in a thread of its own (see `event_writer`). Raises HistoryError and
     RegionError.
@@ -34,6 +39,7 @@ class Shard:
         history: HistorySettings,
         number: int = 0,
         *,
+        process: str | None = None,
         data: Path | None = None,
         regions: Path | None = None,
         thread: bool = False,
@@ -43,12 +49,10 @@ class Shard:
         self.number, self.data, self.regions = number, data, regions
         self.secret = hash_secret(data)
         """Secret of the hash tables, which all shards of a folder share."""
-        self.counted = CounterRegion(
-            None if regions is None else regions / f"worker-{number}.counters",
-            COUNTERS_KIND, COUNTERS_VERSION, COUNTERS,
-        )  # fmt: skip
+        self.counted = open_counters(regions, process or f"worker-{number}")
         self.counters = self.counted.values
         """uint64 [COUNTERS]; kernels count into it."""
+        self.count = self.counted.add
         self._on_events = on_events
         ring = self._journal = None
         if regions is not None:
@@ -56,10 +60,6 @@ class Shard:
         if data is not None:
             self._journal = open_journal(data, number, history, notify)
         self._events = EventWriter(number, self._journal, ring, thread=thread, notify=notify)
-
-    def count(self, key: str, more: int) -> None:
-        """Add to a counter, by its key in `detect.counters.INDEX`."""
-        self.counters[INDEX[key]] += np.uint64(more)
 
     def write(self, events: Records) -> None:
         """Number EVENT records, journal them, then show them."""

@@ -10,6 +10,7 @@ LOST = {
     "denied_frames_total": "from sources that are not allowed",
     "rate_limited_frames_total": "above the rate limit",
     "oversized_frames_total": "longer than the receive buffer",
+    "detector_lost_reports_total": "not handed to the detector: its queue was full",
     "journal_lost_events_total": "events that the disk did not take",
 }
 """Counters of lost frames, reports and events, with their text in the summary."""

@@ -19,8 +19,9 @@ from ..base import log
 from ..base.errors import HopscopeError
 from ..base.names import Names
 from ..capture.sockets import bind_share, require_linux
-from ..detect.counters import COUNTERS, INDEX, attach_counters
+from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
 from ..detect.links import read_links
+from ..detect.report_queue import create_queue, queue_path
 from ..detect.sink import limits as sink_limits
 from ..detect.thresholds import (
     CONTROL_FILE,
@@ -43,6 +44,7 @@ from .environment import memory_text
 from .labels import listen_settings
 from .listeners import Listeners
 from .member import Member
+from .mode import mode_of
 from .shard import keep_leftovers
 from .summary import summary_lines
 from .tracking import change_tracked_flows, tracked_flows
@@ -63,9 +65,9 @@ class CollectorError(HopscopeError):
 class Supervisor:
     """A collector: `start` it, `turn` it until it should end, `stop` it.
 
-    Raises HopscopeError (one line) if it cannot start, or if a process that receives (a worker; without
-    workers, that of the labels) ended MAX_EXITS times within a minute.  Any other process that does so is
-    left stopped for some minutes: capture goes on.
+    Raises HopscopeError (one line) if it cannot start, or if a process that receives (a worker, the
+    detector; without workers, that of the labels) ended MAX_EXITS times within a minute.  Any other process
+    that does so is left stopped for some minutes: capture goes on.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -113,7 +115,8 @@ class Supervisor:
         if not settings.listen and not settings.label.listen:
             raise CollectorError("nothing to collect: set listen or label.listen")
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
-        self.members = list(workers)
+        detectors = self._make_queues()
+        self.members = [*workers, *detectors]
         page = Member("serve", "serve")
         if settings.serve.enabled:
             from ..serve.server import bind, url_of
@@ -133,7 +136,7 @@ class Supervisor:
         for member in self.members:
             if member not in workers[1:]:
                 self._launch(member)
-        self._await(workers[:1], "warm")  # the first one compiles for all
+        self._await(workers[:1] + detectors, "warm")  # the first one compiles for all
         for member in workers[1:]:
             if not self.stopping.is_set():
                 self._launch(member)
@@ -145,7 +148,7 @@ class Supervisor:
             )
         for member in workers:
             self._send_sockets(member)
-        self._await(workers + labels, "ready")
+        self._await(workers + detectors + labels, "ready")
         self._write_owner()
         if any(listen.output for listen in settings.listen):
             self._standby = Member("standby", "standby", due=time.monotonic())
@@ -169,7 +172,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """End all processes, workers first; then give the folder back. It may be called at any time."""
-        for role in ("standby", "worker", "labels", "export", "archive", "serve"):
+        for role in ("standby", "worker", DETECTOR, "labels", "export", "archive", "serve"):
             running = [m for m in self.members if m.role == role and m.process is not None]
             for member in running:
                 member.process.terminate()  # type: ignore[union-attr]
@@ -199,6 +202,15 @@ class Supervisor:
         if member.error:
             self._log.warning("ended with an error", process=member.name, reason=member.error)
         member.process = None
+
+    def _make_queues(self) -> list[Member]:
+        """The detector, if there are several workers, with their queues; else none."""
+        settings = self.settings
+        if not mode_of(settings).has_detector:
+            return []
+        for worker in range(settings.workers):
+            create_queue(queue_path(self.folder.regions, worker), settings.detect.queue_reports)
+        return [Member(DETECTOR, DETECTOR)]
 
     # ---------------------------------------------------------------------------------- processes
 
@@ -266,7 +278,7 @@ class Supervisor:
             self._log.warning(
                 "restarting", process=member.name, reason=member.last_error, after_seconds=pause
             )
-        elif member.role == ("worker" if self.settings.workers else "labels"):
+        elif member.role in (("worker", DETECTOR) if self.settings.workers else ("labels",)):
             raise CollectorError(member.exits_text)
         else:
             self._log.error("left stopped", process=member.exits_text, next_start_seconds=pause)
@@ -341,7 +353,7 @@ class Supervisor:
     def counters(self) -> dict[str, int]:
         """Counters of all workers, and of the process that takes labels, by key."""
         total = np.zeros(len(COUNTERS), np.uint64)
-        for path in self.folder.regions.glob("worker-*.counters"):
+        for path in counter_files(self.folder.regions).values():
             total += attach_counters(path)
         labels = read_label_counters(self.folder.regions).tolist()
         return {key: int(total[slot]) for key, slot in INDEX.items()} | dict(

@@ -64,9 +64,11 @@ def steps_for(settings: Settings) -> list[str]:
     """The steps of a worker with these settings."""
     from .mode import mode_of
 
-    kinds = {listen.kind for listen in settings.listen}
+    kinds, mode = {listen.kind for listen in settings.listen}, mode_of(settings)
     return (
-        list(mode_of(settings).steps) + ["listener"] * ("udp" in kinds) + ["interface"] * ("mirror" in kinds)
+        list(mode.steps[: 1 if mode.has_detector else None])
+        + ["listener"] * ("udp" in kinds)
+        + ["interface"] * ("mirror" in kinds)
     )
 
 
@@ -156,7 +158,17 @@ def compile_parts(*parts: str) -> None:
 
 def warm_worker(settings: Settings, notify: Notify) -> None:
     """Compile what a worker needs, and load it."""
-    steps = steps_for(settings)
+    _warm(steps_for(settings), notify)
+
+
+def warm_detector(settings: Settings, notify: Notify) -> None:
+    """Compile what the detector of several workers needs, and load it."""
+    from .mode import mode_of
+
+    _warm(mode_of(settings).steps[1:], notify)
+
+
+def _warm(steps: Sequence[str], notify: Notify) -> None:
     compile_steps(steps, notify)
     for step in steps:
         STEPS[step][1]()
@@ -216,7 +228,7 @@ def _decoder() -> None:
 
     decoder = Decoder(DEFAULT)
     for link in (Link.UDP_PAYLOAD, Link.ETHERNET):
-        decoder.decode(_frames(link))
+        timing.apply(decoder.decode(_frames(link)), Clock(unit_ns=2))
 
 
 def _detector() -> None:
@@ -230,7 +242,6 @@ def _detector() -> None:
     postcards.reports["carried"] = Carried.FLOW | Carried.OWN_HOP
     for _ in pipeline.joining.update(postcards, Clock()):
         pass
-    timing.apply(_reports(), Clock(unit_ns=2))
     for _ in pipeline.detection.update(_reports()):
         pass
     for seconds in (0, 10):  # the second one sweeps

@@ -16,12 +16,13 @@ import numpy as np
 
 from ..base import loop
 from ..capture.errors import InterfaceGoneError
+from ..detect.report_queue import CLOSED
 from ..settings.dialects import Changes, named
 from ..settings.source import url
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch
 from .mode import Mode, mode_of
-from .pipeline import Pipeline
+from .pipeline import HandOver, Steps
 from .shard import Shard
 from .sink.forward import Forwarder
 
@@ -38,6 +39,8 @@ LONG_PAUSE = loop.Pause(seconds=0.001, below=256)
 """With large buffers: larger batches cost a fifth less (752, not 961 ns per report at 850,000/s)."""
 TICK_NS = 100_000_000
 DRAIN_SECONDS = 1.0
+RING_DELAY_NS = 50_000_000
+"""Longest time from a frame's arrival until its ring shows it: a block is filled for 16 ms."""
 HELD_FRAMES = 4096
 EVIDENCE_NS = 1_000_000_000
 """How long a listener with dialect `auto` waits for more reports after the first."""
@@ -59,15 +62,20 @@ def run(child: Child, *, standby: bool = False) -> None:
             return
     child.started = True
     shares = [(lane, listen) for lane, listen in enumerate(settings.listen) if child.index < listen.workers]
-    shard = Shard(
-        settings.history,
-        child.index,
-        data=child.data,
-        regions=child.regions,
-        thread=any(listen.output for _, listen in shares),
-        notify=child.warn,
-    )
-    worker = Worker(mode.pipeline(shard), child.listeners)
+    steps: Steps
+    if mode.has_detector:
+        steps = mode.hand_over(child.index, child.regions)
+    else:
+        shard = Shard(
+            settings.history,
+            child.index,
+            data=child.data,
+            regions=child.regions,
+            thread=any(listen.output for _, listen in shares),
+            notify=child.warn,
+        )
+        steps = mode.pipeline(shard)
+    worker = Worker(steps, child.listeners)
     child.report(warm=True)
     for (lane, listen), handle in zip(shares, child.sockets(), strict=False):
         listener = listener_of(listen, child.index, handle)
@@ -84,7 +92,7 @@ def run(child: Child, *, standby: bool = False) -> None:
                 settings.sink.bypass_seconds,
                 settings.workers,
             )
-        forward = mode.forwarder(listen, shard.count, heartbeat)
+        forward = mode.forwarder(listen, steps.count, heartbeat)
         dialects = dialects_of(listen, mode)
         worker.receivers.append(Receiver(listener, dialects, child.notify, forward, child.index))
         for note in listener.notes() if child.index == 0 else ():
@@ -162,6 +170,12 @@ class Receiver:
         if self.forward is not None:
             self.forward.close()
 
+    def horizon(self, batch: FrameBatch | None) -> int:
+        """Time before which no later frame was received, ns since the epoch; `batch`: what came now."""
+        if batch is not None and len(batch):
+            return int(batch.frames["time_ns"][-1])
+        return time.time_ns() - (RING_DELAY_NS if self.listener.settings.kind == "mirror" else 0)
+
     def take(self, batch: FrameBatch | None, now_ns: int) -> Iterator[tuple[FrameBatch, Dialect]]:
         """What can be decoded now, `now_ns` on a monotonic clock: what came, or nothing yet, or all that was
         held.
@@ -223,11 +237,11 @@ def _kept(batch: FrameBatch) -> FrameBatch:
 
 
 class Worker:
-    """Takes frames of all receivers through the pipeline, one receiver after the other."""
+    """Takes frames of all receivers through its steps, one receiver after the other."""
 
-    def __init__(self, pipeline: Pipeline, listeners: deque[NewListener] | None = None) -> None:
+    def __init__(self, steps: Steps, listeners: deque[NewListener] | None = None) -> None:
         """`listeners`: sockets that replace those of receivers, as they come."""
-        self._pipeline = pipeline
+        self._steps = steps
         self._listeners = listeners if listeners is not None else deque()
         self.receivers: list[Receiver] = []
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
@@ -244,7 +258,7 @@ class Worker:
 
     def turn(self) -> int:
         """Receive once from every listener; returns the number of frames."""
-        frames = 0
+        frames, horizon = 0, CLOSED
         while self._listeners:
             self._replace(self._listeners.popleft())
         for receiver in self.receivers:
@@ -254,6 +268,8 @@ class Worker:
             batch = receiver.receive()
             if batch is None and receiver.forward is not None:
                 receiver.forward.flush()
+            if isinstance(self._steps, HandOver):
+                horizon = min(horizon, receiver.horizon(batch))
             if batch is None and receiver.dialect is not None:
                 continue
             spent = time.perf_counter_ns() - begin
@@ -261,19 +277,21 @@ class Worker:
                 frames += len(batch)
             for ready, dialect in receiver.take(batch, time.monotonic_ns()):
                 if len(ready):
-                    self._pipeline.step(ready, dialect, receiver.forward)
-            self._pipeline.count("busy_capture_ns_total", spent)
-            self._pipeline.count("busy_ns_total", spent)
+                    self._steps.step(ready, dialect, receiver.forward)
+            self._steps.count("busy_capture_ns_total", spent)
+            self._steps.count("busy_ns_total", spent)
+        if isinstance(self._steps, HandOver):
+            self._steps.advance(horizon)
         if self._tick(time.monotonic_ns()):
-            self._pipeline.tick(time.time_ns())
-            self._pipeline.shard.counted.collect(self)
+            self._steps.tick(time.time_ns())
+            self._steps.counted.collect(self)
         return frames
 
     def _replace(self, new: NewListener) -> None:
         """Receive on another socket: the interface is back."""
         self.receivers[new.place].replace(new.handle)
-        self._pipeline.count("interface_returns_total", bool(new.gap_ns))
-        self._pipeline.count("interface_gap_ns_total", new.gap_ns)
+        self._steps.count("interface_returns_total", bool(new.gap_ns))
+        self._steps.count("interface_gap_ns_total", new.gap_ns)
 
     def drain(self) -> None:
         """Process what is left in the sockets, for at most a second; what comes now bypasses a sink."""
@@ -283,12 +301,12 @@ class Worker:
         loop.drain(self.turn, DRAIN_SECONDS)
         for receiver in self.receivers:
             for batch, dialect in receiver.settle():
-                self._pipeline.step(batch, dialect, receiver.forward)
-        self._pipeline.shard.counted.collect(self)
-        self._pipeline.tick(time.time_ns())
+                self._steps.step(batch, dialect, receiver.forward)
+        self._steps.counted.collect(self)
+        self._steps.tick(time.time_ns())
 
     def close(self) -> None:
-        """Close the journal, then the listeners."""
-        self._pipeline.close()
+        """Close the journal or the queue, then the listeners."""
+        self._steps.close()
         for receiver in self.receivers:
             receiver.close()

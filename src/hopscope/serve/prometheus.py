@@ -106,11 +106,13 @@ class _Scrape(Collector):
             labels = ["worker", *([counter.label[0]] if counter.label else [])]
             form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
             family = families.setdefault(name, form(name, counter.help, labels=labels))
-            for worker, block in sorted(counts.workers.items()):
-                values = [str(worker), *([counter.label[1]] if counter.label else [])]
+            for process, block in sorted(counts.processes.items()):
+                values = [process, *([counter.label[1]] if counter.label else [])]
                 family.add_metric(values, counter.exposed(int(block[INDEX[counter.key]])))
         yield from families.values()
-        yield GaugeMetricFamily("hopscope_workers", "Workers that have counters.", value=len(counts.workers))
+        yield GaugeMetricFamily(
+            "hopscope_workers", "Workers that have counters.", value=len(self._state.workers())
+        )
 
     def _processes(self) -> Iterable[Family]:
         try:

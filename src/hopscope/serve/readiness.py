@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base import control_client as control
+from ..detect.counters import DETECTOR
 from ..export.counters import health_of, labels_of, lost_of, read_counters
 from ..history.space import free_bytes
 from ..memory.data_folder import read_owner
@@ -26,8 +27,8 @@ class Component:
 
 
 def components(state: CollectorState, folder: Path) -> list[Component]:
-    """The supervisor, its processes and interfaces, the regions, and history: all must be ready."""
-    return [*processes(folder), regions(state, folder), history(state, folder)]
+    """Supervisor, processes, interfaces, the detector's queues, regions, and history: all must be ready."""
+    return [*processes(folder), *detector(state), regions(state, folder), history(state, folder)]
 
 
 def processes(folder: Path) -> list[Component]:
@@ -54,6 +55,17 @@ def processes(folder: Path) -> list[Component]:
         name, there = f"interface {interface.get('name')}", bool(interface.get("ready"))
         parts.append(Component(name, there, str(interface.get("detail"))))
     return parts
+
+
+def detector(state: CollectorState) -> list[Component]:
+    """Ready while the detector takes all reports of its workers; none without several workers."""
+    counters = state.counters()
+    if DETECTOR not in counters.processes:
+        return []
+    detail = f"{counters['detector_waiting_reports']:,} reports wait for it"
+    if lost := counters["detector_lost_reports_total"]:
+        detail += f"; {lost:,} were lost"
+    return [Component("queues of the detector", not counters["detector_queue_full"], detail)]
 
 
 def regions(state: CollectorState, folder: Path) -> Component:

@@ -50,7 +50,7 @@ class ListenSettings(Section):
     """UDP port; 0 lets the kernel choose one."""
     workers: int = Field(default=1, ge=1, le=64)
     """Processes that share this port or interface. Reports of one source, and packets of one flow, always
-    reach the same process."""
+    reach the same process. The reports of several workers meet in one more process, the detector."""
     dialect: str = "spec"
     """Dialect of the reports; `hopscope config dialects` lists the names."""
     receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
@@ -251,6 +251,8 @@ class DetectSettings(Section):
     """A flow, queue or port expires after this time without reports."""
     silent_seconds: Seconds = 5.0
     """A source is silent after this time without reports; 0: never."""
+    queue_reports: int = Field(default=65_536, ge=1024, le=2**30)
+    """Reports of one of several workers that can wait for the detector, with four hops each on average."""
     queue_key: Literal["switch-port-queue", "switch-queue"] = "switch-port-queue"
     """What a queue is: (switch, egress port, queue id), or (switch, queue id) as in Table I of the
     INTCollector paper."""

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import HopscopeError
-from ...detect.counters import COUNTERS, INDEX, attach_counters
+from ...detect.counters import COUNTERS, INDEX, attach_counters, counter_files
 from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
 from ...present.feed import Cursor, Feed
@@ -143,7 +143,7 @@ class Collector:
             time.sleep(0.1)
         self.owner = read_owner(self.data)
         regions = Path(self.owner["regions"])
-        self._counters = [attach_counters(path) for path in sorted(regions.glob("worker-*.counters"))]
+        self._counters = [attach_counters(path) for path in counter_files(regions).values()]
         self._feed = Feed(regions, keep=1 << 18)
 
     @property

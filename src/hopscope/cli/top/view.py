@@ -79,7 +79,7 @@ class TopView:
             if now[key] or key in ("lost_reports", "kernel_drops_total"):
                 text = f"lost: {meaning.partition(',')[0]}"
                 table.add_row(text, f"{rates[key]:,.0f}", f"{now[key]:,}", style=_red(now[key] > 0))
-        busy = rates["busy_ns_total"] / 1e9 / max(len(now.workers), 1)
+        busy = rates["busy_ns_total"] / 1e9 / max(len(now.processes), 1)
         per_report = rates["busy_ns_total"] / rates["reports_total"] if rates["reports_total"] else 0.0
         exports = read_counters(self._folder)
         for label, row in zip(labels_of(exports), exports, strict=True):

@@ -49,13 +49,23 @@ class StateReader:
         return _newest([_flows(shard["flows"]) for shard in self._shards], FLOW, ("flow_id",))
 
     def ports(self) -> Records:
-        """PORT [rows], each key once; of a queue in several shards, the newest."""
+        """PORT [rows], each key once; of a queue in several shards of a sink, the newest value, the
+        highest of all, and the sums of samples and drops.
+        """
         found = []
         for shard in self._shards:
             rows = shard["ports"]["ports"]
             (copy,) = _rows(rows, np.flatnonzero(rows["key"] > 1))
             found.append(copy[copy["key"] > 1])
-        return _newest(found, PORT, ("key",))
+        rows = _newest(found, PORT, ("key",))
+        if len(found) > 1:
+            every = np.concatenate(found)
+            at = np.searchsorted(rows["key"], every["key"])
+            for name, merge in (("samples", np.add), ("drops", np.add), ("highest", np.maximum)):
+                merged = np.zeros_like(rows[name])
+                merge.at(merged, at, every[name])
+                rows[name] = merged
+        return rows
 
     def sources(self) -> Records:
         """SOURCE [rows], each sequence space once."""

@@ -215,11 +215,11 @@ def summarise(context: Context) -> c.Summary:
     counts, rates, sources = state.counters(), state.rates(), state.sources()
     of_events = [INDEX[each.key] for each in COUNTERS if each.name == "events_total"]
     of_rejected = [INDEX[each.key] for each in COUNTERS if each.name == "rejected_reports_total"]
-    busy = rates["busy_ns_total"] / 1e9 / max(1, len(counts.workers))
+    busy = rates["busy_ns_total"] / 1e9 / max(1, len(counts.processes))
     reports = rates["reports_total"]
     return c.Summary(
         time=when(counts.time_ns),
-        workers=len(counts.workers),
+        workers=len(state.workers()),
         flows=len(state.flows()),
         switches=len(np.unique(state.ports()["node_id"])),
         sources=len(sources),

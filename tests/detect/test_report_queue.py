@@ -1,0 +1,166 @@
+"""Reports of several workers meet in one stream, by receive time; nothing published is lost or torn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hopscope.detect.merge import WAIT_NS, Merge
+from hopscope.detect.report_queue import CLOSED, QueueReader, QueueWriter, create_queue
+from hopscope.memory.region import Region
+from hopscope.wire.dialect import Clock
+from hopscope.wire.records import ReportBatch
+from support.detect_make import T0, Hop, Report, batch
+
+CLOCK = Clock(unit_ns=8, bits=32, comparable=True)
+
+
+def made(times: list[int], worker: int = 0, hops: int = 1) -> ReportBatch:
+    """Reports received at these times; sequence and latencies name the time and the worker."""
+    return batch(
+        [
+            Report([Hop(worker, time, occupancy=k) for k in range(hops)], time=time, sequence=time, hw=worker)
+            for time in times
+        ]
+    )
+
+
+def merged(merge: Merge, now_ns: int = 0, everything: bool = False) -> list[tuple[int, int]]:
+    """(time, worker) of the reports that can be taken, whose hops are asserted to be theirs."""
+    found = []
+    for part, _ in merge.batches(now_ns, everything=everything):
+        for row in part.reports:
+            first = int(row["first_hop"])
+            for k, hop in enumerate(part.hops[first : first + int(row["hop_count"])]):
+                assert (hop["node_id"], hop["hop_latency"]) == (row["hw_id"], row["sequence"])
+                assert hop["queue_occupancy"] == k
+            found.append((int(row["time_ns"]) - T0, int(row["hw_id"])))
+    return found
+
+
+def ends(count: int, reports: int = 1024) -> tuple[list[Region], list[QueueWriter], Merge]:
+    """Queues of some workers with both ends."""
+    regions = [create_queue(None, reports) for _ in range(count)]
+    return regions, list(map(QueueWriter, regions)), Merge(list(map(QueueReader, regions)))
+
+
+def test_reports_wait_until_no_worker_can_have_earlier_ones() -> None:
+    """Batches come out by receive time as soon as all horizons have passed them, never before."""
+    _, (one, two), merge = ends(2)
+    one.put(made([10, 10], 0), CLOCK, 0)
+    one.advance(T0 + 30)
+    assert merged(merge) == []
+    two.put(made([5], 1), CLOCK, 0)
+    two.advance(T0 + 7)
+    assert merged(merge) == [(5, 1)]
+    assert merge.horizon_ns == T0 + 7
+    two.put(made([10, 20], 1), CLOCK, 0)
+    two.advance(T0 + 25)
+    assert merged(merge) == [(10, 0), (10, 0), (10, 1), (20, 1)]
+    two.put(made([40], 1), CLOCK, 0)
+    two.close()
+    assert merged(merge) == []
+    one.close()
+    assert merged(merge) == [(40, 1)]
+    assert merge.horizon_ns == CLOSED
+
+
+def test_batches_that_overlap_are_interleaved() -> None:
+    """Batches of frames from interfaces span some time; a batch is split where its rest is not due yet."""
+    _, writers, merge = ends(3)
+    times = np.random.default_rng(1).permutation(300)
+    expected = []
+    for worker, writer in enumerate(writers):
+        mine = np.sort(times[worker * 100 : worker * 100 + 100])
+        for part in np.array_split(mine, 7):
+            writer.put(made(part.tolist(), worker, hops=worker), CLOCK, 0)
+        writer.advance(T0 + 137)
+        expected += [(time, worker) for time in mine.tolist()]
+    expected.sort()
+    assert merged(merge) == expected[:138]
+    for writer in writers:
+        writer.close()
+    assert merged(merge) == expected[138:]
+
+
+def test_nobody_waits_long_for_a_worker_that_hangs() -> None:
+    """After WAIT_NS, or in a queue that is half full, reports go on; late ones come when they come."""
+    _, (one, _), merge = ends(2)
+    one.put(made([10], 0), CLOCK, 1000)
+    one.advance(T0 + 30)
+    assert merged(merge, 1000 + WAIT_NS) == []
+    assert merged(merge, 1001 + WAIT_NS) == [(10, 0)]
+    _, (one, two), merge = ends(2)
+    for time in range(6):
+        one.put(made([time] * 100, 0), CLOCK, 0)
+    assert merged(merge) == [(0, 0)] * 100
+    two.put(made([0], 1), CLOCK, 0)
+    rest = [(time, 0) for time in range(1, 6) for _ in range(100)]
+    assert merged(merge, everything=True) == [(0, 1), *rest]
+
+
+def test_a_clock_that_is_set_back_stops_nothing() -> None:
+    """Reports from before the jump wait no longer than for a worker that hangs."""
+    _, (one, two), merge = ends(2)
+    one.put(made([1_000_000], 0), CLOCK, 0)
+    for writer in (one, two):
+        writer.put(made([50], 1), CLOCK, 0)
+        writer.advance(T0 + 60)
+    assert merged(merge) == [(50, 1)]
+    assert sorted(merged(merge, 1 + WAIT_NS)) == [(50, 1), (1_000_000, 0)]
+
+
+@pytest.mark.parametrize("hops", [0, 1, 3, 9])
+def test_a_full_queue_loses_whole_batches_and_counts_them(hops: int) -> None:
+    """The writer neither waits nor overwrites; with room again it goes on. Taken + lost = put."""
+    _, (writer,), merge = ends(1)
+    rng = np.random.default_rng(hops)
+    time = lost = 0
+    taken: list[tuple[int, int]] = []
+    for _ in range(200):
+        size = int(rng.integers(1, 250))
+        lost += writer.put(made(list(range(time, time + size)), 7, hops), CLOCK, 0)
+        time += size
+        if rng.random() < 0.2:
+            taken += merged(merge, everything=True)
+    taken += merged(merge, everything=True)
+    assert len(taken) + lost == time
+    assert lost > 0
+    assert taken == sorted(taken)
+    assert writer.waiting == 0
+
+
+def test_a_batch_larger_than_the_queue_is_split() -> None:
+    """It comes out whole and in order if its parts fit one after the other; the rest is lost and counted."""
+    _, (writer,), merge = ends(1)
+    assert writer.put(made(list(range(700)), 3, hops=5), CLOCK, 0) == 0
+    assert merged(merge, everything=True) == [(time, 3) for time in range(700)]
+    lost = writer.put(made(list(range(5000)), 3), CLOCK, 0)
+    assert len(merged(merge, everything=True)) == 5000 - lost > 0
+
+
+def test_both_ends_continue_after_they_were_killed() -> None:
+    """A new writer appends to what is published; a new reader begins with what was not processed."""
+    (region,), (writer,), merge = ends(1)
+    writer.put(made([1, 2], 0), CLOCK, 0)
+    writer.put(made([3, 4, 5], 0), CLOCK, 0)
+    writer.advance(T0 + 4)
+    batches = merge.batches(0)
+    assert len(next(batches)[0]) == 2  # killed while it processes the first batch
+    merge = Merge([QueueReader(region)])
+    assert merged(merge) == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    merge = Merge([QueueReader(region)])
+    writer = QueueWriter(region)
+    assert merged(merge) == [], "the horizon of a killed worker holds no longer"
+    writer.put(made([6], 0), CLOCK, 0)
+    writer.close()
+    assert merged(merge) == [(5, 0), (6, 0)]
+
+
+def test_the_clock_of_a_dialect_comes_with_its_reports() -> None:
+    """What joins postcards needs it; batches of different clocks are not mixed."""
+    _, (one, two), merge = ends(2)
+    other = Clock(unit_ns=1000, bits=48)
+    one.put(made([1, 3], 0), CLOCK, 0)
+    two.put(made([2, 4], 1), other, 0)
+    assert [clock for _, clock in merge.batches(0, everything=True)] == [CLOCK, other]

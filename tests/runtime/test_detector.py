@@ -1,0 +1,286 @@
+"""Several workers are one collector: the events and the state are those of a single worker."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.detect.counters import DETECTOR, INDEX, attach_counters, counter_files
+from hopscope.detect.merge import Merge
+from hopscope.detect.records import STATE_VERSION, Kind
+from hopscope.detect.report_queue import QueueReader, attach_queue, create_queue, queue_path
+from hopscope.detect.thresholds import CONTROL_FILE, KIND, create_control, set_limits
+from hopscope.history.journal_file import read_journals
+from hopscope.memory.private_file import HASH_SECRET
+from hopscope.memory.region import Region
+from hopscope.present.collector_state import CollectorState
+from hopscope.runtime.detector import Detector
+from hopscope.runtime.mode import mode_of
+from hopscope.runtime.pipeline import HandOver
+from hopscope.runtime.shard import Shard
+from hopscope.settings.collector import Settings
+from hopscope.wire.dialect import Clock
+from hopscope.wire.records import Carried, Flag, Records, ReportBatch
+from support.detect_make import T0, Hop, Report, batch
+
+pytestmark = pytest.mark.kernel
+WORKERS = 4
+CLOCK = Clock()
+TICK_NS = 100_000_000
+LIMIT = {"change": 40, "raise_above": 900, "clear_below": 500}
+
+
+def settings_for(folder: Path, workers: int, timed: bool = True) -> Settings:
+    """Small tables, and limits that the stream crosses. Not `timed`: time causes no events."""
+    metrics = ("hop_latency", "flow_latency", "queue_occupancy", "link_utilization", "buffer_occupancy")
+    clock = {"idle_seconds": 1.5, "push_seconds": 0.7, "silent_seconds": 0.05}
+    detect = {
+        "flow_rows": 2, "ports": 256, "sources": 64, "hop_pool": 4, "queue_reports": 1024,
+        "thresholds": dict.fromkeys(metrics, LIMIT),
+        **(clock if timed else {"push_seconds": 0, "silent_seconds": 0}),
+    }  # fmt: skip
+    return Settings.model_validate(
+        {
+            "data": folder,
+            "listen": [{"port": 0, "workers": workers}],
+            "detect": detect,
+            "history": {"ring_events": 65_536},
+            "distributions": {"enabled": True, "queues": 256},
+        }
+    )
+
+
+def stream(timed: bool = True) -> Iterator[tuple[int, int, ReportBatch]]:
+    """(time, worker, reports): what four workers receive in 3 s, in this order.
+
+    Sixteen switches report; each one's reports reach one worker.  Flows are reported by any of them, so one
+    queue, one flow and one packet's postcards reach several workers. Postcards wait: only if `timed`.
+    """
+    dice = random.Random(7)
+    sequences: Counter[int] = Counter()
+    time = packet = 0
+    for _ in range(900):
+        time += dice.randrange(1, 7_000_000)
+        worker = dice.randrange(WORKERS)
+        rows, packets = [], []
+        for _ in range(dice.randrange(1, 6)):
+            source = worker + WORKERS * dice.randrange(4)
+            sequences[source] += 1 + (dice.random() < 0.02)
+            flow, value = dice.randrange(40), dice.randrange(1000)
+            nodes = (
+                dice.choice([(1, 2, 3), (1, 4, 1), tuple(range(1, 11))]) if flow < 8 else (1, 2 + flow % 3)
+            )
+            hops = [
+                Hop(node, value, queue=dice.randrange(2), occupancy=dice.randrange(1000), utilization=value,
+                    buffer_occupancy=dice.randrange(1000), port=node % 3)
+                for node in nodes
+            ]  # fmt: skip
+            report = Report(hops, flow, time, sequences[source], node=source, source=source)
+            packets.append(0)
+            if timed and dice.random() < 0.3:
+                packet += dice.random() < 0.4
+                report.hops, report.own, report.int_version = [], Hop(1 + source % 5, value), 0
+                report.flow, packets[-1] = 100 + packet % 3, 1 + packet
+            elif dice.random() < 0.05:
+                report.flags |= Flag.DROPPED | Flag.CONGESTED
+            rows.append(report)
+        found = batch(rows)
+        found.reports["packet_id"] = packets
+        assert (found.reports["carried"] & Carried.FLOW != 0).all()
+        yield T0 + time, worker, found
+
+
+def copy(reports: ReportBatch) -> ReportBatch:
+    """A batch of its own: the joining of postcards writes into it."""
+    return ReportBatch(reports.reports.copy(), reports.hops)
+
+
+def prepared(folder: Path, settings: Settings) -> Path:
+    """The folder of regions, with limits as the supervisor makes them; all hash tables have one secret."""
+    regions = folder / "regions"
+    regions.mkdir(parents=True)
+    secret = folder / HASH_SECRET
+    secret.touch(mode=0o600)
+    secret.write_text("0" * 64)
+    create_control(regions / CONTROL_FILE, settings.detect.thresholds)
+    return regions
+
+
+def control_of(regions: Path) -> Region:
+    """The limits, as the supervisor holds them."""
+    return Region.attach(regions / CONTROL_FILE, KIND, STATE_VERSION, writable=True)
+
+
+def single(folder: Path, timed: bool = True, change_at: int = 0) -> None:
+    """The stream through a single worker."""
+    settings = settings_for(folder, 1, timed)
+    regions = prepared(folder, settings)
+    control = control_of(regions)
+    pipeline = mode_of(settings).pipeline(Shard(settings.history, data=folder, regions=regions))
+    due = T0
+    for number, (time, _, reports) in enumerate(stream(timed)):
+        while due < time:
+            pipeline.tick(due)
+            due += TICK_NS
+        if number == change_at:
+            set_limits(control, {"queue_occupancy": {"change": 200, "raise_above": 700}})
+        pipeline.take(copy(reports), CLOCK)
+    pipeline.tick(due)
+    pipeline.close()
+
+
+class Workers:
+    """Four workers and a detector, whose processes are objects here."""
+
+    def __init__(self, folder: Path, timed: bool = True) -> None:
+        self.folder, self.settings = folder, settings_for(folder, WORKERS, timed)
+        self.regions = prepared(folder, self.settings)
+        self.control = control_of(self.regions)
+        for worker in range(WORKERS):
+            create_queue(queue_path(self.regions, worker), self.settings.detect.queue_reports)
+        self.workers = [self.worker(number) for number in range(WORKERS)]
+        self.detector = self.start()
+
+    def worker(self, number: int) -> HandOver:
+        """A worker that starts, or starts again."""
+        return mode_of(self.settings).hand_over(number, self.regions)
+
+    def start(self) -> Detector:
+        """A detector that starts, or starts again on the regions of one that was killed."""
+        shard = Shard(self.settings.history, process=DETECTOR, data=self.folder, regions=self.regions)
+        queues = [QueueReader(attach_queue(queue_path(self.regions, number))) for number in range(WORKERS)]
+        return Detector(mode_of(self.settings).pipeline(shard), Merge(queues))
+
+    def take(self) -> None:
+        """The detector takes what is complete, without a tick."""
+        self.detector._take()
+
+    def advance(self, time: int) -> None:
+        """All workers have turned since `time`."""
+        for worker in self.workers:
+            worker.advance(time)
+
+    def stop(self, time: int) -> None:
+        """Workers first, then the detector."""
+        for worker in self.workers:
+            worker.tick(time)
+            worker.close()
+        self.take()
+        self.detector.tick(time)
+        self.detector.close()
+
+
+def several(folder: Path, timed: bool = True, kill_at: int = -1, change_at: int = 0) -> Workers:
+    """The stream through four workers, which turn and are scheduled at random; all are killed once."""
+    workers = Workers(folder, timed)
+    due, dice = T0, random.Random(3)
+    for number, (time, receiver, reports) in enumerate(stream(timed)):
+        while due < time:
+            workers.advance(due)
+            workers.take()
+            workers.detector.tick(due)
+            due += TICK_NS
+        if number == change_at:
+            workers.advance(time)
+            workers.take()
+            set_limits(workers.control, {"queue_occupancy": {"change": 200, "raise_above": 700}})
+        workers.workers[receiver].take(reports, CLOCK)
+        workers.workers[receiver].advance(time)
+        if number == kill_at:
+            workers.workers = [workers.worker(number) for number in range(WORKERS)]
+            workers.detector._pipeline.shard.close()  # the lock of a killed process ends with it
+            workers.detector = workers.start()
+        if dice.random() < 0.3:
+            workers.workers[dice.randrange(WORKERS)].advance(time)
+        if dice.random() < 0.3:
+            workers.take()
+    workers.stop(due)
+    return workers
+
+
+def counters_of(regions: Path) -> dict[str, int]:
+    """All counters, summed; not those of time, of files, and of queues."""
+    total = sum(attach_counters(path).astype(np.int64) for path in counter_files(regions).values())
+    of_workers = "(frame|reports_total|hops_total|packets_|ticks_|busy_|late_|journal_|detector_)"
+    return {key: int(np.asarray(total)[slot]) for key, slot in INDEX.items() if not re.match(of_workers, key)}
+
+
+def assert_same(one: Path, many: Path) -> Records:
+    """Events and state in two data folders are the same; returns the events."""
+    events, found = read_journals(one), read_journals(many)
+    assert len(events) == len(found)
+    for name in events.dtype.names or ():
+        assert (events[name] == found[name]).all(), f"events differ in {name}"
+    assert found["sequence"].tolist() == list(range(len(found)))
+    first, second = CollectorState(one), CollectorState(many)
+    for table in ("flows", "ports", "sources"):
+        rows, others = getattr(first, table)(), getattr(second, table)()
+        assert len(rows) == len(others) > 0
+        if table == "flows":  # a restart orders the free blocks of the pool again
+            rows["pool_block"] = others["pool_block"] = 0
+        assert np.sort(rows).tobytes() == np.sort(others).tobytes(), f"{table} differ"
+    for flow in first.flows():
+        assert first.hops_of(flow).tobytes() == second.hops_of(flow).tobytes()
+    assert [(each.node, each.port, each.measure, each.counts.tolist()) for each in first.distributions()] == [
+        (each.node, each.port, each.measure, each.counts.tolist()) for each in second.distributions()
+    ]
+    assert counters_of(one / "regions") == counters_of(many / "regions")
+    return events
+
+
+def test_four_workers_find_what_one_finds(tmp_path: Path) -> None:
+    """The same events in the same order with the same numbers, the same state and counters; limits that are
+    changed in between hold from the same report on.
+    """
+    single(tmp_path / "one", change_at=400)
+    several(tmp_path / "many", change_at=400)
+    events = assert_same(tmp_path / "one", tmp_path / "many")
+    others = {Kind.VALUE, Kind.ADAPTED, Kind.THRESHOLD, Kind.LABEL_RECORD}  # without detection, hysteresis, …
+    kinds = {Kind(kind) for kind in np.unique(events["kind"]).tolist()}
+    assert kinds >= set(Kind) - others, "the stream has too little in it"
+
+
+def test_workers_that_detect_for_themselves_would_not(tmp_path: Path) -> None:
+    """The stream shows what the detector is for: alone, workers raise one queue's alarm more than once."""
+    single(tmp_path / "one", change_at=-1)
+    raised = read_journals(tmp_path / "one")["kind"] == Kind.RAISED
+    alone: list[Records] = []
+    for worker in range(WORKERS):
+        settings = settings_for(tmp_path, 1)
+        shard = Shard(settings.history, on_events=lambda events: alone.append(events.copy()))
+        pipeline = mode_of(settings).pipeline(shard)
+        for _, receiver, reports in stream():
+            if receiver == worker:
+                pipeline.take(reports, CLOCK)
+    assert sum(int((block["kind"] == Kind.RAISED).sum()) for block in alone) > raised.sum()
+
+
+def test_nothing_is_lost_when_all_processes_are_killed(tmp_path: Path) -> None:
+    """Workers and detector go on where they were: the same events as if nothing had happened."""
+    single(tmp_path / "one", timed=False)
+    several(tmp_path / "many", timed=False, kill_at=500)
+    assert_same(tmp_path / "one", tmp_path / "many")
+
+
+def test_reports_without_room_are_counted(tmp_path: Path) -> None:
+    """A detector that hangs loses reports by name: those that the queue has room for wait."""
+    workers = Workers(tmp_path / "data")
+    reports = batch([Report([Hop(1)], time=1, sequence=k) for k in range(100)])
+    for _ in range(15):
+        workers.workers[0].take(copy(reports), CLOCK)
+    workers.workers[0].tick(T0)
+    state = CollectorState(tmp_path / "data", fresh_seconds=0)
+    assert state.counters()["detector_lost_reports_total"] == 500
+    assert state.counters()["detector_waiting_reports"] == 1000
+    assert state.counters()["detector_queue_full"] == 1
+    workers.workers[0].tick(T0)
+    assert state.counters()["detector_queue_full"] == 0, "nothing was lost since"
+    workers.stop(T0)
+    assert state.counters()["detector_waiting_reports"] == 1000, "as of the last tick"
+    assert state.sources()["received"].tolist() == [1000]
