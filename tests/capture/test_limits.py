@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.layout import SETUP_SLOTS, Setup
+from hopscope.capture.layout import SETUP_SLOTS
 from hopscope.capture.limits import RateLimit, source_ranges
 
 pytestmark = pytest.mark.kernel
 _LOW = (1 << 64) - 1
+ONE = np.uint64(1)
 
 
 def mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
@@ -74,8 +75,7 @@ def test_a_network_that_is_none() -> None:
 
 def setup_of(limit: RateLimit) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     setup = np.zeros(SETUP_SLOTS, np.uint64)
-    setup[Setup.INTERVAL_NS], setup[Setup.BURST_NS] = limit.interval_ns, limit.burst_ns
-    setup[Setup.BUCKET_MASK] = limit.mask
+    limit.write_setup(setup)
     return setup
 
 
@@ -91,7 +91,7 @@ def test_buckets_are_what_they_should_be(
     """A bucket per source in exact arithmetic lets the same datagrams pass."""
     from hopscope.capture.limits_kernel import take
 
-    limit = RateLimit(per_second, burst)
+    limit = RateLimit(per_second, burst, ipv6_prefix=128)
     setup, now = setup_of(limit), 10**12
     size = burst or max(1, per_second // 10)
     tokens: dict[int, tuple[int, int]] = {}  # nanotokens * interval, and when
@@ -101,22 +101,50 @@ def test_buckets_are_what_they_should_be(
         level = min(size * limit.interval_ns, level + now - when)
         passes = level >= limit.interval_ns
         tokens[source] = (level - limit.interval_ns if passes else level, now)
-        assert take(limit.buckets, setup, np.uint64(0), np.uint64(source + 1), now) == passes
+        assert take(limit.buckets, setup, np.uint64(0), np.uint64(source + 1), now, ONE) == passes
 
 
 def test_the_table_is_bounded_and_forgets_the_quietest() -> None:
     """Many more sources than rows: each gets no more than its burst at once, and the table stays small."""
     from hopscope.capture.limits_kernel import take
 
-    limit = RateLimit(10, 1, sources=64)
+    limit = RateLimit(10, 1, sources=64, ipv6_prefix=128)
     setup = setup_of(limit)
     assert len(limit.buckets) == 64
     for source in range(1, 1000):
-        assert take(limit.buckets, setup, np.uint64(1), np.uint64(source), 10**12)
-    assert not take(limit.buckets, setup, np.uint64(1), np.uint64(999), 10**12)
-    assert take(limit.buckets, setup, np.uint64(1), np.uint64(999), 10**12 + 10**8)
+        assert take(limit.buckets, setup, np.uint64(1), np.uint64(source), 10**12, ONE)
+    assert not take(limit.buckets, setup, np.uint64(1), np.uint64(999), 10**12, ONE)
+    assert take(limit.buckets, setup, np.uint64(1), np.uint64(999), 10**12 + 10**8, ONE)
+
+
+@pytest.mark.parametrize(("prefix", "passed"), [(64, 5), (48, 5), (128, 200)])
+def test_an_ipv6_network_is_one_source(prefix: int, passed: int) -> None:
+    """A host that sends from many addresses of its /64 has one bucket; IPv4 addresses keep their own."""
+    from hopscope.capture.limits_kernel import take
+
+    limit = RateLimit(10, 5, ipv6_prefix=prefix)
+    setup = setup_of(limit)
+    hosts = [int(ipaddress.ip_address("2001:db8::1")) + host for host in range(200)]
+    taken = [
+        take(limit.buckets, setup, np.uint64(host >> 64), np.uint64(host & _LOW), 10**12, ONE)
+        for host in hosts
+    ]
+    assert sum(taken) == passed
+    for host in range(100):
+        assert take(limit.buckets, setup, np.uint64(0), np.uint64(0xFFFF0A000000 + host), 10**12, ONE)
+
+
+def test_a_datagram_counts_as_its_reports() -> None:
+    """One of 50 reports passes while there is room for one, and then the source waits for all of them."""
+    from hopscope.capture.limits_kernel import take
+
+    limit = RateLimit(100, 10)  # 10 ms each
+    setup, lo = setup_of(limit), np.uint64(0xFFFF0A000001)
+    assert take(limit.buckets, setup, np.uint64(0), lo, 10**12, np.uint64(50))
+    assert not take(limit.buckets, setup, np.uint64(0), lo, 10**12 + 400_000_000, ONE)
+    assert take(limit.buckets, setup, np.uint64(0), lo, 10**12 + 411_000_000, ONE)
 
 
 def test_no_limit() -> None:
-    """0 datagrams a second means no limit."""
+    """0 reports a second means no limit."""
     assert RateLimit(0).interval_ns == 0

@@ -105,13 +105,19 @@ class Setup(IntEnum):
     """Bytes from one message's room in the arena to the next."""
     PORT = 1
     INTERVAL_NS = 2
-    """Time between two datagrams of a source at its rate; 0: no limit."""
+    """Time between two reports of a source at its rate; 0: no limit."""
     BURST_NS = 3
     """How far ahead of that a source may be."""
     BUCKET_MASK = 4
+    NETWORK_HI = 5
+    """Bits of an IPv6 address that tell sources apart."""
+    NETWORK_LO = 6
+    KEYS = 7
+    """Of the hash of a source: the first of `KEYS`."""
 
 
-SETUP_SLOTS = 5
+KEYS = 4
+SETUP_SLOTS = Setup.KEYS + KEYS
 
 
 class Ring(IntEnum):

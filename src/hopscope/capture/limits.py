@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
+from ..base.hash_keys import hash_keys
 from ..wire import address
 from ..wire.records import Records
 from .errors import CaptureError
-from .layout import BUCKET, BUCKET_WAYS
+from .layout import BUCKET, BUCKET_WAYS, KEYS, Setup
 
 SOURCES = 4096
 """Sources in the table; a new source replaces the one that has been quiet longest of its set."""
@@ -41,9 +43,14 @@ def source_ranges(networks: Iterable[str]) -> npt.NDArray[np.uint64]:
 
 
 class RateLimit:
-    """A token bucket per source, in a table of fixed size; 0 datagrams per second: no limit."""
+    """A token bucket per source, in a table of fixed size; 0 reports per second: no limit.
 
-    def __init__(self, per_second: int, burst: int = 0, sources: int = SOURCES) -> None:
+    A source is an IPv4 address, or an IPv6 network of `ipv6_prefix` bits.
+    """
+
+    def __init__(
+        self, per_second: int, burst: int = 0, sources: int = SOURCES, ipv6_prefix: int = 64
+    ) -> None:
         burst = burst or max(1, per_second // 10)
         self.interval_ns = max(1, 1_000_000_000 // per_second) if per_second else 0
         self.burst_ns = (burst - 1) * self.interval_ns
@@ -51,3 +58,13 @@ class RateLimit:
         self.buckets: Records = np.zeros(rows, BUCKET)
         """BUCKET [sources]; row group g is at g * BUCKET_WAYS."""
         self.mask = rows // BUCKET_WAYS - 1
+        self._network = ((1 << ipv6_prefix) - 1) << (128 - ipv6_prefix)
+
+    def write_setup(self, setup: npt.NDArray[np.uint64]) -> None:
+        """Write the parameters of `limits_kernel.take` into a block of `Setup`."""
+        setup[Setup.INTERVAL_NS] = self.interval_ns
+        setup[Setup.BURST_NS] = self.burst_ns
+        setup[Setup.BUCKET_MASK] = self.mask
+        setup[Setup.NETWORK_HI] = self._network >> 64
+        setup[Setup.NETWORK_LO] = self._network & _LOW
+        setup[Setup.KEYS : Setup.KEYS + KEYS] = hash_keys(os.urandom(16), KEYS)

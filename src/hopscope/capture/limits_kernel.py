@@ -1,13 +1,17 @@
-"""Allowed sources and rate limit of one datagram, compiled."""
+"""Allowed sources and rate limit of a datagram, compiled."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import U64, kernel, mix64
+from ..base.jit import U64, kernel
+from ..base.keyed_kernel import spread, weigh
 from .layout import BUCKET_WAYS, Setup
 
 _INTERVAL, _BURST, _MASK = U64(Setup.INTERVAL_NS), U64(Setup.BURST_NS), U64(Setup.BUCKET_MASK)
+_NETWORK_HI, _NETWORK_LO = U64(Setup.NETWORK_HI), U64(Setup.NETWORK_LO)
+_KEYS = int(Setup.KEYS)
+_IPV4 = U64(0xFFFF)
 
 
 @kernel
@@ -31,13 +35,17 @@ def allowed(ranges: Any, hi: Any, lo: Any) -> Any:
 
 
 @kernel
-def take(buckets: Any, setup: Any, hi: Any, lo: Any, now_ns: Any) -> Any:
-    """Take one datagram out of a source's bucket; False if it is empty.
+def take(buckets: Any, setup: Any, hi: Any, lo: Any, now_ns: Any, reports: Any) -> Any:
+    """Take a datagram of so many reports out of its source's bucket; False if the bucket is empty.
 
-    A bucket is the time at which it is full again (GCRA).  A source without a row takes the one of its eight
-    that is full longest, and so loses the least.
+    A bucket is the time at which it is full again (GCRA).  A datagram passes if there is room for one of its
+    reports; those that follow wait for all of them.  A source without a row takes the one of its eight that
+    is full longest, and so loses the least.
     """
-    base = (mix64(hi ^ mix64(lo)) & setup[_MASK]) * U64(BUCKET_WAYS)
+    if hi != U64(0) or lo >> U64(32) != _IPV4:
+        hi &= setup[_NETWORK_HI]
+        lo &= setup[_NETWORK_LO]
+    base = (spread(weigh(setup, _KEYS, lo) + weigh(setup, _KEYS + 2, hi)) & setup[_MASK]) * U64(BUCKET_WAYS)
     chosen = base
     for way in range(BUCKET_WAYS):
         at = base + U64(way)
@@ -54,5 +62,5 @@ def take(buckets: Any, setup: Any, hi: Any, lo: Any, now_ns: Any) -> Any:
         due_ns = now_ns
     if U64(due_ns - now_ns) > setup[_BURST]:
         return False
-    row.due_ns = due_ns + int(setup[_INTERVAL])
+    row.due_ns = due_ns + int(setup[_INTERVAL] * reports)
     return True

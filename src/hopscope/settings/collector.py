@@ -66,9 +66,12 @@ class ListenSettings(Section):
     allow: tuple[str, ...] = ()
     """Networks whose datagrams are accepted, such as `192.0.2.0/24`; empty: all."""
     rate_limit: int = Field(default=0, ge=0)
-    """Most datagrams per second from one source; 0: no limit. Throttled datagrams are counted."""
+    """Most reports per second from one source; 0: no limit. A datagram counts as the reports that it groups
+    (Report 2.0). Throttled datagrams are counted."""
     rate_burst: int = Field(default=0, ge=0)
-    """Datagrams that a source may send in a burst above its rate; 0: as many as in 0.1 s at that rate."""
+    """Reports that a source may send in a burst above its rate; 0: as many as in 0.1 s at that rate."""
+    rate_ipv6_prefix: int = Field(default=64, ge=1, le=128)
+    """IPv6: addresses with the same first bits are one source for `rate_limit`."""
 
     @model_validator(mode="after")
     def _mirror(self) -> ListenSettings:

@@ -68,7 +68,9 @@ class UdpListener:
         self.workers = workers
         self._socket = sock
         self._ranges = source_ranges(settings.allow)
-        self._limit = RateLimit(settings.rate_limit, settings.rate_burst)
+        self._limit = RateLimit(
+            settings.rate_limit, settings.rate_burst, ipv6_prefix=settings.rate_ipv6_prefix
+        )
         self.port = settings.port
         """UDP port; after `open` even if the kernel chose it."""
         self._state = np.zeros(UNPACK_SLOTS, np.uint64)
@@ -99,9 +101,7 @@ class UdpListener:
         self._unpack: Callable[..., int] = unpack
         self._allow = readonly(self._ranges)
         self._allocate(TRAIN_ROOM if self.settings.gro else _SINGLE_ROOM)
-        self._setup[Setup.INTERVAL_NS] = self._limit.interval_ns
-        self._setup[Setup.BURST_NS] = self._limit.burst_ns
-        self._setup[Setup.BUCKET_MASK] = self._limit.mask
+        self._limit.write_setup(self._setup)
 
     def _bound(self, handle: socket.socket) -> None:
         """The socket is there."""
@@ -184,6 +184,7 @@ class UdpListener:
         """Describe what was received in `_frames`; returns how many."""
         return int(
             self._unpack(
+                self._arena,
                 self._messages,
                 self._names,
                 self._controls,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U64, be16, be32, be64, kernel
+from ...wire.telemetry.count_kernel import count_reports
 from ..layout import CONTROL_BYTES, NAME_BYTES, Setup, Unpack
 from ..limits_kernel import allowed, take
 from ..pcap.pcap_kernel import le32
@@ -78,14 +79,14 @@ def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, source_port: Any
 
 
 @kernel
-def split(message: Any, slot: Any, segment: Any, hi: Any, lo: Any, source_port: Any, count: Any,
+def split(arena: Any, message: Any, slot: Any, segment: Any, hi: Any, lo: Any, source_port: Any, count: Any,
           frames: Any, buckets: Any, setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
     """Frames of one train, from where the last call stopped, while there is room; returns their number."""
     length, at = U64(message.length), state[_AT]
     limited = setup[_INTERVAL] != U64(0)
     while count < len(frames):
         part = min(segment, length - at)
-        if limited and not take(buckets, setup, hi, lo, now_ns):
+        if limited and not take(buckets, setup, hi, lo, now_ns, count_reports(arena, slot + at, part)):
             state[_LIMITED] += U64(1)
         else:
             put(frames[count], slot + at, part, hi, lo, source_port, setup[_PORT], time_ns)
@@ -100,7 +101,7 @@ def split(message: Any, slot: Any, segment: Any, hi: Any, lo: Any, source_port: 
 
 
 @kernel
-def unpack(messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, buckets: Any,
+def unpack(arena: Any, messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, buckets: Any,
            setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
     """Describe received datagrams in `frames` until they are full or all is described; returns how many.
 
@@ -126,8 +127,8 @@ def unpack(messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, b
         else:
             slot = m * setup[_STRIDE]
             count = split(
-                message, slot, segment, hi, lo, be16(names, name + _PORT_AT), count, frames, buckets, setup,
-                state, time_ns, now_ns,
+                arena, message, slot, segment, hi, lo, be16(names, name + _PORT_AT), count, frames, buckets,
+                setup, state, time_ns, now_ns,
             )  # fmt: skip
         if state[_NEXT] > m:
             message.name_length = _SOCKADDR_IN6
