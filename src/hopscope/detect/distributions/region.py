@@ -6,17 +6,19 @@ import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...memory.region import Region
-from ...settings.sink import DistributionSettings
 from ...wire.records import Records, ReportBatch
 from ..records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION
 from ..sink.records import MEASURES, Measure
 from .quantiles import NO_BOUND
+
+if TYPE_CHECKING:  # pydantic takes 0.1 s of the process that answers SQL
+    from ...settings.sink import DistributionSettings
 
 KIND = "distributions"
 Edges = npt.NDArray[np.uint64]
