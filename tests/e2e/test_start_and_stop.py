@@ -11,11 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hopscope.base.control_client import ControlError, request
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.detect.counters import INDEX
+from hopscope.detect.records import Kind, Metric
+from hopscope.history.journal_file import read_journals
 from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
 from hopscope.wire.encode.encoder import encode_reports
@@ -45,8 +48,10 @@ def test_what_is_in_the_socket_at_the_end_is_taken(
     assert not (one.data / "control.sock").exists()
 
 
-def test_a_source_stays_with_its_worker(collector: Callable[..., Any], load: Callable[..., Any]) -> None:
-    """Two workers share a port; each source's sequence numbers reach one of them, so none is missing."""
+def test_workers_share_sources_and_a_state(collector: Callable[..., Any], load: Callable[..., Any]) -> None:
+    """Two workers share a port; each source's sequence numbers reach one of them, so none is missing. All
+    report the same switches, and each queue, link and buffer is one: new once, with the samples of both.
+    """
     one = collector("--listen", "udp://127.0.0.1:0?workers=2", "--no-serve")
     one.start()
     batch = load().batch(200)
@@ -55,14 +60,19 @@ def test_a_source_stays_with_its_worker(collector: Callable[..., Any], load: Cal
         sender.send(encode_reports(batch, link=Link.UDP_PAYLOAD))
         sender.close()
     state = CollectorState(one.data, fresh_seconds=0)
-    eventually(lambda: state.counters()["reports_total"] == 3200)
+    eventually(lambda: state.sources()["received"].sum() == 3200)
     assert len(state.sources()) == 16
     assert (state.sources()["lost"] == 0).all()
     processes = state.counters().processes
     assert processes.keys() == {"0", "1", "detector"}
     shares = [int(processes[worker][INDEX["reports_total"]]) for worker in ("0", "1")]
+    assert sum(shares) == 3200
     assert all(shares), "one of two workers got nothing from sixteen sources"
+    assert (state.ports()["samples"] % 16 == 0).all(), "sixteen times the same reports"
     assert one.stop(signal.SIGINT) == 0
+    events = read_journals(one.data)
+    new = events[(events["kind"] == Kind.NEW_KEY) & (events["metric"] >= Metric.QUEUE_OCCUPANCY)]
+    assert len(np.unique(new[["metric", "node_id", "port", "ident"]])) == len(new) > 0
 
 
 def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callable[..., Any]) -> None:

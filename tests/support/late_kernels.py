@@ -136,21 +136,33 @@ class Role:
         self.stop.set()
 
 
-def worker(send: Callable[[], None], *urls: str, **sections: Any) -> None:
-    """A worker with small tables, whose flows expire and are evicted."""
-    from hopscope.capture.sockets import bind_share
-    from hopscope.runtime.worker import run
-
-    settings = Settings.model_validate({
+def small(*urls: str, **sections: Any) -> Settings:
+    """Small tables, whose flows expire and are evicted."""
+    return Settings.model_validate({
         "listen": [source.parse(text) for text in urls], **sections,
         "detect": {"flow_rows": 1, "idle_seconds": 0.3, "push_seconds": 0.3, "silent_seconds": 0.3},
         "history": {"ring_events": 1024},
     })  # fmt: skip
+
+
+def started(settings: Settings, send: Callable[[], None]) -> Role:
+    """A role with its sockets, and with the regions that the supervisor makes."""
+    from hopscope.capture.sockets import bind_share
+    from hopscope.detect.report_queue import create_queue, queue_path
     from hopscope.detect.thresholds import CONTROL_FILE, create_control
 
     role = Role(settings, [bind_share(listen) for listen in settings.listen], send)
     create_control(role.regions / CONTROL_FILE, settings.detect.thresholds, settings.sink)
-    run(role)  # type: ignore[arg-type]
+    for number in range(settings.workers):
+        create_queue(queue_path(role.regions, number), settings.detect.queue_reports)
+    return role
+
+
+def worker(send: Callable[[], None], *urls: str, **sections: Any) -> None:
+    """A worker with small tables."""
+    from hopscope.runtime.worker import run
+
+    run(started(small(*urls, **sections), send))  # type: ignore[arg-type]
 
 
 def to_port(port: int, payloads: Sequence[bytes]) -> Callable[[], None]:
@@ -192,6 +204,47 @@ def collect_auto() -> None:
     frames = forked(lambda: captured("microburst"))
     in_namespace()
     worker(to_far(frames), "mirror://near?dialect=auto")
+
+
+def one_of_several() -> None:
+    """A worker that hands its reports to a detector."""
+    payloads = forked(lambda: captured("microburst", payloads=True))
+    in_namespace()
+    worker(to_port(4000, [*payloads, b"\x20"]), "udp://127.0.0.1:4000?workers=2")
+
+
+def detector() -> None:
+    """The detector of two workers, with distributions."""
+    from hopscope.detect.report_queue import QueueWriter, attach_queue, queue_path
+    from hopscope.runtime.detector import run
+    from hopscope.wire.dialect import Clock
+    from hopscope.wire.records import ReportBatch
+
+    batches = forked(_decoded)
+    in_namespace()
+    settings = small("udp://127.0.0.1:4000?workers=2", distributions={"enabled": True})
+
+    def send() -> None:
+        writers = [QueueWriter(attach_queue(queue_path(role.regions, number))) for number in range(2)]
+        for number, (reports, hops) in enumerate(batches):
+            reports["time_ns"] = time.time_ns()
+            writers[number % 2].put(ReportBatch(reports, hops), Clock(), time.monotonic_ns())
+        for writer in writers:
+            writer.close()
+
+    role = started(settings, send)
+    run(role)  # type: ignore[arg-type]
+
+
+def _decoded() -> list[tuple[Any, Any]]:
+    """Reports and hops of a sample capture."""
+    from hopscope.capture.pcap.reader import read
+    from hopscope.wire.decode.decoder import Decoder
+    from hopscope.wire.dialect import DEFAULT
+
+    decoder = Decoder(DEFAULT)
+    found = (decoder.decode(batch) for batch in read(hopscope.sample("microburst")))
+    return [(batch.reports.copy(), batch.hops.copy()) for batch in found]
 
 
 def sink(**settings: Any) -> None:
@@ -327,6 +380,8 @@ def measured(role: Callable[[], None]) -> list[str]:
 ROLES: dict[str, Callable[[], None]] = {
     "collect": collect,
     "collect-auto": collect_auto,
+    "one-of-several": one_of_several,
+    "detector": detector,
     "sink": sink,
     "sink-packet-reports": lambda: sink_reports("packet"),
     "sink-event-reports": lambda: sink_reports("event", "1.0"),
