@@ -45,7 +45,7 @@ DROPPED = ("hopscope: compil", "Running as user")
 WIDTH = 118
 SECONDS = 300
 QUIET_SECONDS = 3
-"""A command in the background that prints nothing for so long has started."""
+"""To rewrite, a command in the background that prints nothing for so long has started."""
 
 
 class Block(NamedTuple):
@@ -87,7 +87,7 @@ def run(page: str, folder: Path, rewrite: bool = False) -> Iterator[Block]:
             parts = []
             for command in COMMAND.findall(block):
                 if how == "background":
-                    lines = 1000 if rewrite else block.count("\n") - command.count("\n") - 1
+                    lines = None if rewrite else block.count("\n") - command.count("\n") - 1
                     text = stack.enter_context(_background([*shell, command], folder, lines))
                 else:
                     text = _print([*shell, command], folder)
@@ -130,8 +130,8 @@ def _print(command: list[str], folder: Path) -> str:
 
 
 @contextmanager
-def _background(command: list[str], folder: Path, lines: int) -> Iterator[str]:
-    """A command that goes on, and what it printed at first: so many lines, or until it is quiet."""
+def _background(command: list[str], folder: Path, lines: int | None) -> Iterator[str]:
+    """A command that goes on, and what it printed at first: so many lines, or (None) until it is quiet."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=_environment(folder), start_new_session=True,
@@ -140,7 +140,9 @@ def _background(command: list[str], folder: Path, lines: int) -> Iterator[str]:
         try:
             text, last = "", time.monotonic()
             while (
-                lines and text.count("\n") < lines and (not text or time.monotonic() < last + QUIET_SECONDS)
+                text.count("\n") < lines
+                if lines is not None
+                else not text or time.monotonic() < last + QUIET_SECONDS
             ):
                 time.sleep(0.1)
                 output.seek(0)
