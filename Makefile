@@ -14,10 +14,10 @@ STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
 PURE = $(addprefix tests/,compliance wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel installed test durations coverage docs demo bench format clean
+.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel installed test durations coverage docs demo bench format clean
 
 help: ## Say what there is
-	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 venv: $(STAMP) ## Make .venv with Hopscope and its development tools
 
@@ -25,6 +25,14 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
+
+install-locked: ## Make .venv with Hopscope and exactly what requirements.lock pins, files checked by hash
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps .
+
+lock: ## Renew requirements.lock by uv, which must be on the PATH
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml -o requirements.lock
 
 kernels: $(STAMP) ## Compile the kernels ahead, so that tests that run side by side do not each do it
 	$(BIN)/hopscope warmup

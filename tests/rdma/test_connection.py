@@ -222,6 +222,36 @@ def test_half_open_connections_are_few() -> None:
     assert len(side._by_id) == 8
 
 
+def test_requests_in_others_names_do_not_keep_a_peer_out() -> None:
+    """100 requests a second from addresses that never answer, and a peer still connects, again and again."""
+    net = Network(limits=HandshakeLimits(half_open=8))
+    side = net.sides[B]
+    for number in range(1, 301):
+        stranger = C + number % 8
+        side.receive(stranger, dataclasses.replace(GOOD, local_id=number, queue_pair=9 + number), net.now)
+        if number % 50 == 0:
+            active = net.connect()
+            net.run(100)
+            assert active.state is ConnectionState.ESTABLISHED
+        net.run(10)
+    assert len(side._by_id) <= 8 + 6 + 1
+
+
+def test_a_request_in_anothers_name_ends_nothing() -> None:
+    """With a peer's address and queue pair, but without the number that only the peer is sent."""
+    net = Network()
+    side = net.sides[B]
+    side.receive(C, GOOD, net.now)
+    mine = net.asked[0]
+    side.receive(C, Ready(local_id=9, remote_id=mine.local_id), net.now)
+    for number in range(10, 30):
+        side.receive(C, dataclasses.replace(GOOD, local_id=number), net.now)
+        side.receive(C, Ready(local_id=number, remote_id=number), net.now)
+    net.run(20_000)
+    assert mine.state is ConnectionState.ESTABLISHED
+    assert side.changes().count(mine) == 1
+
+
 def test_a_peer_that_starts_again() -> None:
     """A new request for the same queue pair replaces the peer's old connection, which is told as closed."""
     net = Network()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hopscope.rdma import reorder
 from hopscope.rdma.advertisement import RemoteRegion, encode
 from hopscope.rdma.endpoint import MAX_OF_PEER, Endpoint
 from hopscope.rdma.records import VERB, Sender, Verb, VerbBlock
@@ -238,6 +239,44 @@ def test_requests_in_anothers_name_do_not_end_its_connection() -> None:
     assert not session.lost
     assert ends.memory[:10].all()
     assert len(ends.nic.sessions) == MAX_OF_PEER
+
+
+def test_a_peer_with_many_connections_is_not_cut_by_requests_in_its_name() -> None:
+    """All of its connections are established; a stranger's requests end none of them."""
+    ends = Ends()
+    sessions = [ends.connect() for _ in range(MAX_OF_PEER)]
+    stranger = Endpoint(TRANSLATOR)
+    for _ in range(MAX_OF_PEER):
+        stranger.connect(NIC, PORT, ends.now)
+        for batch in stranger.frames(ends.now):
+            batch.frames["source_lo"] = number_of(TRANSLATOR)
+            ends.nic.receive(batch, ends.now, 0)
+    for _ in range(5):
+        ends.turn()
+    assert not any(session.lost for session in sessions)
+    assert len(ends.nic.sessions) == MAX_OF_PEER
+
+
+def test_packets_after_a_gap_cost_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that never sends what is missing keeps its share, and what others lost still comes at once."""
+    monkeypatch.setattr(reorder, "PAIR_BYTES", 4096)
+    monkeypatch.setattr(reorder, "MAX_BYTES", 6000)
+    ends = Ends()
+    flooding, other = ends.connect(), ends.connect()
+    for session, count in ((flooding, 1000), (other, 200)):
+        session.submit(writes(count))
+        batch = ends.translator.frames(ends.now)[0]
+        batch.frames["source_lo"] = number_of(TRANSLATOR)
+        ends.nic.receive(FrameBatch(batch.arena, batch.frames[1:]), ends.now, 0)
+    number = other.connection.remote_queue_pair
+    assert ends.nic._reorder._waiting[number].packets == 199
+    assert sum(waiting.size for waiting in ends.nic._reorder._waiting.values()) <= 6000
+    ends.nic.receive(FrameBatch(batch.arena, batch.frames[:1]), ends.now, 0)
+    assert number not in ends.nic._reorder._waiting
+    for _ in range(20):
+        ends.turn()
+    assert other.idle
+    assert ends.memory[:200].all()
 
 
 def test_as_many_regions_as_a_nic_has_are_told() -> None:

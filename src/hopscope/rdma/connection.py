@@ -58,6 +58,8 @@ class Connection:
     """Last message, for retransmission and for answers to duplicates."""
     due_ns: int = 0
     tries: int = 0
+    begun_ns: int = 0
+    """Passive: when its request arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,9 @@ class HandshakeLimits:
     repeats: int = 7
     """Retransmissions of a message before the connection is closed."""
     half_open: int = 64
-    """Maximum connections waiting for an RTU; more are rejected."""
+    """Maximum connections waiting for an RTU; one more takes the place of another, or is rejected."""
+    half_open_ns: int = 50 * MILLISECOND
+    """Time for an RTU, for which a connection keeps its place."""
     connections: int = 1024
     path_mtu: int = 4096
     """Maximum accepted path MTU, bytes."""

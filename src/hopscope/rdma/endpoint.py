@@ -222,27 +222,41 @@ class Endpoint:
             number = self.pairs.create(service=service, receives=ANSWERS)
         except RdmaError:
             return CmReject.NO_RESOURCES
-        self._limit_peer(connection)
+        self._limit_half_open(connection)
         connection.queue_pair, connection.psn = number, secrets.randbits(24)
         mode = LossMode.RELIABLE if connection.reliable else LossMode.UNRELIABLE
         session = self.sessions[number] = Session(connection, mode, messages=messages)
         self._join(session)
         return Accept(number, connection.psn)
 
-    def _limit_peer(self, connection: Connection) -> None:
-        """End the oldest connection of a peer with too many: a killed peer cannot close its own.
+    def _limit_half_open(self, connection: Connection) -> None:
+        """Before a request of a peer with too many connections, end the oldest half-open one.
 
-        A half-open one goes first: a sender with a spoofed address never receives the answer.
+        Only that: whoever requests in a peer's name must not end the connections that it has.
         """
+        half_open, established = self._passive_of(connection.peer)
+        if half_open and len(half_open) + len(established) >= MAX_OF_PEER:
+            self._end_oldest(half_open)
+
+    def _limit_established(self, connection: Connection) -> None:
+        """End the oldest connection of a peer with too many established ones: a killed peer closes none."""
+        _, established = self._passive_of(connection.peer)
+        if len(established) > MAX_OF_PEER:
+            self._end_oldest(established)
+
+    def _passive_of(self, peer: int) -> tuple[list[Session], list[Session]]:
+        """Half-open and established passive connections of a peer, the oldest first."""
         of_peer = [
             session
             for session in self.sessions.values()
-            if session.connection.peer == connection.peer and not session.connection.active
+            if session.connection.peer == peer and not session.connection.active
         ]
-        if len(of_peer) >= MAX_OF_PEER:
-            oldest = min(of_peer, key=lambda session: session.connection.state is not ConnectionState.REPLIED)
-            self.connections.disconnect(oldest.connection, self._now_ns)
-            self._end(oldest, "replaced by newer connections of its peer")
+        half_open = [one for one in of_peer if one.connection.state is ConnectionState.REPLIED]
+        return half_open, [one for one in of_peer if one not in half_open]
+
+    def _end_oldest(self, sessions: list[Session]) -> None:
+        self.connections.disconnect(sessions[0].connection, self._now_ns)
+        self._end(sessions[0], "replaced by newer connections of its peer")
 
     def _join(self, session: Session) -> None:
         """Accept packets from now on: both ends have each other's numbers."""
@@ -274,9 +288,11 @@ class Endpoint:
             elif connection.active:
                 self._join(session)
                 session.wait_ns = now_ns + _ADVERTISE_TIMEOUT_NS
-            elif session.requester is not None:
-                for message in session.messages:
-                    session.requester.send(message)
+            else:
+                self._limit_established(connection)
+                if session.requester is not None:
+                    for message in session.messages:
+                        session.requester.send(message)
 
     def _end(self, session: Session, why: str) -> None:
         number = session.connection.queue_pair

@@ -8,6 +8,7 @@ packets of the messages.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -180,9 +181,7 @@ class Connections:
             private=pull_addresses(message.private)[1].rstrip(b"\0"),
         )  # fmt: skip
         if why is None:
-            self._replace(peer, message.queue_pair, now_ns)
-            waiting = sum(known.state is ConnectionState.REPLIED for known in self._passive.values())
-            full = waiting >= self.limits.half_open or len(self._by_id) >= self.limits.connections
+            full = not self._make_room(peer, now_ns) or len(self._by_id) >= self.limits.connections
             answer = CmReject.NO_RESOURCES if full or acceptor is None else acceptor(connection)
             if isinstance(answer, Accept):
                 self._accept(connection, answer, now_ns)
@@ -199,6 +198,7 @@ class Connections:
 
     def _accept(self, connection: Connection, answer: Accept, now_ns: int) -> None:
         self._number(connection)
+        connection.begun_ns = now_ns
         self._passive[connection.peer, connection.remote_id] = connection
         connection.queue_pair, connection.psn = answer.queue_pair, answer.psn
         reply = Reply(
@@ -209,14 +209,38 @@ class Connections:
         )  # fmt: skip
         self._send(connection, reply, ConnectionState.REPLIED, now_ns)
 
-    def _replace(self, peer: int, queue_pair: int, now_ns: int) -> None:
-        """Close the old connection of a peer that requests one again for the same queue pair: it has
+    def _make_room(self, peer: int, now_ns: int) -> bool:
+        """Forget a half-open connection if there are too many; whether there is room for one of this peer.
+
+        Whoever requests in another's name never gets the REP: its connections stay half open. One of the peer
+        that has most of them makes room for a peer with fewer, else the oldest after its time.
+        """
+        waiting = [known for known in self._passive.values() if known.state is ConnectionState.REPLIED]
+        if len(waiting) < self.limits.half_open:
+            return True
+        count = Counter(known.peer for known in waiting)
+        most, number = max(count.items(), key=lambda item: item[1])
+        if number > count[peer] + 1:
+            oldest = next(known for known in waiting if known.peer == most)
+        else:
+            oldest = waiting[0]
+            if now_ns - oldest.begun_ns < self.limits.half_open_ns:
+                return False
+        oldest.state, oldest.why = ConnectionState.CLOSED, "another request needed its place"
+        self.counters.closed += 1
+        self._changed.append(oldest)
+        self._forget(oldest)
+        return True
+
+    def _replace(self, connection: Connection) -> None:
+        """Close the older connections of a peer that has established one for the same queue pair: it has
         restarted.
         """
         for known in list(self._passive.values()):
-            same = known.peer == peer and known.remote_queue_pair == queue_pair
-            if same and known.state in (ConnectionState.REPLIED, ConnectionState.ESTABLISHED):
-                self._close(known, "replaced by a new request of its peer", now_ns)
+            same = known.peer == connection.peer and known.remote_queue_pair == connection.remote_queue_pair
+            alive = known.state in (ConnectionState.REPLIED, ConnectionState.ESTABLISHED)
+            if same and alive and known is not connection:
+                self._close(known, "replaced by a new connection of its peer", connection.begun_ns)
 
     def _reply(self, peer: int, connection: Connection | None, message: Reply, now_ns: int) -> None:
         if (
@@ -286,6 +310,8 @@ class Connections:
     def _establish(self, connection: Connection) -> None:
         connection.state, connection.due_ns = ConnectionState.ESTABLISHED, 0
         self.counters.established += 1
+        if not connection.active:
+            self._replace(connection)
         self._changed.append(connection)
 
     def _close(self, connection: Connection, why: str, now_ns: int) -> None:
@@ -294,11 +320,14 @@ class Connections:
         self._changed.append(connection)
         self._wait(connection, now_ns, _LONGEST_NS)
 
+    def _forget(self, connection: Connection) -> None:
+        del self._by_id[connection.local_id]
+        self._passive.pop((connection.peer, connection.remote_id), None)
+
     def _overdue(self, connection: Connection, now_ns: int) -> None:
         """Handle a timeout: retransmit, or close."""
         if connection.state is ConnectionState.CLOSED:
-            del self._by_id[connection.local_id]
-            self._passive.pop((connection.peer, connection.remote_id), None)
+            self._forget(connection)
         elif connection.tries < self.limits.repeats and connection.message is not None:
             connection.tries += 1
             self.counters.repeated += 1

@@ -8,18 +8,21 @@ acknowledged at once, and the requester need not wait for the rest of its retran
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 
 from ..wire.reasons import RoceReason
 from ..wire.records import Records
-from ..wire.roce.records import ROCE
-from .queue_pair import PSN_MASK, ROWS, QueuePairs
+from .queue_pair import ROWS, QueuePairs
 from .records import Service
 
-MAX_PACKETS = 8192
+PAIR_PACKETS = 8192
+PAIR_BYTES = 4 * 1024 * 1024
+"""Maximum of one queue pair, twice what our requester has in flight; more is dropped, as if lost."""
 MAX_BYTES = 16 * 1024 * 1024
-"""Maximum for all queue pairs in total; further packets are dropped, as if lost."""
+"""Maximum of all queue pairs in total; above it, the one that has most loses all."""
 _AGAIN = 4
 """If a quarter of the packets after a gap are already buffered, the requester has gone back, and the first
 packet was lost again: another NAK is due.
@@ -37,69 +40,85 @@ def compact(rows: Records, arena: Bytes) -> tuple[Records, Bytes]:
     return rows, arena[index]
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """Buffered packets of one queue pair, in the blocks that they arrived in."""
+
+    blocks: list[tuple[Records, Bytes]] = field(default_factory=list)
+    packets: int = 0
+    size: int = 0
+    """Bytes of payload."""
+
+    def psns(self) -> npt.NDArray[np.uint32]:
+        """Their packet numbers."""
+        return np.concatenate([np.zeros(0, np.uint32), *(rows["psn"] for rows, _ in self.blocks)])
+
+    def add(self, rows: Records, payload: Bytes) -> None:
+        """Buffer packets."""
+        self.blocks.append((rows, payload))
+        self.packets += len(rows)
+        self.size += len(payload)
+
+
 class ReorderBuffer:
-    """Buffered packets of all queue pairs of an endpoint."""
+    """Buffered packets of all queue pairs of an endpoint: what one peer sends is never copied for another."""
 
     def __init__(self, pairs: QueuePairs, counts: npt.NDArray[np.uint64]) -> None:
         """`counts`: of the responder, by RoceReason; packets executed later are not counted as gaps."""
         self._pairs = pairs
         self._counts = counts
-        self._rows: Records = np.zeros(0, ROCE)
-        self._payload: Bytes = np.zeros(0, np.uint8)
+        self._waiting: dict[int, _Waiting] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return sum(waiting.packets for waiting in self._waiting.values())
 
     def join(self, rows: Records, arena: Bytes) -> tuple[Records, Bytes]:
         """A batch and the buffered packets that it releases, in order of their numbers."""
-        if not len(self._rows):
+        if not self._waiting:
             return rows, arena
         expected = self._pairs.rows["expected_psn"][rows["queue_pair"] % ROWS]
-        freed = np.unique(rows["queue_pair"][(rows["psn"] == expected) & (rows["reason"] == 0)])
-        released = np.isin(self._rows["queue_pair"], freed)
-        if not released.any():
+        arrived = np.unique(rows["queue_pair"][(rows["psn"] == expected) & (rows["reason"] == 0)])
+        freed = [self._waiting.pop(number) for number in arrived.tolist() if number in self._waiting]
+        if not freed:
             return rows, arena
         rows, arena = compact(rows, arena)
-        waiting = self._rows[released]
-        waiting["payload_at"] += len(arena)
-        joined = np.concatenate([rows, waiting])
-        arena = np.concatenate([arena, self._payload])
-        self._rows, self._payload = compact(self._rows[~released], self._payload)
-        self._counts[RoceReason.PSN_GAP] -= np.uint64(len(waiting))
-        return self._pairs.in_order(joined), arena
+        packets, payloads, at = [rows], [arena], len(arena)
+        for waiting in freed:
+            for block, payload in waiting.blocks:
+                block["payload_at"] += at
+                at += len(payload)
+                packets.append(block)
+                payloads.append(payload)
+            self._counts[RoceReason.PSN_GAP] -= np.uint64(waiting.packets)
+        return self._pairs.in_order(np.concatenate(packets)), np.concatenate(payloads)
 
     def keep(self, rows: Records, arena: Bytes) -> None:
         """Buffer the packets of a batch that are after a gap."""
         after_gap = np.flatnonzero(rows["reason"] == RoceReason.PSN_GAP)
         if not len(after_gap):
             return
-        after_gap = after_gap[rows["opcode"][after_gap] >> 5 == Service.RC]
-        more, payload = compact(rows[after_gap], arena)
-        more["reason"] = 0
-        self._repeat_nak(more)
-        more["payload_at"] += len(self._payload)
-        merged = np.concatenate([self._rows, more])
-        _, first = np.unique(_keys(merged), return_index=True)
-        first = first[:MAX_PACKETS]
-        first = first[np.cumsum(merged["payload_bytes"][first], dtype=np.int64) <= MAX_BYTES]
-        self._rows, self._payload = compact(merged[first], np.concatenate([self._payload, payload]))
+        more = rows[after_gap[rows["opcode"][after_gap] >> 5 == Service.RC]]
+        for number in np.unique(more["queue_pair"]).tolist():
+            self._keep(number, more[more["queue_pair"] == number], arena)
+        while sum(waiting.size for waiting in self._waiting.values()) > MAX_BYTES:
+            self.forget(max(self._waiting, key=lambda number: self._waiting[number].size))
 
     def forget(self, number: int) -> None:
-        """Drop the packets of a closed queue pair."""
-        others = self._rows["queue_pair"] != number
-        if not others.all():
-            self._rows, self._payload = compact(self._rows[others], self._payload)
+        """Drop the packets of a queue pair."""
+        self._waiting.pop(number, None)
 
-    def _repeat_nak(self, more: Records) -> None:
-        """Answer the next packet after a gap if the requester has retransmitted buffered packets."""
-        known = np.isin(_keys(more), _keys(self._rows))
-        for number in np.unique(more["queue_pair"][known]):
-            of = more["queue_pair"] == number
-            if _AGAIN * int(known[of].sum()) >= int(of.sum()):
-                self._pairs.rows["after_gap"][number % ROWS] = 0
-
-
-def _keys(rows: Records) -> npt.NDArray[np.uint64]:
-    """Queue pair and packet number as one integer."""
-    psn = (rows["psn"] & PSN_MASK).astype(np.uint64)
-    return np.asarray(rows["queue_pair"].astype(np.uint64) << np.uint64(24) | psn, np.uint64)
+    def _keep(self, number: int, more: Records, arena: Bytes) -> None:
+        """Buffer packets of one queue pair, those that are new and fit."""
+        waiting = self._waiting.setdefault(number, _Waiting())
+        known = np.isin(more["psn"], waiting.psns())
+        if known.any() and _AGAIN * int(known.sum()) >= len(more):  # the requester has retransmitted them
+            self._pairs.rows["after_gap"][number % ROWS] = 0
+        new = more[~known]
+        new = new[np.unique(new["psn"], return_index=True)[1]][: PAIR_PACKETS - waiting.packets]
+        fits = np.cumsum(new["payload_bytes"], dtype=np.int64) <= PAIR_BYTES - waiting.size
+        if fits.any():
+            block, payload = compact(new[fits], arena)
+            block["reason"] = 0
+            waiting.add(block, payload)
+        elif not waiting.packets:
+            del self._waiting[number]
