@@ -21,7 +21,8 @@ from hopscope.fabric.topology import FatTree
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.shard import Shard
-from hopscope.settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
+from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.records import Link, ReportBatch
 
 FLOWS = 5000

@@ -82,7 +82,7 @@ def figure_3(bench: Bench, chunks: int) -> list[dict[str, object]]:
         rows.append(row_of("3a", nodes, instructions, 100_000, rates))
     for share in SHARES[1::2] if bench.quick else SHARES:
         limit = above(share)
-        rates = measure(Workload(), settings(ROWS, queue_occupancy={"above": limit}), WARM, chunks)
+        rates = measure(Workload(), settings(ROWS, queue_occupancy={"raise_above": limit}), WARM, chunks)
         told({"nodes": 5, "instructions": 4, "flows": 100_000, "occupancy above": limit}, rates, bench)
         rows.append(row_of("3b", 5, 4, 100_000, rates))
     sizes = [(1000, 19), (1_000_000, 12)] if bench.quick else [
@@ -132,7 +132,7 @@ def figure_4(bench: Bench) -> None:
 
 def figure_5(bench: Bench) -> None:
     """Time of a packet inside the kernel, by what it causes."""
-    chosen = settings(1 << 12, queue_occupancy={"above": above(0.013)})
+    chosen = settings(1 << 12, queue_occupancy={"raise_above": above(0.013)})
     taken, caused, bare = operations(chosen, Workload(), 4, 2 if bench.quick else 8)
     for number, name in enumerate(KINDS):
         ns = taken[caused == number]

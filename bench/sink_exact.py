@@ -22,7 +22,8 @@ from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import Measure
 from hopscope.detect.sink.rings import SinkEvents
 from hopscope.settings.collector import DetectSettings, Settings
-from hopscope.settings.sink import SinkLimits, SinkSettings, SinkThresholds
+from hopscope.settings.limits import ThresholdSettings
+from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import ReportBatch
@@ -51,17 +52,15 @@ HOP_FIELDS = ("latency", "queue", "utilization")
 
 def settings(limits: Limits, rows: int = ROWS) -> Settings:
     """A sink with these limits, and no quota."""
-    each = [
-        SinkLimits(change=change, above=above)
-        for change, above in zip(limits.change, limits.above, strict=True)
-    ]
+    names = ("hop_latency", "queue_occupancy", "link_utilization", "flow_latency")
+    thresholds = ThresholdSettings.model_validate(
+        {
+            name: {"change": change, "raise_above": above}
+            for name, change, above in zip(names, limits.change, limits.above, strict=True)
+        }
+    )
     return Settings(
-        detect=DetectSettings(flow_rows=rows),
-        sink=SinkSettings(
-            thresholds=SinkThresholds(hop_latency=each[0], queue_occupancy=each[1], link_utilization=each[2]),
-            end_to_end=each[3],
-            journal_events=0,
-        ),
+        detect=DetectSettings(flow_rows=rows, thresholds=thresholds), sink=SinkSettings(journal_events=0)
     )
 
 

@@ -22,7 +22,8 @@ from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import INLINE_HOPS, WAYS
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.settings.collector import DetectSettings, Settings
-from hopscope.settings.sink import SinkLimits, SinkSettings, SinkThresholds
+from hopscope.settings.limits import ThresholdSettings
+from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from support.int_packets import IntPackets, Workload
@@ -89,14 +90,9 @@ class Outcome:
 
 def settings(rows: int) -> Settings:
     """A sink that tells nothing, with a table of so many rows."""
-    never = SinkLimits()
+    never = ThresholdSettings.model_validate({name: {} for name in ThresholdSettings.model_fields})
     return Settings(
-        detect=DetectSettings(flow_rows=rows),
-        sink=SinkSettings(
-            thresholds=SinkThresholds(hop_latency=never, queue_occupancy=never, link_utilization=never),
-            end_to_end=never,
-            journal_events=0,
-        ),
+        detect=DetectSettings(flow_rows=rows, thresholds=never), sink=SinkSettings(journal_events=0)
     )
 
 

@@ -248,7 +248,19 @@ def records() -> str:
         (roce, ("ROCE",)),
         (observation, ("OBSERVATION",)),
         (rdma, ("VERB", "NOTICE")),
-        (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD", "DISTRIBUTION")),
+        (
+            state,
+            (
+                "FLOW_ROW",
+                "FLOW",
+                "HOP_STATE",
+                "PORT",
+                "SOURCE",
+                "THRESHOLD",
+                "SWITCH_THRESHOLDS",
+                "DISTRIBUTION",
+            ),
+        ),
         (sink, ("SINK_EVENT", "EVICTED", "EVICTED_HOP")),
     ):
         for name in names:

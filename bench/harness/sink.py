@@ -27,14 +27,10 @@ PACKETS = replace(DEFAULT, packets=True)
 
 def settings(rows: int, **limits: dict[str, int]) -> Settings:
     """A sink with a table of `rows` rows and no other limits than these, by measure."""
-    never = {"change": "never", "above": "never"}
-    every: dict[str, Any] = {
-        name: {**never, **limits.get(name, {})}
-        for name in ("hop_latency", "queue_occupancy", "link_utilization", "end_to_end")
-    }
-    end_to_end = every.pop("end_to_end")
-    sink = {"enabled": True, "thresholds": every, "end_to_end": end_to_end, "journal_events": 0}
-    return Settings.model_validate({"sink": sink, "detect": {"flow_rows": rows}})
+    names = ("hop_latency", "queue_occupancy", "link_utilization", "flow_latency")
+    thresholds = {name: {"change": "never", **limits.get(name, {})} for name in names}
+    sink = {"enabled": True, "journal_events": 0}
+    return Settings.model_validate({"sink": sink, "detect": {"flow_rows": rows, "thresholds": thresholds}})
 
 
 def above(share: float, highest: int = 300) -> int:

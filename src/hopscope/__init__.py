@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     )
     from .library.interface import open_folder as open
     from .library.samples import sample
-    from .settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
+    from .settings.collector import DetectSettings, Settings
+    from .settings.limits import MetricLimits, ThresholdSettings
 
 __version__ = VERSION
 
@@ -46,11 +47,11 @@ _HOME = {
     "HopscopeError": "base.errors",
     "Kind": "detect.records",
     "Metric": "detect.records",
-    "MetricLimits": "settings.collector",
+    "MetricLimits": "settings.limits",
     "Names": "base.names",
     "Reports": "library.interface",
     "Settings": "settings.collector",
-    "ThresholdSettings": "settings.collector",
+    "ThresholdSettings": "settings.limits",
     "announce_compilation": "library.interface",
     "detect_events": "library.interface",
     "open": "library.interface:open_folder",

@@ -204,7 +204,7 @@ def test_top_shows_the_state(run: Run, tmp_path: Path) -> None:
     settings = Settings.model_validate({"detect": {"flow_rows": 16, "ports": 64, "sources": 16}})
     with DataFolder(tmp_path / "data") as folder:
         folder.write_owner(listen=["udp://127.0.0.1:1"], api=None)
-        create_control(folder.regions / CONTROL_FILE, settings.detect.thresholds)
+        create_control(folder.regions / CONTROL_FILE, settings.limits)
         pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, regions=folder.regions))
         pipeline.step(frames())
         status, out, _ = run("top", "--once", "--names", names)

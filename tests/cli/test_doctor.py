@@ -31,7 +31,7 @@ class Running:
     def __init__(self, folder: DataFolder) -> None:
         self.folder = folder
         self.status: dict[str, Any] = {"processes": [self.process("worker-0")], "interfaces": []}
-        create_control(folder.regions / CONTROL_FILE, SETTINGS.detect.thresholds)
+        create_control(folder.regions / CONTROL_FILE, SETTINGS.limits)
         self.pipeline = pipeline_of(
             SETTINGS, Shard(SETTINGS.history, data=folder.path, regions=folder.regions)
         )

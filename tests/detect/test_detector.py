@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
+from hopscope.settings.collector import DetectSettings
+from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.records import Flag, Have
 
 pytestmark = pytest.mark.kernel

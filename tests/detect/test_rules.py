@@ -11,7 +11,8 @@ from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.flows.tables import alarms_in
 from hopscope.detect.records import NO_NODE, NO_PORT, ClearReason, Metric
-from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
+from hopscope.settings.collector import DetectSettings
+from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.records import Flag, Have, Mode
 
 pytestmark = pytest.mark.kernel

@@ -131,7 +131,8 @@ HAMMER = """
 import sys
 from pathlib import Path
 import numpy as np
-from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
+from hopscope.settings.collector import DetectSettings
+from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.detect.detector import Detector
 from hopscope.wire.records import HOP, REPORT, ReportBatch
 

@@ -80,24 +80,24 @@ def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callab
     one = collector("--no-serve")
     one.start()
     assert request(one.data, {"ping": {}}) == {"ok": True}
-    change = {"set_thresholds": {"hop_latency": {"raise_above": 10}}}
-    limits = request(one.data, change)["thresholds"]
+    change = {"set_limits": {"general": {"hop_latency": {"raise_above": 10}}}}
+    limits = request(one.data, change)["limits"]["general"]
     assert limits["hop_latency"] == {"change": 20_000, "raise_above": 10, "clear_below": None}
     nonsense: dict[str, Any]
     for nonsense in (
-        {"set_thresholds": {"hop_latency": {"clear_below": 11}}},
-        {"set_thresholds": {"hop_latency": {"chnge": 1}}},
-        {"set_thresholds": {"jitter": {"change": 1}}},
-        {"set_thresholds": {"hop_latency": {"change": -1}}},
-        {"set_thresholds": {"hop_latency": {"change": 2**64}}},
-        {"set_thresholds": {"hop_latency": 1}},
-        {"set_thresholds": [1]},
+        {"set_limits": {"general": {"hop_latency": {"clear_below": 11}}}},
+        {"set_limits": {"general": {"hop_latency": {"chnge": 1}}}},
+        {"set_limits": {"general": {"jitter": {"change": 1}}}},
+        {"set_limits": {"general": {"hop_latency": {"change": -1}}}},
+        {"set_limits": {"general": {"hop_latency": {"change": 2**64}}}},
+        {"set_limits": {"general": {"hop_latency": 1}}},
+        {"set_limits": {"general": [1]}},
         {"fly": {}},
         {"ping": {}, "status": {}},
     ):
         with pytest.raises(ControlError, match=r"^[^\n]+$"):
             request(one.data, nonsense)
-    assert CollectorState(one.data).thresholds()["hop_latency"].raise_above == 10
+    assert CollectorState(one.data).limits().limits.general.hop_latency.raise_above == 10
     sender = load()
     sender.port = one.port
     state = CollectorState(one.data, fresh_seconds=0)

@@ -64,8 +64,8 @@ class Sink:
             "sink", sys.executable, "-m", "hopscope", "sink", "--pair", "s0:s1", "--data", str(data),
             "--http-port", "0", "--set", f"regions={network.folder / 'regions'}",
             "--set", "detect.flow_rows=64", "--set", "history.ring_events=16384",
-            "--set", "sink.end_to_end.above=1000000", "--set", "sink.bypass=false",
-            "--set", "sink.thresholds.hop_latency.above=1000000", *options,
+            "--set", "detect.thresholds.flow_latency.raise_above=1000000", "--set", "sink.bypass=false",
+            "--set", "detect.thresholds.hop_latency.raise_above=1000000", *options,
             ready='"collecting"', seconds=400, **PATHS,
         )  # fmt: skip
         self.url = json.loads((data / "owner.json").read_text())["api"].rstrip("/")
@@ -221,7 +221,7 @@ def test_a_full_disk_cuts_no_wire(network: Network, tmp_path: Path) -> None:
     with small_disk(tmp_path / "data", "1m") as data:
         words = (sys.executable, "-m", "support.inserter", "i0:i1", "i3:i2")
         network.start("net", *words, ready="ready", seconds=400, **PATHS)
-        changes = ("--set", "sink.thresholds.hop_latency.above=0", "--set", "history.keep_free=40%")
+        changes = ("--set", "detect.thresholds.hop_latency.raise_above=0", "--set", "history.keep_free=40%")
         sink = Sink(network, data, *changes)
         ping(network, ADDRESSES["b"][0], 56)
         ballast = fill(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ class Hop:
     samples: int = 0
     port: int = NO_PORT
     queue: int = 0
+    alarm: bool = False
+    latency: int = 0
+    """The last one, though later packets may have none."""
 
     def record(self) -> tuple[Any, ...]:
         """(node, port, queue, samples, {measure: (latest, sum)})."""
@@ -62,6 +66,7 @@ class Flow:
     latency: int | None = None
     latency_sum: int = 0
     latency_samples: int = 0
+    alarm: bool = False
 
     def record(self) -> tuple[Any, ...]:
         """All that a table or an eviction says of it; behind the eighth hop, nameless ones tell nothing."""
@@ -87,6 +92,7 @@ class Reference:
         self.journal_left = self.sink.journal_events
         self.left = dict.fromkeys(range(9), self.sink.quota)
         self.counted: Counter[str] = Counter()
+        self.alarms: set[tuple[Any, ...]] = set()  # of queues and links
 
     def update(self, batch: Any) -> None:
         """Take a batch in; `events`, `journal`, `gone` and `marked` are then those of the batch."""
@@ -138,12 +144,60 @@ class Reference:
     # ------------------------------------------------------------------------------------------------ events
 
     def _limits(self, node: int, measure: str) -> Any:
+        """Limits of a measure at a switch: each its own, or that of all."""
+        limits = getattr(self.settings.detect.thresholds, measure).model_dump()
         own = getattr(self.own.get(node), measure, None)
-        return own or getattr(self.sink.thresholds, measure)
+        for name in limits:
+            value = getattr(own, name, None)
+            if value is not None:
+                limits[name] = None if value == "never" else value
+        return SimpleNamespace(**limits)
+
+    def _settle_alarm(
+        self, limits: Any, metric: str, value: int, raised: bool, node: int = NOBODY, ident: int = 0
+    ) -> bool:
+        """Whether an alarm is raised after this value; it changes only with an event in the journal."""
+        above, below = limits.raise_above, limits.clear_below
+        if raised:
+            kind, limit = "cleared", below
+            due = below is None or value < below
+        else:
+            kind, limit = "raised", above
+            due = below is not None and value > above
+        if not due or not self.journal_left:
+            return raised
+        self._keep(kind, metric, value, limit, node, ident)
+        return not raised
+
+    def _settle_hop(self, hop: dict[str, Any], state: Hop | None) -> None:
+        node, port, queue = hop["node"], hop["port"], hop["queue"]
+        places = {"queue_occupancy": (node, port, queue), "link_utilization": (node, port)}
+        for name, value in hop["values"].items():
+            limits = self._limits(node, name)
+            if name == "hop_latency":
+                if state is not None:
+                    state.alarm = self._settle_alarm(limits, name, value, state.alarm, node)
+            elif name == "queue_occupancy" or port != NO_PORT:
+                key = (name, *places[name])
+                if self._settle_alarm(limits, name, value, key in self.alarms, node, key[-1]):
+                    self.alarms.add(key)
+                else:
+                    self.alarms.discard(key)
+
+    def _clear(self, flow: Flow) -> None:
+        """The alarms of a flow that leaves."""
+        if flow.alarm:
+            self.journal.append(("cleared", "flow_latency", flow.latency, 0, NOBODY, 0))
+        self._clear_hops(flow.hops)
+
+    def _clear_hops(self, hops: list[Hop]) -> None:
+        for hop in hops:
+            if hop.alarm:
+                self.journal.append(("cleared", "hop_latency", hop.latency, 0, hop.node, 0))
 
     def _judge(self, k: int, limits: Any, value: int, before: int | None) -> int:
         changed = limits.change is not None and before is not None and abs(value - before) > limits.change
-        above = limits.above is not None and value > limits.above
+        above = limits.raise_above is not None and value > limits.raise_above
         return (changed | above << 1) << 2 * k
 
     def _allowed(self, types: int) -> int:
@@ -167,8 +221,8 @@ class Reference:
     def _keep_bits(self, types: int, bits: range, limits: Any, value: int, before: int, *where: int) -> None:
         """Journal events of the bits of one value."""
         for k in bits:
-            if types >> k & 1:
-                kind, compared = ("threshold", limits.above) if k & 1 else ("change", before)
+            if types >> k & 1 and not (k & 1 and limits.clear_below is not None):
+                kind, compared = ("threshold", limits.raise_above) if k & 1 else ("change", before)
                 self._keep(kind, METRICS[k // 2], value, compared, *where)
 
     # ---------------------------------------------------------------------------------------------- a packet
@@ -182,6 +236,7 @@ class Reference:
         flow = next((flow for flow in row if flow.key == key), None)
         if flow is None:
             if len(row) == WAYS:
+                self._clear(row[0])
                 self._give_back(row[0])
                 self.gone.append(row.pop(0).record())
             flow = Flow(key, now)
@@ -195,10 +250,12 @@ class Reference:
         for h, (hop, state) in enumerate(zip(hops, states, strict=True)):
             self._take_hop(flow, hop, state, h, len(hops), now)
         latency, before = 0, None
+        end_to_end = self.settings.detect.thresholds.flow_latency
         latencies = [hop["values"].get("hop_latency") for hop in hops]
         if hops and not cut and None not in latencies:
             latency, before = sum(latencies), flow.latency
-            types |= self._judge(3, self.sink.end_to_end, latency, before)
+            types |= self._judge(3, end_to_end, latency, before)
+            flow.alarm = self._settle_alarm(end_to_end, "flow_latency", latency, flow.alarm)
             flow.latency = latency
             flow.latency_sum += latency
             flow.latency_samples += 1
@@ -209,7 +266,7 @@ class Reference:
         if types:
             part = tuple(nodes[:8] + [0] * (8 - len(nodes)))
             self.events.append((key, now, types, NOBODY, 0, len(hops), latency, before or 0, part))
-            self._keep_bits(types, range(6, 8), self.sink.end_to_end, latency, before or 0, NOBODY, 0)
+            self._keep_bits(types, range(6, 8), end_to_end, latency, before or 0, NOBODY, 0)
             if types & PATH_CHANGE:
                 parts = (len(nodes) + 7) // 8
                 new = self._hash(flow.nodes)
@@ -231,6 +288,7 @@ class Reference:
             for name, value in values.items():
                 state.sums[name] += value
             state.samples += 1
+            state.latency = values.get("hop_latency", state.latency)
         node = hop["node"]
         if node == NOBODY:
             self.counted["nameless"] += 1
@@ -240,6 +298,7 @@ class Reference:
             if name in values:
                 self.values[node, hop["port"], hop["queue"], name, values[name]] += 1
                 types |= self._judge(k, self._limits(node, name), values[name], before.get(name))
+        self._settle_hop(hop, state)
         types = self._allowed(types)
         if types:
             pairs = [(values.get(name, 0), before.get(name, 0)) for name in MEASURES]
@@ -269,15 +328,18 @@ class Reference:
                 return 0, found
         elif flow.known and nodes == flow.nodes:
             return 0, self._padded(flow)
-        had = flow.known
+        had, before = flow.known, self._hash(flow.nodes)
         self._lay(flow, nodes)
         flow.known = had or whole
-        if had:
-            return PATH_CHANGE, self._padded(flow)
-        if whole or (flow.packets == 0 and NOBODY not in nodes):
-            parts = (len(nodes) + 7) // 8
+        parts = (len(nodes) + 7) // 8
+        if not had and not whole and (flow.packets or NOBODY in nodes):
+            return 0, self._padded(flow)
+        if not had:
             self._keep("new_key", "flow_path", self._hash(nodes), 0, NOBODY, 0, records=parts)
-        return 0, self._padded(flow)
+        again = next((k for k, node in enumerate(nodes) if node in nodes[:k]), None)
+        if again is not None:
+            self._keep("loop", "flow_path", self._hash(nodes), before, nodes[again], again, records=parts)
+        return PATH_CHANGE if had else 0, self._padded(flow)
 
     @staticmethod
     def _padded(flow: Flow) -> list[Hop | None]:
@@ -308,3 +370,4 @@ class Reference:
             if kept is not None:
                 old.remove(kept)
             flow.hops.append(kept or Hop(node))
+        self._clear_hops(old)

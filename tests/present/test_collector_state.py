@@ -27,7 +27,7 @@ def test_a_folder_without_a_collector_is_empty(tmp_path: Path) -> None:
     state = CollectorState(tmp_path / "nowhere")
     assert state.counters().total.sum() == 0
     assert len(state.flows()) == len(state.ports()) == len(state.sources()) == 0
-    assert state.thresholds() == {}
+    assert state.limits() is None
     assert state.rates().seconds == 0
 
 

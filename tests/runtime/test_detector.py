@@ -108,7 +108,7 @@ def prepared(folder: Path, settings: Settings) -> Path:
     secret = folder / HASH_SECRET
     secret.touch(mode=0o600)
     secret.write_text("0" * 64)
-    create_control(regions / CONTROL_FILE, settings.detect.thresholds)
+    create_control(regions / CONTROL_FILE, settings.limits)
     return regions
 
 

@@ -15,28 +15,19 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.detect.sink import limits as sink_limits
-from hopscope.detect.thresholds import (
-    CONTROL_FILE,
-    create_control,
-    read_limits,
-    read_sink_limits,
-    set_limits,
-    set_sink_limits,
-    to_settings,
-)
-from hopscope.runtime.control import ControlServer, changed_limits, changed_sink_limits
+from hopscope.detect.thresholds import CONTROL_FILE, create_control
+from hopscope.runtime.control import ControlServer
+from hopscope.runtime.limits import change_limits
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.shard import Shard
 from hopscope.serve.api import create_app
 from hopscope.settings.collector import (
     DetectSettings,
     HistorySettings,
-    MetricLimits,
     ServeSettings,
     Settings,
-    ThresholdSettings,
 )
+from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.settings.sink import DistributionSettings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import Carried, FrameBatch, Link, ReportBatch
@@ -72,22 +63,15 @@ class Collector:
         (folder / "segments").mkdir()
         (folder / "regions").symlink_to(regions)
         (folder / "owner.json").write_text('{"schema": 1, "pid": 1}')
-        self.control = create_control(regions / CONTROL_FILE, self.settings.detect.thresholds)
+        self.control = create_control(regions / CONTROL_FILE, self.settings.limits)
         self.pipeline = pipeline_of(self.settings, Shard(self.settings.history, data=folder, regions=regions))
         self.server = ControlServer(folder, self._answer)
         self.server.start()
         self.sequence = 0
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        if "set_thresholds" in request:
-            limits = changed_limits(to_settings(read_limits(self.control)), request["set_thresholds"])
-            set_limits(self.control, limits.model_dump())
-            return {"thresholds": limits.model_dump()}
-        if "set_sink_limits" in request:
-            before = sink_limits.to_settings(*read_sink_limits(self.control))
-            after = changed_sink_limits(before, request["set_sink_limits"])
-            set_sink_limits(self.control, after)
-            return {"sink_limits": sink_limits.as_json(after)}
+    def _answer(self, request: dict[str, Any], author: str) -> dict[str, Any]:
+        if change_limits(self.control, self.settings, request, author):
+            return {}
         return {
             "processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}]
         }

@@ -214,12 +214,12 @@ def test_sql_reads_and_does_nothing_else(api: Any, collector: Any) -> None:
     run(api, collector.folder, use)
 
 
-def test_thresholds_are_read_and_changed_in_the_workers_region(api: Any, collector: Any) -> None:
+def test_limits_are_read_and_changed_in_the_workers_region(api: Any, collector: Any) -> None:
     """PATCH changes what is given, PUT everything; the limits that workers read follow; nonsense is 400."""
 
     async def use(client: httpx.AsyncClient) -> None:
-        url = "/api/v0/thresholds/hop_latency"
-        assert (await client.get("/api/v0/thresholds")).json()["queue_occupancy"]["raise_above"] == 500
+        url = "/api/v0/limits/hop_latency"
+        assert (await client.get("/api/v0/limits")).json()["general"]["queue_occupancy"]["raise_above"] == 500
         patched = (await client.patch(url, json={"raise_above": 5000})).json()
         assert patched == {"change": 20000, "raise_above": 5000, "clear_below": None}
         put = (await client.put(url, json={"change": None, "raise_above": 9, "clear_below": 3})).json()
@@ -227,7 +227,7 @@ def test_thresholds_are_read_and_changed_in_the_workers_region(api: Any, collect
         bad: list[Any] = [{"clear_below": 10}, {"change": -1}, {"change": "much"}, {"raise": 3}, []]
         for body in bad:
             assert (await client.patch(url, json=body)).status_code == 400, body
-        assert (await client.patch("/api/v0/thresholds/flow_path", json={})).status_code == 404
+        assert (await client.patch("/api/v0/limits/flow_path", json={})).status_code == 404
 
     run(api, collector.folder, use)
     limits = to_limits(collector)
@@ -236,31 +236,49 @@ def test_thresholds_are_read_and_changed_in_the_workers_region(api: Any, collect
 
 def to_limits(collector: Any) -> Any:
     """What the workers read of hop_latency."""
-    from hopscope.detect.thresholds import read_limits, to_settings
+    from hopscope.detect.thresholds import read_limits
 
-    return to_settings(read_limits(collector.control)).hop_latency
+    return read_limits(collector.control).general.hop_latency
 
 
-def test_sink_limits_are_read_and_changed(api: Any, collector: Any) -> None:
-    """PATCH changes what is given, also of one switch; the limits that sinks read follow; nonsense is 400."""
-    from hopscope.detect.thresholds import read_sink_limits
+def test_limits_by_switch_are_read_and_changed(api: Any, collector: Any) -> None:
+    """In a sink PATCH also changes those of one switch; DELETE undoes it; who did it is shown."""
+    from hopscope.detect.thresholds import read_limits
 
     async def use(client: httpx.AsyncClient) -> None:
-        url = "/api/v0/sink/limits"
+        url = "/api/v0/limits"
         before = (await client.get(url)).json()
-        assert before["switches"] == {}
-        body = {"end_to_end": {"above": 9}, "switches": {"7": {"queue_occupancy": {"above": 3}}}}
+        assert (before["switches"], before["changed"]) == ({}, None)
+        body = {
+            "general": {"flow_latency": {"raise_above": 9}},
+            "switches": {"7": {"hop_latency": {"change": None}}},
+        }
+        refused = await client.patch(url, json=body)
+        assert refused.status_code == 400
+        assert refused.json()["error"] == "switches: found limits by switch, expected them in a sink"
+        sink = collector.settings.sink.model_copy(update={"enabled": True})
+        collector.settings = collector.settings.model_copy(update={"sink": sink})
+        collector.control["sink"][0] = 1
         after = (await client.patch(url, json=body)).json()
-        assert after["end_to_end"] == {**before["end_to_end"], "above": 9}
-        assert after["switches"]["7"]["queue_occupancy"] == {**before["queue_occupancy"], "above": 3}
-        bad: list[Any] = [{"speed": {}}, {"hop_latency": {"above": -1}}, {"switches": {"x": {}}}, []]
+        assert after["general"].keys() == before["general"].keys() - {"queue_congestion", "buffer_occupancy"}
+        assert after["general"]["flow_latency"] == {**before["general"]["flow_latency"], "raise_above": 9}
+        assert after["switches"] == {"7": {"hop_latency": {"change": None}}}
+        assert after["changed"]["by"].startswith("HTTP client 127.0.0.1 (uid ")
+        assert (await client.get("/api/v0/limits/buffer_occupancy")).status_code == 404
+        bad: list[Any] = [
+            {"speed": {}}, {"general": {"hop_latency": {"raise_above": -1}}}, {"switches": {"x": {}}}, [],
+            {"general": {"hop_latency": {"change": "general"}}},
+            {"general": {"buffer_occupancy": {"change": 1}}},
+        ]  # fmt: skip
         for wrong in bad:
             assert (await client.patch(url, json=wrong)).status_code == 400, wrong
+        assert (await client.get(url)).json() == after
+        assert (await client.delete(url)).json()["general"]["flow_latency"] == before["general"][
+            "flow_latency"
+        ]
 
     run(api, collector.folder, use)
-    table, nodes = read_sink_limits(collector.control)
-    assert nodes.tolist() == [7]
-    assert (int(table["above"][0, 3]), int(table["above"][1, 1])) == (9, 3)
+    assert read_limits(collector.control) == collector.settings.limits
 
 
 def test_metrics_parse_and_carry_no_flow(api: Any, collector: Any) -> None:
@@ -426,7 +444,7 @@ def test_head_is_get_without_a_body(api: Any, collector: Any) -> None:
         ("DELETE", "/api/v0/flows", "GET, HEAD"),
         ("POST", "/api/v0/flows", "GET, HEAD"),
         ("GET", "/api/v0/sql", "POST"),
-        ("POST", "/api/v0/thresholds/hop_latency", "GET, HEAD, PATCH, PUT"),
+        ("POST", "/api/v0/limits/hop_latency", "GET, HEAD, PATCH, PUT"),
         ("POST", "/metrics", "GET, HEAD"),
         ("PUT", "/healthz", "GET, HEAD"),
     ],
@@ -444,7 +462,7 @@ def test_a_wrong_method_is_405(api: Any, collector: Any, method: str, path: str,
 
 PATHS = [
     "/api/v0/flows", "/api/v0/flows/{x}", "/api/v0/switches", "/api/v0/switches/{x}", "/api/v0/ports",
-    "/api/v0/queues", "/api/v0/sources", "/api/v0/summary", "/api/v0/events", "/api/v0/thresholds/{x}",
+    "/api/v0/queues", "/api/v0/sources", "/api/v0/summary", "/api/v0/events", "/api/v0/limits/{x}",
     "/api/v0/{x}", "/metrics",
 ]  # fmt: skip
 NAMES = [

@@ -14,7 +14,7 @@ from hopscope.base.control_client import LINE_BYTES, SOCKET_NAME, ControlError, 
 from hopscope.runtime.control import ControlServer
 
 
-def answer(message: dict[str, Any]) -> dict[str, Any]:
+def answer(message: dict[str, Any], author: str) -> dict[str, Any]:
     """Echo, or refuse."""
     if "refuse" in message:
         raise ValueError("not this one")
@@ -72,14 +72,18 @@ def test_a_change_is_logged_with_who_made_it(tmp_path: Path, monkeypatch: pytest
     server.start()
     try:
         request(tmp_path, {"ping": {}})
-        request(tmp_path, {"set_thresholds": {"hop_latency": {"change": 1}}})
-        request(tmp_path, {"set_sink_limits": {}, "by": "HTTP client 192.0.2.9"})
+        request(tmp_path, {"set_limits": {"general": {"hop_latency": {"change": 1}}}})
+        request(tmp_path, {"reset_limits": {}, "by": "HTTP client 192.0.2.9"})
         with pytest.raises(ControlError, match="by: expected"):
-            request(tmp_path, {"set_sink_limits": {}, "by": "two\nlines"})
+            request(tmp_path, {"reset_limits": {}, "by": "two\nlines"})
     finally:
         server.close()
     me = f"uid {os.getuid()}, pid {os.getpid()}"
     assert lines == [
-        {"event": "thresholds changed", "by": me, "change": {"hop_latency": {"change": 1}}},
-        {"event": "limits of the sink changed", "by": f"HTTP client 192.0.2.9 ({me})", "change": {}},
+        {"event": "limits changed", "by": me, "change": {"general": {"hop_latency": {"change": 1}}}},
+        {
+            "event": "limits are those of the settings again",
+            "by": f"HTTP client 192.0.2.9 ({me})",
+            "change": {},
+        },
     ]

@@ -73,7 +73,7 @@ def test_a_host_header_of_this_machine_is_taken(api: Any, tmp_path: Path, host: 
 
 def test_another_site_changes_nothing(api: Any, tmp_path: Path) -> None:
     """A write with another site's Origin is refused before it is read; no CORS header is ever sent."""
-    url, headers = "/api/v0/thresholds/hop_latency", {"origin": "http://evil.example"}
+    url, headers = "/api/v0/limits/hop_latency", {"origin": "http://evil.example"}
     assert ask(api, tmp_path, "PATCH", url, headers=headers, json={}).status_code == 403
     assert (
         ask(api, tmp_path, "POST", "/api/v0/sql", headers={"origin": "http://["}, json={}).status_code == 403
@@ -134,7 +134,7 @@ def test_the_network_needs_a_token() -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-@pytest.mark.parametrize("path", ["/api/v0/thresholds/hop_latency", "/api/v0/sink/limits"])
+@pytest.mark.parametrize("path", ["/api/v0/limits/hop_latency", "/api/v0/limits"])
 def test_a_change_needs_a_token_on_loopback_too(api: Any, tmp_path: Path, method: str, path: str) -> None:
     """Other users of the machine can read, and change nothing: the token is in a file of this user alone."""
     assert ask(api, tmp_path, "GET", "/api/v0/flows").status_code != 401
@@ -163,7 +163,7 @@ def test_a_token_that_others_could_know_is_not_used(api: Any, tmp_path: Path, tr
     (tmp_path / "token").symlink_to(other) if trap == "link" else other.rename(tmp_path / "token")
     for given in ("0123456789abcdef0123", "", "None"):
         headers = {"authorization": f"Bearer {given}"}
-        url = "/api/v0/thresholds/hop_latency"
+        url = "/api/v0/limits/hop_latency"
         assert ask(api, tmp_path, "PATCH", url, headers=headers, json={}).status_code == 401
 
 
@@ -183,7 +183,7 @@ def test_a_proxy_in_front_is_known_by_its_address(tmp_path: Path, url: str) -> N
             assert given.status_code == 303
             assert given.headers["set-cookie"].endswith("; Secure")
             change: dict[str, Any] = {"headers": {"origin": url}, "json": {"change": 1}}
-            limits = "/api/v0/thresholds/hop_latency"
+            limits = "/api/v0/limits/hop_latency"
             assert (await client.patch(limits, **change)).status_code == 503  # no collector, but allowed
             for host, origin, status in (
                 (public, "https://evil.example", 403),

@@ -100,7 +100,7 @@ def test_the_documented_proxy_works(proxy: httpx.Client) -> None:
     page = proxy.get("/", headers={"accept": "text/html"})
     assert page.status_code == 200
     assert "Hopscope" in page.text
-    limits = "/api/v0/thresholds/hop_latency"
+    limits = "/api/v0/limits/hop_latency"
     change = proxy.patch(limits, json={"change": 7}, headers={"origin": URL})
     assert (change.status_code, change.json()["change"]) == (200, 7)
     refused = proxy.patch(limits, json={"change": 8}, headers={"origin": "https://evil.example"})

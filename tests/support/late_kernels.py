@@ -152,7 +152,7 @@ def started(settings: Settings, send: Callable[[], None]) -> Role:
     from hopscope.detect.thresholds import CONTROL_FILE, create_control
 
     role = Role(settings, [bind_share(listen) for listen in settings.listen], send)
-    create_control(role.regions / CONTROL_FILE, settings.detect.thresholds, settings.sink)
+    create_control(role.regions / CONTROL_FILE, settings.limits)
     for number in range(settings.workers):
         create_queue(queue_path(role.regions, number), settings.detect.queue_reports)
     return role

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 SOCKET_NAME = "control.sock"
-LINE_BYTES = 64 * 1024
+LINE_BYTES = 2 * 1024 * 1024
 """Longest request and longest answer."""
 _SOCKET_PATH_BYTES = 107  # sun_path, less its terminating zero (unix(7))
 

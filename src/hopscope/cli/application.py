@@ -15,7 +15,7 @@ from ..base.errors import HopscopeError
 from .options.declare import Commands
 
 GROUPS = {
-    "Collect": ("collect", "sink", "translate", "label", "replay"),
+    "Collect": ("collect", "sink", "limits", "translate", "label", "replay"),
     "Query": ("query", "top", "direct", "decode"),
     "Simulate": ("demo", "simulate", "samples", "fabric", "plan", "craft"),
     "Tools": ("config", "check", "doctor", "warmup", "dissector", "version"),

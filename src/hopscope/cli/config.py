@@ -25,6 +25,7 @@ def show(settings: SettingsOptions) -> None:
         name: dialect.model_dump(mode="json", exclude_none=True)
         for name, dialect in loaded.settings.dialects.items()
     }
+    tree["sink"]["switches"] = [switch.given() for switch in loaded.settings.sink.switches]
     for section in (tree["serve"], tree["direct"]["query"]):
         if section["token"]:
             section["token"] = "(set)"
@@ -40,7 +41,7 @@ def show(settings: SettingsOptions) -> None:
     if tree["label"]["redis"]:
         tree["label"]["redis"] = shown(tree["label"]["redis"])
     print(f"# {loaded.file}" if loaded.file else "# no file")
-    print("\n".join(_toml(tree, loaded.origins)))
+    print("\n".join(toml_lines(tree, loaded.origins)))
 
 
 @app.command()
@@ -119,7 +120,8 @@ def _optional(key: str) -> bool:
     return ".thresholds." not in key
 
 
-def _toml(tree: dict[str, Any], origins: dict[str, str], above: str = "") -> Iterator[str]:
+def toml_lines(tree: dict[str, Any], origins: dict[str, str], above: str = "") -> Iterator[str]:
+    """A tree of settings as TOML, with the origin of each that has one."""
     tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
     if above and len(tables) < len(tree):
         yield f"\n[{above[:-1]}]"
@@ -133,7 +135,7 @@ def _toml(tree: dict[str, Any], origins: dict[str, str], above: str = "") -> Ite
         origin = f"  # {origins[path]}" if path in origins else ""
         yield f"{key} = {_value(value)}{origin}"
     for key, value in tables.items():
-        yield from _toml(value, origins, f"{above}{key}.")
+        yield from toml_lines(value, origins, f"{above}{key}.")
 
 
 def _template() -> Iterator[str]:

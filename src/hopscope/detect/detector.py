@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from ..base.hash_keys import hash_keys
 from ..settings.collector import DetectSettings
+from ..settings.limits import LimitSettings
 from ..wire.records import Records, ReportBatch
 from .counters import COUNTERS, INDEX, tally_slots
 from .flows.tables import alarms_in, open_tables
 from .records import EVENT, HOP_STATE, KEYS, METRICS, NEVER
 from .sweep import Sweep
-from .thresholds import Table, open_control, read_limits
+from .thresholds import Table, open_control, read_tables
 
 EVENT_BUFFER = 8192
 MIN_EVENT_BUFFER = 2048
@@ -53,7 +54,7 @@ class Detector:
             )
         self.settings = settings
         self.counters = np.zeros(len(COUNTERS), np.uint64) if counters is None else counters
-        self.control = open_control(folder, settings.thresholds)
+        self.control = open_control(folder, LimitSettings(general=settings.thresholds))
         self.tables = open_tables(settings, folder, shard)
         self._readonly = readonly
         self._kernels: Any = detect_kernel
@@ -79,7 +80,7 @@ class Detector:
             self.counters[INDEX[f"alarms.{name}"]] = count
         self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports[0]))
         self._seen_limits = b""
-        self._limits = read_limits(self.control)
+        self._limits = read_tables(self.control)[0]
         self._bounds = np.zeros(3 * METRICS, np.uint64)
 
     @property
@@ -155,7 +156,7 @@ class Detector:
         raw = self.thresholds.tobytes()
         if raw == self._seen_limits:
             return
-        table = read_limits(self.control)
+        table = read_tables(self.control)[0]
         span = np.minimum(table["change"], np.uint64(MAX_CHANGE))
         self._bounds[:] = np.stack([span, span * np.uint64(2), table["raise_above"]], axis=1).reshape(-1)
         self._seen_limits = table.tobytes()

@@ -165,6 +165,17 @@ THRESHOLD = np.dtype(
 )
 """Limits of one metric; the table has one row per Metric."""
 NEVER = 0xFFFFFFFFFFFFFFFF
+INHERITED = 0xFFFFFFFFFFFFFFFE
+SWITCH_METRICS = (Metric.HOP_LATENCY, Metric.QUEUE_OCCUPANCY, Metric.LINK_UTILIZATION)
+"""Metrics with limits by switch."""
+SWITCH_THRESHOLDS = np.dtype(
+    [
+        ("node_id", "<u4"),  # NO_NODE: the row is empty
+        ("reserved", "<u4"),  # 0
+        ("limits", THRESHOLD, (len(SWITCH_METRICS),)),  # by SWITCH_METRICS; INHERITED: that of all switches
+    ]
+)
+"""Limits of one switch in a sink, 80 bytes."""
 
 # ------------------------------------------------------------------------------------------------ state
 

@@ -1,116 +1,157 @@
-"""Limits by metric: conversion between settings and tables, and the control region."""
+"""Limits in force: the control region, which the supervisor writes and everything else reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..memory.region import Region, barrier
-from ..settings.collector import MetricLimits, ThresholdSettings
-from ..settings.sink import MAX_SWITCHES, SinkSettings
-from .records import METRICS, NEVER, NO_NODE, STATE_VERSION, THRESHOLD, Metric
-from .sink import limits as sink_limits
-from .sink.records import SINK_LIMIT
+from ..settings.limits import (
+    LIMITS,
+    MAX_SWITCHES,
+    LimitSettings,
+    MetricLimits,
+    SwitchLimits,
+    SwitchMetricLimits,
+    ThresholdSettings,
+)
+from .records import INHERITED, METRICS, NEVER, NO_NODE, SWITCH_METRICS, SWITCH_THRESHOLDS, THRESHOLD, Metric
 
 Table = npt.NDArray[np.void]
 CONTROL_FILE = "control.region"
 KIND = "control"
+CONTROL_VERSION = 5
+AUTHOR_BYTES = 256
 ARRAYS = {
-    "thresholds": (THRESHOLD, METRICS),
     "changes": (np.uint64, 1),  # odd while limits are written
-    "sink_limits": (SINK_LIMIT, 1 + MAX_SWITCHES),
-    "sink_nodes": (np.uint32, MAX_SWITCHES),  # ascending; sink_limits[1 + i] are those of sink_nodes[i]
+    "thresholds": (THRESHOLD, METRICS),
+    "switches": (SWITCH_THRESHOLDS, MAX_SWITCHES),
+    "changed_ns": (np.int64, 1),  # time of the last change since the start; 0: none
+    "author": (np.uint8, AUTHOR_BYTES),  # who made it, UTF-8
+    "sink": (np.uint8, 1),  # 1: workers are sinks
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The last change of limits while the collector ran."""
+
+    time_ns: int
+    """Nanoseconds since the epoch."""
+    author: str
+    """User, process and HTTP client."""
 
 
 def to_table(settings: ThresholdSettings) -> Table:
     """THRESHOLD[METRICS]."""
     table = np.full(METRICS, NEVER, np.uint64).repeat(3).view(THRESHOLD)
     for name in type(settings).model_fields:
-        limits: MetricLimits = getattr(settings, name)
-        row = table[Metric[name.upper()]]
-        for field in ("change", "raise_above", "clear_below"):
-            value = getattr(limits, field)
-            row[field] = NEVER if value is None else value
+        table[Metric[name.upper()]] = _row(getattr(settings, name), NEVER)
     return table
 
 
 def to_settings(table: Table) -> ThresholdSettings:
     """Settings from a table."""
-    limits: dict[str, Any] = {}
-    for name in ThresholdSettings.model_fields:
-        row = table[Metric[name.upper()]]
-        fields = {field: int(row[field]) for field in ("change", "raise_above", "clear_below")}
-        limits[name] = MetricLimits(**{key: value for key, value in fields.items() if value != NEVER})
-    return ThresholdSettings(**limits)
+    names = ThresholdSettings.model_fields
+    return ThresholdSettings(**{name: MetricLimits(**_limits(table[Metric[name.upper()]])) for name in names})
 
 
-def create_control(
-    path: Path | None, settings: ThresholdSettings, sink: SinkSettings | None = None
-) -> Region:
-    """Create the region of the current limits, in a file or (None) in private memory."""
-    region = Region.create(path, KIND, STATE_VERSION, ARRAYS)
-    region["thresholds"][:] = to_table(settings)
-    set_sink_limits(region, sink or SinkSettings())
+def to_switch_table(switches: tuple[SwitchLimits, ...]) -> Table:
+    """SWITCH_THRESHOLDS [MAX_SWITCHES], ascending by node id."""
+    table = np.zeros(MAX_SWITCHES, SWITCH_THRESHOLDS)
+    table["node_id"] = NO_NODE
+    for row, switch in zip(table, sorted(switches, key=lambda switch: switch.node), strict=False):
+        row["node_id"] = switch.node
+        for at, metric in enumerate(SWITCH_METRICS):
+            row["limits"][at] = _row(getattr(switch, metric.label), INHERITED)
+    return table
+
+
+def to_switches(table: Table) -> tuple[SwitchLimits, ...]:
+    """Settings from a table of switches."""
+    return tuple(
+        SwitchLimits(
+            node=int(row["node_id"]),
+            **{
+                metric.label: SwitchMetricLimits(**_limits(limits, never="never"))
+                for metric, limits in zip(SWITCH_METRICS, row["limits"], strict=True)
+            },
+        )
+        for row in table[table["node_id"] != NO_NODE]
+    )
+
+
+def _row(limits: MetricLimits | SwitchMetricLimits, absent: int) -> tuple[int, ...]:
+    values = (getattr(limits, name) for name in LIMITS)
+    return tuple(absent if value is None else NEVER if value == "never" else value for value in values)
+
+
+def _limits(row: np.void, never: str | None = None) -> dict[str, Any]:
+    values = {name: int(row[name]) for name in LIMITS}
+    return {name: never if value == NEVER else value for name, value in values.items() if value != INHERITED}
+
+
+def create_control(path: Path | None, limits: LimitSettings, *, sink: bool = False) -> Region:
+    """Create the region of the limits in force, in a file or (None) in private memory."""
+    region = Region.create(path, KIND, CONTROL_VERSION, ARRAYS)
+    region["sink"][0] = sink
+    _write(region, limits)
     return region
 
 
-def open_control(
-    folder: Path | None, settings: ThresholdSettings, sink: SinkSettings | None = None
-) -> Region:
+def open_control(folder: Path | None, limits: LimitSettings) -> Region:
     """Map the region of a folder, read-only, or create it from the settings if there is none."""
     if folder is None:
-        return create_control(None, settings, sink)
+        return create_control(None, limits)
     path = folder / CONTROL_FILE
-    return Region.attach(path, KIND, STATE_VERSION) if path.exists() else create_control(path, settings, sink)
+    return attach_control(path) if path.exists() else create_control(path, limits)
 
 
-def set_limits(region: Region, limits: Mapping[str, Any]) -> None:
-    """Set limits: {metric: {change, raise_above, clear_below}}, null for never.
+def attach_control(path: Path) -> Region:
+    """Map an existing region, read-only. Raises RegionError."""
+    return Region.attach(path, KIND, CONTROL_VERSION)
 
-    Detection uses them from its next batch on. Raises ValueError for invalid limits, without changes.
-    """
-    settings = limits_as_json(region)
-    for metric, values in limits.items():
-        if metric not in settings:
-            raise ValueError(f"unknown metric '{metric}'; known are {', '.join(settings)}")
-        settings[metric] = dict(values)
-    table = to_table(ThresholdSettings.model_validate(settings))
+
+def set_limits(region: Region, limits: LimitSettings, author: str) -> None:
+    """Put limits into force. Workers use them from their next batch on."""
     with _changing(region):
-        region["thresholds"][:] = table
+        _write(region, limits)
+        region["changed_ns"][0] = time.time_ns()
+        name = author.encode()[:AUTHOR_BYTES]
+        region["author"][: len(name)] = np.frombuffer(name, np.uint8)
+        region["author"][len(name) :] = 0
 
 
-def set_sink_limits(region: Region, settings: SinkSettings) -> None:
-    """Set the limits of `settings` for sinks, which use them from their next batch on."""
-    limits, nodes = sink_limits.to_tables(settings)
-    with _changing(region):
-        region["sink_limits"][: len(limits)] = limits
-        region["sink_nodes"][: len(nodes)] = nodes
-        region["sink_nodes"][len(nodes) :] = NO_NODE
+def read_limits(region: Region) -> LimitSettings:
+    """The limits in force."""
+    thresholds, switches = read_tables(region)
+    return LimitSettings(general=to_settings(thresholds), switches=to_switches(switches))
 
 
-def limits_as_json(region: Region) -> dict[str, dict[str, int | None]]:
-    """Current limits by metric."""
-    return cast("dict[str, dict[str, int | None]]", to_settings(read_limits(region)).model_dump())
+def read_tables(region: Region) -> tuple[Table, Table]:
+    """A consistent copy of the limits of all switches, THRESHOLD [METRICS], and of SWITCH_THRESHOLDS."""
+    thresholds, switches = _whole(region, "thresholds", "switches")
+    return thresholds, switches
 
 
-def read_limits(region: Region) -> Table:
-    """A consistent copy of the current limits, THRESHOLD[METRICS]."""
-    return _whole(region, "thresholds")[0]
+def read_change(region: Region) -> Change | None:
+    """The last change; None: there was none since the collector started."""
+    time_ns, author = _whole(region, "changed_ns", "author")
+    if not time_ns[0]:
+        return None
+    return Change(int(time_ns[0]), author.tobytes().rstrip(b"\0").decode(errors="replace"))
 
 
-def read_sink_limits(region: Region) -> tuple[Table, npt.NDArray[np.uint32]]:
-    """A consistent copy of the sinks' current limits: SINK_LIMIT [1 + switches], and the switches' node ids,
-    ascending.
-    """
-    limits, nodes = _whole(region, "sink_limits", "sink_nodes")
-    count = int(np.searchsorted(nodes, np.uint32(NO_NODE)))
-    return limits[: count + 1], nodes[:count]
+def _write(region: Region, limits: LimitSettings) -> None:
+    region["thresholds"][:] = to_table(limits.general)
+    region["switches"][:] = to_switch_table(limits.switches)
 
 
 @contextmanager

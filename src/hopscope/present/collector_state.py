@@ -21,10 +21,17 @@ import numpy.typing as npt
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, DETECTOR, INDEX, process_of
 from ..detect.distributions.quantiles import Distribution
 from ..detect.flows.flow_hops import FlowHops
-from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, STATE_VERSION, THRESHOLD, Metric
-from ..detect.sink import limits as sink_limits
-from ..detect.thresholds import CONTROL_FILE, KIND, read_limits, read_sink_limits
+from ..detect.records import FLOW, PORT, SOURCE
+from ..detect.thresholds import (
+    CONTROL_FILE,
+    CONTROL_VERSION,
+    KIND,
+    Change,
+    read_change,
+    read_limits,
+)
 from ..memory.region import Region, RegionError
+from ..settings.limits import SINK_METRICS, LimitSettings, ThresholdSettings
 from .labels import Labels
 from .tracked import TrackedFlows
 
@@ -71,12 +78,14 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of one metric; None: never."""
+class LimitsInForce:
+    """What workers compare with now."""
 
-    change: int | None
-    raise_above: int | None
-    clear_below: int | None
+    limits: LimitSettings
+    change: Change | None
+    """The last change since the collector started."""
+    metrics: tuple[str, ...]
+    """Metrics that are compared: a sink compares fewer."""
 
 
 class CollectorState:
@@ -165,13 +174,14 @@ class CollectorState:
         """Histograms since workers began to count; empty if they do not."""
         return self._once("distributions", self._read_distributions)
 
-    def thresholds(self) -> dict[str, Limits]:
-        """Limits by metric, as the workers use them now; empty without a collector."""
-        return self._once("thresholds", self._read_thresholds)
+    def limits(self) -> LimitsInForce | None:
+        """Limits as the workers use them now; None without a collector."""
+        return self._once("limits", self._read_limits)
 
-    def sink_limits(self) -> dict[str, Any]:
-        """Limits of sinks by measure and switch, as they use them now; empty without a collector."""
-        return self._once("sink_limits", self._read_sink_limits)
+    def forget(self, what: str) -> None:
+        """Read something again when it is next asked for."""
+        with self._lock:
+            self._cached.pop(what, None)
 
     def workers(self) -> list[int]:
         """Numbers of the workers that have counters."""
@@ -208,7 +218,7 @@ class CollectorState:
                 region = self._map(name, COUNTERS_KIND, COUNTERS_VERSION)
                 if region is not None:
                     self._counters[process] = region
-        self._control = self._map(CONTROL_FILE, KIND, STATE_VERSION) if CONTROL_FILE in names else None
+        self._control = self._map(CONTROL_FILE, KIND, CONTROL_VERSION) if CONTROL_FILE in names else None
         self._reader = self._state_reader() if any(name.endswith(".flows") for name in names) else None
         self._files = files
         if self.problems:
@@ -256,16 +266,11 @@ class CollectorState:
         self._history.append(counts)
         return counts
 
-    def _read_thresholds(self) -> dict[str, Limits]:
+    def _read_limits(self) -> LimitsInForce | None:
         if self._control is None:
-            return {}
-        table = read_limits(self._control)
-        return {metric.label: limits_of(table[metric]) for metric in Metric if 1 < metric < METRICS}
-
-    def _read_sink_limits(self) -> dict[str, Any]:
-        if self._control is None:
-            return {}
-        return sink_limits.as_json(sink_limits.to_settings(*read_sink_limits(self._control)))
+            return None
+        metrics = SINK_METRICS if self._control["sink"][0] else tuple(ThresholdSettings.model_fields)
+        return LimitsInForce(read_limits(self._control), read_change(self._control), metrics)
 
 
 EMPTY: dict[str, Records] = {
@@ -295,11 +300,3 @@ def difference(before: CounterSnapshot, after: CounterSnapshot) -> npt.NDArray[n
             continue
         grown += np.where(block >= old, block - old, block)
     return grown
-
-
-def limits_of(row: np.void) -> Limits:
-    """Limits of one row of the THRESHOLD table."""
-    change, above, below = (
-        None if int(row[name]) == NEVER else int(row[name]) for name in THRESHOLD.names or ()
-    )
-    return Limits(change, above, below)

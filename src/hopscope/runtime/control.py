@@ -12,98 +12,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from ..base import log
 from ..base.control_client import LINE_BYTES, SOCKET_NAME, socket_path
-from ..detect.sink.limits import SWITCH_MEASURES
-from ..detect.sink.limits import as_json as sink_limits_as_json
-from ..settings.collector import ThresholdSettings
-from ..settings.errors import error_lines
-from ..settings.sink import SinkSettings
 
-Answer = Callable[[dict[str, Any]], dict[str, Any]]
+Answer = Callable[[dict[str, Any], str], dict[str, Any]]
 IDLE_SECONDS = 30.0
 MAX_BY = 200
 """Longest `by`, in characters."""
 CHANGES = {
-    "set_thresholds": "thresholds changed",
-    "set_sink_limits": "limits of the sink changed",
+    "set_limits": "limits changed",
+    "reset_limits": "limits are those of the settings again",
     "set_tracked": "tracked flows changed",
 }
 """Requests that change something, and how they are logged."""
 _PEER = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of unix(7)
 
 
-def changed_limits(limits: ThresholdSettings, changes: Any) -> ThresholdSettings:
-    """Limits after a request: given keys are set (None: never), absent ones stay. ValueError: rejected."""
-    if not isinstance(changes, dict) or not all(isinstance(change, dict) for change in changes.values()):
-        raise ValueError('expected limits by metric, as {"hop_latency": {"change": 20000}}')
-    tree = limits.model_dump()
-    for metric, change in changes.items():
-        if metric not in tree:
-            raise ValueError(f"{metric}: unknown metric; known are {', '.join(tree)}")
-        if unknown := change.keys() - tree[metric].keys():
-            raise ValueError(f"{metric}.{unknown.pop()}: unknown limit; known are {', '.join(tree[metric])}")
-        tree[metric].update(change)
-    try:
-        return ThresholdSettings.model_validate(tree)
-    except ValidationError as error:
-        raise ValueError("; ".join(error_lines(error, ThresholdSettings))) from None
-
-
-def changed_sink_limits(settings: SinkSettings, changes: Any) -> SinkSettings:
-    """Limits of sinks after a request: given keys are set (None: never), absent ones stay.
-
-    `switches` has limits by node id: absent ones stay, or are those of all switches if the switch had
-    none of its own; None removes them.  ValueError: rejected.
-    """
-    expected = 'expected limits by metric, as {"hop_latency": {"above": 20000}, "switches": {"7": …}}'
-    if not isinstance(changes, dict):
-        raise ValueError(expected)
-    tree = sink_limits_as_json(settings)
-    switches = tree.pop("switches")
-    of_all = {name: dict(tree[name]) for name in SWITCH_MEASURES}
-    changes = dict(changes)
-    of_nodes = changes.pop("switches", {})
-    if not isinstance(of_nodes, dict):
-        raise ValueError(expected)
-    _change_limits(tree, changes, "")
-    for node, given in of_nodes.items():
-        if given is None:
-            switches.pop(node, None)
-            continue
-        own = switches.setdefault(node, {name: dict(limits) for name, limits in of_all.items()})
-        _change_limits(own, given, f"switches.{node}.")
-    try:
-        return SinkSettings.model_validate(
-            {
-                "thresholds": {name: tree[name] for name in SWITCH_MEASURES},
-                "end_to_end": tree["end_to_end"],
-                "switches": [{"node": node, **limits} for node, limits in switches.items()],
-            }
-        )
-    except ValidationError as error:
-        raise ValueError("; ".join(error_lines(error, SinkSettings))) from None
-
-
-def _change_limits(tree: dict[str, Any], changes: Any, where: str) -> None:
-    if not isinstance(changes, dict) or not all(isinstance(change, dict) for change in changes.values()):
-        raise ValueError(f'{where}: expected limits by metric, as {{"hop_latency": {{"above": 20000}}}}')
-    for name, change in changes.items():
-        if name not in tree:
-            raise ValueError(f"{where}{name}: unknown metric; known are {', '.join(tree)}")
-        if unknown := change.keys() - tree[name].keys():
-            raise ValueError(f"{where}{name}.{unknown.pop()}: unknown limit; known are change, above")
-        tree[name].update(change)
-
-
 class ControlServer:
     """Answers requests on `folder`/control.sock (mode 0600) from a thread of its own.
 
-    `answer` gets a request and returns the answer's other keys; a ValueError of it is the answer's error.
-    Only this user and root are answered.  A change is logged with who made it: the process at the other end,
-    and for whom it says it asks (`by`).
+    `answer` gets a request and its author, and returns the answer's other keys; a ValueError of it is the
+    answer's error.  Only this user and root are answered.  A change is logged with its author: the process at
+    the other end, and for whom it says it asks (`by`).
     """
 
     def __init__(self, folder: Path, answer: Answer) -> None:
@@ -173,11 +103,12 @@ class ControlServer:
                 raise ValueError(
                     f"expected an object with one key: ping, status, tracked, {', '.join(CHANGES)}"
                 )
+            author = f"{by} ({peer})" if by else peer
             with self._lock:
-                answer = self._answer(request)
+                answer = self._answer(request, author)
                 for name, text in CHANGES.items():
                     if name in request:
-                        self._log.info(text, by=f"{by} ({peer})" if by else peer, change=request[name])
+                        self._log.info(text, by=author, change=request[name])
                 return {"ok": True, **answer}
         except RecursionError:
             return {"error": "too many brackets within each other"}

@@ -22,26 +22,19 @@ from ..capture.sockets import bind_share, require_linux
 from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
 from ..detect.links import read_links
 from ..detect.report_queue import create_queue, queue_path
-from ..detect.sink import limits as sink_limits
-from ..detect.thresholds import (
-    CONTROL_FILE,
-    create_control,
-    read_limits,
-    read_sink_limits,
-    set_limits,
-    set_sink_limits,
-    to_settings,
-)
+from ..detect.thresholds import CONTROL_FILE, create_control
 from ..labels.counters import INDEX as LABEL_INDEX
 from ..labels.counters import read_label_counters
 from ..memory.data_folder import DataFolder
 from ..memory.region import Region
 from ..settings.collector import Settings
+from ..settings.limits import as_json
 from ..settings.source import url
 from . import child as process
-from .control import ControlServer, changed_limits, changed_sink_limits
+from .control import ControlServer
 from .environment import memory_text
 from .labels import listen_settings
+from .limits import change_limits
 from .listeners import Listeners
 from .member import Member
 from .mode import mode_of
@@ -81,7 +74,7 @@ class Supervisor:
         self._control = ControlServer(self.folder.path, self._answer)
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
-        self._thresholds: Region | None = None
+        self._limits: Region | None = None
         self._listeners = Listeners(settings)
         self._standby: Member | None = None
         """Takes over from a worker that ends, at once: frames that should go on wait for it."""
@@ -109,9 +102,8 @@ class Supervisor:
 
             require_redis()
         read_links(settings.postcards.links)
-        self._thresholds = create_control(
-            self.folder.regions / CONTROL_FILE, settings.detect.thresholds, settings.sink
-        )
+        control, sink = self.folder.regions / CONTROL_FILE, settings.sink.enabled
+        self._limits = create_control(control, settings.limits, sink=sink)
         if not settings.listen and not settings.label.listen:
             raise CollectorError("nothing to collect: set listen or label.listen")
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
@@ -324,7 +316,7 @@ class Supervisor:
             names=None if names is None else str(names.absolute()),
         )
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, request: dict[str, Any], author: str) -> dict[str, Any]:
         if "ping" in request:
             return {}
         if "status" in request:
@@ -332,23 +324,16 @@ class Supervisor:
                 "processes": [member.status() for member in self.members],
                 "interfaces": self._listeners.status(),
             }
-        if "set_thresholds" in request:
-            assert self._thresholds is not None
-            limits = changed_limits(to_settings(read_limits(self._thresholds)), request["set_thresholds"])
-            set_limits(self._thresholds, limits.model_dump())
-            return {"thresholds": limits.model_dump()}
-        if "set_sink_limits" in request:
-            assert self._thresholds is not None
-            before = sink_limits.to_settings(*read_sink_limits(self._thresholds))
-            after = changed_sink_limits(before, request["set_sink_limits"])
-            set_sink_limits(self._thresholds, after)
-            return {"sink_limits": sink_limits.as_json(after)}
         if "tracked" in request:
             return {"tracked": tracked_flows(self.settings.label.registers)}
         if "set_tracked" in request:
             registers = self.settings.label.registers
             return {"tracked": change_tracked_flows(registers, request["set_tracked"])}
-        raise ValueError(f"unknown request {next(iter(request))!r}")
+        assert self._limits is not None
+        limits = change_limits(self._limits, self.settings, request, author)
+        if limits is None:
+            raise ValueError(f"unknown request {next(iter(request))!r}")
+        return {"limits": as_json(limits)}
 
     def counters(self) -> dict[str, int]:
         """Counters of all workers, and of the process that takes labels, by key."""

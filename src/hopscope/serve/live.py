@@ -170,7 +170,7 @@ class Page:
             self._build_histogram()
             self.flows = self._table("flow-panel", "Slowest flows", "by latest latency; click for the path")
             self.hops = self._table("hops", "Slowest hops", "on the 100 slowest flows")
-            self.limits = self._table("lims", "Thresholds", "change them through the API")
+            self.limits = self._table("lims", "Limits", "`hopscope limits set` changes them")
         await self.refresh()
         ui.timer(REFRESH_SECONDS, self.refresh)
 

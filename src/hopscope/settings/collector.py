@@ -11,10 +11,10 @@ from pydantic import AfterValidator, Field, model_validator
 from .direct import DirectSettings
 from .export import AlertSettings, RedisSettings
 from .label import LabelSettings
+from .limits import LimitSettings, ThresholdSettings, check_sink
 from .section import (
     Dscp,
     FreeSpace,
-    Limit,
     Number8,
     Number16,
     Port,
@@ -196,45 +196,6 @@ class DialectSettings(Section):
         return self
 
 
-class MetricLimits(Section):
-    """Limits of one metric: times in ns, occupancy and utilisation in the unit that the source sends."""
-
-    change: Limit = None
-    """Change threshold: a value that differs by more than this from the stored one becomes an event; `never`:
-    no change does."""
-    raise_above: Limit = None
-    """Alarm threshold: a value above it becomes an event; `never`: none does."""
-    clear_below: Limit = None
-    """Hysteresis: an alarm is raised once above `raise_above` and cleared below this value. Without it, every
-    report above `raise_above` becomes an event."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> MetricLimits:
-        if self.clear_below is not None and (self.raise_above is None or self.clear_below > self.raise_above):
-            raise ValueError(
-                f"found clear_below = {self.clear_below} with raise_above = {self.raise_above}, "
-                "expected clear_below to be at most raise_above"
-            )
-        return self
-
-
-class ThresholdSettings(Section):
-    """Limits by metric."""
-
-    flow_latency: MetricLimits = MetricLimits(change=50_000)
-    """Sum of a flow's hop latencies."""
-    hop_latency: MetricLimits = MetricLimits(change=20_000)
-    """Latency of one hop of a flow."""
-    queue_occupancy: MetricLimits = MetricLimits(change=500)
-    """Occupancy of a queue."""
-    queue_congestion: MetricLimits = MetricLimits(change=500)
-    """Congestion status of a queue (INT 0.5)."""
-    link_utilization: MetricLimits = MetricLimits(change=100)
-    """Utilisation of an egress port's link."""
-    buffer_occupancy: MetricLimits = MetricLimits(change=500)
-    """Occupancy of a buffer (INT 2.x)."""
-
-
 class DetectSettings(Section):
     """State and events."""
 
@@ -260,7 +221,7 @@ class DetectSettings(Section):
     """What a queue is: (switch, egress port, queue id), or (switch, queue id) as in Table I of the
     INTCollector paper."""
     thresholds: ThresholdSettings = ThresholdSettings()
-    """Limits by metric."""
+    """Limits by metric, of a collector and of a sink."""
 
 
 class PostcardSettings(Section):
@@ -366,6 +327,22 @@ class Settings(Section):
     """Direct telemetry access (DTA, DART): stores, translator, software NIC."""
     dialects: dict[str, DialectSettings] = Field(default={})
     """Custom dialects by name, as `[dialects.mine]`."""
+
+    @model_validator(mode="after")
+    def _limited(self) -> Settings:
+        limits = self.limits
+        if self.sink.enabled:
+            check_sink(limits)
+            if not self.detect.enabled:
+                raise ValueError(
+                    "detect.enabled: found false, expected true in a sink: it writes events only"
+                )
+        return self
+
+    @property
+    def limits(self) -> LimitSettings:
+        """Limits of all switches, and of single ones."""
+        return LimitSettings(general=self.detect.thresholds, switches=self.sink.switches)
 
     @property
     def workers(self) -> int:

@@ -53,6 +53,9 @@ def error_lines(
         path = ""
         for part in item["loc"]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+        text = expected(item)
+        if not path:  # about several sections: the message begins with a key
+            path, _, text = text.partition(": ")
         origin = origin_of(path, origins or {})
         where = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
         if item["type"] == "extra_forbidden":
@@ -61,9 +64,9 @@ def error_lines(
         elif item["type"] == "missing":
             lines.append(f"{where}: not set, expected a value")
         elif item["type"] == "value_error":
-            lines.append(f"{where}: {expected(item)}" if where else expected(item))
+            lines.append(f"{where}: {text}")
         else:
-            lines.append(f"{where}: found {_shown(path, item['input'])}, {expected(item)}")
+            lines.append(f"{where}: found {_shown(path, item['input'])}, {text}")
     return lines
 
 

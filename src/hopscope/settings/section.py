@@ -22,7 +22,8 @@ def _never(value: object) -> object:
 
 
 PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
-Limit = Annotated[Annotated[int, Field(ge=0, le=2**63 - 1)] | None, BeforeValidator(_never)]
+MAX_LIMIT = 2**63 - 1
+Limit = Annotated[Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None, BeforeValidator(_never)]
 """Limit of a metric; None: never."""
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """A time of at most thirty years, so that it fits ns in 64 bits."""

@@ -1,4 +1,4 @@
-"""Settings of the INT sink: limits, quotas, adaptive thresholds, forwarding, distributions."""
+"""Settings of the INT sink: limits by switch, quotas, adaptive thresholds, forwarding, distributions."""
 
 from __future__ import annotations
 
@@ -7,46 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from .section import Limit, PowerOfTwo, Seconds, Section, host_and_port
-
-
-class SinkLimits(Section):
-    """Limits of one metric."""
-
-    change: Limit = None
-    """C event: a value differs by more than this from that of the flow's previous packet; `never`: none."""
-    above: Limit = None
-    """T event, for every packet with a value above this; `never`: none."""
-
-
-class SinkThresholds(Section):
-    """Limits by metric and type of event: times in ns, the others in the unit that the switches send."""
-
-    hop_latency: SinkLimits = SinkLimits(change=20_000)
-    """Latency of one hop of a flow."""
-    queue_occupancy: SinkLimits = SinkLimits(change=500)
-    """Occupancy of the queue that the packet waited in."""
-    link_utilization: SinkLimits = SinkLimits(change=100)
-    """Utilisation of the egress link."""
-
-
-class SinkSwitch(Section):
-    """Limits of one switch; unset limits are those of all switches."""
-
-    node: Annotated[int, Field(ge=0, le=2**32 - 2)]
-    """Its node id."""
-    hop_latency: SinkLimits | None = None
-    """Latency of one hop of a flow."""
-    queue_occupancy: SinkLimits | None = None
-    """Occupancy of the queue that the packet waited in."""
-    link_utilization: SinkLimits | None = None
-    """Utilisation of the egress link."""
-
-
-MAX_SWITCHES = 4096
-"""Maximum switches with limits of their own."""
-MAX_EVENTS = 10**9
-"""Maximum events per second in a setting: more than any sink detects."""
+from .limits import MAX_SWITCHES, SwitchLimits
+from .section import PowerOfTwo, Seconds, Section, host_and_port
 
 
 class AdaptSettings(Section):
@@ -99,12 +61,8 @@ class SinkSettings(Section):
     CAP_BPF with CAP_NET_ADMIN."""
     bypass_seconds: Seconds = Field(default=0.5, ge=0.05, le=60)
     """How long a worker may stand still before frames bypass it."""
-    thresholds: SinkThresholds = SinkThresholds()
-    """Limits of every switch."""
-    end_to_end: SinkLimits = SinkLimits(change=50_000)
-    """Limits of the sum of a packet's hop latencies."""
-    switches: tuple[SinkSwitch, ...] = Field(default=(), max_length=MAX_SWITCHES)
-    """Switches with their own limits."""
+    switches: tuple[SwitchLimits, ...] = Field(default=(), max_length=MAX_SWITCHES)
+    """Switches with limits of their own; those of all are `detect.thresholds`."""
     quota: int = Field(default=0, ge=0, le=10**9)
     """Most events per second of one type and worker; 0: no limit. Suppressed events are counted by type."""
     ring_events: PowerOfTwo = Field(default=65_536, ge=1024, le=2**26)
@@ -118,14 +76,6 @@ class SinkSettings(Section):
     """Adaptive thresholds."""
     report: SinkReportSettings = SinkReportSettings()
     """Telemetry Reports to another collector."""
-
-    @model_validator(mode="after")
-    def _once(self) -> SinkSettings:
-        nodes = [switch.node for switch in self.switches]
-        if len(set(nodes)) < len(nodes):
-            twice = next(node for node in nodes if nodes.count(node) > 1)
-            raise ValueError(f"found two switches with node = {twice}, expected one each")
-        return self
 
 
 def _edges(value: object) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,41 +9,50 @@ import pytest
 
 from hopscope.detect.records import NEVER
 from hopscope.detect.sink.adaptive import AdaptiveThresholds
-from hopscope.detect.sink.limits import as_json, for_kernel, overrides, to_settings, to_tables
+from hopscope.detect.sink.limits import for_kernel, overrides, resolve
 from hopscope.detect.sink.quota import Buckets
-from hopscope.detect.thresholds import create_control, open_control, read_sink_limits, set_sink_limits
-from hopscope.runtime.control import changed_sink_limits
-from hopscope.settings.collector import ThresholdSettings
-from hopscope.settings.sink import AdaptSettings, SinkLimits, SinkSettings, SinkSwitch, SinkThresholds
+from hopscope.detect.thresholds import to_switch_table, to_table
+from hopscope.settings.limits import MetricLimits, SwitchLimits, SwitchMetricLimits, ThresholdSettings
+from hopscope.settings.sink import AdaptSettings, SinkSettings
 
 SECOND = 1_000_000_000
-SETTINGS = SinkSettings(
-    thresholds=SinkThresholds(
-        hop_latency=SinkLimits(change=5), queue_occupancy=SinkLimits(above=7), link_utilization=SinkLimits()
+GENERAL = ThresholdSettings(
+    hop_latency=MetricLimits(change=5),
+    queue_occupancy=MetricLimits(raise_above=7, clear_below=3),
+    link_utilization=MetricLimits(),
+    flow_latency=MetricLimits(change=0, raise_above=9),
+)
+SWITCHES = (
+    SwitchLimits(
+        node=9,
+        hop_latency=SwitchMetricLimits(raise_above=1),
+        queue_occupancy=SwitchMetricLimits(clear_below="never"),
     ),
-    end_to_end=SinkLimits(change=0, above=9),
-    switches=(SinkSwitch(node=9, hop_latency=SinkLimits(above=1)), SinkSwitch(node=4)),
+    SwitchLimits(node=4),
 )
 
 
-def test_tables_stand_for_settings() -> None:
-    """Switches are in order of their ids; what one does not say is as for all; tables go back to settings."""
-    table, nodes = to_tables(SETTINGS)
+def tables() -> Any:
+    return resolve(to_table(GENERAL), to_switch_table(SWITCHES))
+
+
+def test_switches_inherit_each_limit() -> None:
+    """Switches are in order of their ids; each limit that one does not set is that of all."""
+    table, nodes = tables()
     assert nodes.tolist() == [4, 9]
-    assert table["change"].tolist() == [[5, NEVER, NEVER, 0], [5, NEVER, NEVER, NEVER], [NEVER] * 4]
-    assert table["above"].tolist() == [[NEVER, 7, NEVER, 9], [NEVER, 7, NEVER, NEVER], [1, 7, NEVER, NEVER]]
-    again, same = to_tables(to_settings(table, nodes))
-    assert np.array_equal(again, table)
-    assert np.array_equal(same, nodes)
+    assert table["change"].tolist() == [[5, NEVER, NEVER, 0]] * 3
+    assert table["raise_above"].tolist() == [[NEVER, 7, NEVER, 9]] * 2 + [[1, 7, NEVER, 9]]
+    assert table["clear_below"].tolist() == [[NEVER, 3, NEVER, NEVER]] * 2 + [[NEVER] * 4]
 
 
 def test_raised_limits() -> None:
     """Raised limits are rounded up, 0 counts as 1, and never stays never."""
-    table, _ = to_tables(SETTINGS)
-    first = for_kernel(table, 1.25)[:12].reshape(4, 3)
+    table, _ = tables()
+    first = for_kernel(table, 1.25)[:16].reshape(4, 4)
     assert first[:, 2].tolist() == [NEVER, 9, NEVER, 12]
+    assert first[:, 3].tolist() == [NEVER, 4, NEVER, NEVER]
     assert first[[0, 3], 0].tolist() == [7, 2]
-    assert for_kernel(table)[9:12].tolist() == [0, 0, 9]
+    assert for_kernel(table)[12:16].tolist() == [0, 0, 9, NEVER]
 
 
 def test_overrides_hold_every_switch() -> None:
@@ -55,54 +63,6 @@ def test_overrides_hold_every_switch() -> None:
     assert rows == {node: row for row, node in enumerate(nodes.tolist(), 1)}
     assert len(table) >= 2 * len(nodes)
     assert overrides(nodes[:0]).tolist() == [0]
-
-
-def test_control_region(tmp_path: Path) -> None:
-    """What the supervisor sets is what a worker reads, also with fewer switches than before."""
-    path = tmp_path / "control.region"
-    owner = create_control(path, ThresholdSettings(), SETTINGS)
-    worker = open_control(tmp_path, ThresholdSettings())
-    assert read_sink_limits(worker)[1].tolist() == [4, 9]
-    before = int(worker["changes"][0])
-    set_sink_limits(owner, changed_sink_limits(SETTINGS, {"switches": {"9": None}}))
-    table, nodes = read_sink_limits(worker)
-    assert nodes.tolist() == [4]
-    assert len(table) == 2
-    assert worker["changes"][0] == before + 2
-
-
-def test_changes() -> None:
-    """Given limits are set and others stay; a new switch begins with the limits of all."""
-    changes: dict[str, Any] = {
-        "end_to_end": {"above": None},
-        "switches": {"7": {"queue_occupancy": {"change": 1}}, "9": {"hop_latency": {"change": 2}}},
-    }
-    found = as_json(changed_sink_limits(SETTINGS, changes))
-    assert found["end_to_end"] == {"change": 0, "above": None}
-    assert found["hop_latency"] == {"change": 5, "above": None}
-    assert found["switches"]["7"]["hop_latency"] == {"change": 5, "above": None}
-    assert found["switches"]["7"]["queue_occupancy"] == {"change": 1, "above": 7}
-    assert found["switches"]["9"]["hop_latency"] == {"change": 2, "above": 1}
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ([], "expected limits by metric"),
-        ({"speed": {"above": 1}}, "speed: unknown metric"),
-        ({"hop_latency": {"rise": 1}}, "hop_latency.rise: unknown limit"),
-        ({"hop_latency": {"above": -1}}, "found -1"),
-        ({"hop_latency": 1}, "expected limits by metric"),
-        ({"switches": {"x": {}}}, "found 'x'"),
-        ({"switches": {"4294967295": {}}}, "4294967295"),
-        ({"switches": {"7": {"end_to_end": {"above": 1}}}}, "switches.7.end_to_end: unknown metric"),
-        ({"switches": [1]}, "expected limits by metric"),
-    ],
-)
-def test_wrong_changes_are_rejected(changes: Any, told: str) -> None:
-    """A change that makes no sense is one clear line."""
-    with pytest.raises(ValueError, match=told):
-        changed_sink_limits(SETTINGS, changes)
 
 
 def test_buckets() -> None:

@@ -14,20 +14,21 @@ from hypothesis import strategies as st
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.flows.state import StateReader
-from hopscope.detect.records import Kind, Metric
+from hopscope.detect.records import ClearReason, Kind, Metric
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import EVICTED, EVICTED_VERSION, EvictionReason, Measure, Type
-from hopscope.detect.thresholds import set_sink_limits
+from hopscope.detect.thresholds import set_limits
 from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.settings.collector import DetectSettings, Settings
-from hopscope.settings.sink import (
-    AdaptSettings,
-    DistributionSettings,
-    SinkLimits,
-    SinkSettings,
-    SinkSwitch,
-    SinkThresholds,
+from hopscope.settings.limits import (
+    SWITCH_METRICS,
+    LimitSettings,
+    MetricLimits,
+    SwitchLimits,
+    SwitchMetricLimits,
+    ThresholdSettings,
 )
+from hopscope.settings.sink import AdaptSettings, DistributionSettings, SinkSettings
 from hopscope.wire.records import Flag, Have, Mode
 
 pytestmark = pytest.mark.kernel
@@ -36,23 +37,32 @@ KEY = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_ve
 MEASURED = Have.NODE_ID | Have.PORTS | Have.HOP_LATENCY | Have.QUEUE_OCCUPANCY | Have.TX_UTILIZATION
 BITS = [bit for bit in Have if bit & MEASURED]
 SMALL = DetectSettings(flow_rows=2, hop_pool=2, ports=64, sources=16)
-LIMITS = SinkSettings(
-    thresholds=SinkThresholds(
-        hop_latency=SinkLimits(change=12, above=25),
-        queue_occupancy=SinkLimits(change=6),
-        link_utilization=SinkLimits(above=11),
-    ),
-    end_to_end=SinkLimits(change=30, above=70),
+LIMITS = ThresholdSettings(
+    hop_latency=MetricLimits(change=12, raise_above=25),
+    queue_occupancy=MetricLimits(change=6),
+    link_utilization=MetricLimits(raise_above=11),
+    flow_latency=MetricLimits(change=30, raise_above=70),
+)
+ALARMS = ThresholdSettings(
+    hop_latency=MetricLimits(change=12, raise_above=25, clear_below=9),
+    queue_occupancy=MetricLimits(change=6, raise_above=9, clear_below=4),
+    link_utilization=MetricLimits(raise_above=10, clear_below=10),
+    flow_latency=MetricLimits(change=30, raise_above=70, clear_below=40),
+)
+NONE = ThresholdSettings.model_validate({name: {} for name in ThresholdSettings.model_fields})
+SINK = SinkSettings(
     switches=(
-        SinkSwitch(node=3, hop_latency=SinkLimits(above=5)),
-        SinkSwitch(node=70000, queue_occupancy=SinkLimits(change=0)),
-    ),
+        SwitchLimits(node=3, hop_latency=SwitchMetricLimits(raise_above=10)),
+        SwitchLimits(node=70000, queue_occupancy=SwitchMetricLimits(change=0, clear_below="never")),
+    )
 )
 
 
-def config(sink: SinkSettings = LIMITS, **detect: Any) -> Settings:
+def config(limits: ThresholdSettings = LIMITS, sink: SinkSettings = SINK, **detect: Any) -> Settings:
     return Settings(
-        detect=SMALL.model_copy(update=detect), sink=sink, distributions=DistributionSettings(queues=1024)
+        detect=SMALL.model_copy(update={"thresholds": limits, **detect}),
+        sink=sink,
+        distributions=DistributionSettings(queues=1024),
     )
 
 
@@ -287,17 +297,18 @@ quick = settings(max_examples=40, deadline=None, suppress_health_check=list(Heal
     seed=st.integers(0, 1 << 32), count=st.integers(1, 160), parts=st.integers(1, 161),
     flows=st.sampled_from([3, 60]), longest=st.sampled_from([4, 20]),
     quota=st.sampled_from([0, 9]), journal=st.sampled_from([10_000, 40]),
+    limits=st.sampled_from([LIMITS, ALARMS]),
 )  # fmt: skip
 def test_kernel_equals_twin(
     make: Any, sink_reference: Any, seed: int, count: int, parts: int, flows: int, longest: int,
-    quota: int, journal: int,
+    quota: int, journal: int, limits: ThresholdSettings,
 ) -> None:  # fmt: skip
     """Any packets: same events, journal, evictions and counters as the twin, whatever the batches.
 
     Tables are small, so that flows are evicted and the pool is short; paths change, are long, cut and
-    nameless; measures are missing or null; quotas run out.
+    nameless; measures are missing or null; quotas run out; alarms are raised and cleared.
     """
-    chosen = config(LIMITS.model_copy(update={"quota": quota, "journal_events": journal}))
+    chosen = config(limits, SINK.model_copy(update={"quota": quota, "journal_events": journal}), ports=1024)
     twin = sink_reference.Reference(chosen)
     detector = SinkDetector(chosen)
     compare(make, twin, detector, any_packets(make, seed, count, flows, longest), parts, seed)
@@ -360,12 +371,10 @@ def test_idle_flows_expire(make: Any, sink_reference: Any) -> None:
 
 def test_records_that_do_not_fit_one_call(make: Any, sink_reference: Any) -> None:
     """More events than a call's block: the rest come with the next call, and nothing is missing."""
-    everything = SinkThresholds(
-        hop_latency=SinkLimits(above=0),
-        queue_occupancy=SinkLimits(above=0),
-        link_utilization=SinkLimits(above=0),
+    everything = ThresholdSettings(
+        **{name: MetricLimits(raise_above=0) for name in ("flow_latency", *SWITCH_METRICS)}
     )
-    chosen = config(SinkSettings(thresholds=everything, end_to_end=SinkLimits(above=0)), flow_rows=1)
+    chosen = config(everything, SinkSettings(), flow_rows=1)
     packets = [
         make.Report(hops=make.path(*range(1, 6), occupancy=1, utilization=1), flow=k % 40, version=0, time=k)
         for k in range(3000)
@@ -379,8 +388,8 @@ def test_records_that_do_not_fit_one_call(make: Any, sink_reference: Any) -> Non
 def test_thresholds_adapt(make: Any) -> None:
     """With more events than are taken the limits rise, which is an event and a counter."""
     adapt = AdaptSettings(enabled=True, events_per_second=10, factor=2.0, max_factor=4.0, step_seconds=1.0)
-    thresholds = SinkThresholds(hop_latency=SinkLimits(above=8))
-    detector = SinkDetector(config(SinkSettings(thresholds=thresholds, adapt=adapt, end_to_end=SinkLimits())))
+    limits = NONE.model_copy(update={"hop_latency": MetricLimits(raise_above=8)})
+    detector = SinkDetector(config(limits, SinkSettings(adapt=adapt)))
     steps = []
     for second in range(4):
         now = second * 10**9
@@ -400,12 +409,14 @@ def test_thresholds_adapt(make: Any) -> None:
 
 def test_limits_change_while_it_runs(make: Any) -> None:
     """Limits that the supervisor changes, of all and of one switch, are in force with the next batch."""
-    detector = SinkDetector(config(SinkSettings(thresholds=SinkThresholds(hop_latency=SinkLimits()))))
+    detector = SinkDetector(config(ThresholdSettings(hop_latency=MetricLimits()), SinkSettings()))
     found = []
     for change in (None, 5, None):
-        thresholds = SinkThresholds(hop_latency=SinkLimits(above=change))
-        own = () if change is None else (SinkSwitch(node=2, hop_latency=SinkLimits(above=50)),)
-        set_sink_limits(detector.control, SinkSettings(thresholds=thresholds, switches=own))
+        limits = ThresholdSettings(hop_latency=MetricLimits(raise_above=change))
+        own = (
+            () if change is None else (SwitchLimits(node=2, hop_latency=SwitchMetricLimits(raise_above=50)),)
+        )
+        set_limits(detector.control, LimitSettings(general=limits, switches=own), "a test")
         head = detector.event_ring.head
         packets = [make.Report(hops=make.path(1, 2), version=0, time=k) for k in range(3)]
         for _ in detector.update(make.batch(packets)):
@@ -452,3 +463,99 @@ def test_queues_are_shown_after_the_clock_was_set_back(make: Any) -> None:
             pass
     rows = detector.tables["ports"]["ports"]
     assert [int(row["samples"]) for row in rows[rows["key"] > 1] if row["kind"] == 2] == [2]
+
+
+def alarms(blocks: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """RAISED, CLEARED and LOOP events: (kind, metric, node, value, previous, reason)."""
+    return [
+        (
+            Kind(e["kind"]).label,
+            Metric(e["metric"]).label,
+            *plain(e, ("node_id", "value", "previous", "reason")),
+        )
+        for block in blocks
+        for e in block.copy()
+        if e["kind"] in (Kind.RAISED, Kind.CLEARED, Kind.LOOP)
+    ]
+
+
+def test_alarms_of_a_queue_link_hop_and_flow(make: Any) -> None:
+    """Hysteresis as in the collector: raised once above one limit, cleared once below the other, counted."""
+    limits = MetricLimits(raise_above=10, clear_below=5)
+    four = (*SWITCH_METRICS, "flow_latency")
+    chosen = NONE.model_copy(update=dict.fromkeys(four, limits))
+    detector = SinkDetector(config(chosen, SinkSettings()))
+    found, gauges = [], []
+    for k, value in enumerate((10, 11, 12, 5, 4, 4)):
+        hop = make.Hop(node=7, latency=value, queue=1, occupancy=value, utilization=value, port=2)
+        found.append(alarms(detector.update(make.batch([make.Report(hops=[hop], version=0, time=k)]))))
+        gauges.append([int(detector.counters[INDEX[f"alarms.{name}"]]) for name in four])
+    raised = [("raised", name, 7, 11, 10, 0) for name in four[:3]] + [
+        ("raised", four[3], 0xFFFFFFFF, 11, 10, 0)
+    ]
+    cleared = [("cleared", name, 7, 4, 5, 0) for name in four[:3]] + [
+        ("cleared", four[3], 0xFFFFFFFF, 4, 5, 0)
+    ]
+    assert found == [[], raised, [], [], cleared, []]
+    assert gauges == [[0] * 4, [1] * 4, [1] * 4, [1] * 4, [0] * 4, [0] * 4]
+    assert int(detector.counters[INDEX["sink_events_total.latency_above"]]) == 2  # the ring has every packet
+    assert int(detector.counters[INDEX["events_total.threshold"]]) == 0
+
+
+def test_an_alarm_of_a_queue_is_one_for_all_flows(make: Any) -> None:
+    """Two flows meet a long queue: one alarm, cleared by a third flow."""
+    limits = NONE.model_copy(update={"queue_occupancy": MetricLimits(raise_above=10, clear_below=5)})
+    detector = SinkDetector(config(limits, SinkSettings()))
+    packets = [
+        make.Report(
+            hops=[make.Hop(node=7, queue=1, occupancy=occupancy, port=2)], flow=flow, version=0, time=flow
+        )
+        for flow, occupancy in enumerate((20, 30, 1))
+    ]
+    assert alarms(detector.update(make.batch(packets))) == [
+        ("raised", "queue_occupancy", 7, 20, 10, 0), ("cleared", "queue_occupancy", 7, 1, 5, 0)
+    ]  # fmt: skip
+
+
+def test_alarms_end_with_their_keys(make: Any) -> None:
+    """Alarms of a flow, hop, queue or link that expires, and of a hop that left, are cleared."""
+    names = (*SWITCH_METRICS, "flow_latency")
+    chosen = NONE.model_copy(update=dict.fromkeys(names, MetricLimits(raise_above=10, clear_below=5)))
+    detector = SinkDetector(config(chosen, SinkSettings(), idle_seconds=8.0))
+
+    def hop(node: int) -> Any:
+        return make.Hop(node=node, latency=11, queue=1, occupancy=11, utilization=11, port=2)
+
+    for at, nodes in enumerate(((1, 2), (1, 3))):
+        packet = make.Report(hops=[hop(node) for node in nodes], version=0, time=at)
+        found = alarms(detector.update(make.batch([packet])))
+    assert found[0] == ("cleared", "hop_latency", 2, 11, 0, ClearReason.PATH_CHANGE)
+    blocks = [block.copy() for second in range(1, 20) for block in detector.tick(make.T0 + second * 10**9)]
+    expired = alarms(blocks)
+    places = [("flow_latency", 0xFFFFFFFF), *(("hop_latency", node) for node in (1, 3))]
+    places += [(name, node) for name in names[1:3] for node in (1, 2, 3)]
+    assert sorted((name, node) for _, name, node, *_ in expired) == sorted(places)
+    assert {(kind, reason) for kind, *_, reason in expired} == {("cleared", ClearReason.EXPIRED)}
+    assert [int(detector.counters[INDEX[f"alarms.{name}"]]) for name in names] == [0] * 4
+
+
+def test_an_alarm_survives_its_worker(make: Any, tmp_path: Path) -> None:
+    """A worker that starts again on the same tables clears what the one before raised."""
+    limits = NONE.model_copy(update={"hop_latency": MetricLimits(raise_above=10, clear_below=5)})
+    found = []
+    for at, latency in enumerate((11, 4)):
+        detector = SinkDetector(config(limits, SinkSettings()), tmp_path)
+        packet = make.Report(hops=[make.Hop(node=7, latency=latency)], version=0, time=at)
+        found += alarms(detector.update(make.batch([packet])))
+    assert [kind for kind, *_ in found] == ["raised", "cleared"]
+
+
+def test_loops_are_events(make: Any) -> None:
+    """A path with a node twice is a loop, once per path, with the node; also in history."""
+    detector = SinkDetector(config(NONE, SinkSettings()))
+    packets = [
+        make.Report(hops=make.path(*nodes), version=0, time=at)
+        for at, nodes in enumerate(((1, 2, 3), (1, 2, 1), (1, 2, 1), (1, 2, 3)))
+    ]
+    found = alarms(detector.update(make.batch(packets)))
+    assert [(kind, metric, node) for kind, metric, node, *_ in found] == [("loop", "flow_path", 1)]

@@ -16,18 +16,18 @@ from ...settings.sink import DistributionSettings
 from ...wire.records import Records, ReportBatch
 from ..counters import COUNTERS, INDEX, tally_slots
 from ..distributions.region import Distributions
-from ..flows.tables import open_tables
+from ..flows.tables import alarms_in, open_tables
 from ..records import EVENT, HOP_STATE, KEYS, NO_NODE, NO_PORT, Kind
 from ..sweep import Sweep
-from ..thresholds import open_control, read_sink_limits
+from ..thresholds import open_control, read_tables
 from .adaptive import AdaptiveThresholds
-from .limits import for_kernel, overrides
+from .limits import METRICS, for_kernel, overrides, resolve
 from .quota import Buckets
 from .records import EVICTED, EVICTED_VERSION, SINK_EVENT, SINK_EVENT_VERSION, EvictionReason, Type
 from .rings import EVENT_RING, EVICTION_RING
 
 EVENT_BUFFER = 8192
-JOURNAL_BUFFER = 16_384
+JOURNAL_BUFFER = 32_768
 EVICTION_BUFFER = 1024
 """Records of each kind that one call of a kernel can write; a block of packets fits each."""
 
@@ -62,7 +62,7 @@ class SinkDetector:
         self.settings = settings.detect
         self.sink = settings.sink
         self.counters = np.zeros(len(COUNTERS), np.uint64) if counters is None else counters
-        self.control = open_control(folder, settings.detect.thresholds, settings.sink)
+        self.control = open_control(folder, settings.limits)
         self.tables = open_tables(settings.detect, folder, shard)
         counted = settings.distributions.enabled is not False
         self.distributions = (
@@ -101,7 +101,8 @@ class SinkDetector:
         knobs[flow_events.PORT_QUEUES] = self.settings.queue_key == "switch-port-queue"
         knobs[event_kernel.COUNTED] = counted
         knobs[event_kernel.LIMITED] = self.sink.quota > 0
-        self._row_count = int(event_kernel.EVENT_ROWS)
+        self._row_count, self._alarmed = int(event_kernel.EVENT_ROWS), int(event_kernel.ALARMED)
+        self._alarms = [INDEX[f"alarms.{metric.label}"] for metric in METRICS]
         rates = [self.sink.journal_events, *[self.sink.quota] * len(Type)]
         self._buckets = Buckets(knobs[int(event_kernel.JOURNAL) :], rates)
         self._scratch = (
@@ -121,6 +122,9 @@ class SinkDetector:
         self._sweep = Sweep(without_push, len(flows["rows"]), len(self._ports[0]))
         self._seen_changes = -1
         self._limits = self._overrides = np.zeros(0, np.uint64)
+        for name, count in alarms_in(self.tables).items():
+            self.counters[INDEX[f"alarms.{name}"]] = count
+        self._note_alarms()
 
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Process packets: flow table, distributions, rings.
@@ -137,7 +141,8 @@ class SinkDetector:
         at = 0
         while at < len(reports):
             at, events, journal, evicted = self._kernels.update_kernel(
-                reports, at, hops, *self._flows, *self._counts, self._limits, self._overrides, self._knobs,
+                reports, at, hops, *self._flows, *self._counts, *self._ports, self._limits, self._overrides,
+                self._knobs,
                 self._events, self._journal, self._evicted, self._rows, self._tally, *self._scratch,
             )  # fmt: skip
             self._publish(self.event_ring, self._events[: int(events)])
@@ -157,16 +162,20 @@ class SinkDetector:
         idle = int(self.settings.idle_seconds * 1e9)
         rows, ports, _ = self._sweep.advance(now_ns)
         for start, end in rows:
-            self._remove_idle(start, end, now_ns, idle, EvictionReason.EXPIRED)
+            yield from self._remove_idle(start, end, now_ns, idle, EvictionReason.EXPIRED)
         self._copied_ns = self._port_copy.update_ports(
             *self._counts[:2],
             min(self._copied_ns, now_ns),  # the clock may have been set back
             *self._ports, self._copied, self._journal, self._knobs, self._tally,
         )  # fmt: skip
         for start, end in ports:
-            self._sweeps.sweep_ports(
-                *self._ports, start, end, now_ns, idle, 0, self._journal, self._tally, self._knobs
-            )
+            at = start
+            while at < end:
+                at, cleared = self._sweeps.sweep_ports(
+                    *self._ports, at, end, now_ns, idle, 0, self._journal, self._tally, self._knobs
+                )
+                if cleared:
+                    yield self._journal[: int(cleared)]
         self._count()
         step = self.adaptive.step(now_ns, self._period_events)
         self._period_events = 0
@@ -176,16 +185,22 @@ class SinkDetector:
 
     def close(self, now_ns: int) -> None:
         """Evict every live flow (EvictionReason.ENDED)."""
-        self._remove_idle(0, len(self.tables["flows"]["rows"]), now_ns, -1, EvictionReason.ENDED)
+        for _ in self._remove_idle(0, len(self.tables["flows"]["rows"]), now_ns, -1, EvictionReason.ENDED):
+            pass
         self._count()
 
-    def _remove_idle(self, start: int, end: int, now_ns: int, idle_ns: int, reason: EvictionReason) -> None:
+    def _remove_idle(
+        self, start: int, end: int, now_ns: int, idle_ns: int, reason: EvictionReason
+    ) -> Iterator[Records]:
         at = start
         while at < end:
-            at, evicted = self._eviction.sweep_idle(
-                *self._flows, at, end, now_ns, idle_ns, int(reason), self._evicted, self._tally
-            )
+            at, evicted, cleared = self._eviction.sweep_idle(
+                *self._flows, at, end, now_ns, idle_ns, int(reason), self._evicted, self._journal,
+                self._tally, self._knobs,
+            )  # fmt: skip
             self._evict(int(evicted))
+            if cleared:
+                yield self._journal[: int(cleared)]
 
     def _evict(self, count: int) -> None:
         """Pass on the first `count` records of evicted flows."""
@@ -202,8 +217,15 @@ class SinkDetector:
             ring.write(records)
 
     def _count(self) -> None:
-        self.counters[self._places] += self._tally[self._slots]
+        self.counters[self._places] += self._tally[self._slots]  # a wrapped negative number subtracts
         self._tally[:] = 0
+        if self._knobs[self._alarmed]:
+            self._note_alarms()
+
+    def _note_alarms(self) -> None:
+        """Tell the kernels of which measures an alarm is raised."""
+        raised = self.counters[self._alarms] > 0
+        self._knobs[self._alarmed] = np.packbits(raised, bitorder="little")[0]
 
     def _adapted(self, now_ns: int, before: float, after: float) -> Records:
         """The ADAPTED event of a step."""
@@ -220,7 +242,7 @@ class SinkDetector:
         if changes == self._seen_changes:
             return
         self._seen_changes = changes
-        table, nodes = read_sink_limits(self.control)
+        table, nodes = resolve(*read_tables(self.control))
         self._limits = for_kernel(table, self.adaptive.scale)
         self._overrides = overrides(nodes)
         raised = round(self.adaptive.scale * 1000) - 1000

@@ -5,7 +5,7 @@
 `journal`, `j`        EVENT [n], and their number so far
 `tally`               uint64 [SINK_TALLY]: counts of this call
 `knobs`               uint64 [SINK_KNOBS]: settings, and the tokens of the quotas
-`limits`, `base`      uint64 [rows * ROW]: T, 2T, above by Measure; `base`: where a switch's begin
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: where a switch's begin
 `reports`, `i`        REPORT [n], and the index of the current packet
 `hops`                HOP [m]; a packet's are `first` … `first + count - 1`
 `types`               bits of Type
@@ -26,6 +26,7 @@ from ..flows.event_kernel import (
     NO_NODE,
     NO_PORT,
     NOTHING,
+    OFF,
     TALLY,
     THRESHOLD,
     emit,
@@ -36,11 +37,12 @@ from ..flows.event_kernel import (
 )
 from ..flows.flow_cache_kernel import FLOW_LATENCY, HOP_LATENCY, INLINE
 from ..flows.hop_kernel import LINK_UTILIZATION, OCCUPANCY, PORTS, QUEUE_OCCUPANCY
-from ..flows.path_kernel import emit_path, gather_path
+from ..flows.path_kernel import emit_path, find_loop, gather_path
 from ..records import PATH_PART, Kind
 from .records import MEASURES, Measure, Type
 
 PATH_KIND = U64(Kind.PATH_CHANGE)
+LOOP = U64(Kind.LOOP)
 PATH_CHANGE = U64(Type.PATH_CHANGE)
 END_TO_END = U64(Measure.END_TO_END)
 TYPES = len(Type)
@@ -52,9 +54,11 @@ COUNTED = EVENT_ROWS + U64(1)
 """Whether there are distributions."""
 LIMITED = EVENT_ROWS + U64(2)
 """Whether there is a quota."""
-JOURNAL = EVENT_ROWS + U64(3)
+ALARMED = EVENT_ROWS + U64(3)
+"""Bit per Measure: an alarm may be raised, so every value is compared with the limit that clears it."""
+JOURNAL = EVENT_ROWS + U64(4)
 """Events that the journal still accepts."""
-QUOTA = EVENT_ROWS + U64(4)
+QUOTA = EVENT_ROWS + U64(5)
 """Events that the quota still allows, by type."""
 SINK_KNOBS = int(QUOTA) + TYPES
 
@@ -67,9 +71,9 @@ HELD_BACK_JOURNAL = HELD_BACK_TYPE + U64(TYPES)
 DISTRIBUTIONS_FULL = HELD_BACK_JOURNAL + U64(1)
 SINK_TALLY = int(DISTRIBUTIONS_FULL) + 1
 
-STEP = U64(3)
-"""Limits of one measure: T, 2T, above."""
-ROW = U64(MEASURES * 3)
+STEP = U64(4)
+"""Limits of one measure: T, 2T, above, below (OFF: no hysteresis)."""
+ROW = U64(MEASURES) * STEP
 
 
 @inlined
@@ -106,6 +110,12 @@ def journal_accepts(knobs: Any, tally: Any, count: Any) -> Any:
         return False
     knobs[JOURNAL] -= count
     return True
+
+
+@inlined
+def settled(limits: Any, at: Any, bit: Any) -> Any:
+    """1 for the bit of a T event with hysteresis: history has RAISED and CLEARED (`alarm_kernel`)."""
+    return bit & U64(limits[at + U64(3)] != OFF)
 
 
 @inlined
@@ -163,8 +173,10 @@ def emit_hop(
     e.hop_count = U8(m)
     for k in range(6):
         bit = U64(k)
-        if (types >> bit) & U64(1) and journal_accepts(knobs, tally, U64(1)):
-            measure = bit >> U64(1)
+        measure = bit >> U64(1)
+        if (types >> bit) & ~settled(limits, base + measure * STEP, bit) & U64(1) and journal_accepts(
+            knobs, tally, U64(1)
+        ):
             metric, value, before, ident = HOP_LATENCY, e.latency, latency, NOTHING
             if measure == U64(1):
                 metric, value, before, ident = QUEUE_OCCUPANCY, U64(e.occupancy), occupancy, queue
@@ -212,7 +224,7 @@ def emit_packet(
     base = END_TO_END * STEP
     for k in range(2):
         bit = END_TO_END * U64(2) + U64(k)
-        if (types >> bit) & U64(1) and journal_accepts(knobs, tally, U64(1)):
+        if (types >> bit) & ~settled(limits, base, bit) & U64(1) and journal_accepts(knobs, tally, U64(1)):
             above = k == 1
             compared = limits[base + U64(2)] if above else before
             kind = THRESHOLD if above else CHANGE
@@ -230,7 +242,31 @@ def journal_path(
     journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, kind: Any,
     path: Any, count: Any, old: Any, new: Any,
 ) -> Any:  # fmt: skip
-    """A path in the journal: NEW_KEY or PATH_CHANGE. Returns journal events so far."""
+    """A path in the journal: NEW_KEY, PATH_CHANGE or LOOP. Returns journal events so far."""
     if journal_accepts(knobs, tally, (count + INLINE - U64(1)) // INLINE):
         j = emit_path(journal, j, tally, reports, i, kind, path, count, old, new, knobs)
+    return j
+
+
+@kernel
+def journal_loop(
+    journal: Any,
+    j: Any,
+    tally: Any,
+    knobs: Any,
+    reports: Any,
+    i: Any,
+    path: Any,
+    count: Any,
+    old: Any,
+    new: Any,
+) -> Any:
+    """LOOP in the journal if a node is twice in a path. Returns journal events so far."""
+    again = find_loop(path, count)
+    if again:
+        begin = j
+        j = journal_path(journal, j, tally, knobs, reports, i, LOOP, path, count, old, new)
+        for k in range(begin, j):
+            journal[U64(k)].node_id = path[again]
+            journal[U64(k)].ident = U32(again)
     return j

@@ -5,7 +5,8 @@
 `tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`; `f`: a flow
 `states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`
 `reports`, `i`        REPORT [n], and the index of the current packet
-`tally`               uint64 [SINK_TALLY], see `event_kernel`
+`journal`, `j`        EVENT [n], and their number so far
+`tally`, `knobs`      uint64 [SINK_TALLY], uint64 [SINK_KNOBS], see `event_kernel`
 ===================== ==========================================================================
 """
 
@@ -16,13 +17,18 @@ from typing import Any
 from ...base.jit import U8, U16, U32, U64, kernel, order
 from ..flows import flow_cache_kernel as flow_cache
 from ..flows.event_kernel import EVICTIONS, EXPIRIES, NO_NODE, NO_PORT, NOT_FOUND
-from ..records import PATH_PART, WAYS
+from ..records import PATH_PART, WAYS, ClearReason
+from .event_kernel import ALARMED
 from .records import EvictionReason
 
 EVICTED = U64(EvictionReason.EVICTED)
 EXPIRED = U64(EvictionReason.EXPIRED)
+CLEARED_EVICTED = U64(ClearReason.EVICTED)
+CLEARED_EXPIRED = U64(ClearReason.EXPIRED)
 ROW_PARTS = WAYS * 8
 """Most records of one row: a path of 64 hops takes eight."""
+ROW_ALARMS = WAYS * 65
+"""Most alarms of one row: of 64 hops, and of the flow."""
 
 
 @kernel
@@ -102,36 +108,40 @@ def put_evicted_flow(evicted: Any, g: Any, flows: Any, f: Any, states: Any, reas
 @kernel
 def add_flow(
     tags: Any, flows: Any, states: Any, pool: Any, row: Any, hashed: Any, reports: Any, i: Any,
-    evicted: Any, g: Any, tally: Any,
+    evicted: Any, g: Any, journal: Any, j: Any, tally: Any, knobs: Any,
 ) -> Any:  # fmt: skip
     """Make room for the flow of packet i in its row; the caller holds the row's version odd.
 
-    Returns (records so far, way).
+    Returns (records so far, journal events so far, way).
     """
     way = flow_cache.free_way(tags, row, (hashed >> U64(40)) % flow_cache.WAY)
     f = row * flow_cache.WAY + way
     if tags[row * flow_cache.ROW_WORDS + way]:
         tally[EVICTIONS] += U64(1)
+        if knobs[ALARMED]:
+            now = reports[i].time_ns
+            j = flow_cache.clear_flow(journal, j, tally, flows, f, states, now, CLEARED_EVICTED)
         g = put_evicted_flow(evicted, g, flows, f, states, EVICTED)
         flow_cache.forget_flow(tags, flows, f, pool)
     flow_cache.start_flow(tags, flows, row, way, hashed, reports, i)
-    return g, way
+    return g, j, way
 
 
 @kernel
 def sweep_idle(
     tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, reason: Any,
-    evicted: Any, tally: Any,
+    evicted: Any, journal: Any, tally: Any, knobs: Any,
 ) -> Any:  # fmt: skip
     """Remove the flows of the rows `start` to `end` without a packet for `idle_ns`; less than 0: all.
 
-    Returns (first row not swept, records written).
+    Alarms of flows that expire are cleared. Returns (first row not swept, records, journal events).
     """
     g = U64(0)
+    j = U64(0)
     for k in range(U64(start), U64(end)):
         row = U64(k)
-        if U64(len(evicted)) - g < U64(ROW_PARTS):
-            return row, g
+        if (U64(len(evicted)) - g < U64(ROW_PARTS)) | (U64(len(journal)) - j < U64(ROW_ALARMS)):
+            return row, g, j
         for w in range(WAYS):
             way = U64(w)
             if tags[row * flow_cache.ROW_WORDS + way] == U32(0):
@@ -147,10 +157,12 @@ def sweep_idle(
             if in_future:  # the clock was set back
                 flow.last_ns = now
             else:
+                if reason == EXPIRED and knobs[ALARMED]:
+                    j = flow_cache.clear_flow(journal, j, tally, flows, f, states, now, CLEARED_EXPIRED)
                 g = put_evicted_flow(evicted, g, flows, f, states, U64(reason))
                 flow_cache.forget_flow(tags, flows, f, pool)
                 if reason == EXPIRED:
                     tally[EXPIRIES] += U64(1)
             order()
             tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
-    return U64(end), g
+    return U64(end), g, j

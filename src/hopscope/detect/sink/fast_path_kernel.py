@@ -10,10 +10,11 @@ time of decoding for an update, compared with 1.88 for one pass that writes even
 `hops`                HOP [m]; a packet's are `first` … `first + count - 1`
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `edges`               uint64 [EDGES], see `distribution_kernel`
-`limits`, `base`      uint64 [rows * ROW]: T, 2T, above by Measure; `base`: where a switch's begin
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: where a switch's begin
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `have`, `measures`    bits of `Have`, bits of Measure that a hop has
 `out`, `journal`      SINK_EVENT [n], EVENT [n], see `event_kernel`
+`ports`, `shares`     PORT [rows], uint32 [OWNERS + 1]
 ===================== ==========================================================================
 """
 
@@ -31,7 +32,8 @@ from ..flows.event_kernel import NO_PORT, NOT_FOUND
 from ..flows.flow_cache_kernel import INLINE
 from ..flows.hop_kernel import OCCUPANCY, PORTS
 from ..flows.path_kernel import NODE_ID
-from .event_kernel import emit_hop
+from .alarm_kernel import settle_hop
+from .event_kernel import ALARMED, emit_hop
 from .slow_path_kernel import MAX_SAMPLES, limits_of, measured, types_of
 
 ALL = U64(7)
@@ -117,8 +119,8 @@ def find_rows(f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any)
 
 @kernel
 def emit_hops(
-    f: Any, states: Any, hops: Any, first: Any, count: Any, limits: Any, overrides: Any,
-    out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
+    f: Any, states: Any, hops: Any, first: Any, count: Any, ports: Any, shares: Any, limits: Any,
+    overrides: Any, out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
 ) -> Any:  # fmt: skip
     """Events of the hops of packet i, before `commit`. Returns (records, journal events so far)."""
     for k in range(count):
@@ -134,6 +136,11 @@ def emit_hops(
             limits, base, measures, measures, U64(hop.hop_latency), latency,
             U64(hop.queue_occupancy), occupancy, U64(hop.tx_utilization), utilization,
         )  # fmt: skip
+        if types | knobs[ALARMED]:
+            j = settle_hop(
+                journal, j, tally, knobs, limits, base, ports, shares, states, f * INLINE + h, reports, i,
+                hops, first + h, h, count, types, measures,
+            )  # fmt: skip
         if types:
             n, j = emit_hop(
                 out, n, journal, j, tally, knobs, limits, base, reports, i, hops, first + h, types, measures,

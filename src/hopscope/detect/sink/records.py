@@ -1,4 +1,4 @@
-"""Records of the sink's rings, and its limits. All little-endian, documented for other programs."""
+"""Records of the sink's rings. All little-endian, documented for other programs."""
 
 from __future__ import annotations
 
@@ -156,9 +156,3 @@ EVICTED = np.dtype(
 consecutive ones. Its layout is EVICTED_VERSION.
 """
 EVICTED_VERSION = 1
-
-SINK_LIMIT = np.dtype([("change", "<u8", (MEASURES,)), ("above", "<u8", (MEASURES,))])
-"""Limits of one switch, by Measure: C if |value - previous| > `change`, T if value > `above`.
-
-Row 0 is for all switches without their own row, and for END_TO_END.
-"""

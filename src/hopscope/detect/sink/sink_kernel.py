@@ -10,7 +10,8 @@ any other the slow path.
 `states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `edges`               uint64 [EDGES], see `distribution_kernel`
-`limits`              uint64 [rows * ROW]: T, 2T, above by Measure; row 0 is that of all switches
+`ports`, `shares`     PORT [rows], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
+`limits`              uint64 [rows * ROW]: T, 2T, above, below by Measure; row 0 is that of all switches
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
 `out`, `n`            SINK_EVENT [n], and their number so far
@@ -33,16 +34,20 @@ from ..distributions.distribution_kernel import FLAGS, count_path
 from ..flows.event_kernel import NOT_FOUND, hash_flow, pack_l4
 from ..flows.flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
 from ..flows.path_kernel import HAS_PATH
-from .event_kernel import COUNTED, EVENT_ROWS, PACKETS, emit_packet
+from .alarm_kernel import settle_flow
+from .event_kernel import ALARMED, COUNTED, EVENT_ROWS, PACKETS, emit_packet
 from .fast_path_kernel import commit, emit_hops, find_rows, look
 from .records import MEASURES
 from .slow_path_kernel import CUT_SHORT, INCOMPLETE, PARTIAL, take_packet, update_end_to_end
 
 BLOCK = 32
 BLOCK_EVENTS = BLOCK * 65
-BLOCK_JOURNAL = BLOCK * (64 * 6 + 32)
+BLOCK_JOURNAL = BLOCK * (64 * 9 + 3 + 2 * 8 + 64 + 65)
 BLOCK_EVICTIONS = BLOCK * 8
-"""Most records that a block can cause, of each kind."""
+"""Most records that a block can cause, of each kind.
+
+In the journal, of a packet: three of each value, two paths, alarms of hops that left, and of an evicted flow.
+"""
 AHEAD = U64(4)
 """Packets between the prefetch of a flow and its use.
 
@@ -102,7 +107,7 @@ def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hash
 @kernel
 def update_kernel(
     reports: Any, start: Any, hops: Any, tags: Any, flows: Any, states: Any, pool: Any,
-    rows: Any, bins: Any, edges: Any, limits: Any, overrides: Any,
+    rows: Any, bins: Any, edges: Any, ports: Any, shares: Any, limits: Any, overrides: Any,
     knobs: Any, out: Any, journal: Any, evicted: Any, event_rows: Any,
     tally: Any, hashes: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
@@ -170,16 +175,17 @@ def update_kernel(
             if not fast:
                 n, j, g = take_packet(
                     reports, i, hops, hashed, way, tags, flows, states, pool, rows, bins, edges,
-                    limits, overrides, knobs, out, n, journal, j, evicted, g, tally, path, where, old_hops,
+                    ports, shares, limits, overrides, knobs,
+                    out, n, journal, j, evicted, g, tally, path, where, old_hops,
                 )  # fmt: skip
             else:
                 version = tags[row * ROW_WORDS + VERSION]
                 tags[row * ROW_WORDS + VERSION] = version + U32(1)
                 order()
                 use_way(tags, row, way)
-                if types:
+                if types | knobs[ALARMED]:
                     n, j = emit_hops(
-                        f, states, hops, first, count, limits, overrides,
+                        f, states, hops, first, count, ports, shares, limits, overrides,
                         out, n, journal, j, tally, knobs, reports, i,
                     )  # fmt: skip
                 commit(f, states, hops, first, count, rows, bins, edges, counted, logs, r.time_ns)
@@ -188,6 +194,10 @@ def update_kernel(
                     types, last = update_end_to_end(flow, latency, limits)
                     if counted:
                         count_path(rows, bins, edges, latency, r.time_ns)
+                    if types | knobs[ALARMED]:
+                        j = settle_flow(
+                            journal, j, tally, knobs, limits, flows, f, latency, reports, i, count
+                        )
                     if types:
                         n, j = emit_packet(
                             out, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types,

@@ -7,8 +7,9 @@
 `states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`; `s`: a hop's state
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `edges`               uint64 [EDGES], see `distribution_kernel`
-`limits`, `base`      uint64 [rows * ROW]: T, 2T, above by Measure; `base`: where a switch's begin
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above, below by Measure; `base`: where a switch's begin
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
+`ports`, `shares`     PORT [rows], uint32 [OWNERS + 1]
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
 `out`, `journal`      SINK_EVENT [n], EVENT [n], with `n` and `j`: their numbers so far
 `evicted`, `g`        EVICTED [n], and their number so far
@@ -30,6 +31,7 @@ from ..flows.hop_kernel import LATENCY, OCCUPANCY, PORTS, UTILIZATION
 from ..flows.path_kernel import (
     HAS_LOOP,
     HAS_PATH,
+    LEFT_PATH,
     NODE_ID,
     find_loop,
     gather_path,
@@ -39,6 +41,7 @@ from ..flows.path_kernel import (
 )
 from ..records import FlowState
 from . import event_kernel as event
+from .alarm_kernel import settle_flow, settle_hop
 from .eviction_kernel import add_flow
 
 CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
@@ -120,7 +123,7 @@ def types_of(
 @inlined
 def update_hop(
     states: Any, s: Any, hops: Any, at: Any, h: Any, m: Any,
-    rows: Any, bins: Any, edges: Any, limits: Any, overrides: Any,
+    rows: Any, bins: Any, edges: Any, ports: Any, shares: Any, limits: Any, overrides: Any,
     out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, measures: Any,
 ) -> Any:  # fmt: skip
     """Process a hop whose state is row s (NOT_FOUND: none). Returns (records, journal events so far)."""
@@ -160,6 +163,11 @@ def update_hop(
             limits, base, measures, known, latency, latency_before,
             occupancy, occupancy_before, utilization, utilization_before,
         )  # fmt: skip
+        if types | knobs[event.ALARMED]:
+            j = settle_hop(
+                journal, j, tally, knobs, limits, base, ports, shares, states, s, reports, i, hops, at, h, m,
+                types, measures,
+            )  # fmt: skip
         if types:
             n, j = event.emit_hop(
                 out, n, journal, j, tally, knobs, limits, base, reports, i, hops, at, types, measures, h, m,
@@ -205,23 +213,32 @@ def update_path(
         flow.state |= U8(INCOMPLETE)
         if match_path(flows, f, states, path, count, where) == count or had:
             return j, False, U64(0)
-    set_path(flows, f, states, pool, path, count, old_hops, tally)
-    looped = find_loop(path, count) != U64(0)
+    before = flow.path_hash
+    old = set_path(flows, f, states, pool, path, count, old_hops, tally)
+    if knobs[event.ALARMED]:
+        for k in range(old):
+            now = reports[i].time_ns
+            j = flow_cache.clear_hop(
+                journal, j, tally, flows, f, old_hops, U64(k), U64(k), old, now, LEFT_PATH
+            )
+    looped = without_id == U64(0) and find_loop(path, count) != U64(0)
     state = U64(flow.state) & ~HAS_LOOP
     flow.state = U8(state | (HAS_LOOP if looped else U64(0)) | (HAS_PATH if whole else U64(0)))
-    if had:
-        return j, True, event.PATH_CHANGE
-    if whole or (flow.packets == U64(0) and without_id == U64(0)):
+    if not had and not whole and (flow.packets != U64(0) or without_id != U64(0)):
+        return j, True, U64(0)
+    if not had:
         j = event.journal_path(
             journal, j, tally, knobs, reports, i, NEW_KEY, path, count, U64(0), flow.path_hash
         )
-    return j, True, U64(0)
+    if looped:
+        j = event.journal_loop(journal, j, tally, knobs, reports, i, path, count, before, flow.path_hash)
+    return j, True, event.PATH_CHANGE if had else U64(0)
 
 
 @kernel
 def take_packet(
     reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
-    tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any,
+    tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any, ports: Any, shares: Any,
     limits: Any, overrides: Any, knobs: Any, out: Any, n: Any, journal: Any, j: Any, evicted: Any, g: Any,
     tally: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
@@ -242,7 +259,9 @@ def take_packet(
     tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = version | U32(1)
     order()
     if way == NOT_FOUND:
-        g, way = add_flow(tags, flows, states, pool, row, hashed, reports, i, evicted, g, tally)
+        g, j, way = add_flow(
+            tags, flows, states, pool, row, hashed, reports, i, evicted, g, journal, j, tally, knobs
+        )
     flow_cache.use_way(tags, row, way)
     f = row * flow_cache.WAY + way
     flow = flows[f]
@@ -261,7 +280,7 @@ def take_packet(
         s = flow_cache.hop_at(f, U64(h), block, pool_base) if in_order else where[U64(h)]
         have = U64(hops[at].present & ~hops[at].null)
         n, j = update_hop(
-            states, s, hops, at, U64(h), count, rows, bins, edges, limits, overrides,
+            states, s, hops, at, U64(h), count, rows, bins, edges, ports, shares, limits, overrides,
             out, n, journal, j, tally, knobs, reports, i, measured(have),
         )  # fmt: skip
         has = measured(have) & U64(1)
@@ -270,6 +289,8 @@ def take_packet(
     before = U64(0)
     if count != U64(0) and with_latency == count and not cut:
         more, before = update_end_to_end(flow, total, limits)
+        if more | knobs[event.ALARMED]:
+            j = settle_flow(journal, j, tally, knobs, limits, flows, f, total, reports, i, count)
         if knobs[event.COUNTED]:
             count_path(rows, bins, edges, total, r.time_ns)
         types |= more

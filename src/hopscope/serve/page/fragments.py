@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
 from ...base.names import Names
 from ...detect.bottleneck.shares import QuantileRange
 from ...detect.records import NO_PORT
-from ...present.collector_state import Limits
+from ...present.collector_state import LimitsInForce
 from ...present.units import duration, endpoints, measured, place, port_text, si
+from ...settings.limits import SWITCH_METRICS, MetricLimits, SwitchMetricLimits
 from ...wire.address import address
 from ...wire.records import Records
 from ..routes.collector_models import CounterValue
@@ -22,6 +22,9 @@ from .labels.ports import age_map
 from .labels.tracked import paths_table
 from .snapshot import COLUMNS, HotRow, SlowHop, Snapshot
 from .strips import CALM, LEVELS, cells
+
+LIMITED_SWITCHES = 12
+"""Switches with limits of their own that are listed."""
 
 _EVENTS = "hopscope_events_total"
 _ALL_EMPTY = {
@@ -189,8 +192,25 @@ class Fragments:
     def _limits(self) -> str:
         names = ("Change threshold", "Raise above", "Clear below")
         head = "<tr><th>Metric" + "".join(f'<th class="n">{name}' for name in names) + "</tr>"
-        rows = [_limit_row(metric, limits) for metric, limits in self.snapshot.limits.items()]
-        return _table(head, rows, "No collector is running here.")
+        found = self.snapshot.limits
+        if found is None:
+            return _table(head, (), "No collector is running here.")
+        general, switches = found.limits.general, found.limits.switches
+        rows = [_limit_row(_words(metric), metric, getattr(general, metric)) for metric in found.metrics]
+        for switch in switches[:LIMITED_SWITCHES]:
+            name = escape(self.names.node_label(switch.node))
+            rows += [
+                _limit_row(f"{_words(metric)} <em>{name}</em>", metric, switch.resolved(general, metric))
+                for metric in SWITCH_METRICS
+                if getattr(switch, metric) != SwitchMetricLimits()
+            ]
+        note = ""
+        if more := len(switches) - LIMITED_SWITCHES:
+            note = f"{more} more switches have limits of their own. " if more > 0 else ""
+        if found.change is not None:
+            age = duration(max(0, self.snapshot.time_ns - found.change.time_ns))
+            note += f"Changed {age} ago by {escape(found.change.author)}."
+        return _table(head, rows, "") + (f'<p class="note">{note}</p>' if note else "")
 
     # -------------------------------------------------------------------------------------------- strips
 
@@ -298,21 +318,20 @@ def _table(head: str, rows: Sequence[str], empty: str) -> str:
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _limit_row(metric: str, limits: Limits) -> str:
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _limit_row(title: str, metric: str, limits: MetricLimits) -> str:
     unit = "ns" if metric.endswith("latency") else None
     cleared = "every report" if limits.raise_above is not None else "–"
     if limits.clear_below is not None:
         cleared = measured(limits.clear_below, unit)
     texts = ["never" if v is None else measured(v, unit) for v in (limits.change, limits.raise_above)]
-    return (
-        f"<tr><td>{metric.replace('_', ' ')}"
-        + "".join(f'<td class="n">{t}' for t in (*texts, cleared))
-        + "</tr>"
-    )
+    return f"<tr><td>{title}" + "".join(f'<td class="n">{t}' for t in (*texts, cleared)) + "</tr>"
 
 
-def _limit_of(limits: dict[str, Limits] | Any, which: str) -> int | None:
+def _limit_of(limits: LimitsInForce | None, which: str) -> int | None:
     metric = {"queues": "queue_occupancy", "buffers": "buffer_occupancy", "links": "link_utilization"}[which]
-    found = limits.get(metric)
-    above: int | None = found.raise_above if found else None
+    above: int | None = getattr(limits.limits.general, metric).raise_above if limits else None
     return above

@@ -13,7 +13,7 @@ import numpy as np
 from ...base.log import logger
 from ...detect.flows.state import queues_by_port
 from ...detect.records import Kind, Metric, PortKind
-from ...present.collector_state import Limits
+from ...present.collector_state import LimitsInForce
 from ...present.feed import Cursor
 from ...present.select import ordered
 from ...wire.records import Records
@@ -99,7 +99,7 @@ class Snapshot:
     recently: Recently
     notable: Shown
     latest: Shown
-    limits: Mapping[str, Limits]
+    limits: LimitsInForce | None
     alarms: int
     missed: int
     """Events that this feed could not read in time."""
@@ -219,7 +219,7 @@ class Poller:
             recently=self._recent.snapshot(),
             notable=self._notable.shown(),
             latest=self._latest.shown(),
-            limits=state.thresholds(),
+            limits=state.limits(),
             alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
             missed=self._missed,
             takes_labels=state.labels.about() is not None,

@@ -1,30 +1,10 @@
-"""Models of the collector itself: thresholds, counters, queries, health."""
+"""Models of the collector itself: counters, queries, health."""
 
 from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
 from .models import Model, Time, Wide
-
-
-class ThresholdLimits(Model):
-    """Limits of one metric; null: never."""
-
-    change: int | None = Field(ge=0, lt=2**64 - 1)
-    """T: a value is stored when it differs by more than this from the stored one."""
-    raise_above: int | None = Field(ge=0, lt=2**64 - 1)
-    """Above it there is an event."""
-    clear_below: int | None = Field(ge=0, lt=2**64 - 1)
-    """With it an alarm is raised once, and cleared below this."""
-
-
-class ThresholdPatch(Model):
-    """Limits to change; absent ones stay, null means never."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-    change: int | None = Field(default=None, ge=0, lt=2**64 - 1)
-    raise_above: int | None = Field(default=None, ge=0, lt=2**64 - 1)
-    clear_below: int | None = Field(default=None, ge=0, lt=2**64 - 1)
 
 
 class CounterValue(Model):

@@ -1,4 +1,4 @@
-"""Routes about what happened: events, the live feed, limits, and SQL over history."""
+"""Routes about what happened: events, the live feed, and SQL over history."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import threading
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
+from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from ...base import control_client as control
-from ...detect.records import Metric
 from ...history.files import HistoryError
-from ...present.collector_state import Limits
 from ...present.feed import parse_cursor
 from ...present.history import safe
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
@@ -24,8 +21,6 @@ from .stream import stream
 
 router = APIRouter()
 
-_LIMITED = tuple(metric.label for metric in Metric if Metric.FLOW_PATH < metric < Metric.LABEL_LATENCY)
-
 Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
 Metrics = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
 Node = Annotated[str | None, Query(max_length=200, description="Node id or name")]
@@ -33,7 +28,6 @@ FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="1
 Prefix = Annotated[str | None, Query(max_length=100, description="Source or destination is in it")]
 Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
 After = Annotated[str | None, Query(pattern=r"^\d{1,19}-\d{1,5}-\d{1,20}$", description="`next` of a page")]
-MetricName = Annotated[str, Path(max_length=60, description="A metric, such as hop_latency")]
 DESCRIPTION = "Server-sent events: `hello`, then `event` with an Event, and `lost` with how many were missed."
 
 
@@ -112,72 +106,6 @@ async def live(
     context.reject_further_stream(client)
     frames = stream(context, client, chosen, parse_cursor(last_event_id))
     return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
-
-
-@router.get("/thresholds", summary="Limits of every metric", tags=["thresholds"])
-async def thresholds(context: Ctx) -> dict[str, c.ThresholdLimits]:
-    """Limits as the workers use them now; null: never."""
-    limits = await context.run(context.state.thresholds)
-    if not limits:
-        raise HTTPException(503, "no collector runs on this data folder: its limits are not known")
-    return {name: _limits(each) for name, each in limits.items()}
-
-
-@router.get("/thresholds/{metric}", summary="Limits of one metric", tags=["thresholds"])
-async def threshold(context: Ctx, metric: MetricName) -> c.ThresholdLimits:
-    """Limits as the workers use them now; null: never."""
-    return (await thresholds(context))[_limited(metric)]
-
-
-@router.put("/thresholds/{metric}", summary="Set the limits of one metric", tags=["thresholds"])
-async def set_threshold(
-    context: Ctx, request: Request, metric: MetricName, limits: c.ThresholdLimits
-) -> c.ThresholdLimits:
-    """Replace all three limits; the workers use them from their next batch of reports on."""
-    return await _change(context, request, _limited(metric), limits.model_dump())
-
-
-@router.patch("/thresholds/{metric}", summary="Change limits of one metric", tags=["thresholds"])
-async def change_threshold(
-    context: Ctx, request: Request, metric: MetricName, limits: c.ThresholdPatch
-) -> c.ThresholdLimits:
-    """Change the given limits: an absent one stays, null is never."""
-    return await _change(context, request, _limited(metric), limits.model_dump(exclude_unset=True))
-
-
-def _limited(metric: str) -> str:
-    if metric not in _LIMITED:
-        raise HTTPException(404, f"no such metric: expected one of {', '.join(_LIMITED)}")
-    return metric
-
-
-def _limits(limits: Limits) -> c.ThresholdLimits:
-    return c.ThresholdLimits(
-        change=limits.change, raise_above=limits.raise_above, clear_below=limits.clear_below
-    )
-
-
-async def _change(
-    context: Context, request: Request, metric: str, limits: dict[str, int | None]
-) -> c.ThresholdLimits:
-    before = (await thresholds(context))[metric].model_dump()
-    after = {**before, **limits}
-    above, below = after["raise_above"], after["clear_below"]
-    if below is not None and (above is None or below > above):
-        raise HTTPException(400, f"clear_below: expected at most raise_above ({above}), found {below}")
-    try:
-        answer = await context.run(
-            control.request,
-            context.folder,
-            {"set_thresholds": {metric: limits}, "by": f"HTTP client {client_of(request)}"},
-        )
-        return c.ThresholdLimits.model_validate(answer["thresholds"][metric])
-    except control.RejectedError as error:  # another change came first
-        raise HTTPException(400, str(error)) from None
-    except control.ControlError as error:
-        raise HTTPException(503, str(error)) from None
-    except (KeyError, TypeError, ValueError):
-        raise HTTPException(502, "the collector's answer has no limits of this metric") from None
 
 
 @router.post("/sql", summary="Read-only SQL over history", tags=["history"])

@@ -1,0 +1,202 @@
+"""`hopscope limits`: the limits of a running collector or sink."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options.declare import Commands, option
+from .options.settings import CollectorOptions
+from .output.printer import Format, FormatOption, Printer
+
+if TYPE_CHECKING:
+    from ..base.names import Names
+    from ..present.collector_state import LimitsInForce
+
+app = Commands(help="Show and change the limits of a running collector or sink.")
+NodeOption = Annotated[
+    list[str] | None,
+    option("--node", "-n", metavar="NODE", help="In a sink: only this switch, by id or name. Repeatable."),
+]
+COLUMNS = ("switch", "metric", "change", "raise_above", "clear_below")
+
+
+@app.command()
+def show(
+    settings: CollectorOptions,
+    form: FormatOption = Format.TABLE,
+    toml: Annotated[bool, option("--toml", help="As settings, for the configuration file.")] = False,
+) -> None:
+    """Print the limits in force.
+
+    A switch has rows for metrics with limits of its own; what it inherits is in parentheses. Exit status 2:
+    no collector runs.
+    """
+    folder, names = _opened(settings)
+    found = _in_force(folder)
+    if toml:
+        print("\n".join(_toml(found)))
+    else:
+        _print(found, names, form)
+
+
+@app.command()
+def set(
+    settings: CollectorOptions,
+    changes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="METRIC.LIMIT=VALUE",
+            help="As hop_latency.raise_above=50us or queue_occupancy.change=never; with --node also "
+            "`general`, for the limit of all switches.",
+        ),
+    ],
+    node: NodeOption = None,
+) -> None:
+    """Change limits now, in all workers.
+
+    LIMIT is change, raise_above or clear_below. Other limits stay. A restart of the collector returns to its
+    settings: `limits show --toml` prints what to write there.
+    Exit status 2: nothing was changed.
+    """
+    folder, names = _opened(settings)
+    given: dict[str, dict[str, Any]] = {}
+    for text in changes:
+        metric, limit, value = _parse(text)
+        given.setdefault(metric, {})[limit] = value
+    nodes = _nodes(node, names)
+    wanted: dict[str, Any] = {"switches": dict.fromkeys(nodes, given)} if nodes else {"general": given}
+    _ask(folder, {"set_limits": wanted})
+    _print(_in_force(folder), names, Format.TABLE)
+    print("Not saved: `hopscope limits show --toml` prints them for the configuration file.", file=sys.stderr)
+
+
+@app.command()
+def reset(
+    settings: CollectorOptions,
+    metrics: Annotated[
+        list[str] | None, typer.Argument(metavar="METRIC", help="Only the limits of all switches of these.")
+    ] = None,
+    node: NodeOption = None,
+) -> None:
+    """Return to the limits of the settings: all, or those of METRIC or of a switch.
+
+    Exit status 2: nothing was changed.
+    """
+    folder, names = _opened(settings)
+    wanted = {"metrics": list(metrics or ()), "switches": _nodes(node, names)}
+    _ask(folder, {"reset_limits": {name: each for name, each in wanted.items() if each}})
+    _print(_in_force(folder), names, Format.TABLE)
+
+
+def _opened(settings: CollectorOptions) -> tuple[Path, Names]:
+    from ..base.names import Names
+
+    loaded = settings.load()
+    return loaded.data, Names.load(loaded.names)
+
+
+def _nodes(given: list[str] | None, names: Names) -> list[str]:
+    from .options.filters import node_ids
+
+    return [str(node) for node in node_ids(given or (), names)]
+
+
+def _in_force(folder: Path) -> LimitsInForce:
+    from ..base.errors import HopscopeError
+    from ..present.collector_state import CollectorState
+
+    found = CollectorState(folder).limits()
+    if found is None:
+        raise HopscopeError(f"no collector is running on {folder}")
+    return found
+
+
+def _ask(folder: Path, message: dict[str, Any]) -> None:
+    from ..base import control_client as control
+    from ..base.errors import HopscopeError
+
+    try:
+        control.request(folder, message)
+    except control.ControlError as error:
+        raise HopscopeError(str(error)) from None
+
+
+def _parse(text: str) -> tuple[str, str, int | str | None]:
+    """Metric, limit and value of `hop_latency.raise_above=50us`; the collector checks them."""
+    from ..base.errors import HopscopeError
+    from .options.quantities import seconds
+
+    key, equals, value = text.partition("=")
+    metric, dot, limit = key.strip().partition(".")
+    value = value.strip()
+    if not (equals and dot and value):
+        raise HopscopeError(f"{text}: expected METRIC.LIMIT=VALUE, as hop_latency.raise_above=50us")
+    if value == "never":
+        return metric, limit, None
+    if value == "general" or value.isdecimal():
+        return metric, limit, int(value) if value.isdecimal() else value
+    if metric.endswith("latency"):
+        return metric, limit, round(seconds(f"{key}:", value) * 1e9)
+    raise HopscopeError(f"{text}: found {value!r}, expected a whole number or `never`")
+
+
+def _print(found: LimitsInForce, names: Names, form: Format) -> None:
+    from ..present.units import ago
+
+    printer = Printer(form, COLUMNS)
+    printer.put(_rows(found, names, plain=form is not Format.TABLE))
+    printer.flush()
+    if found.change is not None and form is Format.TABLE:
+        import time
+
+        age = ago(time.time_ns() - found.change.time_ns)
+        print(f"\nchanged {age} ago by {found.change.author}")
+
+
+def _rows(found: LimitsInForce, names: Names, *, plain: bool) -> Iterator[dict[str, Any]]:
+    """Rows of COLUMNS; `plain`: numbers, None for never, and which are `inherited`."""
+    from ..settings.limits import LIMITS, SWITCH_METRICS, SwitchMetricLimits
+
+    general = found.limits.general
+    for metric in found.metrics:
+        limits = getattr(general, metric)
+        values = {name: _value(metric, getattr(limits, name), plain) for name in LIMITS}
+        yield {"switch": None if plain else "all", "metric": metric, **values}
+    for switch in found.limits.switches:
+        for metric in SWITCH_METRICS:
+            own, limits = getattr(switch, metric), switch.resolved(general, metric)
+            if own == SwitchMetricLimits():
+                continue
+            inherited = [name for name in LIMITS if getattr(own, name) is None]
+            row: dict[str, Any] = {"switch": switch.node if plain else names.node_label(switch.node)}
+            row["metric"] = metric
+            for name in LIMITS:
+                text = _value(metric, getattr(limits, name), plain)
+                row[name] = text if plain or name not in inherited else f"({text})"
+            yield row | ({"inherited": inherited} if plain else {})
+
+
+def _value(metric: str, value: int | None, plain: bool) -> int | str | None:
+    from ..present.units import duration
+
+    if plain:
+        return value
+    if value is None:
+        return "never"
+    return duration(value) if metric.endswith("latency") else str(value)
+
+
+def _toml(found: LimitsInForce) -> Iterator[str]:
+    """Limits as `config check` accepts them."""
+    from .config import toml_lines
+
+    general = found.limits.general.model_dump()
+    tree: dict[str, Any] = {"detect": {"thresholds": {name: general[name] for name in found.metrics}}}
+    if found.limits.switches:
+        tree["sink"] = {"switches": [switch.given() for switch in found.limits.switches]}
+    yield from toml_lines(tree, {})
