@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 
 from hopscope.direct.hashing import Hashing, tables
+from hopscope.direct.primitives.append import AppendLayout, ListReader
 from hopscope.direct.primitives.key_write import KeyWriteLayout, query
 from hopscope.direct.stores.store import Layout, Store
 from hopscope.direct.translation.rate import TokenBucket
-from hopscope.direct.translation.routes import NO_LANE, Route, RouteError, compile_routes, routes_of
+from hopscope.direct.translation.routes import (
+    NO_LANE,
+    Route,
+    RouteError,
+    StoreRule,
+    compile_routes,
+    routes_of,
+)
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
@@ -144,12 +152,19 @@ def test_reports_for_a_collector_that_is_down_are_counted() -> None:
 
 
 def test_stores_of_one_primitive_are_distinguished() -> None:
-    """By lists that are counted through, and by the length of data; else the start says what is missing."""
-    first, second = ListsLayout(lists=4), ListsLayout(lists=2)
+    """By the length of data, lists too, which keep their numbers; else the start says what is missing. Lists
+    that are not spread are numbered on from one collector to the next.
+    """
+    first, second = (
+        AppendLayout(batches=1, lists=4, data_bytes=4),
+        AppendLayout(batches=1, lists=2, data_bytes=8),
+    )
     routes = routes_of([first, second, KeyWriteLayout(slots=8, collectors=2)], 2)
-    assert [(route.at, route.lists) for route in routes if route.lists] == [
-        (((0, 0),), (0, 3)), (((0, 1),), (4, 5)), (((1, 0),), (6, 9)), (((1, 1),), (10, 11)),
+    assert [(route.at, route.lists, route.data_bytes) for route in routes if route.lists] == [
+        (((0, 0),), (0, 3), 4), (((1, 0),), (4, 7), 4), (((0, 1),), (0, 1), 8), (((1, 1),), (2, 3), 8),
     ]  # fmt: skip
+    with pytest.raises(RouteError, match="does not distinguish"):
+        routes_of([first, first])
     two = [KeyWriteLayout(slots=8, data_bytes=4), KeyWriteLayout(slots=8, data_bytes=20)]
     assert [route.data_bytes for route in routes_of(two)] == [4, 20]
     with pytest.raises(RouteError, match="does not distinguish"):
@@ -160,6 +175,82 @@ def test_stores_of_one_primitive_are_distinguished() -> None:
         compile_routes([Route(layout=two[0], at=((1, 0),))], 1)
     with pytest.raises(RouteError, match="2 targets, its keys are spread over 1"):
         compile_routes([Route(layout=two[0], at=((0, 0), (1, 0)))], 2)
+
+
+NET = (0xFFFF_0A01_0000, 0xFFFF_0A01_FFFF)
+OTHER_NET = (0xFFFF_0A02_0000, 0xFFFF_0A02_FFFF)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"port": 7}, {"port": 8}),
+        ({"sources": NET}, {"sources": OTHER_NET}),
+        ({"key_bytes": 4}, {"key_bytes": 13}),
+        ({"data_bytes": 4}, {"data_bytes": 5}),
+    ],
+)
+def test_rules_distinguish_stores(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Any condition that no report can fit twice is enough; a store without a rule would take both."""
+    layouts, names = [KeyWriteLayout(slots=8)] * 2, ["one", "other"]
+    rules = [StoreRule(store="one", **one), StoreRule(store="other", **other)]
+    assert len(routes_of(layouts, names=names, rules=rules)) == 2
+    for wrong in (rules[:1], [rules[0], StoreRule(store="other", **one)]):
+        with pytest.raises(RouteError, match="stores one and other take the same key-write reports"):
+            routes_of(layouts, names=names, rules=wrong)
+
+
+def test_wrong_rules_are_rejected_at_start() -> None:
+    """An unknown store, more lists than it has, lists without Append, lists that two stores share."""
+    lists, names = [AppendLayout(batches=1, lists=4)] * 2, ["a", "b"]
+    for rules, said in (
+        ([StoreRule(store="c")], "names the store 'c', which is unknown; known: a, b"),
+        ([StoreRule(store="a", lists=(8, 12))], "store a: a rule for 5 lists, it has 4"),
+        (
+            [StoreRule(store="a", lists=(8, 11)), StoreRule(store="b", lists=(11, 14))],
+            "a those with lists 8 to 11, data of 4 B; b those with lists 11 to 14, data of 4 B",
+        ),
+    ):
+        with pytest.raises(RouteError, match=said):
+            routes_of(lists, names=names, rules=rules)
+    with pytest.raises(RouteError, match="store a: a rule with lists, but its primitive is key-write"):
+        routes_of([KeyWriteLayout(slots=8)], names=["a"], rules=[StoreRule(store="a", lists=(0, 1))])
+
+
+def test_reports_go_where_rules_say() -> None:
+    """Two stores of a kind, by source and by list; two rules of one store share its writer."""
+    keyed = KeyWriteLayout(slots=1 << 12)
+    lists = AppendLayout(batches=4, lists=2, batch=1)
+    layouts, names = [keyed, keyed, lists, lists], ["red", "blue", "first", "second"]
+    rules = [
+        StoreRule(store="red", sources=NET),
+        StoreRule(store="red", sources=OTHER_NET),
+        StoreRule(store="blue", port=9),
+        StoreRule(store="first", lists=(100, 101)),
+        StoreRule(store="second", lists=(200, 201)),
+    ]
+    with pytest.raises(RouteError, match="red and blue"):
+        routes_of(layouts, names=names, rules=rules)
+    rules[:2] = [StoreRule(store="red", sources=net, port=8) for net in (NET, OTHER_NET)]
+    stores = [Store.create(None, layout) for layout in layouts]
+    transport = MemoryTransport(stores)
+    translator = Translator(layouts, transport, routes=routes_of(layouts, names=names, rules=rules))
+    assert len(translator.writers) == 4
+    keys = as_bytes(np.arange(4, dtype=np.uint64))
+    frames: Records = np.zeros(4, FRAME)
+    frames["source_lo"] = [NET[0] + 1, OTHER_NET[1], NET[0], 7]
+    frames["port"] = [8, 8, 9, 8]
+    reports, arena = dta(1, keys, keys, redundancy=1)
+    translator.translate(reports, arena, frames)
+    assert query(stores[0], keys).found.tolist() == [True, True, False, False]
+    assert query(stores[1], keys).found.tolist() == [False, False, True, False]
+    assert reports["reason"].tolist() == [0, 0, 0, DtaReason.UNKNOWN_OPCODE]
+    numbers = np.array([100, 101, 201, 0])
+    reports, arena = dta(2, as_bytes(numbers), keys, list=numbers)
+    translator.translate(reports, arena, frames)
+    assert reports["reason"].tolist() == [0, 0, 0, DtaReason.BAD_LIST]
+    got = [[bytes(e) for e in ListReader(stores[s], n, "oldest").read()[0]] for s in (2, 3) for n in (0, 1)]
+    assert got == [[bytes(keys[0])], [bytes(keys[1])], [], [bytes(keys[2])]]
 
 
 class Narrow:

@@ -15,6 +15,7 @@ ROUTE = np.dtype(
         ("last_list", "<u4"),
         ("first_share", "<u4"),  # index of its first collector in `RouteTable.shares`
         ("shares", "<u4"),  # collectors over which keys are spread
+        ("lane", "<u4"),  # the writer of its store
         ("port", "<u2"),  # 0: any
         ("hashing", "u1"),
         ("opcode", "u1"),
@@ -23,7 +24,7 @@ ROUTE = np.dtype(
         ("by_list", "u1"),
         ("by_frame", "u1"),  # it depends on the source address or the port
         ("numbered", "u1"),  # its key is a number; number modulo shares is the collector
-        ("reserved", "u1", 7),
+        ("reserved", "u1", 3),
     ]
 )
 """Rule for the reports of one store (`direct.translation.routes.Route`), 72 bytes."""

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from ..wire.address import network
-from .section import Seconds, Section, is_loopback
+from .section import Port, Seconds, Section, is_loopback
 
 
 def _network(text: str) -> str:
@@ -48,6 +48,39 @@ class PathSumSettings(Section):
     """Number of the list to append to."""
 
 
+class RuleSettings(Section):
+    """Reports that go to a store; all given conditions must hold. Several rules of a store add up."""
+
+    store: str
+    """Name of the store."""
+    lists: str = Field(default="", pattern=r"^(\d{1,10}(-\d{1,10})?)?$")
+    """Append: numbers of lists in reports, as `100-107`; the first is the store's list 0."""
+    port: Port = 0
+    """UDP port on which the reports arrive; the translator listens on it, too. 0: any."""
+    source: str = ""
+    """Network of the reporters, as `10.1.0.0/16`; empty: any."""
+    key_bytes: int = Field(default=0, ge=0, le=255)
+    """Bytes of the key; 0: any."""
+    data_bytes: int = Field(default=0, ge=0, le=255)
+    """Bytes of the data; 0: those of the store, if there are several of its primitive."""
+
+    @property
+    def list_range(self) -> tuple[int, int] | None:
+        """First and last list."""
+        if not self.lists:
+            return None
+        first, _, last = self.lists.partition("-")
+        return int(first), int(last or first)
+
+    @model_validator(mode="after")
+    def _ranges(self) -> RuleSettings:
+        if self.source:
+            network(self.source)
+        if self.list_range and not self.list_range[0] <= self.list_range[1] < 1 << 32:
+            raise ValueError(f"found lists {self.lists!r}, expected FIRST-LAST of 32 bits, as 100-107")
+        return self
+
+
 class TranslatorSettings(Section):
     """`hopscope translate`: DTA reports in, memory operations out."""
 
@@ -78,6 +111,9 @@ class TranslatorSettings(Section):
     """Postcards and batches that are not full are written after this time."""
     adaptive_copies: bool = False
     """Key-Write makes fewer copies than a report requests if the store's load requires it (DART 5.1)."""
+    rules: tuple[RuleSettings, ...] = ()
+    """Which reports go to which store, if there are several of a primitive. A store without rules takes all
+    reports of its primitive with data of its length. Stores that would take the same report are rejected."""
     path_sum: PathSumSettings | None = None
     """Report paths with a high sum of latencies as their postcards pass."""
 

@@ -91,13 +91,13 @@ class DtaReason(IntEnum):
     TRUNCATED = 1
     """The datagram ends before the header, the key or the data that it announces."""
     UNKNOWN_OPCODE = 2
-    """No primitive has this opcode, or no region of this primitive is served."""
+    """No primitive has this opcode, no region of it is served, or no rule gives the report to one."""
     BAD_LENGTH = 3
     """Bytes left over, or a key, data or counter of a length that its primitive or store does not take."""
     BAD_REDUNDANCY = 4
     """Redundancy 0, or more copies than the region allows."""
     BAD_LIST = 5
-    """A list, or a sketch, that the region does not have."""
+    """A list, or a sketch, that the region does not have, or an entry that no rule gives to one."""
     BAD_HOP = 6
     """A hop number that is 0 or after its path's end, or one or a path length above the hops of a chunk."""
     RATE_LIMITED = 7

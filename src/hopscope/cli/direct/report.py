@@ -59,8 +59,11 @@ def send_reports(
     parts = [source.observe(observations), source.flush()]
     reporter = Reporter(Form.SIZED)
     sent = 0
+    found = examples(source, parts, len(fabric.switches))
     with closing(UdpSender(host, port, rate=rate, source=_own_address(host))) as sender:
         for part in parts:
+            if source.first_list:
+                part.number_lists_from(source.first_list)
             for at in range(0, len(part), BATCH):
                 sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
     lost = f"; port unreachable: at least {sender.unreachable:,} datagrams" if sender.unreachable else ""
@@ -71,7 +74,7 @@ def send_reports(
     if not sent:
         lossy = f"--fault lossy-port@0,node={fabric.switches[0].name},port=1,duration=10,loss=0.2"
         print(f"{monitor} had nothing to report; lost packets, for example: {lossy}", file=sys.stderr)
-    for example in examples(source, parts, len(fabric.switches)):
+    for example in found:
         print(f"try: hopscope direct query {monitor} {example}", file=sys.stderr)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from .declare import Flag, Key, Options, option
 
 if TYPE_CHECKING:
+    from ...direct.monitors.monitor import Monitor
+    from ...direct.stores.store import Layout
     from ...settings.collector import Settings
     from ...settings.file import Loaded
 
@@ -144,24 +146,45 @@ class StoreOptions(Options):
     ] = None  # fmt: skip
 
     def flags(self) -> list[Flag]:
-        """Both options set `direct.stores`."""
-        return [("--store", "direct.stores", self._stores())]
-
-    def _stores(self) -> list[dict[str, Any]] | None:
+        """Both options set `direct.stores`; monitors also set the rules that distinguish their reports."""
+        if not self.store and not self.monitor:
+            return []
         from ...direct.stores.spec import options_of, split_store
 
-        if not self.store and not self.monitor:
-            return None
         described = [split_store(text) for text in self.store or ()]
-        if self.monitor:
-            from ...direct.monitors.registry import make_monitors
+        monitors = self._monitors()
+        described += [(monitor.name, layout.name, options_of(layout)) for monitor, layout in monitors]
+        stores = [{"name": name, "primitive": kind, "options": options} for name, kind, options in described]
+        kinds = [kind for _, kind, _ in described]
+        rules = [
+            _rule_of(monitor, layout)
+            for monitor, layout in monitors
+            if monitor.first_list or kinds.count(monitor.primitive) > 1
+        ]
+        flags: list[Flag] = [("--store", "direct.stores", stores)]
+        return [*flags, ("--monitor", "direct.translator.rules", rules)] if rules else flags
 
-            for text in self.monitor:
-                name, _, expected = text.partition(":")
-                (monitor,) = make_monitors([name]).values()
-                layout = monitor.layout(_expected(text, expected))
-                described.append((name, layout.name, options_of(layout)))
-        return [{"name": name, "primitive": kind, "options": options} for name, kind, options in described]
+    def _monitors(self) -> list[tuple[Monitor, Layout]]:
+        """The chosen monitors and the layouts of their stores."""
+        if not self.monitor:
+            return []
+        from ...direct.monitors.registry import make_monitors
+
+        found = []
+        for text in self.monitor:
+            name, _, expected = text.partition(":")
+            (monitor,) = make_monitors([name]).values()
+            found.append((monitor, monitor.layout(_expected(text, expected))))
+        return found
+
+
+def _rule_of(monitor: Monitor, layout: Layout) -> dict[str, Any]:
+    """The rule that distinguishes a monitor's reports from those of others with its primitive."""
+    rule: dict[str, Any] = {"store": monitor.name, "key_bytes": monitor.key_bytes}
+    if monitor.primitive == "append":
+        last = monitor.first_list + layout.count - 1
+        rule = {"store": monitor.name, "lists": f"{monitor.first_list}-{last}"}
+    return rule
 
 
 def _expected(text: str, count: str) -> int:

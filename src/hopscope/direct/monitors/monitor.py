@@ -33,6 +33,13 @@ class Reports:
     def __len__(self) -> int:
         return len(self.records)
 
+    def number_lists_from(self, first: int) -> None:
+        """Add `first` to the lists of all reports."""
+        self.records["list"] += np.uint32(first)
+        numbers = self.records["list"].astype(">u4").view(np.uint8).reshape(-1, 4)
+        for byte in range(4):
+            self.arena[self.records["key_at"] + np.uint32(byte)] = numbers[:, byte]
+
 
 @dataclass(slots=True)
 class MonitorAnswers:
@@ -67,6 +74,10 @@ class Monitor:
     """Bytes of a report's key and data, as text."""
     source: ClassVar[str]
     """The monitoring system, and the section of DTA that describes it."""
+    key_bytes: ClassVar[int] = 0
+    """Bytes of a report's key; 0: it has a list instead."""
+    first_list: ClassVar[int] = 0
+    """Number of its first list in reports; not 0 if another monitor's entries have the same length."""
     fields: ClassVar[tuple[tuple[str, int], ...]] = ()
     """Name and bytes of every field of a report's data, in order."""
     needs_values: ClassVar[bool] = False

@@ -33,13 +33,20 @@ class SlowPaths:
         """Observe the postcards of this translator from now on. Raises StoreError if no Append store fits an
         entry.
         """
-        layouts = [route.layout for route in translator.routes]
-        found = next((layout for layout in layouts if isinstance(layout, AppendLayout)), None)
+        found = next(
+            (
+                route.layout
+                for route in translator.rules
+                if isinstance(route.layout, AppendLayout)
+                and (route.lists is None or route.lists[0] <= self._list <= route.lists[1])
+            ),
+            None,
+        )
         entry_bytes = 6 + 4 * self._hops
         if found is None or found.data_bytes < entry_bytes:
             has = "there is none" if found is None else f"it has entries of {found.data_bytes}"
             raise StoreError(
-                f"slow paths of {self._hops} hops need an Append store with entries of at least "
+                f"slow paths of {self._hops} hops need list {self._list} with entries of at least "
                 f"{entry_bytes} B: {has}"
             )
         self._key_bytes = found.data_bytes - entry_bytes + 1

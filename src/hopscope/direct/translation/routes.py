@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import HopscopeError
+from ...wire.address import address
 from ...wire.records import Records
 from ..records import ROUTE
 from ..stores.store import Layout
@@ -22,6 +23,7 @@ NO_LANE = 0xFFFFFFFF
 """Lane of a report that no store takes; in `plain`: the rules have to be evaluated."""
 _ADDRESSES = (0, (1 << 128) - 1)
 _LOW = (1 << 64) - 1
+_LAST_LIST = 0xFFFFFFFF
 
 
 class RouteError(HopscopeError):
@@ -32,9 +34,11 @@ class RouteError(HopscopeError):
 class Route:
     """A store, its targets, and the conditions for the reports that it takes, all of which must hold.
 
-    The first matching rule takes a report.
+    The first matching route takes a report. Routes of one store share its writer.
     """
 
+    name: str = ""
+    """Of the store, for messages."""
     layout: Layout
     at: tuple[tuple[int, int], ...]
     """(collector, target there) for each of `layout.collectors`, in the order in which keys are spread."""
@@ -60,63 +64,142 @@ class Route:
             or self.data_bytes
         )
 
+    def overlaps(self, other: Route) -> bool:
+        """Whether a report fits both and it matters: they are of different stores, or of different lists."""
+        first, second = self.lists or (0, _LAST_LIST), other.lists or (0, _LAST_LIST)
+        return (
+            self.layout.opcode == other.layout.opcode
+            and (self.at != other.at or first[0] != second[0])
+            and all(
+                not mine or not others or mine == others
+                for mine, others in (
+                    (self.port, other.port),
+                    (self.key_bytes, other.key_bytes),
+                    (self.data_bytes, other.data_bytes),
+                )
+            )
+            and _meet(self.sources, other.sources)
+            and _meet(first, second)
+        )
 
-def routes_of(layouts: Sequence[Layout], collectors: int = 1) -> tuple[Route, ...]:
-    """Default routes if every collector has the same stores, in the order of `layouts`.
+    def conditions(self) -> str:
+        """Its conditions, for messages."""
+        low, high = (address(bound >> 64, bound & _LOW) for bound in self.sources)
+        parts = [
+            f"lists {self.lists[0]} to {self.lists[1]}" if self.lists else "",
+            f"port {self.port}" if self.port else "",
+            f"from {low} to {high}" if self.sources != _ADDRESSES else "",
+            f"keys of {self.key_bytes} B" if self.key_bytes else "",
+            f"data of {self.data_bytes} B" if self.data_bytes else "",
+        ]
+        return f"{self.name} those with {', '.join(filter(None, parts)) or 'anything'}"
 
-    A store whose layout has as many collectors as there are is spread over them, by keys or lists. Lists of
-    other Append stores are numbered consecutively, over the stores of a collector, then over the collectors.
-    Several stores of another primitive are distinguished by the length of their data. Raises RouteError for
-    ambiguous reports.
+
+def _meet(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    """Whether two ranges have a number in common."""
+    return first[0] <= second[1] and second[0] <= first[1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreRule:
+    """Reports that a store takes: those that fit all conditions. Several rules of a store add up."""
+
+    store: str
+    lists: tuple[int, int] | None = None
+    """Append: first and last list number in reports; the first is the store's list 0."""
+    port: int = 0
+    """UDP destination port; 0: any."""
+    sources: tuple[int, int] = _ADDRESSES
+    """First and last source address, 128 bits."""
+    key_bytes: int = 0
+    """Bytes of the key; 0: any."""
+    data_bytes: int = 0
+    """Bytes of the data; 0: those of the store, if there are several of its primitive, else any."""
+
+
+def routes_of(
+    layouts: Sequence[Layout],
+    collectors: int = 1,
+    *,
+    names: Sequence[str] = (),
+    rules: Sequence[StoreRule] = (),
+) -> tuple[Route, ...]:
+    """Routes by rules, if every collector has the same stores, in the order of `layouts`.
+
+    A store without rules takes all reports of its primitive, with data of its length if there are several
+    such stores. A store whose layout has as many collectors as there are is spread over them, by keys or
+    lists. The lists of another Append store are numbered on from one collector to the next. `names` of the
+    stores default to those of their primitives. Raises RouteError for a report that fits two stores.
     """
+    names = names or [layout.name for layout in layouts]
+    if unknown := sorted({rule.store for rule in rules} - set(names)):
+        raise RouteError(
+            f"a rule names the store {unknown[0]!r}, which is unknown; known: {', '.join(names) or 'none'}"
+        )
     found: list[Route] = []
-    first_list = 0
-    for collector in range(collectors):
-        for target, layout in enumerate(layouts):
-            spread = collectors > 1 and layout.collectors == collectors
-            if layout.opcode == APPEND and not spread:
-                last = first_list + layout.count - 1
-                at = ((collector, target),) * max(layout.collectors, 1)
-                found.append(Route(layout=layout, at=at, lists=(first_list, last)))
-                first_list = last + 1
-            elif collector == 0:
-                found.append(_keyed(layouts, target, collectors))
+    for target, (name, layout) in enumerate(zip(names, layouts, strict=True)):
+        alone = sum(other.opcode == layout.opcode for other in layouts) == 1
+        for rule in [rule for rule in rules if rule.store == name] or [StoreRule(store=name)]:
+            found += _routes(rule, layout, target, collectors, alone)
+    for number, route in enumerate(found):
+        for other in found[:number]:
+            if route.overlaps(other):
+                raise RouteError(
+                    f"stores {other.name} and {route.name} take the same {route.layout.name} reports "
+                    f"({other.conditions()}; {route.conditions()}): the length of the data does not "
+                    "distinguish them, add rules (direct.translator.rules)"
+                )
     return tuple(found)
 
 
-def _keyed(layouts: Sequence[Layout], target: int, collectors: int) -> Route:
-    layout = layouts[target]
-    if collectors > 1 and layout.collectors != collectors:
+def _routes(rule: StoreRule, layout: Layout, target: int, collectors: int, alone: bool) -> Iterator[Route]:
+    """The routes of one rule: one, or one for each collector that has lists of its own."""
+    spread = collectors in (1, layout.collectors)
+    if layout.opcode != APPEND and not spread:
         raise RouteError(
             f"{layout.name}: its keys are spread over {layout.collectors} collectors, expected {collectors}"
         )
+    if layout.opcode != APPEND and rule.lists:
+        raise RouteError(f"store {rule.store}: a rule with lists, but its primitive is {layout.name}")
+    own_bytes = 0 if alone else getattr(layout, "data_bytes", 0)
     at = tuple((share % collectors, target) for share in range(max(layout.collectors, 1)))
-    alike = [other for other in layouts if other.opcode == layout.opcode]
-    if len(alike) == 1:
-        return Route(layout=layout, at=at)
-    lengths = [getattr(other, "data_bytes", 0) for other in alike]
-    if len(set(lengths)) < len(alike) or not all(lengths):
-        raise RouteError(
-            f"{len(alike)} stores of {layout.name} with data of {', '.join(map(str, lengths))} bytes: "
-            "the length does not distinguish their reports, rules are needed"
-        )
-    return Route(layout=layout, at=at, data_bytes=getattr(layout, "data_bytes", 0))
+    route = Route(
+        name=rule.store, layout=layout, at=at, port=rule.port, sources=rule.sources, key_bytes=rule.key_bytes,
+        data_bytes=rule.data_bytes or own_bytes,
+    )  # fmt: skip
+    if layout.opcode != APPEND:
+        yield route
+        return
+    lists = layout.count * (1 if spread else collectors)
+    first, last = rule.lists or (0, lists - 1)
+    if last - first >= lists:
+        raise RouteError(f"store {rule.store}: a rule for {last - first + 1} lists, it has {lists}")
+    if spread:
+        yield replace(route, lists=(first, last))
+        return
+    for collector in range(collectors):
+        begin = first + collector * layout.count
+        if begin <= last:
+            each = ((collector, target),) * max(layout.collectors, 1)
+            yield replace(route, at=each, lists=(begin, min(last, begin + layout.count - 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """Routes as arrays for kernels; a lane is the row of a route, and has its own writer."""
+    """Routes as arrays for kernels; a lane is a store with its writer."""
 
     rules: tuple[Route, ...]
     """Sorted by opcode, stable."""
+    lanes: tuple[Route, ...]
+    """The first rule of every lane."""
     routes: Records
-    """ROUTE [lanes]."""
+    """ROUTE [rules]."""
     first: npt.NDArray[np.uint32]
-    """First lane of each opcode, uint32 [257]."""
+    """First rule of each opcode, uint32 [257]."""
     plain: npt.NDArray[np.uint32]
     """Lane of an opcode whose only rule takes every report, uint32 [256]; `NO_LANE` for others."""
     shares: npt.NDArray[np.uint32]
-    """Collectors of every lane's shares, concatenated."""
+    """Collectors of every rule's shares, concatenated."""
 
 
 def compile_routes(routes: Iterable[Route], collectors: int) -> RouteTable:
@@ -125,7 +208,9 @@ def compile_routes(routes: Iterable[Route], collectors: int) -> RouteTable:
     table: Records = np.zeros(len(rules), ROUTE)
     plain = np.full(OPCODES, NO_LANE, np.uint32)
     shares: list[int] = []
-    for lane, route in enumerate(rules):
+    lanes: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
+    owners: list[Route] = []
+    for number, route in enumerate(rules):
         layout = route.layout
         if len(route.at) != max(layout.collectors, 1):
             raise RouteError(
@@ -133,17 +218,21 @@ def compile_routes(routes: Iterable[Route], collectors: int) -> RouteTable:
             )
         if any(not 0 <= collector < collectors for collector, _ in route.at):
             raise RouteError(f"{layout.name}: targets {route.at}, expected collectors 0 to {collectors - 1}")
-        _fill(table[lane], route, len(shares))
+        lane = lanes.setdefault((layout.opcode, route.at), len(owners))
+        if lane == len(owners):
+            owners.append(route)
+        _fill(table[number], route, len(shares), lane)
         shares += [collector for collector, _ in route.at]
         if route.plain and sum(other.layout.opcode == layout.opcode for other in rules) == 1:
             plain[layout.opcode] = lane  # its writer rejects lists that the store does not have
     first = np.searchsorted(table["opcode"], np.arange(OPCODES + 1)).astype(np.uint32)
-    return RouteTable(rules, table, first, plain, np.array(shares, np.uint32))
+    return RouteTable(rules, tuple(owners), table, first, plain, np.array(shares, np.uint32))
 
 
-def _fill(row: np.void, route: Route, first_share: int) -> None:
+def _fill(row: np.void, route: Route, first_share: int, lane: int) -> None:
     first, last = route.sources
-    first_list, last_list = route.lists or (0, 0xFFFFFFFF)
+    first_list, last_list = route.lists or (0, _LAST_LIST)
+    row["lane"] = lane
     row["first_hi"], row["first_lo"] = first >> 64, first & _LOW
     row["last_hi"], row["last_lo"] = last >> 64, last & _LOW
     row["seed"] = route.layout.seed

@@ -61,14 +61,16 @@ class Translator:
         transports = list(transport) if isinstance(transport, Sequence) else [transport]
         count = len(transports)
         table = compile_routes(routes_of(layouts, count) if routes is None else routes, count)
-        self.routes = table.rules
-        """By lane; each has a writer."""
-        self.fanout = Fanout(transports, table.rules)
+        self.rules = table.rules
+        """All routes."""
+        self.routes = table.lanes
+        """One of each store, by lane; each has a writer."""
+        self.fanout = Fanout(transports, table.lanes)
         """Distributes verbs to collectors."""
         primitives = load()
         self.writers: tuple[Writer, ...] = tuple(
             primitives[route.layout.opcode].writer(route.layout, self.fanout.targets_of(route))
-            for route in table.rules
+            for route in table.lanes
         )
         """By lane."""
         self.limit = limit

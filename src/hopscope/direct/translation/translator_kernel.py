@@ -1,7 +1,7 @@
 """Distributes reports to lanes and verbs to collectors, and counts the results.
 
-Parameters: `reports`: DTA; `frames`: FRAME, row by row, may be empty; `routes`: ROUTE [lanes]; `first`:
-uint32 [257], first lane of an opcode; `plain`: uint32 [256]; `shares`: uint32, collectors of lanes; `down`:
+Parameters: `reports`: DTA; `frames`: FRAME, row by row, may be empty; `routes`: ROUTE [rules]; `first`:
+uint32 [257], first rule of an opcode; `plain`: uint32 [256]; `shares`: uint32, collectors of rules; `down`:
 uint8 [collectors]; `tables`: CRC tables; `lanes`, `order`: uint32 [reports]; `counts`: uint64 [lanes or
 collectors]."""
 
@@ -124,7 +124,7 @@ def _route(
         if down[U64(shares[share])] != U8(0):
             reports[row]["reason"] = NO_COLLECTOR
             return NO_LANE
-        return U32(at)
+        return route["lane"]
     reports[row]["reason"] = BAD_LIST if by_list else UNKNOWN_OPCODE
     return NO_LANE
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from ...direct.stores.store import Store
+from ...direct.translation.routes import routes_of
 from ...direct.transport import MemoryTransport
 from ...rdma.notices import NOTICES_FILE, Notifier, create_notices
 from ...settings.direct import DirectSettings
@@ -20,13 +21,15 @@ class LocalStores:
     connections = requesters = None
 
     def __init__(self, settings: DirectSettings, folder: Path, options: TranslatorOptions) -> None:
-        """Raises StoreError and RegionError."""
+        """Raises StoreError, RegionError and RouteError."""
         specs = store_specs(settings)
         self.stores = Stores(settings, folder, specs, self._swap)
         self.transport = MemoryTransport(
             list(self.stores.current.values()), Notifier(create_notices(folder / NOTICES_FILE))
         )
-        self.translator = options.translator([spec.layout for spec in specs], self.transport)
+        layouts = [spec.layout for spec in specs]
+        routes = routes_of(layouts, names=[spec.name for spec in specs], rules=options.rules)
+        self.translator = options.translator(layouts, self.transport, routes)
         self._generation = int(time.time()) & 0xFFFFFF
         self._begin()
 

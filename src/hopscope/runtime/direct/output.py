@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ...direct.primitives.append import AppendWriter
@@ -13,11 +13,11 @@ from ...direct.primitives.postcarding import PostcardingWriter
 from ...direct.stores.store import Layout
 from ...direct.translation.path_sum_entries import SlowPaths
 from ...direct.translation.rate import TokenBucket
-from ...direct.translation.routes import Route
+from ...direct.translation.routes import Route, StoreRule
 from ...direct.translation.sequence import SequenceTracker
 from ...direct.translation.translator import Translator
 from ...direct.transport import Transport
-from ...settings.direct import DirectSettings
+from ...settings.direct import DirectSettings, RuleSettings
 from ...wire.address import network
 from ...wire.dta.codec import Form
 
@@ -36,6 +36,8 @@ class TranslatorOptions:
     unnumbered: tuple[tuple[int, int], ...]
     """Networks whose sequence numbers are not checked."""
     slow_paths: SlowPaths | None
+    rules: tuple[StoreRule, ...]
+    """Which reports go to which store."""
     make_room: Callable[[], bool]
     """See `Translator.make_room`."""
 
@@ -59,6 +61,7 @@ class TranslatorOptions:
                 latency_bits=path_sum.latency_bits,
                 list_number=path_sum.list,
             ),
+            rules=tuple(map(_rule, translator.rules)),
             make_room=make_room,
         )
 
@@ -87,6 +90,17 @@ class TranslatorOptions:
         if self.slow_paths is not None and made.routes:
             self.slow_paths.watch(made)
         return made
+
+
+def _rule(settings: RuleSettings) -> StoreRule:
+    rule = StoreRule(
+        store=settings.store,
+        lists=settings.list_range,
+        port=settings.port,
+        key_bytes=settings.key_bytes,
+        data_bytes=settings.data_bytes,
+    )
+    return replace(rule, sources=network(settings.source)) if settings.source else rule
 
 
 class Output(Protocol):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...capture.udp.datagram import DatagramSocket
 from ...direct.primitive import load
 from ...direct.stores.params import OPCODE
 from ...direct.stores.store import Layout, StoreError
-from ...direct.translation.routes import Route, RouteError, routes_of
+from ...direct.translation.routes import RouteError, routes_of
 from ...direct.translation.translator import Translator
 from ...rdma.advertisement import ALIVE
 from ...rdma.endpoint import Endpoint, Session
@@ -206,14 +207,12 @@ class RemoteStores:
         """A translator for these stores, none connected; it counts on."""
         layouts = [layout for _, _, layout in stores]
         count = len(self._addresses)
+        names = [name for _, name, _ in stores]
         routes = [
-            Route(
-                layout=route.layout,
-                at=tuple((collector, stores[target][0]) for collector, target in route.at),
-                lists=route.lists,
-                data_bytes=route.data_bytes,
+            replace(route, at=tuple((collector, stores[target][0]) for collector, target in route.at))
+            for route in (
+                routes_of(layouts, count, names=names, rules=self._options.rules) if layouts else ()
             )
-            for route in (routes_of(layouts, count) if layouts else ())
         ]
         made = self._options.translator(layouts, [None] * count, routes)
         if layouts:

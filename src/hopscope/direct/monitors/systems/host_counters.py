@@ -37,6 +37,7 @@ class HostCounters(Monitor):
     description = "bytes sent by a host, added up"
     sizes = "4 B key, counter"
     source = "Marple; DTA Table 2, Key-Increment"
+    key_bytes = ADDRESS_BYTES
     fields = (("bytes", 8),)
 
     def __init__(self, copies: int = 2) -> None:
@@ -68,6 +69,7 @@ class HostValues(Monitor):
     description = "bytes sent by a host, latest value"
     sizes = "4 B key, 4 B data"
     source = "Marple, non-merging; DTA Table 2, row 2"
+    key_bytes = ADDRESS_BYTES
     fields = (("bytes", 4),)
 
     def __init__(self, copies: int = 2) -> None:

@@ -33,6 +33,7 @@ class NetSeer(Events):
     description = "flow, switch, port, reason and number of lost packets"
     sizes = "18 B"
     source = "NetSeer; DTA Table 2, Append"
+    first_list = 1
     fields = tuple(zip(LOSS.names or (), _WIDTHS, strict=True))
     data_bytes = sum(_WIDTHS)
 

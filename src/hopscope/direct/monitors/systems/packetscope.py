@@ -44,6 +44,7 @@ class Traversal(Monitor):
     description = "ports, latency and queue of a flow's latest packet in a switch"
     sizes = "17 B key (switch and flow), 12 B data"
     source = "PacketScope; DTA Table 2, row 3"
+    key_bytes = KEY_BYTES
     fields = tuple(zip(FIELDS, _WIDTHS, strict=True))
 
     def __init__(self, copies: int = 2) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
 from ...primitives.key_write import KeyWriteLayout, query
 from ...stores.store import Store
@@ -22,6 +23,7 @@ class PathTracing(Monitor):
     description = "switch ids of a flow's path, from INT sinks"
     sizes = "13 B key, 20 B data (5 hops of 4 B)"
     source = "INT-MD; DTA Table 2, row 1"
+    key_bytes = FLOW_BYTES
 
     def __init__(self, hops: int = 5, copies: int = 2) -> None:
         self.hops, self.copies = hops, copies

@@ -33,6 +33,7 @@ class Pint(Monitor):
     description = "8 bits of one hop's switch id, the copy chosen by the packet"
     sizes = "14 B key (flow and copy), 1 B data"
     source = "PINT; DTA Table 2, row 4"
+    key_bytes = FLOW_BYTES + 1
     needs_values = True
 
     def __init__(self, hops: int = 5, per_hop: int = 3) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ....wire.observation import FLOW_BYTES
 from ....wire.records import Records
 from ...primitives.postcarding import Paths, PostcardingLayout, query
 from ...stores.store import Store
@@ -28,6 +29,7 @@ class Postcards(Monitor):
     description = "switch id, or latency, of each hop of a flow"
     sizes = "13 B key and hop, 4 B data"
     source = "INT-XD, INT-MX; DTA Table 2, Postcarding"
+    key_bytes = FLOW_BYTES
     needs_values = True
 
     def __init__(

@@ -50,6 +50,7 @@ class SonataResults(Monitor):
     description = "result of a query in a window, such as new TCP connections"
     sizes = "16 B key (query, switch, window), 4 B data"
     source = "Sonata; DTA Table 2, row 5"
+    key_bytes = KEY_BYTES
     fields = (("count", 4),)
 
     def __init__(

@@ -28,6 +28,7 @@ class TcpTimeouts(Monitor):
     description = "number of a flow's TCP timeouts"
     sizes = "13 B key, 4 B data"
     source = "Marple; DTA 6.1"
+    key_bytes = FLOW_BYTES
     fields = (("timeouts", 4),)
 
     def __init__(self, silence_ns: int = 5_000_000, copies: int = 2) -> None:

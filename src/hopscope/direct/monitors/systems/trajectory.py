@@ -21,6 +21,7 @@ class Trajectories(Monitor):
     description = "switch ids on a sampled packet's path"
     sizes = "8 B key (label) and hop, 4 B data"
     source = "Trajectory Sampling; DTA Table 2, Postcarding"
+    key_bytes = 8
     needs_values = True
 
     def __init__(self, rate: int = 16, hops: int = 5, copies: int = 2) -> None:

@@ -22,6 +22,7 @@ class TurboFlow(Monitor):
     description = "packets of an evicted microflow record"
     sizes = "13 B key, counter"
     source = "TurboFlow; DTA Table 2, Key-Increment"
+    key_bytes = FLOW_BYTES
     fields = (("packets", 8),)
 
     def __init__(self, slots: int = 64, copies: int = 2) -> None:
