@@ -96,7 +96,7 @@ def send(process: TranslatorProcess, feed: Feed) -> tuple[float, int]:
     before = int(process.translator.fanout.kinds.sum())
     start = time.perf_counter()
     for batch in feed.batches:
-        process.step(batch, time.monotonic_ns())
+        process.intakes[0].step(batch, time.monotonic_ns())
         process.output.turn()
     while not process.translator.flush() or not process.output.idle():
         process.output.turn()

@@ -48,7 +48,8 @@ class Network:
         layouts = KeyIncrementLayout(slots=1 << 14), AppendLayout(lists=4, batches=1 << 10, batch=4)
         self.counters, self.lists = (Store.create(None, layout) for layout in layouts)
         self.transport = Busy([self.counters, self.lists])
-        self.translator = Translator(layouts, self.transport, limit=limit, sequences=SequenceTracker(form))
+        self.translator = Translator(layouts, self.transport, limit=limit)
+        self.acknowledger = Acknowledger(SequenceTracker(form))
         self.reporters = [Reporter(form, first=1, source=f"192.0.2.{1 + n}") for n in range(reporters)]
         self.parser = DtaParser(form)
         self.rng = np.random.default_rng(9)
@@ -63,7 +64,9 @@ class Network:
         frames = batch.frames[rows]
         frames["time_ns"] = self.now
         reports = self.parser.parse(FrameBatch(batch.arena, frames))
-        answers = self.translator.translate(reports, batch.arena, self.parser.frames, self.now)
+        self.acknowledger.track(reports, self.parser.frames)
+        self.translator.translate(reports, batch.arena, self.parser.frames, self.now)
+        answers = self.acknowledger.answers(reports, self.parser.frames)
         if answers is None:
             return None
         assert (answers.frames["source_lo"] & 0xFF == 1 + number).all(), "an answer to another reporter"
@@ -119,8 +122,7 @@ def test_what_the_rate_limit_holds_back_comes_again(form: Form) -> None:
     network = Network(2, limit=TokenBucket(10_000, 100), form=form)
     counters, keys = increments(network, 3, 200)
     assert network.translator.rejected[DtaReason.RATE_LIMITED] > 500
-    assert network.translator.acknowledger is not None
-    assert network.translator.acknowledger.nacks > 0
+    assert network.acknowledger.nacks > 0
     assert (counters >= 3).all()
     assert network.added() == 3 * len(keys)
     entries = network.entries()

@@ -130,7 +130,7 @@ def test_regions_are_equal_byte_for_byte(tmp_path: Path) -> None:
             writer.begin(0, None, 77)
         for batch in traffic(np.random.default_rng(40), Reporter(Form.SIZED, first=1), 1000):
             local.translate(parser.parse(batch), batch.arena, parser.frames)
-            process.step(batch, time.monotonic_ns())
+            process.intakes[0].step(batch, time.monotonic_ns())
         local.flush()
         drained(process)
         for name, store in zip(nic.stores, stores, strict=True):
@@ -157,12 +157,12 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
     keys = np.arange(4000, dtype=">u8").view(np.uint8).reshape(-1, 8)
     reporter = Reporter(Form.SIZED, first=1)
     process = remote(tmp_path / "translator", "127.40.2.3", "127.40.2.1", "127.40.2.2")
-    process.step(reporter.key_write(keys[:100], keys[:100, 4:]), 0)
+    process.intakes[0].step(reporter.key_write(keys[:100], keys[:100, 4:]), 0)
     assert process.translator.rejected[DtaReason.NO_COLLECTOR] == 100
     with nic_at(tmp_path / "one", "127.40.2.1", specs) as one:
         with nic_at(tmp_path / "two", "127.40.2.2", specs):
             connected(process, 2)
-            process.step(reporter.key_write(keys, keys[:, 4:]), time.monotonic_ns())
+            process.intakes[0].step(reporter.key_write(keys, keys[:, 4:]), time.monotonic_ns())
             drained(process)
         until = time.monotonic() + HANG_SECONDS
         while not process.translator.fanout.any_down:
@@ -170,14 +170,14 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
             process.output.turn()
             process.output.tick(time.time_ns())
         before = one.stores["flows"].memory.copy()
-        process.step(reporter.key_write(keys, keys[:, :4]), time.monotonic_ns())
+        process.intakes[0].step(reporter.key_write(keys, keys[:, :4]), time.monotonic_ns())
         drained(process)
         away = int(process.translator.rejected[DtaReason.NO_COLLECTOR]) - 100
         assert abs(away - 2000) < 4 * np.sqrt(4000 / 4)
         assert (one.stores["flows"].memory != before).any()
         with nic_at(tmp_path / "two", "127.40.2.2", specs) as two:
             connected(process, 2)
-            process.step(reporter.key_write(keys, keys[:, :4]), time.monotonic_ns())
+            process.intakes[0].step(reporter.key_write(keys, keys[:, :4]), time.monotonic_ns())
             drained(process)
             held = [int(np.count_nonzero(nic.stores["flows"].memory.view("<u8"))) for nic in (one, two)]
             assert 3700 < sum(held) <= 4000
@@ -196,7 +196,7 @@ def test_a_collector_that_comes_back_with_other_stores_is_written_as_it_says(tmp
         specs = specs_of(f"flows=key-write,slots={slots},data_bytes={data_bytes},copies=1")
         with nic_at(tmp_path / folder, "127.40.3.1", specs) as nic:
             connected(process)
-            process.step(reporter.key_write(keys, keys[:, :data_bytes]), time.monotonic_ns())
+            process.intakes[0].step(reporter.key_write(keys, keys[:, :data_bytes]), time.monotonic_ns())
             drained(process)
             assert query(nic.stores["flows"], keys).found.mean() > 0.9
         until = time.monotonic() + HANG_SECONDS
@@ -261,7 +261,9 @@ def test_answers_are_equal_in_every_epoch(tmp_path: Path) -> None:
             for batch in traffic(rng, reporter, 300):
                 local.translator.translate(parser.parse(batch), batch.arena, parser.frames)
                 turned(process, nic, until=process.output.idle)
-                process.step(batch, time.monotonic_ns())  # the last one is on its way when the epoch ends
+                process.intakes[0].step(
+                    batch, time.monotonic_ns()
+                )  # the last one is on its way when the epoch ends
             for keeper in (*local.stores.keepers, *nic._stores.keepers):
                 keeper.swap(time.time_ns())
             turned(process, nic, until=lambda: not any(map(nic._is_moving, range(len(specs)))))
@@ -302,13 +304,15 @@ def test_lists_go_on_after_a_reconnect(tmp_path: Path) -> None:
         turned(process, *nics, until=lambda: not process.translator.fanout.any_down)
         for begin in (first, first + 40):
             values = np.arange(begin, begin + 40, dtype=">u4").view(np.uint8).reshape(-1, 4)
-            process.step(reporter.append(np.arange(40, dtype=np.uint32) % 2, values), time.monotonic_ns())
+            process.intakes[0].step(
+                reporter.append(np.arange(40, dtype=np.uint32) % 2, values), time.monotonic_ns()
+            )
             turned(process, *nics, until=lambda: process.translator.flush() and process.output.idle())
             session = process.output._sessions[0]  # type: ignore[attr-defined]
             process.output._endpoint.disconnect(session, time.monotonic_ns())  # type: ignore[attr-defined]
             turned(process, *nics, until=lambda: process.translator.fanout.any_down)
             turned(process, *nics, until=lambda: not process.translator.fanout.any_down)
-        process.socket.close()
+        process.intakes[0].close()
         process.output._socket.close()  # type: ignore[attr-defined]
 
     with opened(tmp_path / "a", hosts[0], specs) as one, opened(tmp_path / "b", hosts[1], specs) as two:
@@ -338,7 +342,7 @@ def test_an_idle_collector_that_dies_is_noticed(tmp_path: Path) -> None:
         assert not session.idle
         turned(process, until=lambda: process.translator.fanout.any_down)
         assert str(session.lost) == "no answer, 1 times"
-        process.socket.close()
+        process.intakes[0].close()
         output._socket.close()
 
 

@@ -22,6 +22,8 @@ SAMPLES: dict[str, Any] = {
     "alerts[].url": "http://127.0.0.1:1/x",
     "direct.nic.hosts": ["127.0.0.3", "127.0.0.4"],
     "direct.query.collectors": ["http://192.0.2.7:8080", "data"],
+    "direct.translator.rules[].lists": "100-107",
+    "direct.translator.rules[].source": "10.1.0.0/16",
     "direct.translator.unnumbered": ["192.0.2.0/24", "2001:db8::/32"],
     "direct.stores[].name": "paths",
     "direct.stores[].options": {"bytes": "1MiB", "data_bytes": 20},

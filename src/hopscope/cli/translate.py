@@ -27,6 +27,11 @@ class TranslateOptions(Options):
         option("--form", metavar="FORM", help="Base header: 2, 3 or sized.", show_default="sized"),
         Key("direct.translator.form"),
     ] = None
+    workers: Annotated[
+        int | None,
+        option("--workers", metavar="N", min=1, max=64, help="Threads that receive.", show_default="1"),
+        Key("direct.translator.workers"),
+    ] = None
     to: Annotated[
         list[str] | None,
         option(

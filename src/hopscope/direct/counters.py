@@ -24,19 +24,19 @@ EXTENSION = "extension"
 
 OPCODE_LABELS = {int(opcode): opcode.name.lower().replace("_", "-") for opcode in Opcode}
 COUNTERS: tuple[Counter, ...] = (
-    Counter("dta_datagrams_total", "Datagrams received by the translator.", of="datagrams"),
-    Counter("dta_bytes_total", "Bytes of these datagrams.", of="bytes"),
+    Counter("dta_datagrams_total", "Datagrams received by the translator.", of="received.datagrams"),
+    Counter("dta_bytes_total", "Bytes of these datagrams.", of="received.bytes"),
     Counter(
         "dta_kernel_drops_total", "Datagrams dropped by the kernel: the socket buffer was full.",
-        of="socket.counts.kernel_drops_total",
+        of="received.kernel_drops_total",
     ),
     Counter(
         "dta_denied_total", "Datagrams from sources that are not on the allow list.",
-        of="socket.counts.denied_frames_total",
+        of="received.denied_frames_total",
     ),
     Counter(
         "dta_oversized_total", "Datagrams longer than the receive buffer, rejected.",
-        of="socket.counts.oversized_frames_total",
+        of="received.oversized_frames_total",
     ),
     *family(
         "dta_translated_total", "Reports translated into memory operations, by primitive.", "primitive",
@@ -64,27 +64,27 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "dta_unsendable_total", "Answers that could not be sent: no route to the reporter.",
-        of="socket.unsendable",
+        of="received.unsendable",
     ),
-    Counter("dta_acks_total", "Acknowledgments sent to reporters.", of="translator.acknowledger.acks"),
+    Counter("dta_acks_total", "Acknowledgments sent to reporters.", of="received.acks"),
     Counter(
-        "dta_nacks_total", "Negative acknowledgments sent to reporters.", of="translator.acknowledger.nacks",
+        "dta_nacks_total", "Negative acknowledgments sent to reporters.", of="received.nacks",
     ),
     Counter(
         "dta_late_total", "Reports that filled a gap in the numbering: reordered or retransmitted.",
-        of="translator.acknowledger.tracker.counts.late",
+        of="received.late",
     ),
     Counter(
         "dta_lost_reports", "Reports missing by sequence number, minus late arrivals.",
-        of="translator.acknowledger.tracker.counts.lost", gauge=True,
+        of="received.lost", gauge=True,
     ),
     Counter(
         "dta_restarts_total", "Reporters that restarted their numbering.",
-        of="translator.acknowledger.tracker.counts.restarts",
+        of="received.restarts",
     ),
     Counter(
         "dta_untracked_total", "Reports whose sequence numbers could not be tracked for lack of room.",
-        of="translator.acknowledger.tracker.counts.untracked",
+        of="received.untracked",
     ),
     *family(
         "dta_paths_total", "Postcard paths written, by what flushed them from the cache.", "by",

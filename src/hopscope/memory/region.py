@@ -49,6 +49,7 @@ BYTE_ORDER = 0x01020304
 ALIGN = 64
 PAGE = 4096
 HUGE_PAGE = 2 * 1024 * 1024
+_MADV_POPULATE_WRITE = 23
 _HEADER = struct.Struct("<8sIIIIQ32s")
 _LOCK = threading.Lock()
 
@@ -197,6 +198,11 @@ class Region:
         if self.path is not None:
             self.path.replace(path)
             self.path = path
+
+    def populate(self) -> None:
+        """Make every page resident and writable, so that no later write waits for one (Linux 5.14)."""
+        with suppress(OSError, ValueError, AttributeError):
+            self._memory.madvise(_MADV_POPULATE_WRITE)
 
     def is_current(self) -> bool:
         """Whether the mapped file is still the one at its path."""

@@ -88,6 +88,8 @@ class TranslatorSettings(Section):
     """Address to receive DTA reports on; anything but loopback opens it to the network."""
     port: int = Field(default=40040, ge=0, le=65535)
     """UDP port; 0 lets the kernel choose one."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Threads that receive, each with its own socket; all reports of one address are taken by one of them."""
     form: Literal["2", "3", "sized"] = "sized"
     """Base header of the reports: `sized` is Hopscope's with lengths, `2` and `3` are the published ones of 2
     and 3 bytes (4-byte keys)."""
@@ -188,6 +190,9 @@ class DirectSettings(Section):
     """Folder of the stores; default: `direct` in the data folder. A folder in /dev/shm is memory only."""
     stores: tuple[StoreSettings, ...] = ()
     """Stores of the data folder; without any: one of each primitive."""
+    huge_pages: bool = False
+    """Stores must lie in huge pages (2 MiB), all resident from the start: `folder` has to be in a tmpfs that
+    is mounted with `huge=always`. The start fails otherwise."""
     epoch_seconds: Seconds = 0.0
     """After this time a store is put aside and an empty one takes its place; 0: never."""
     keep_epochs: int = Field(default=24, ge=1)

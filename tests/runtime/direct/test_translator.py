@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from hopscope.capture.errors import CaptureError
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.direct.counters import COUNTERS, TranslatorCounters, read_counters
-from hopscope.direct.primitives import postcarding
+from hopscope.direct.primitives import key_increment, postcarding
 from hopscope.direct.primitives.append import ListReader
 from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
@@ -25,10 +26,17 @@ from hopscope.direct.stores.folder import read_store
 from hopscope.direct.stores.store import StoreError
 from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.translator import TranslatorProcess
-from hopscope.settings.direct import DirectSettings, PathSumSettings, StoreSettings, TranslatorSettings
+from hopscope.settings.direct import (
+    DirectSettings,
+    PathSumSettings,
+    RuleSettings,
+    StoreSettings,
+    TranslatorSettings,
+)
 from hopscope.wire.dta.codec import Form
+from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
-from support.waiting import HANG_SECONDS
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -105,6 +113,107 @@ def test_reports_from_a_socket_are_answered_and_counted(tmp_path: Path) -> None:
     assert told["dta_collectors"] == 1
 
 
+def reporters(count: int) -> list[Reporter]:
+    """Switches with loopback addresses of their own."""
+    return [
+        Reporter(Form.SIZED, first=1, source=f"127.31.{1 + number // 200}.{1 + number % 200}")
+        for number in range(count)
+    ]
+
+
+def test_several_workers_write_to_the_same_stores(tmp_path: Path) -> None:
+    """Hops of a path come from different switches, so from different workers, as do entries of a list and
+    additions to a counter; nothing is lost, duplicates are found, and every worker takes some.
+    """
+    base = settings(workers=3)
+    process = TranslatorProcess(base, tmp_path)
+    process.open()
+    stop = threading.Event()
+    thread = threading.Thread(target=process.run, args=(stop,))
+    thread.start()
+    switches, keys = reporters(30), numbers(0, 40)
+    try:
+        with closing(
+            UdpSender("127.0.0.1", process.port, rate=20_000, trains=False, by_source=True)
+        ) as sender:
+            for number, switch in enumerate(switches):
+                first = switch.postcard(
+                    keys, number % 5 + 1, np.tile(numbers(number % 5, 1, 4), (40, 1)), path_length=5
+                )
+                batches = (
+                    first,
+                    first,
+                    switch.append(np.full(40, number % 10), numbers(100 * number, 40, 4)),
+                    switch.key_increment(keys, np.ones(40, np.uint64), redundancy=2),
+                    switch.key_write(numbers(1000 * number, 40), numbers(number, 40, 4), redundancy=2),
+                )
+                for batch in batches:
+                    sender.send(batch)
+        sent = 30 * 5 * 40
+        eventually(lambda: process.translator.rejected.sum() == sent)
+    finally:
+        stop.set()
+        thread.join()
+    taken = [intake.datagrams for intake in process.intakes]
+    assert sum(taken) == sent
+    assert all(taken)
+    assert process.translator.rejected[DtaReason.DUPLICATE] == 30 * 40
+    assert process.translator.rejected[DtaReason.NONE] == 30 * 4 * 40
+    paths = postcarding.query(read_store(tmp_path, "paths"), keys, values=range(10))
+    assert (paths.path[paths.found] == np.arange(5)).all()
+    assert paths.found.all()
+    counted = key_increment.query(read_store(tmp_path, "hosts"), keys)
+    assert (counted.counter == 30).all()
+    lists = read_store(tmp_path, "events")
+    for number in range(10):
+        entries = [int.from_bytes(bytes(e)) for e in ListReader(lists, number, "oldest").read()[0]]
+        assert sorted(entries) == [100 * s + n for s in range(number, 30, 10) for n in range(40)]
+        for switch in range(number, 30, 10):
+            mine = [entry for entry in entries if entry // 100 == switch]
+            assert mine == sorted(mine)
+    every = np.concatenate([numbers(1000 * number, 40) for number in range(30)])
+    data = np.concatenate([numbers(number, 40, 4) for number in range(30)])
+    answers = query(read_store(tmp_path, "flows"), every, copies=2)
+    assert (answers.data[answers.found] == data[answers.found]).all()
+    assert answers.found.mean() > 0.99  # both slots of a key may be another's
+
+
+def test_a_worker_that_fails_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a thread raises, the loop raises."""
+    process = TranslatorProcess(settings(workers=2), tmp_path)
+    process.open()
+
+    def fail() -> int:
+        raise CaptureError("the socket is gone")
+
+    monkeypatch.setattr(process.intakes[1], "turn", fail)
+    with pytest.raises(CaptureError, match="the socket is gone"):
+        process.run(threading.Event())
+
+
+def test_a_rule_may_name_a_port(tmp_path: Path) -> None:
+    """The translator listens there, too; the port chooses the store."""
+    host, port = "127.31.7.1", 41_000
+    stores = tuple(StoreSettings(name=name, primitive="key-write", options={"slots": 1024}) for name in "ab")
+    rules = (RuleSettings(store="a", port=port), RuleSettings(store="b", port=port + 1))
+    translator = TranslatorSettings(host=host, port=port, rules=rules, workers=2)
+    process = TranslatorProcess(DirectSettings(stores=stores, translator=translator), tmp_path)
+    process.open()
+    keys, reporter = numbers(0, 8), Reporter(Form.SIZED, first=1)
+    for name, to in (("a", port), ("b", port + 1)):
+        with closing(UdpSender(host, to)) as sender:
+            sender.send(reporter.key_write(keys, keys[:, 4:], redundancy=2))
+
+        def taken(name: str = name) -> bool:
+            for intake in process.intakes:
+                intake.turn()
+            return bool(query(read_store(tmp_path, name), keys, copies=2).found.all())
+
+        eventually(taken)
+        assert not query(read_store(tmp_path, "b"), keys).found.any() or name == "b"
+    process.close()
+
+
 def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
     """Four epochs that end with batches half full: each entry and increment is in exactly one."""
     base = settings()
@@ -118,7 +227,7 @@ def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
             reporter.append(np.arange(137, dtype=np.uint32) % 10, values),
             reporter.key_increment(values % 16, np.ones(137, np.uint64), redundancy=1),
         ):
-            process.step(batch, second)
+            process.intakes[0].step(batch, second)
         sent += 137
         for keeper in process.output.stores.keepers:
             if keeper._next is not None:
@@ -184,7 +293,7 @@ def test_damaged_datagrams_are_counted_and_nothing_stops(tmp_path: Path) -> None
             batch.arena[at[hit]] = rng.integers(0, 256, int(hit.sum()), np.uint8)
             short = rng.random(1000) < 0.2
             batch.frames["length"][short] = rng.integers(0, batch.frames["length"][short] + 1)
-            process.step(batch, time.monotonic_ns())
+            process.intakes[0].step(batch, time.monotonic_ns())
             received += len(batch)
     process.close()
     told = {counter.key: process.counted[counter.key] for counter in COUNTERS}
@@ -206,7 +315,7 @@ def test_slow_paths_are_told_as_their_postcards_pass(tmp_path: Path) -> None:
     latencies = np.random.default_rng(6).integers(0, 400, (100, 5))
     nodes = np.arange(1, 6) << 16
     values = (latencies + nodes).astype(">u4").view(np.uint8).reshape(500, 4)
-    process.step(
+    process.intakes[0].step(
         reporter.postcard(keys.repeat(5, axis=0), np.tile(np.arange(1, 6), 100), values, redundancy=1), 1
     )
     process.translator.flush()

@@ -25,11 +25,21 @@ class DatagramSocket(UdpListener):
     wire the packets of a train would have other identifications than 0, and the CRC covers them.
     """
 
-    def __init__(self, host: str, port: int, *, allow: tuple[str, ...] = (), wildcard: bool = False) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        allow: tuple[str, ...] = (),
+        wildcard: bool = False,
+        worker: int = 0,
+        workers: int = 1,
+    ) -> None:
         """`allow`: networks whose datagrams are accepted; empty: all. `wildcard`: the host may stand for all
-        addresses of the machine, for protocols other than RoCEv2. `open` binds.
+        addresses of the machine, for protocols other than RoCEv2. Of several `workers` that share the port,
+        each has a socket, opened in their order. `open` binds.
         """
-        super().__init__(ListenSettings(host=host, port=port, allow=allow))
+        super().__init__(ListenSettings(host=host, port=port, allow=allow, workers=workers), worker, workers)
         self._wildcard = wildcard
         self.unsendable = 0
         """Frames that the system did not take: no route, or not permitted."""
@@ -40,7 +50,7 @@ class DatagramSocket(UdpListener):
         if not self._wildcard and ipaddress.ip_address(self.settings.host).is_unspecified:
             raise CaptureError(f"{self.settings.host} is not a single address, which a queue pair needs")
         self.prepare()
-        handle = self._socket = bind_share(self.settings)
+        handle = self._socket = bind_share(self.settings, self.worker)
         do_not_fragment(handle)
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * 1024 * 1024)
         self._file = handle.fileno()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...memory.region import RegionError
+from ...memory.huge_pages import huge_share
+from ...memory.region import HUGE_PAGE, RegionError
 from ..primitive import attach
 from .spec import StoreSpec
 from .store import Store, StoreError
@@ -13,10 +14,16 @@ from .store import Store, StoreError
 SUFFIX = ".region"
 
 
-def open_stores(folder: Path, specs: Iterable[StoreSpec]) -> dict[str, Store]:
+MIN_HUGE = 0.5
+"""Share of a store in huge pages, at least, if they are asked for: a small store has a part of a page."""
+
+
+def open_stores(folder: Path, specs: Iterable[StoreSpec], *, huge_pages: bool = False) -> dict[str, Store]:
     """Open the stores for their only writer, or create the missing ones.
 
-    Raises StoreError if a file of this name has another layout, RegionError if there is no space.
+    `huge_pages`: all pages are made resident now, and have to be huge in stores of more than one. Raises
+    StoreError if a file of this name has another layout, or its pages are small; RegionError if there is no
+    space.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stores: dict[str, Store] = {}
@@ -34,6 +41,14 @@ def open_stores(folder: Path, specs: Iterable[StoreSpec]) -> dict[str, Store]:
                 "remove the file, or rename the store"
             )
         stores[spec.name] = found
+    if huge_pages:
+        for name, store in stores.items():
+            store.region.populate()
+            if store.layout.nbytes >= 2 * HUGE_PAGE and huge_share(store.memory) < MIN_HUGE:
+                raise StoreError(
+                    f"{folder}: store {name} lies in small pages, the settings ask for huge ones: use a "
+                    "folder in a tmpfs (mount -t tmpfs -o huge=always,size=8g stores FOLDER; direct.folder)"
+                )
     return stores
 
 

@@ -18,7 +18,7 @@ _NOT_TRACKED = 255
 
 
 class Acknowledger:
-    """Makes the answers for the batches of one tracker.
+    """Makes the answers for the batches of one tracker: `track` before they are translated, then `answers`.
 
     `unnumbered`: first and last address, 128 bits, of networks whose reporters are not tracked.
     """

@@ -10,16 +10,14 @@ import numpy.typing as npt
 
 from ...rdma.records import VerbBlock
 from ...wire.reasons import DtaReason
-from ...wire.records import FRAME, FrameBatch, Records
+from ...wire.records import FRAME, Records
 from ..hashing import Hashing, tables
 from ..primitive import Writer, load
 from ..stores.store import Layout
 from ..transport import Transport
-from .acknowledge import Acknowledger
 from .fanout import Fanout
 from .rate import TokenBucket
 from .routes import OPCODES, Route, compile_routes, routes_of
-from .sequence import SequenceTracker
 
 FLUSH = 1024
 """Reports per call of `Writer.flush`."""
@@ -39,9 +37,8 @@ class Translator:
     """Translates batches of DTA reports for the stores of one transport, or of one transport per collector.
 
     `layouts` are the stores of every collector in the order of their targets; `routes` default to
-    `routes_of(layouts)`. The translator makes the copies that a report's redundancy requests. `sequences`
-    rejects duplicates, and requests retransmission of reports without room, but not in the networks (first
-    and last address) of `unnumbered`. Raises RouteError.
+    `routes_of(layouts)`. The translator makes the copies that a report's redundancy requests. Raises
+    RouteError.
     """
 
     def __init__(
@@ -51,8 +48,6 @@ class Translator:
         *,
         routes: Sequence[Route] | None = None,
         limit: TokenBucket | None = None,
-        sequences: SequenceTracker | None = None,
-        unnumbered: Sequence[tuple[int, int]] = (),
     ) -> None:
         from ...base.jit import readonly
         from . import translator_kernel
@@ -74,8 +69,6 @@ class Translator:
         )
         """By lane."""
         self.limit = limit
-        self.acknowledger = None if sequences is None else Acknowledger(sequences, unnumbered)
-        """None without `sequences`."""
         self.observers: dict[int, ReportObserver] = {}
         """Observers by opcode."""
         self.make_room: Callable[[], bool] | None = None
@@ -97,20 +90,16 @@ class Translator:
         arena: npt.NDArray[np.uint8],
         frames: Records = _NO_FRAMES,
         now_ns: int = 0,
-    ) -> FrameBatch | None:
+    ) -> None:
         """Translate DTA records over their arena; rejected rows get their reason.
 
-        `frames` (row by row with the reports) are needed for sequence numbers and for routes by address;
-        `now_ns` is monotonic, for the rate limit and the observers. Returns the answers to reporters:
-        datagrams to the frames' `source_*`.
+        `frames` (row by row with the reports) are needed for routes by address and port; `now_ns` is
+        monotonic, for the rate limit and the observers.
         """
-        if self.acknowledger is not None:
-            self.acknowledger.track(reports, frames)
         if self.limit is not None:
             self._hold_back(reports, self.limit, now_ns)
         self._spread(reports, arena, frames, now_ns)
         self._kernel.tally(reports, self.rejected, self.translated)
-        return None if self.acknowledger is None else self.acknowledger.answers(reports, frames)
 
     def insert(self, reports: Records, arena: npt.NDArray[np.uint8], now_ns: int = 0) -> int:
         """Write internal reports, neither counted nor limited nor acknowledged. Returns the number
@@ -165,11 +154,6 @@ class Translator:
         """Continue the counters of the translator that this one replaces, perhaps within a batch."""
         self.rejected, self.translated = other.rejected, other.translated
         self.fanout.continue_counters(other.fanout)
-        if self.acknowledger is not None and other.acknowledger is not None:
-            self.acknowledger.acks, self.acknowledger.nacks = (
-                other.acknowledger.acks,
-                other.acknowledger.nacks,
-            )
 
     def _give(
         self,

@@ -11,6 +11,7 @@ from ...direct.primitives.key_write import KeyWriteWriter
 from ...direct.primitives.key_write_adaptive import AdaptiveCopies
 from ...direct.primitives.postcarding import PostcardingWriter
 from ...direct.stores.store import Layout
+from ...direct.translation.acknowledge import Acknowledger
 from ...direct.translation.path_sum_entries import SlowPaths
 from ...direct.translation.rate import TokenBucket
 from ...direct.translation.routes import Route, StoreRule
@@ -32,7 +33,8 @@ class TranslatorOptions:
     """Batches and paths that wait longer are written."""
     adaptive_copies: bool
     limit: TokenBucket | None
-    sequences: SequenceTracker | None
+    form: Form
+    """Of the reports' base header."""
     unnumbered: tuple[tuple[int, int], ...]
     """Networks whose sequence numbers are not checked."""
     slow_paths: SlowPaths | None
@@ -51,7 +53,7 @@ class TranslatorOptions:
             flush_ns=translator.flush_ms * 1_000_000,
             adaptive_copies=translator.adaptive_copies,
             limit=TokenBucket(translator.rate_limit) if translator.rate_limit else None,
-            sequences=SequenceTracker(form) if form.sequence_bits else None,
+            form=form,
             unnumbered=tuple(map(network, translator.unnumbered)),
             slow_paths=None
             if path_sum is None
@@ -65,6 +67,12 @@ class TranslatorOptions:
             make_room=make_room,
         )
 
+    def acknowledger(self) -> Acknowledger | None:
+        """Numbers and answers of one worker's reporters; None: the form has no numbers."""
+        if not self.form.sequence_bits:
+            return None
+        return Acknowledger(SequenceTracker(self.form), self.unnumbered)
+
     def translator(
         self,
         layouts: Sequence[Layout],
@@ -77,8 +85,6 @@ class TranslatorOptions:
             transport,
             routes=routes,
             limit=self.limit,
-            sequences=self.sequences,
-            unnumbered=self.unnumbered,
         )
         made.make_room = self.make_room
         for writer in made.writers:

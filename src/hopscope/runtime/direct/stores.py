@@ -35,7 +35,7 @@ class Stores:
         on_swap: Callable[[int, Store], None],
         still_written: Callable[[int], bool] | None = None,
     ) -> None:
-        self.current: dict[str, Store] = open_stores(folder, specs)
+        self.current: dict[str, Store] = open_stores(folder, specs, huge_pages=settings.huge_pages)
         """By name, in the order of the specs."""
         self._on_swap = on_swap
         self.epochs_begun = 0

@@ -1,10 +1,12 @@
 """The translator as a process: DTA reports from a UDP socket into stores of this machine, or of collectors.
 
-One thread does everything, turn after turn; a turn never waits. Nothing wakes it per datagram.
+One thread does everything, turn after turn; a turn never waits. Nothing wakes it per datagram. Further
+workers are threads with sockets of their own: system calls cost most, and they release Python's lock.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,9 +21,10 @@ from ...direct.counters import EXTENSION, OPCODE_LABELS, TranslatorCounters
 from ...direct.translation.translator import Translator
 from ...settings.direct import DirectSettings
 from ...wire.reasons import DtaReason
-from ...wire.records import FrameBatch
+from ...wire.records import FrameBatch, Records
+from .intake import Intake, counts
 from .local import LocalStores
-from .output import FORMS, Output, TranslatorOptions
+from .output import Output, TranslatorOptions
 from .stores import store_specs
 from .warm import warm_translator
 
@@ -37,31 +40,35 @@ FLUSH_SECONDS = 5.0
 
 
 class TranslatorProcess:
-    """A translator with its socket, its counters and its output.
+    """A translator with its workers' sockets, its counters and its output.
 
     `folder`: of the stores and counters, `DATA/direct`. `notify` gets a line about every collector that
-    connects or disconnects. Raises StoreError, RegionError, CaptureError, and ValueError for a bad address.
+    connects or disconnects. Raises StoreError, RegionError, RouteError, CaptureError, and ValueError for a
+    bad address.
     """
 
     def __init__(
         self, settings: DirectSettings, folder: Path, *, notify: Callable[[str], object] | None = None
     ) -> None:
-        from ...wire.dta.parser import DtaParser
-
-        translator = settings.translator
+        self._settings = settings.translator
         self.counted = TranslatorCounters(folder)
         """Updated ten times per second."""
         self.options = TranslatorOptions.of(settings, self._make_room)
         self.output = self._open_output(settings, folder, notify or (lambda _: None))
-        self.parser = DtaParser(FORMS[translator.form])
-        self.socket = DatagramSocket(translator.host, translator.port, allow=translator.allow, wildcard=True)
+        self._lock = threading.Lock()
+        self.intakes = [
+            Intake(self.options.form, self.options.acknowledger(), self._write, self._lock)
+            for _ in range(self._settings.workers)
+        ]
+        """By worker; the first is that of the loop, each other has a thread."""
         self.batch_timeout_ns = BATCH_TIMEOUT_NS
         """Longest wait of a batch for busy collectors."""
-        self.datagrams = self.bytes = 0
-        """Taken from the socket."""
         self._tick = loop.Timer(TICK_NS)
         self._flush = loop.Timer(self.options.flush_ns // 2)
         self._wait_until_ns = 0
+        self._threads: list[threading.Thread] = []
+        self._ending = threading.Event()
+        self._failure: BaseException | None = None
 
     def _open_output(self, settings: DirectSettings, folder: Path, notify: Callable[[str], object]) -> Output:
         if settings.translator.transport == "memory":
@@ -75,8 +82,22 @@ class TranslatorProcess:
         layouts = [route.layout for route in self.translator.routes]
         if not layouts:  # collectors announce theirs once they are connected
             layouts = [spec.layout for spec in store_specs(DirectSettings())]
-        warm_translator(layouts, self.parser.form)
-        self.socket.open()
+        warm_translator(layouts, self.options.form)
+        ports = [self._settings.port]
+        ports += sorted({rule.port for rule in self.options.rules} - {0, *ports})
+        for worker, intake in enumerate(self.intakes):
+            intake.open([self._socket(port, worker) for port in ports])
+            ports[0] = self.port  # the kernel may have chosen it
+
+    def _socket(self, port: int, worker: int) -> DatagramSocket:
+        return DatagramSocket(
+            self._settings.host,
+            port,
+            allow=self._settings.allow,
+            wildcard=True,
+            worker=worker,
+            workers=self._settings.workers,
+        )
 
     @property
     def late_kernels(self) -> int:
@@ -91,39 +112,32 @@ class TranslatorProcess:
     @property
     def port(self) -> int:
         """UDP port, even if the kernel chose it."""
-        return self.socket.port
+        return self.intakes[0].sockets[0].port
 
     def notes(self) -> list[str]:
         """Lines for the log at startup."""
-        return self.socket.notes()
+        return self.intakes[0].sockets[0].notes()
 
     def turn(self) -> int:
-        """Take what has come, once; how many datagrams."""
-        batch = self.socket.receive()
-        count = 0
-        now = time.monotonic_ns()
-        if batch is not None:
-            count = len(batch)
-            self.step(batch, now)
-        count += self.output.turn()
-        if self._flush(now):
-            self.translator.flush(now)
-        if self._tick(now):
-            self.output.tick(time.time_ns())
-            self.counted.collect(self)
+        """Take what has come for the first worker, once, and do what is due; how many datagrams."""
+        if self._failure is not None:
+            raise self._failure
+        count, now = self.intakes[0].turn(), time.monotonic_ns()
+        with self._lock:
+            count += self.output.turn()
+            if self._flush(now):
+                self.translator.flush(now)
+            if self._tick(now):
+                self.output.tick(time.time_ns())
+                self.counted.collect(self)
         return count
 
-    def step(self, batch: FrameBatch, now_ns: int) -> None:
-        """Translate datagrams, and answer; `now_ns` on a monotonic clock."""
-        reports = self.parser.parse(batch)
-        self.datagrams += len(batch)
-        self.bytes += int(batch.frames["length"].sum())
+    def _write(self, reports: Records, batch: FrameBatch, frames: Records, now_ns: int) -> None:
+        """Translate the reports of one worker; the others wait."""
         if not self.output.ready:
             reports["reason"][reports["reason"] == DtaReason.NONE] = DtaReason.NO_COLLECTOR
         self._wait_until_ns = now_ns + self.batch_timeout_ns
-        answers = self.translator.translate(reports, batch.arena, self.parser.frames, now_ns)
-        if answers is not None:
-            self.socket.send(answers)
+        self.translator.translate(reports, batch.arena, frames, now_ns)
         if self.options.slow_paths is not None:
             self.options.slow_paths.append(self.translator, now_ns)
 
@@ -135,7 +149,20 @@ class TranslatorProcess:
 
     def run(self, stop: Stop) -> None:
         """Take reports until `stop` is set; then write what waits, and wait for the collectors."""
+        for number, intake in enumerate(self.intakes[1:], 1):
+            thread = threading.Thread(target=self._work, args=(intake,), name=f"translate-{number}")
+            self._threads.append(thread)
+            thread.start()
         loop.run(self, stop, PAUSE)
+
+    def _work(self, intake: Intake) -> None:
+        """Thread of a worker: receives until the process ends, and takes what is left then."""
+        try:
+            while not self._ending.is_set():
+                PAUSE(intake.turn())
+            loop.drain(intake.turn, DRAIN_SECONDS)
+        except BaseException as error:  # the loop raises it, which ends the process
+            self._failure = error
 
     def drain(self) -> None:
         """Process what is left in the socket."""
@@ -143,8 +170,12 @@ class TranslatorProcess:
 
     def close(self) -> None:
         """Flush caches and batches, wait for the collectors, count, close."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join()
         self.counted.collect(self)
-        self.socket.close()
+        for intake in self.intakes:
+            intake.close()
         until = time.monotonic() + FLUSH_SECONDS
         while not self.translator.flush() and time.monotonic() < until:
             self.output.turn()
@@ -153,6 +184,11 @@ class TranslatorProcess:
                 time.sleep(PAUSE.seconds)
         self.output.close()
         self.counted.collect(self)
+
+    @property
+    def received(self) -> dict[str, int]:
+        """What all workers counted."""
+        return counts(self.intakes)
 
     @property
     def translated(self) -> dict[str, int]:

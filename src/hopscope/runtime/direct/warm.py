@@ -9,6 +9,7 @@ import numpy as np
 from ...direct.primitive import load
 from ...direct.reporter import Reporter
 from ...direct.stores.store import Layout, Store
+from ...direct.translation.acknowledge import Acknowledger
 from ...direct.translation.sequence import SequenceTracker
 from ...direct.translation.translator import Translator
 from ...direct.transport import MemoryTransport
@@ -71,8 +72,8 @@ def warm_translator(layouts: Sequence[Layout], form: Form) -> None:
     """A report of every primitive of the paper through parser and translator, into memory of its own."""
     small = {layout.opcode: type(layout).sized(1 << 20) for layout in layouts}
     stores = [Store.create(None, layout) for layout in small.values()]
-    sequences = SequenceTracker(form) if form.sequence_bits else None
-    translator = Translator(list(small.values()), MemoryTransport(stores), sequences=sequences)
+    acknowledger = Acknowledger(SequenceTracker(form)) if form.sequence_bits else None
+    translator = Translator(list(small.values()), MemoryTransport(stores))
     for route, writer in zip(translator.routes, translator.writers, strict=True):
         writer.begin(0, None, 1)
         writer.begin(0, stores[route.at[0][1]].memory, 1)
@@ -84,5 +85,10 @@ def warm_translator(layouts: Sequence[Layout], form: Form) -> None:
         reporter.key_increment(key, np.ones(2, np.uint64), redundancy=1),
         reporter.postcard(key, 1, value),
     ):
-        translator.translate(parser.parse(batch), batch.arena, parser.frames)
+        reports = parser.parse(batch)
+        if acknowledger is not None:
+            acknowledger.track(reports, parser.frames)
+        translator.translate(reports, batch.arena, parser.frames)
+        if acknowledger is not None:
+            acknowledger.answers(reports, parser.frames)
     translator.flush()

@@ -1,0 +1,30 @@
+"""Huge pages of mapped memory: whether the kernel gave them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+SMAPS = Path("/proc/self/smaps")
+_RANGE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
+_HUGE = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped")
+
+
+def huge_share(memory: npt.NDArray[np.uint8], smaps: str | None = None) -> float:
+    """Share of a memory's resident pages that are huge, 0 to 1.
+
+    `smaps`: content of /proc/self/smaps; None: read now. Only pages that were touched are resident.
+    """
+    address, inside = memory.ctypes.data, False
+    sizes: dict[str, int] = {}
+    for line in (SMAPS.read_text() if smaps is None else smaps).splitlines():
+        if found := _RANGE.match(line):
+            inside = int(found[1], 16) <= address < int(found[2], 16)
+        elif inside and line.endswith("kB"):
+            name, _, size = line.partition(":")
+            sizes[name] = int(size.removesuffix("kB"))
+    resident = sizes.get("Rss", 0)
+    return sum(sizes.get(name, 0) for name in _HUGE) / resident if resident else 0.0

@@ -1,0 +1,59 @@
+"""Huge pages are recognised, and asked for in vain where there are none."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.direct.stores.folder import open_stores
+from hopscope.direct.stores.spec import parse_store
+from hopscope.direct.stores.store import StoreError
+from hopscope.memory.huge_pages import huge_share
+
+SMAPS = """\
+{low:x}-{high:x} rw-s 00000000 00:27 2     /stores/x.region
+KernelPageSize:        4 kB
+Rss:               65540 kB
+AnonHugePages:         0 kB
+ShmemPmdMapped:    49152 kB
+FilePmdMapped:         0 kB
+VmFlags: rd wr sh mr mw me ms sd hg
+7fd000000000-7fd000001000 rw-p 00000000 00:00 0
+Rss:                   4 kB
+AnonHugePages:         4 kB
+"""
+
+
+def test_the_mapping_of_an_address_is_found() -> None:
+    """Three quarters of the resident pages of its mapping are huge; others do not count."""
+    memory = np.zeros(4096, np.uint8)
+    low = memory.ctypes.data & ~0xFFF
+    assert huge_share(memory, SMAPS.format(low=low, high=low + 8192)) == pytest.approx(0.75, abs=1e-3)
+    assert huge_share(memory, SMAPS.format(low=low + 8192, high=low + 16384)) == 0
+
+
+def test_small_pages_are_small() -> None:
+    """Memory that must not have huge pages has none."""
+    mapped = mmap.mmap(-1, 1 << 20)
+    mapped.madvise(mmap.MADV_NOHUGEPAGE)
+    memory = np.frombuffer(mapped, np.uint8)
+    memory[::4096] = 1
+    assert huge_share(memory) == 0
+
+
+def test_a_store_in_small_pages_is_no_store_in_huge_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start says how to get huge pages; with them it goes on, and a small store needs none."""
+    specs = [parse_store("paths=key-write,bytes=8MiB")]
+    for share, small in ((0.1, "bytes=8MiB"), (0.9, "bytes=8MiB"), (0.1, "bytes=1MiB")):
+        monkeypatch.setattr("hopscope.direct.stores.folder.huge_share", lambda _, share=share: share)
+        specs = [parse_store(f"paths{small[6:7]}=key-write,{small}")]
+        if share < 0.5 and small == "bytes=8MiB":
+            with pytest.raises(StoreError, match="huge=always"):
+                open_stores(tmp_path, specs, huge_pages=True)
+        else:
+            assert len(open_stores(tmp_path, specs, huge_pages=True)) == 1
