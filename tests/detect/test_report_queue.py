@@ -143,7 +143,7 @@ def test_both_ends_continue_after_they_were_killed() -> None:
     """A new writer appends to what is published; a new reader begins with what was not processed."""
     (region,), (writer,), merge = ends(1)
     writer.put(made([1, 2], 0), CLOCK, 0)
-    writer.put(made([3, 4, 5], 0), CLOCK, 0)
+    writer.put(made([3, 4, 5], 0), Clock(), 0)  # of another clock: a batch of its own
     writer.advance(T0 + 4)
     batches = merge.batches(0)
     assert len(next(batches)[0]) == 2  # killed while it processes the first batch
@@ -164,3 +164,27 @@ def test_the_clock_of_a_dialect_comes_with_its_reports() -> None:
     one.put(made([1, 3], 0), CLOCK, 0)
     two.put(made([2, 4], 1), other, 0)
     assert [clock for _, clock in merge.batches(0, everything=True)] == [CLOCK, other]
+
+
+def test_small_batches_become_one() -> None:
+    """A batch costs more than its reports if it has few; up to 2,048 reports are joined, in order."""
+    _, (one, two), merge = ends(2, 16_384)
+    for time in range(0, 6000, 20):
+        one.put(made(list(range(time, time + 10)), 0, hops=2), CLOCK, 0)
+        two.put(made(list(range(time + 10, time + 20)), 1), CLOCK, 0)
+    sizes = []
+    for part, _ in merge.batches(0, everything=True):
+        assert (np.diff(part.reports["time_ns"]) == 1).all()
+        sizes.append(len(part))
+    assert sizes == [2040, 2040, 1920]
+    assert len(merged(merge, everything=True)) == 0
+
+
+def test_postcards_keep_their_batches() -> None:
+    """A path that is due comes after the batch of its last postcard, so that stays a batch of its own."""
+    _, (one, two), merge = ends(2)
+    for writer, time in ((one, 1), (two, 2), (one, 3), (two, 4)):
+        card = batch([Report([], own=Hop(time), int_version=0, time=time, sequence=time)])
+        card.reports["packet_id"] = 7
+        writer.put(card, CLOCK, 0)
+    assert [len(part) for part, _ in merge.batches(0, everything=True)] == [1, 1, 1, 1]

@@ -10,6 +10,7 @@ The writer never waits: a batch without room is not taken, and its caller counts
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from ..memory.region import Region, barrier
 from ..wire.dialect import Clock
 from ..wire.records import HOP, REPORT, Carried, Records, ReportBatch
+from .postcards.joiner import has_postcard
 
 KIND = "report-queue"
 VERSION = 1
@@ -44,7 +46,8 @@ BLOCK = np.dtype(
         ("hops", "<u4"),
         ("bits", "<u4"),
         ("comparable", "u1"),
-        ("reserved", "u1", (3,)),
+        ("postcards", "u1"),  # 1: it has postcards
+        ("reserved", "u1", (2,)),
     ]
 )
 """One batch, 72 bytes."""
@@ -64,11 +67,17 @@ class Block(NamedTuple):
     hops: int
     bits: int
     comparable: int
+    postcards: int
 
     @property
     def clock(self) -> Clock:
         """The clock of its dialect, as far as the joining of postcards needs it."""
-        return Clock(unit_ns=self.unit_ns, bits=self.bits, comparable=bool(self.comparable))
+        return _clock(self.unit_ns, self.bits, self.comparable)
+
+
+@cache
+def _clock(unit_ns: int, bits: int, comparable: int) -> Clock:
+    return Clock(unit_ns=unit_ns, bits=bits, comparable=bool(comparable))
 
 
 # Slots of `cursor`, each with a cache line of its own.
@@ -164,7 +173,7 @@ class QueueWriter:
         self._blocks[head % len(self._blocks)] = (
             batch.reports["time_ns"][0], batch.reports["time_ns"][-1], now_ns, reports_end, hops_end,
             batch.first_packet, clock.unit_ns, len(batch.reports), len(batch.hops), clock.bits,
-            clock.comparable, 0,
+            clock.comparable, has_postcard(batch.reports), 0,
         )  # fmt: skip
         self._ends = reports_end, hops_end
         barrier()

@@ -97,7 +97,7 @@ class Joiner:
             yield batch
             return
         reports = batch.reports
-        if not _has_postcard(reports):
+        if not has_postcard(reports):
             yield batch
             return
         if self._table is None:
@@ -152,15 +152,17 @@ def join(
     yield from joiner.flush()
 
 
-def _has_postcard(reports: Records) -> bool:
-    """Whether a report has report metadata, no stack, and an identifiable packet."""
-    bare = reports["hop_count"] <= 1
-    if not bare.any():
+def has_postcard(reports: Records) -> bool:
+    """Whether a report has report metadata, no stack, and an identifiable packet.
+
+    By columns: a copy of the rows that may be postcards costs 500 ns for each of them.
+    """
+    count = reports["hop_count"]
+    if not (count <= 1).any():
         return False
-    rows = reports[bare]
-    own = (rows["hop_count"] == 0) & (rows["carried"] & Carried.OWN_HOP != 0)
-    record = (rows["hop_count"] == 1) & (rows["int_mode"] == Mode.MX)
-    return bool(((own | record) & (rows["packet_id"] != 0)).any())
+    own = (count == 0) & (reports["carried"] & Carried.OWN_HOP != 0)
+    record = (count == 1) & (reports["int_mode"] == Mode.MX)
+    return bool(((own | record) & (reports["packet_id"] != 0)).any())
 
 
 class _Table:
