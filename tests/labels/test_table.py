@@ -91,6 +91,27 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
     assert table.rows_of([77], [7], add=True, idle_since_ns=now - CLOCK_BACK_NS).tolist() == [-1]
 
 
+def test_one_sender_does_not_take_the_table() -> None:
+    """Ports that one sender invents make room for those of another, not for more of its own."""
+    table = LabelTable(None, ABOUT, ports=64)
+
+    def send(owner: int, keys: list[Key], now: int) -> None:
+        labels = labels_of(keys, [now] * len(keys))
+        labels["owner"] = owner
+        table.update(labels, now)
+
+    for step in range(20):
+        send(9, [(100 + n, 1) for n in range(200)], 10**18 + step * MS)
+    assert (table.used, table.evicted) == (64, 0)
+    ports = [(n, 2) for n in range(1, 7)]
+    for step in range(20, 40):
+        send(9, [(1000 * step + n, 1) for n in range(50)], 10**18 + step * MS)
+        send(3, ports, 10**18 + step * MS)
+    assert (table.rows_of(*zip(*ports, strict=True)) >= 0).all()
+    assert table.evicted == len(ports)
+    assert len(told(table.known)) == 64
+
+
 def test_labels_of_equal_time_are_not_late() -> None:
     """A port that labels every packet (one-bit form) gives those of a burst one time: none was overtaken."""
     table, now = LabelTable(None, ABOUT, ports=8), 10**18

@@ -7,11 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from hopscope.wire.label.batch import LabelDecoder
+from hopscope.wire.label.batch import LabelDecoder, encode_blocks
 from hopscope.wire.label.codec import LabelFlow, push_flow, push_label, read_labels
 from hopscope.wire.label.layout import LabelItem, PublishedItem
+from hopscope.wire.label.records import LABEL
 from hopscope.wire.reasons import Reason
-from hopscope.wire.records import FrameBatch, Link
+from hopscope.wire.records import FRAME, FrameBatch, Link
 from oracle.label import decode_scalar
 from support.label_cases import probe
 from support.packet_cases import Packet
@@ -110,3 +111,19 @@ def test_settings_are_obeyed() -> None:
     assert (len(found.labels), found.packets) == (15_000, 5000)
     assert found.labels["packet"].tolist() == np.repeat(np.arange(5000), 3).tolist()
     assert LabelDecoder(2, protocol=200).decode(frame_batch([frame])).labels["tracked"].tolist() == [1]
+
+
+def test_the_owner_of_a_label_is_who_sent_it() -> None:
+    """The same for the addresses of one IPv6 /64; 0 without a secret."""
+    labels = np.zeros(1, LABEL)
+    labels["node_id"], labels["count"] = 5, 1
+    raw = np.frombuffer(encode_blocks(labels), np.uint8)
+    frames = np.zeros(40, FRAME)
+    frames["length"] = frames["wire_length"] = len(raw)
+    frames["link"] = Link.UDP_PAYLOAD
+    frames["source_hi"][30:], frames["source_lo"] = 0x20010DB8 << 32, np.arange(40) + 1
+    batch = FrameBatch(raw, frames)
+    assert not LabelDecoder().decode(batch).labels["owner"].any()
+    owners = LabelDecoder(secret=b"secret").decode(batch).labels["owner"]
+    assert len(set(owners[:30].tolist())) > 20
+    assert len(set(owners[30:].tolist())) == 1

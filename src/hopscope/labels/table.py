@@ -27,6 +27,10 @@ CLOCK_BACK_NS = 10_000_000_000
 """
 MAX_AHEAD_NS = 1_000_000_000
 """A newest label further ahead of our clock has a wrong time, if the next one agrees with our clock."""
+STEADY = 8
+"""Labels of a port that reports steadily: it goes for one of an owner with an eighth of its owner's rows."""
+UNFAIR = 64
+"""Most ports of one batch that are evicted for those of other owners: each costs a look at the table."""
 RATE_NS = 1_000_000_000
 _INF = 2**63 - 1
 Keys = npt.NDArray[np.uint64]
@@ -69,6 +73,8 @@ class LabelTable:
         keys = _keys(rows["node_id"], rows["port"])
         self._order: Ints = np.argsort(keys, kind="stable")
         self._keys: Keys = keys[self._order]
+        self._owner = np.zeros(ports, np.uint8)
+        """Who sent the first label of a row; after a restart, one owner has all."""
         self._counted = self._rows["labels"].copy()
         self._counted_ns = 0
         self._counts_packets = True
@@ -102,16 +108,21 @@ class LabelTable:
         return (rows >= 0) & self._allowed[rows]
 
     def rows_of(
-        self, nodes: npt.ArrayLike, ports: npt.ArrayLike, *, add: bool = False, idle_since_ns: int = _INF
-    ) -> Ints:
+        self, nodes: npt.ArrayLike, ports: npt.ArrayLike, *, add: bool = False, idle_since_ns: int = _INF,
+        owners: npt.NDArray[np.uint8] | None = None,
+    ) -> Ints:  # fmt: skip
         """Row of each (device, port), int64 [n]; -1: unknown, or (`add`) there is no room.
 
-        In a full table, rows without a label since `idle_since_ns` are evicted, the oldest first.
+        In a full table, rows without a label since `idle_since_ns` are evicted, the oldest first, then rows
+        of those of `owners`, uint8 [n], that have most (`_unfair`).
         """
         keys = _keys(np.asarray(nodes), np.asarray(ports))
         at = self._find(keys)
         if add and (at < 0).any():
-            self._add(np.unique(keys[at < 0]), at[at >= 0], idle_since_ns)
+            new = at < 0
+            names, first = np.unique(keys[new], return_index=True)
+            of = np.zeros(len(names), np.uint8) if owners is None else owners[new][first]
+            self._add(names, of, at[~new], idle_since_ns)
             at = self._find(keys)
         return at
 
@@ -119,7 +130,7 @@ class LabelTable:
         """Process LABEL records that arrived at `now_ns`: the newest of every port stays, all are counted."""
         rows = self.rows_of(
             labels["node_id"], labels["egress_port"], add=self._allowed is None,
-            idle_since_ns=now_ns - CLOCK_BACK_NS,
+            idle_since_ns=now_ns - CLOCK_BACK_NS, owners=labels["owner"],
         )  # fmt: skip
         if self._allowed is not None:
             ours = (rows >= 0) & self._allowed[rows]
@@ -225,13 +236,22 @@ class LabelTable:
         at = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
         return np.where(self._keys[at] == keys, self._order[at], -1)
 
-    def _add(self, keys: Keys, kept: Ints, idle_since_ns: int) -> None:
+    def _add(self, keys: Keys, owners: npt.NDArray[np.uint8], kept: Ints, idle_since_ns: int) -> None:
         """Add these keys, sorted, while there is room; a row is complete before it is visible."""
         new = min(len(keys), len(self._rows) - self.used)
         rows = np.arange(self.used, self.used + new)
         if len(keys) > new:
-            rows = np.concatenate([rows, self._evict(len(keys) - new, kept, idle_since_ns)])
-        keys = keys[: len(rows)]
+            idle = self._idle(len(keys) - new, kept, idle_since_ns)
+            at = new + len(idle)
+            places, unfair = self._unfair(owners[at:], np.concatenate([kept, idle]))
+            gone = np.concatenate([idle, unfair])
+            self._evict(gone)
+            rows = np.concatenate([rows, gone])
+            chosen = np.concatenate([np.arange(at), at + places])
+            keys, owners = keys[chosen], owners[chosen]
+            order = np.argsort(keys)
+            keys, owners, rows = keys[order], owners[order], rows[order]
+        self._owner[rows] = owners
         self._versions[rows] += 1
         barrier()
         self._rows[rows] = 0
@@ -244,13 +264,43 @@ class LabelTable:
         at = np.searchsorted(self._keys, keys)
         self._keys, self._order = np.insert(self._keys, at, keys), np.insert(self._order, at, rows)
 
-    def _evict(self, count: int, kept: Ints, idle_since_ns: int) -> Ints:
-        """Evict up to `count` ports, those silent longest first; returns their rows."""
+    def _idle(self, count: int, kept: Ints, idle_since_ns: int) -> Ints:
+        """Rows of up to `count` ports without a label since then, those silent longest first."""
         received = self._rows["received_ns"][: self.used]
         idle = received < idle_since_ns
         idle[kept] = False
         rows = np.flatnonzero(idle)
-        rows = rows[np.argsort(received[rows], kind="stable")[:count]]
+        return rows[np.argsort(received[rows], kind="stable")[:count]]
+
+    def _unfair(self, owners: npt.NDArray[np.uint8], kept: Ints) -> tuple[Ints, Ints]:
+        """Which new ports, of these owners, take the rows of an owner with more, and these rows.
+
+        As in `detect.flows.fair_kernel`: a row with few labels counts as many. At most `UNFAIR` at a time.
+        """
+        places: list[int] = []
+        rows: list[int] = []
+        share = np.bincount(self._owner[: self.used], minlength=256)
+        if not len(owners) or share.max() <= 1:
+            return np.array(places, np.int64), np.array(rows, np.int64)
+        rank = share[self._owner[: self.used]] * np.where(
+            self._rows["labels"][: self.used] < STEADY, STEADY, 1
+        )
+        rank[kept] = 0
+        fewest = np.argsort(share[owners], kind="stable")[:UNFAIR]
+        for place in fewest.tolist():
+            owner = owners[place]
+            worst = int(rank.argmax())
+            if rank[worst] <= (share[owner] + 1) * STEADY:
+                break
+            share[self._owner[worst]] -= 1
+            share[owner] += 1
+            rank[worst] = 0
+            places.append(place)
+            rows.append(worst)
+        return np.array(places, np.int64), np.array(rows, np.int64)
+
+    def _evict(self, rows: Ints) -> None:
+        """Forget the ports of these rows."""
         self.evicted += len(rows)
         self.on_evict(rows)
         self.coverage.forget(rows)
@@ -259,7 +309,6 @@ class LabelTable:
         self._counted[rows] = 0
         stay = ~np.isin(self._order, rows)
         self._keys, self._order = self._keys[stay], self._order[stay]
-        return rows
 
 
 def _keys(nodes: npt.NDArray[np.generic], ports: npt.NDArray[np.generic]) -> Keys:

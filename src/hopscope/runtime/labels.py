@@ -6,6 +6,7 @@ thread (`labels.redis`).
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 from collections.abc import Callable
@@ -129,7 +130,7 @@ class LabelProcess:
         self._look_ns = 0
         from ..wire.label.batch import LabelDecoder
 
-        self._decoder = LabelDecoder(labelling.max_hop)
+        self._decoder = LabelDecoder(labelling.max_hop, secret=os.urandom(16))
 
     @property
     def late_kernels(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ...base.hash_keys import hash_keys
 from ..buffer import push
 from ..reasons import Reason
 from ..records import FrameBatch, Records
@@ -48,13 +49,17 @@ class LabelDecoder:
     carries labels itself, or none.
     """
 
-    def __init__(self, max_hop: int = MAX_HOP, *, protocol: int = layout.PROTOCOL_LABEL) -> None:
+    def __init__(
+        self, max_hop: int = MAX_HOP, *, protocol: int = layout.PROTOCOL_LABEL, secret: bytes | None = None
+    ) -> None:
+        """`secret`: of the hash of who sent a label, `owner`; None: all are 0."""
         from ...base.jit import readonly
         from . import label_kernel
 
         self._kernel = label_kernel.decode_frames
         self._readonly = readonly
         self._max_hop, self._protocol = np.uint64(max_hop), np.uint64(protocol)
+        self._keys = np.zeros(2, np.uint64) if secret is None else hash_keys(secret, 2)
         self._labels = np.zeros(4096, LABEL)
         self._flows = np.zeros(1024, LABEL_FLOW)
         self._counts = np.zeros(3, np.uint64)
@@ -72,7 +77,7 @@ class LabelDecoder:
         count = int(
             self._kernel(
                 self._readonly(frames.arena), self._readonly(frames.frames), self._max_hop, self._protocol,
-                self._labels, self._flows, codes, self._counts,
+                self._keys,                self._labels, self._flows, codes, self._counts,
             )
         )  # fmt: skip
         packets, other, flows = self._counts.tolist()

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, be64, inlined, kernel
+from ...base.jit import U8, U64, be16, be32, be64, inlined, kernel
+from ...base.keyed_kernel import spread, weigh
 from ..headers import packet_kernel
 from ..reasons import Place, Reason
 from ..records import Link
@@ -179,7 +180,15 @@ def pull_published(buf: Any, at: Any, row: Any) -> None:
 
 @kernel
 def pull_labels(
-    buf: Any, at: Any, form: Any, count: Any, tracked: Any, packet: Any, labels: Any, first: Any
+    buf: Any,
+    at: Any,
+    form: Any,
+    count: Any,
+    tracked: Any,
+    packet: Any,
+    labels: Any,
+    first: Any,
+    owner: Any,
 ) -> None:
     """LABEL rows from `first` on of the `count` items after the option at `at`, in path order."""
     for i in range(count):
@@ -193,17 +202,26 @@ def pull_labels(
         row.position = U64(i)
         row.count = count
         row.tracked = tracked
-        row.reserved = ZERO
+        row.owner = U8(owner)
 
 
 @kernel
 def decode_frames(
-    buf: Any, frames: Any, max_hop: Any, protocol: Any, labels: Any, flows: Any, codes: Any, counts: Any
+    buf: Any,
+    frames: Any,
+    max_hop: Any,
+    protocol: Any,
+    keys: Any,
+    labels: Any,
+    flows: Any,
+    codes: Any,
+    counts: Any,
 ) -> Any:
     """Labels of frames, and of datagrams (UDP_PAYLOAD) block by block; returns how many.
 
     `labels` has a row for each 32 bytes of the frames, `flows` for each 72.  `codes`, uint16 [frames]: why a
-    frame, or the rest of a datagram, is rejected.
+    frame, or the rest of a datagram, is rejected.  `keys`, uint64 [2], are those of the hash of a datagram's
+    address, or its IPv6 /64; zeros: it is 0.
     """
     total, packets, other, known = ZERO, ZERO, ZERO, ZERO
     for i in range(len(frames)):
@@ -214,6 +232,8 @@ def decode_frames(
         codes[i] = 0
         if link == UDP_PAYLOAD:
             why = ZERO
+            network = frame.source_hi if frame.source_hi else frame.source_lo
+            owner = spread(weigh(keys, 0, network)) >> U64(56)
             first = True
             while first or (at < end and why == ZERO):
                 first = False
@@ -227,7 +247,7 @@ def decode_frames(
                     if option != at:
                         pull_flow(buf, at, option, packets, flows[known])
                         known += ONE
-                    pull_labels(buf, option, EXPORT, count, tracked, packets, labels, total)
+                    pull_labels(buf, option, EXPORT, count, tracked, packets, labels, total, owner)
                     total += count
                     packets += ONE
                     at = option + OPTION + count * ITEM
@@ -257,7 +277,7 @@ def decode_frames(
         if why == ZERO:
             why, count, tracked = labels_at(buf, at, limit, end, form, max_hop)
             if why == ZERO:
-                pull_labels(buf, at, form, count, tracked, packets, labels, total)
+                pull_labels(buf, at, form, count, tracked, packets, labels, total, ZERO)
                 total += count
                 packets += ONE
         codes[i] = why

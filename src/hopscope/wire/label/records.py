@@ -16,7 +16,7 @@ LABEL = np.dtype(
         ("position", "u1"),  # 0: its packet's first label, the nearest to the source
         ("count", "u1"),  # labels of its packet
         ("tracked", "u1"),  # 1: of a tracked flow (INT-label, 3.3)
-        ("reserved", "u1"),
+        ("owner", "u1"),  # hash of the address that sent the datagram, if the decoder has keys for it
     ]
 )
 """One label, 32 bytes: what one switch wrote into a packet (INT-label, section 2)."""
