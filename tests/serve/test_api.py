@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.distributions.quantiles import Distribution
+from hopscope.detect.records import OWNERS
 from hopscope.detect.sink.records import Measure
 from hopscope.direct.counters import TranslatorCounters
 from hopscope.history.periods import PeriodArchive
@@ -404,6 +405,25 @@ def test_a_full_disk_is_not_ready(api: Any, collector: Any) -> None:
     found = run(api, collector.folder, history)
     assert found["ready"]
     assert found["detail"].endswith("; 5 were lost")
+
+
+def test_full_tables_are_named_and_stop_nothing(api: Any, collector: Any) -> None:
+    """Strangers can fill tables: the component says so, and the collector stays ready."""
+
+    async def ready(client: Any) -> Any:
+        answer = await client.get("/readyz")
+        part = next(part for part in answer.json()["components"] if part["name"] == "tables")
+        return answer.json()["ready"], part["ready"], part["detail"]
+
+    assert run(api, collector.folder, ready)[:2] == (True, True)
+    region = collector.pipeline.detection.tables["ports"]
+    region["shares"][OWNERS] = len(region["ports"])
+    collector.pipeline.shard.counted.put("port_table_full_total", 7)
+    collector.pipeline.shard.counted.put("source_evictions_total", 3)
+    whole, part, detail = run(api, collector.folder, ready)
+    assert (whole, part) == (True, False)
+    assert "queues and ports 100%" in detail
+    assert "; 7 values and numbers found no room; 3 rows of sources with many made room" in detail
 
 
 def test_a_collector_of_labels_alone_is_ready(api: Any, collector: Any, tmp_path: Any) -> None:

@@ -142,6 +142,12 @@ class CollectorState:
         """Sequence spaces, SOURCE [rows]."""
         return self._once("sources", lambda: self._read("sources"))
 
+    def fill(self) -> dict[str, float]:
+        """Share of the rows in use by table, `ports` and `sources`; empty without a worker."""
+        with self._lock:
+            self._attach()
+            return {} if self._reader is None else self._reader.fill()
+
     def hops_of(self, flow: np.void) -> Records:
         """Hops of one flow in path order, HOP_STATE [hops]."""
         with self._lock:

@@ -15,10 +15,13 @@ from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.events import when
 
+FULL = 0.875
+"""Share of a table's rows in use above which new keys take those of others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A process, an interface, the regions, history, or a destination of an export."""
+    """A process, an interface, the regions, history, tables, or a destination of an export."""
 
     name: str
     ready: bool
@@ -99,6 +102,20 @@ def history(state: CollectorState, folder: Path) -> Component:
     if lost := counters["journal_lost_events_total"]:
         detail += f"; {lost:,} were lost"
     return Component("history", not failing, detail)
+
+
+def tables(state: CollectorState) -> list[Component]:
+    """Ready while there is room for new keys. Nothing waits for it, since strangers can fill tables."""
+    fill = state.fill()
+    if not fill:
+        return []
+    counters = state.counters()
+    detail = f"queues and ports {fill['ports']:.0%}, sources {fill['sources']:.0%} in use"
+    if refused := counters["port_table_full_total"] + counters["source_table_full_total"]:
+        detail += f"; {refused:,} values and numbers found no room"
+    if evicted := counters["port_evictions_total"] + counters["source_evictions_total"]:
+        detail += f"; {evicted:,} rows of sources with many made room"
+    return [Component("tables", max(fill.values()) < FULL, detail)]
 
 
 def exports(folder: Path) -> list[Component]:

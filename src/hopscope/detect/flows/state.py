@@ -11,7 +11,18 @@ import numpy.typing as npt
 
 from ...memory.region import Region, RegionError
 from ...memory.snapshot import consistent
-from ..records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, PORT, SOURCE, STATE_VERSION, WAYS, PortKind
+from ..records import (
+    FLOW,
+    HOP_STATE,
+    INLINE_HOPS,
+    OWNERS,
+    POOL_HOPS,
+    PORT,
+    SOURCE,
+    STATE_VERSION,
+    WAYS,
+    PortKind,
+)
 from .flow_hops import FlowHops, flow_hops, hops_of_flow
 
 Records = npt.NDArray[np.void]
@@ -75,6 +86,16 @@ class StateReader:
             (copy,) = _rows(rows, np.flatnonzero(rows["bits"] > 1))
             found.append(copy[np.isin(copy["bits"], _SEQUENCE_BITS)])
         return _newest(found, SOURCE, ("source_hi", "source_lo", "node_id", "hw_id", "bits"))
+
+    def fill(self) -> dict[str, float]:
+        """Share of rows in use of `ports`, and of `sources` without silent ones, in the fullest shard."""
+        found = {"ports": 0.0, "sources": 0.0}
+        for shard in self._shards:
+            ports, sources = shard["ports"], shard["sources"]["sources"]
+            heard = (sources["bits"] > 1) & (sources["silent"] == 0)
+            found["ports"] = max(found["ports"], int(ports["shares"][OWNERS]) / len(ports["ports"]))
+            found["sources"] = max(found["sources"], int(heard.sum()) / len(sources))
+        return found
 
     def hops_of(self, flow: np.void) -> Records:
         """HOP_STATE [hops] of a row of `flows`, in path order; empty for an evicted flow. Of a longer path
