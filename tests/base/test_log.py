@@ -58,3 +58,28 @@ def test_libraries_are_logged_in_single_lines_at_a_bounded_rate() -> None:
     assert lines[0]["component"] == "asyncio"
     assert lines[0]["event"].startswith("socket.accept() out of system resource socket: ")
     assert "OSError: [Errno 24] Too many open files (test_log.py:" in lines[0]["event"]
+
+
+def test_level_and_format_change_while_it_runs() -> None:
+    """A logger that was used before follows: the level drops what is below it, text and JSON take turns."""
+    stream = io.StringIO()
+    configure(stream)
+    log = logger("supervisor")
+    lines = []
+    for level, form in (("info", "auto"), ("warning", "json"), ("debug", "text"), ("error", "json")):
+        configure(stream, level=level, form=form)
+        stream.seek(0)
+        stream.truncate()
+        for name in ("debug", "info", "warning", "error"):
+            getattr(log, name)(f"{level} {name}")
+        lines.append(stream.getvalue().splitlines())
+    configure(stream)
+    shown = [
+        [json.loads(line)["level"] for line in lines[0]],
+        [json.loads(line)["level"] for line in lines[1]],
+    ]
+    assert shown == [["info", "warning", "error"], ["warning", "error"]]
+    assert [line.split()[1:3] for line in lines[2]] == [
+        ["[debug", "]"], ["[info", "]"], ["[warning", "]"], ["[error", "]"]
+    ]  # fmt: skip
+    assert [json.loads(line)["event"] for line in lines[3]] == ["error error"]

@@ -559,7 +559,7 @@ def test_errors_of_a_body_say_what_to_send(api: Any, collector: Any) -> None:
     """Neither Python's nor pydantic's words: the key that is unknown, the header that is missing."""
 
     async def use(client: httpx.AsyncClient) -> list[str]:
-        url = "/api/v0/thresholds/hop_latency"
+        url = "/api/v0/limits/hop_latency"
         answers = [
             await client.patch(url, content=b'{"change": 5}'),
             await client.patch(url, json={"rise_above": 5}),

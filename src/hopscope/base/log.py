@@ -1,4 +1,7 @@
-"""Logging: human-readable on a terminal, JSON lines otherwise; repeated messages are suppressed."""
+"""Logging: human-readable on a terminal, JSON lines otherwise; repeated messages are suppressed.
+
+Level and format may change while a process runs: loggers share one list of processors.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,22 @@ import structlog
 REPEATS = 5
 """How often one message is logged within a period."""
 PERIOD_SECONDS = 10.0
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("auto", "text", "json")
 MAX_LIBRARY_TEXT = 1000
 """Longest message of a library, in characters."""
+
+
+class _AtLeast:
+    """A processor that drops messages below a level."""
+
+    def __init__(self, level: str) -> None:
+        self._dropped = set(LEVELS[: LEVELS.index(level)])
+
+    def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if method in self._dropped:
+            raise structlog.DropEvent
+        return event
 
 
 class _Limit:
@@ -75,24 +92,34 @@ def _ordered(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mutab
     return {key: event.pop(key) for key in ("timestamp", "level", "component", "event")} | dict(event)
 
 
-def configure(stream: TextIO | None = None) -> None:
-    """Set up logging of this process, to stderr by default."""
+_LIBRARIES = _Library()
+_PROCESSORS: list[Any] = []
+
+
+def configure(stream: TextIO | None = None, *, level: str = "info", form: str = "auto") -> None:
+    """Set up logging of this process, to stderr by default; again, to change level and format.
+
+    `debug` also shows what libraries report. The format is `text`, `json`, or `auto`: text on a terminal.
+    """
     stream = stream or sys.stderr
     root = logging.getLogger()
-    if not any(isinstance(handler, _Library) for handler in root.handlers):
-        root.addHandler(_Library(logging.WARNING))
-    terminal = stream.isatty()
+    if _LIBRARIES not in root.handlers:
+        root.addHandler(_LIBRARIES)
+    root.setLevel(logging.INFO if level == "debug" else logging.WARNING)
+    text = stream.isatty() if form == "auto" else form == "text"
+    _PROCESSORS[:] = [
+        _AtLeast(level),
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="%H:%M:%S" if text else "iso", utc=not text),
+        _Limit(),
+        _ordered,
+        structlog.dev.ConsoleRenderer(pad_event_to=0, colors=stream.isatty())
+        if text
+        else structlog.processors.JSONRenderer(),
+    ]
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="%H:%M:%S" if terminal else "iso", utc=not terminal),
-            _Limit(),
-            _ordered,
-            structlog.dev.ConsoleRenderer(pad_event_to=0)
-            if terminal
-            else structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        processors=_PROCESSORS,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _SafeStream(stream))),
         cache_logger_on_first_use=True,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .options.declare import Key, Options, option
-from .options.settings import NamedFolderOptions, ServingOptions
+from .options.settings import LogOptions, NamedFolderOptions, ServingOptions
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,16 @@ class CollectOptions(Options):
     ] = None
 
 
-def collect(options: CollectOptions, serving: ServingOptions, settings: NamedFolderOptions) -> None:
+def collect(
+    options: CollectOptions, serving: ServingOptions, log: LogOptions, settings: NamedFolderOptions
+) -> None:
     """Run a collector: receive reports, detect events, serve them.
 
     By default it listens on UDP 32766 on loopback, keeps history in the user's data folder and serves
-    the live page on http://127.0.0.1:8080. Ctrl-C ends it with a summary. Exit status 2: it could not start,
-    or failed later.
+    the live page on http://127.0.0.1:8080. Ctrl-C ends it with a summary; SIGHUP reads the settings again.
+    Exit status 2: it could not start, or failed later.
     """
-    from ..base import log
     from ..runtime.supervisor import run
 
-    loaded = settings.load(options, serving)
-    log.configure()
-    raise typer.Exit(run(loaded))
+    load = partial(settings.load, options, serving, log)
+    raise typer.Exit(run(load(), load))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -14,7 +16,7 @@ import typer
 from .decode.command import decide
 from .options.declare import Flag, Key, Options, option
 from .options.reading import DialectOptions
-from .options.settings import NamedFolderOptions, ServingOptions
+from .options.settings import LogOptions, NamedFolderOptions, ServingOptions
 from .replay.feeding import FileOutput, feed, open_pipeline
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ def sink(
     reports: ReportOptions,
     dialect: PacketDialectOptions,
     serving: ServingOptions,
+    log: LogOptions,
     output: FileOutput,
     settings: NamedFolderOptions,
     inputs: Annotated[
@@ -103,7 +106,8 @@ def sink(
 ) -> None:
     """Run an INT sink: strip and forward packets, detect events.
 
-    Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the live page are those of `collect`.
+    Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the live page are those of `collect`,
+    and SIGHUP reads the settings again.
     A capture file is read to its end; its events are kept if --data is given. Exit status: 0; 1 if the file
     is damaged or cut and was read up to there; 2 if it cannot start or continue.
     """
@@ -128,7 +132,7 @@ def sink(
         )
     if listen := _listeners(inputs, forwarding, dialect.dialect):
         flags.append(("INPUT", "listen", listen))
-    _live(settings.load(forwarding, reports, serving, flags=flags))
+    _live(partial(settings.load, forwarding, reports, serving, log, flags=flags))
 
 
 def _is_file(text: str) -> bool:
@@ -165,18 +169,17 @@ def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> l
     ]
 
 
-def _live(settings: Settings) -> None:
-    from ..base import log
+def _live(load: Callable[[], Settings]) -> None:
     from ..base.errors import HopscopeError
     from ..runtime.supervisor import run
 
+    settings = load()
     if not any(listen.kind == "mirror" for listen in settings.listen):
         raise HopscopeError(
             "INPUT: found none, expected an interface (hopscope sink eth1), two with --pair eth1:eth2, or a "
             "capture file"
         )
-    log.configure()
-    raise typer.Exit(run(settings))
+    raise typer.Exit(run(settings, load))
 
 
 def _check_output(file: str, output: str, events: bool) -> None:

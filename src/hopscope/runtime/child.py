@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..base import log
 from ..settings.collector import Settings
 
 PACKET_BYTES = 1 << 17
@@ -58,10 +59,11 @@ def start(
 
 @contextmanager
 def _without_signals() -> Iterator[None]:
-    """Block SIGINT and SIGTERM in children, from their first thread on: Ctrl-C is for the supervisor, and a
-    SIGTERM that reached a thread of a library (OpenBLAS) would kill the process instead of ending it.
+    """Block SIGINT, SIGHUP and SIGTERM in children, from their first thread on: Ctrl-C and the end of a
+    terminal are for the supervisor, and a SIGTERM that reached a thread of a library (OpenBLAS) would kill
+    the process instead of ending it.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP, signal.SIGTERM})
     try:
         yield
     finally:
@@ -161,6 +163,8 @@ class Child:
             if "listener" in message:
                 handle = socket.socket(fileno=files[0])
                 self.listeners.append(NewListener(message["listener"], handle, message["gap_ns"]))
+            if "log" in message:
+                log.configure(**message["log"])
             if "index" in message:
                 self.index = message["index"]
                 self._assigned.set()

@@ -39,12 +39,15 @@ class Member:
     """When to start it again (monotonic); 0: no restart is due."""
     stopped: bool = False
     """It ended MAX_EXITS times in EXITS_SECONDS, and is left stopped until `due`."""
+    renewed: bool = False
+    """It ends because it starts again with other settings."""
     exits: deque[float] = field(default_factory=deque)
 
     def started(self, process: Popen[bytes], channel: Any) -> None:
         """The process runs; it reports over `channel`."""
         self.process, self.channel = process, channel
         self.due, self.ready, self.warm, self.error, self.stopped = 0.0, False, False, None, False
+        self.renewed = False
 
     def exited(self, now: float) -> float:
         """The process has ended; returns the pause before its restart, a long one if it ended too often."""

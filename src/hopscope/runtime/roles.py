@@ -96,7 +96,7 @@ def main() -> None:
     role, descriptor = sys.argv[1:]
     child = Child(role, socket.socket(fileno=int(descriptor)))
     child.watch()
-    log.configure()
+    log.configure(level=child.settings.log.level, form=child.settings.log.format)
     os.nice(ROLES[role].niceness)
     try:
         ROLES[role].run(child)

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from subprocess import TimeoutExpired
@@ -22,7 +22,7 @@ from ..capture.sockets import bind_share, require_linux
 from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
 from ..detect.links import read_links
 from ..detect.report_queue import create_queue, queue_path
-from ..detect.thresholds import CONTROL_FILE, create_control
+from ..detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits
 from ..labels.counters import INDEX as LABEL_INDEX
 from ..labels.counters import read_label_counters
 from ..memory.data_folder import DataFolder
@@ -38,6 +38,7 @@ from .limits import change_limits
 from .listeners import Listeners
 from .member import Member
 from .mode import mode_of
+from .reload import reload
 from .shard import keep_leftovers
 from .summary import summary_lines
 from .tracking import change_tracked_flows, tracked_flows
@@ -162,6 +163,35 @@ class Supervisor:
                 member.restarts += bool(member.exits)
                 self._launch(member)
 
+    def reload(self, settings: Settings, author: str) -> None:
+        """Take what may change from new settings; log it, and what needs a restart and stays.
+
+        Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
+        """
+        Names.load(settings.names)
+        if settings.redis:
+            from ..export.redis import require_redis
+
+            require_redis()
+        found = reload(self.settings, settings)
+        self.settings = settings = found.settings
+        assert self._limits is not None
+        if read_limits(self._limits) != settings.limits:
+            set_limits(self._limits, settings.limits, author)
+        form = {"level": settings.log.level, "form": settings.log.format}
+        log.configure(**form)
+        for member in self.members:
+            self._send(member, {"log": form})
+            if member.role in found.roles and member.process is not None:
+                member.renewed = True
+                member.process.terminate()
+        if "export" in found.roles and not any(member.role == "export" for member in self.members):
+            self.members.append(Member("export", "export", due=time.monotonic()))
+        self._write_owner()
+        self._log.info("settings read again", by=author, changed=found.changed)
+        if found.left:
+            self._log.warning("settings that need a restart, which stay as they were", settings=found.left)
+
     def stop(self) -> None:
         """End all processes, workers first; then give the folder back. It may be called at any time."""
         for role in ("standby", "worker", DETECTOR, "labels", "export", "archive", "serve"):
@@ -263,6 +293,9 @@ class Supervisor:
     def _reap(self, member: Member) -> None:
         while member.channel is not None and self._receive(member):
             pass
+        if member.renewed:
+            member.process, member.due = None, time.monotonic()
+            return
         pause = member.exited(time.monotonic())
         if member.role == "worker" and not member.stopped and self._take_over(member):
             self._log.warning("taken over by the standby", process=member.name, reason=member.last_error)
@@ -346,15 +379,24 @@ class Supervisor:
         )
 
 
-def run(settings: Settings) -> int:
-    """Collect until SIGINT or SIGTERM; returns the exit status. Events are logged, the summary is printed."""
+def run(settings: Settings, load: Callable[[], Settings]) -> int:
+    """Collect until SIGINT or SIGTERM; returns the exit status. Events are logged, the summary is printed.
+
+    `load` reads the settings again, at SIGHUP. At the end of its terminal the collector ends.
+    """
     require_linux()
-    supervisor = Supervisor(settings)
+    log.configure(level=settings.log.level, form=settings.log.format)
+    supervisor, due = Supervisor(settings), threading.Event()
+    on_terminal = sys.stderr.isatty()
+
+    def hang_up(*_: object) -> None:
+        (supervisor.stopping if on_terminal and not sys.stderr.isatty() else due).set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: supervisor.stopping.set())
+    signal.signal(signal.SIGHUP, hang_up)
     logger = log.logger("supervisor")
     supervisor.start()
-    counters = {}
     try:
         if not supervisor.stopping.is_set():
             logger.info(
@@ -367,9 +409,14 @@ def run(settings: Settings) -> int:
             )
         while not supervisor.stopping.is_set():
             supervisor.turn()
+            if due.is_set():
+                due.clear()
+                try:
+                    supervisor.reload(load(), "SIGHUP")
+                except (HopscopeError, ValueError) as error:
+                    logger.error("settings not read again", reason=" ".join(str(error).split()))
     finally:
         logger.info("stopping")
         supervisor.stop()
-    counters = supervisor.last_counters
-    print("\n".join(summary_lines(counters)), file=sys.stderr)
+    print("\n".join(summary_lines(supervisor.last_counters)), file=sys.stderr)
     return 0

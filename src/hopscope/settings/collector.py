@@ -294,6 +294,15 @@ class ServeSettings(Section):
         return self
 
 
+class LogSettings(Section):
+    """The log, on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level of messages; `debug` also shows what libraries report."""
+    format: Literal["auto", "text", "json"] = "auto"
+    """`auto`: text on a terminal, else JSON, an object per line."""
+
+
 class Settings(Section):
     """The whole configuration."""
 
@@ -317,6 +326,8 @@ class Settings(Section):
     """Webhooks."""
     redis: tuple[RedisSettings, ...] = ()
     """Redis servers to export to."""
+    log: LogSettings = LogSettings()
+    """The log."""
     sink: SinkSettings = SinkSettings()
     """The INT sink (`hopscope sink`)."""
     distributions: DistributionSettings = DistributionSettings()

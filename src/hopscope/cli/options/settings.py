@@ -123,6 +123,30 @@ class ServingOptions(Options):
 
 
 @dataclass(frozen=True)
+class LogOptions(Options):
+    """The log, on stderr."""
+
+    title: ClassVar = "Log"
+
+    log_level: Annotated[
+        str | None,
+        option(
+            "--log-level", metavar="LEVEL", show_default="info",
+            help="Least level of messages: debug, info, warning or error.",
+        ),
+        Key("log.level"),
+    ] = None  # fmt: skip
+    log_format: Annotated[
+        str | None,
+        option(
+            "--log-format", metavar="LOG-FORMAT", show_default="auto",
+            help="text, json, or auto: text on a terminal.",
+        ),
+        Key("log.format"),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True)
 class StoreOptions(Options):
     """Stores that DTA reports are written to."""
 

@@ -70,6 +70,18 @@ def _monitors() -> Iterable[str]:
     return MONITORS
 
 
+def _log_levels() -> Iterable[str]:
+    from ...base.log import LEVELS
+
+    return LEVELS
+
+
+def _log_formats() -> Iterable[str]:
+    from ...base.log import FORMATS
+
+    return FORMATS
+
+
 def _parts() -> Iterable[str]:
     from ...runtime.warmup import PARTS
 
@@ -88,6 +100,8 @@ WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
     "FAULT": _faults,
     "MONITOR": _monitors,
     "MONITOR[:KEYS]": _monitors,
+    "LEVEL": _log_levels,
+    "LOG-FORMAT": _log_formats,
     "PART": _parts,
     "TOPOLOGY": lambda: ("fat-tree:4", "leaf-spine:2x2", "paper"),
     "VERSION": lambda: ("0.5", "1.0", "2.0"),

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from ...base import log
@@ -72,6 +73,10 @@ def _log(state: FabricState, role: str) -> Path:
     return state.folder / f"{role}.log"
 
 
+def _settings(state: FabricState) -> Settings:
+    return Settings.model_validate_json((state.folder / SETTINGS_FILE).read_bytes())
+
+
 def main() -> None:
     """Entry point of a process."""
     role, name = sys.argv[1:]
@@ -80,7 +85,8 @@ def main() -> None:
     try:
         if state is None:
             raise TestbedError(f"unknown fabric {name!r}")
-        settings = Settings.model_validate_json((state.folder / SETTINGS_FILE).read_bytes())
+        load = partial(_settings, state)
+        settings = load()
         if role == "switches":
             from ...testbed.switch import run
 
@@ -88,7 +94,7 @@ def main() -> None:
         else:
             from ..supervisor import run as collect
 
-            sys.exit(collect(settings))
+            sys.exit(collect(settings, load))
     except HopscopeError as error:
         sys.exit(f"hopscope: {error}")
     except OSError as error:

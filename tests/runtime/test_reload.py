@@ -1,0 +1,118 @@
+"""SIGHUP: what may change is in force, what may not is named and stays, wrong settings change nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.detect.thresholds import create_control, read_change, read_limits
+from hopscope.runtime import supervisor as module
+from hopscope.runtime.member import Member
+from hopscope.runtime.reload import CHANGEABLE, reload
+from hopscope.runtime.supervisor import Supervisor
+from hopscope.settings.collector import Settings
+from hopscope.settings.file import walk
+
+BEFORE: dict[str, Any] = {"serve": {"token": "0123456789abcdef", "host": "0.0.0.0"}}
+
+
+def changed(**sections: Any) -> Settings:
+    return Settings.model_validate(BEFORE | sections)
+
+
+def test_what_may_change_changes() -> None:
+    """Keys are named; processes that need them start again; the others stay as they were."""
+    after = changed(
+        detect={"thresholds": {"hop_latency": {"raise_above": 5}}, "idle_seconds": 9},
+        sink={"switches": [{"node": 7}], "quota": 3},
+        history={"keep_days": 3, "keep_free": "2%"},
+        serve={**BEFORE["serve"], "token": "fedcba9876543210", "port": 9},
+        alerts=[{"url": "http://127.0.0.1:1/x"}],
+        log={"level": "debug"},
+    )
+    found = reload(changed(), after)
+    assert set(found.changed) == {
+        "detect.thresholds.hop_latency.change", "detect.thresholds.hop_latency.raise_above", "sink.switches",
+        "history.keep_days", "serve.token", "alerts", "log.level",
+    }  # fmt: skip
+    assert set(found.left) == {"detect.idle_seconds", "sink.quota", "history.keep_free", "serve.port"}
+    assert found.roles == {"serve", "archive", "export"}
+    assert found.settings == changed(
+        detect={"thresholds": {"hop_latency": {"raise_above": 5}}},
+        sink={"switches": [{"node": 7}]},
+        history={"keep_days": 3},
+        serve={**BEFORE["serve"], "token": "fedcba9876543210"},
+        alerts=[{"url": "http://127.0.0.1:1/x"}],
+        log={"level": "debug"},
+    )
+
+
+def test_nothing_new_changes_nothing() -> None:
+    """The same settings start no process again."""
+    found = reload(changed(), changed())
+    assert (found.changed, found.left, found.roles) == ((), (), frozenset())
+
+
+def test_settings_that_do_not_fit_are_rejected() -> None:
+    """A token that goes while the address that needs it stays is an error."""
+    with pytest.raises(ValueError, match="without a token"):
+        reload(changed(), Settings())
+
+
+def test_changeable_settings_exist() -> None:
+    """Every key is one of the reference."""
+    assert set(CHANGEABLE) <= {key for key, _ in walk(Settings)} | {"alerts", "redis", "sink.switches"}
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
+    """One with a page and a worker that are ordinary processes, started by no one else."""
+    one = Supervisor(Settings(data=tmp_path))
+    one._limits = create_control(None, one.settings.limits)
+    monkeypatch.setattr(one, "_write_owner", lambda: None)
+    monkeypatch.setattr(one, "_launch", lambda member: member.started(sleeper(), None))
+    monkeypatch.setattr(module, "TURN_SECONDS", 0.01)
+    one.members = [Member("worker-0", "worker"), Member("serve", "serve")]
+    for member in one.members:
+        member.started(sleeper(), None)
+    yield one
+    one.stop()
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-Sc", "import time; time.sleep(600)"])
+
+
+def test_a_reload_of_a_collector(supervisor: Supervisor) -> None:
+    """Limits change without a restart of a worker; the page starts again, which counts as no failure."""
+    worker, page = supervisor.members
+    before = {member.name: member.process for member in supervisor.members}
+    after = {"detect": {"thresholds": {"hop_latency": {"raise_above": 5}}}, "serve": {"sql_rows": 7}}
+    supervisor.reload(Settings.model_validate({"data": supervisor.settings.data, **after}), "SIGHUP")
+    assert supervisor._limits is not None
+    assert read_limits(supervisor._limits).general.hop_latency.raise_above == 5
+    change = read_change(supervisor._limits)
+    assert change is not None
+    assert change.author == "SIGHUP"
+    process = before["serve"]
+    assert process is not None
+    process.wait()
+    while page.process in (None, process):
+        supervisor.turn()
+    assert supervisor.settings.serve.sql_rows == 7
+    assert worker.process is before["worker-0"]
+    assert (page.restarts, list(page.exits), page.last_error) == (0, [], None)
+
+
+def test_destinations_can_be_added(supervisor: Supervisor) -> None:
+    """The first webhook starts the process that exports."""
+    alerts = [{"url": "http://127.0.0.1:1/x"}]
+    supervisor.reload(Settings.model_validate({"data": supervisor.settings.data, "alerts": alerts}), "SIGHUP")
+    while supervisor.members[-1].process is None:
+        supervisor.turn()
+    assert [member.role for member in supervisor.members] == ["worker", "serve", "export"]
