@@ -425,7 +425,7 @@ def formats() -> str:
 
 def _dialects() -> str:
     from hopscope.wire import dialect as module
-    from hopscope.wire.dialect import DEFAULT, DIALECTS
+    from hopscope.wire.dialect import DEFAULT, DIALECTS, LAYOUTS
 
     fields = [name for name in module.Dialect.__slots__ if name not in ("name", "about")]
     rows = []
@@ -441,6 +441,9 @@ def _dialects() -> str:
     return (
         "\n## Dialects\n\n"
         + _table(("name", "who sends it", "differs in", "clock"), rows)
+        + "\n## Layouts\n\nAny dialect may have them, after a colon, as in `spec:swapped:times-64`; "
+        "`--dialect auto` tries them if no dialect fits.\n\n"
+        + _table(("name", "meaning"), [(f"`{name}`", text) for name, text in LAYOUTS.items()])
         + "\n## Fields of a dialect\n\nThe third column has the specifications' value, or Hopscope's choice "
         "where they leave it open. The [setting](settings.md) `dialects.NAME` changes most of it.\n\n"
         + _table(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.evidence import decide
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.errors import WireError
@@ -295,3 +299,26 @@ def test_every_truncation_is_told(shared: Path) -> None:
         assert {one["error"]["reason"] for one in objects} == {"truncated"}
         assert all(one["error"]["detail"] for one in objects)
         assert len(objects) == whole - 38  # before, the port is not there
+
+
+def test_every_capture_says_what_it_is(shared: Path) -> None:
+    """Whatever is in the folder: every frame of telemetry is read, or rejected by name, and other traffic is
+    said to be without telemetry.
+    """
+    found = {}
+    for path in sorted(shared.rglob("*.pcap*")):
+        frames = list(PcapReader(path))
+        proposal, _ = decide(iter(frames), tuple(replace(one, packets=True) for one in DIALECTS.values()))
+        rows = np.concatenate([decode_plain(batch, proposal.dialect).reports for batch in frames])
+        rejected = np.count_nonzero(rows["reason"])
+        found[f"{path.parent.name}/{path.name}"] = (len(np.unique(rows["packet"])), rejected)
+        said = "no report and no INT in the first" in proposal.lines[0]
+        assert said == (not len(rows)), (path, proposal.lines)
+    assert {name: counts for name, counts in found.items() if any(counts)} == {
+        "int_2_1/scapy_int_vectors_udp_tcp.pcap": (16, 0),
+        "report_0_5/e2e_v0_5.pcap": (3, 0),
+        "report_0_5/src__test__resources__int_report.pcap": (1, 0),
+        "report_1_0/e2e_v1_0.pcap": (3, 0),
+        "report_1_0/generator_v1_0.pcap": (6, 0),
+        "report_2_0/bmv2_19_reports.pcapng": (19, 0),
+    }

@@ -178,6 +178,20 @@ def test_geant_dpdk() -> None:
     assert found["hops"] == [{key: GEANT_HOP[key] for key in keys}]
 
 
+def test_geant_dpdk_0_4() -> None:
+    """A packet with INT 0.4: 4 instructions of 6 words, their bitmap's bytes swapped, a tail."""
+    telemetry = hexadecimal("""
+        01 00 0a 00  40 04 08 01 00cc 0000
+        00000006 00010002 17a1b2c3d4e5f607 17a1b2c3d4e5f700
+        11 0035 00
+    """)
+    found = one("geant-dpdk-0.4", ethernet(ipv4(udp(telemetry, 9999), dscp=0x20)))
+    assert found["int"]["version"] == "0.4"
+    assert found["flow"] == FLOW
+    keys = ("node_id", "ingress_port", "egress_port", "ingress_time", "egress_time")
+    assert found["hops"] == [{key: GEANT_HOP[key] for key in keys}]
+
+
 # -------------------------------------------------------------------------------------- Tofino, bmv2 and BPF
 
 

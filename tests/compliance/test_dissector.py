@@ -6,7 +6,6 @@ import json
 import random
 import re
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,6 @@ from support.tshark import (
 from support.wire_cases import frame_batch, frames_of, read_capture, report_batches
 
 SPEC = DIALECTS["spec"]
-
-
-@pytest.fixture(scope="module")
-def tshark(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Tshark:
-    """tshark with our dissector."""
-    return Tshark(tool("tshark"), tmp_path_factory.mktemp("tshark"))
 
 
 @pytest.mark.shared

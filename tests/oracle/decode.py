@@ -14,13 +14,13 @@ from hopscope.wire import layout, rules
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.errors import WireError
-from hopscope.wire.headers.datagram import find_datagram
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, REPORT, Carried, FrameBatch, Have, Kind, Link, ReportBatch
 from hopscope.wire.telemetry.report import kind_of, main_form
 from hopscope.wire.telemetry.report_metadata import ReportMetadata
 
 from . import report
+from .datagram import find_datagram
 from .inner import LOW, read_inner, read_packet
 from .report import (
     bare_report,

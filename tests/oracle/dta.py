@@ -22,10 +22,10 @@ from hopscope.wire.dta.codec import (
 from hopscope.wire.dta.encode import REPORTER_PORT
 from hopscope.wire.dta.parser import looked_for
 from hopscope.wire.dta.records import DTA, DtaFlag
-from hopscope.wire.headers.datagram import find_datagram
 from hopscope.wire.reasons import DtaReason, Reason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 
+from .datagram import find_datagram
 from .encode import push_outer
 
 

@@ -26,13 +26,12 @@ from hopscope.wire.headers.tunnel import Found, Table
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Carrier, Flag, Hop, Layer, Mode
 from hopscope.wire.rules import Next
-from hopscope.wire.telemetry import int_header
 from hopscope.wire.telemetry.hop_stack import Tail
 from hopscope.wire.telemetry.int_header import Md, Shim
 
 from . import report
 from .ethernet import pull_tcp
-from .int_header import pull_stack, row_fields
+from .int_header import pull_header, pull_stack, row_fields
 from .ioam import is_in, read_extensions
 from .packet_id import packet_id
 from .report import pull_tlvs
@@ -63,7 +62,6 @@ _TUNNELS: dict[Next, tuple[Layer, Callable[[Buffer, Table], Found]]] = {
 _OF_INT = (
     Place.INT_SHIM, Place.INT_HEADER, Place.INT_STACK, Place.INT_TAIL, Place.IOAM_OPTION, Place.IOAM_DATA,
 )  # fmt: skip
-_INT_PLACES = (Place.INT_HEADER, Place.IOAM_OPTION, Place.IOAM_DATA)
 
 
 def read_inner(buf: Buffer, inner_type: int, row: Row, dialect: Dialect) -> None:
@@ -94,7 +92,7 @@ def follow(walk: Walk, link: int) -> bool:
         walk.run(tunnel.by_ethertype(type_))
     except WireError as error:
         row.refuse(error)
-        damaged = error.place in _INT_PLACES or error.reason == Reason.TOO_MANY_LAYERS
+        damaged = error.place in _OF_INT or error.reason == Reason.TOO_MANY_LAYERS
         return damaged or bool(row.fields.get("int_version"))
     return bool(row.fields.get("int_version"))
 
@@ -120,6 +118,8 @@ class Walk:
         """The first IPv6 header with IOAM, and where its extension headers end."""
         self.inside = False
         """Behind the first IP packet's ports: there may be a tunnel or INT, or not."""
+        self.certain = False
+        """A port or a tunnel announces INT, and not a DSCP alone."""
         self.told = False
         """What is damaged lies in front of INT that DSCP, port or marker announce."""
         self.complete = False
@@ -143,6 +143,8 @@ class Walk:
         if self.complete or (self.trace and not found):
             return False
         if found or error.reason == Reason.TOO_MANY_LAYERS or not self.inside:
+            return True
+        if self.certain and error.place in _OF_INT and not self.row.fields.get("version"):
             return True
         cut = error.place == Place.INT_HEADER and error.reason == Reason.TRUNCATED
         announced = self.told or error.place in _OF_INT
@@ -278,8 +280,9 @@ class Walk:
                 carrier = Carrier.TCP
             return self.pull_header(buf, carrier)
         except WireError:
-            if told and not tentative:
+            if told and (not tentative or self.row.fields.get("int_version")):
                 self.told = True
+                self.certain = bool(role & rules.ROLE_INT and (is_udp or self.table[rules.TCP_PORTS]))
                 raise
             return None
 
@@ -310,9 +313,7 @@ class Walk:
 
     def pull_header(self, buf: Buffer, carrier: Carrier) -> tuple[Shim, Md, int]:
         """Shim and INT header: (shim, header, offset of the header)."""
-        shim = int_header.pull_shim(buf, carrier, self.dialect)
-        at = buf.at
-        return shim, int_header.pull_md(buf, shim, self.dialect, self.row.fields.get("version", 0)), at
+        return pull_header(buf, carrier, self.dialect, self.row.fields.get("version", 0), self.row.fields)
 
     def pull_hops(self, buf: Buffer, shim: Shim, md: Md, at: int) -> tuple[list[Hop], Tail | None]:
         """The stack behind an INT header, and the tail of 0.4 and 0.5."""
@@ -359,6 +360,7 @@ class Walk:
         """INT over GRE and VXLAN-GPE, whose shim says what follows it."""
         if self.complete:
             return Next.NOTHING
+        self.certain = True
         shim, md, at = self.pull_header(self.buf, self.carrier)
         hops, _ = self.pull_hops(self.buf, shim, md, at)
         self.finish(hops)
@@ -376,7 +378,9 @@ class Walk:
             try:
                 found = self.pull_header(inside, Carrier.GENEVE)
             except WireError:
-                if self.tracked:
+                fields = self.row.fields
+                if self.tracked or not fields.get("version") or fields.get("int_version"):
+                    self.certain = True
                     raise
                 return following
             hops, _ = self.pull_hops(inside, *found)

@@ -8,9 +8,23 @@ from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.layout import Item
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import HOP_MAX, MAX_HOPS, Hop, IntFlag
+from hopscope.wire.records import HOP_MAX, MAX_HOPS, Carrier, Hop, IntFlag
 from hopscope.wire.telemetry.hop_stack import Tail, records_of
-from hopscope.wire.telemetry.int_header import Md, Shim, form_of, has_tail, is_open, overhead
+from hopscope.wire.telemetry.int_header import (
+    Md,
+    Shim,
+    _layout,
+    _md_2_0,
+    _md_old,
+    _meaning,
+    form_of,
+    has_tail,
+    is_open,
+    overhead,
+    pull_md,
+    pull_shim,
+)
+from hopscope.wire.versions import COUNTED
 
 _BOTTOM = 1 << 31
 
@@ -29,6 +43,48 @@ def row_fields(shim: Shim, md: Md, at: int) -> dict[str, int]:
         "domain_id": md.domain_id, "ds_instruction": md.ds_instruction, "ds_flags": md.ds_flags,
         "int_at": at, "carrier": shim.carrier, "npt": shim.npt,
     }  # fmt: skip
+
+
+def pull_header(
+    buf: Buffer, carrier: int, dialect: Dialect, report_version: int, row: dict[str, int]
+) -> tuple[Shim, Md, int]:
+    """(shim, header, offset of the header).
+
+    Raises WireError; `row` gets the columns of a header that is rejected, if its lengths agree.
+    """
+    shim = pull_shim(buf, carrier, dialect)
+    at = buf.at
+    try:
+        return shim, pull_md(buf, shim, dialect, report_version), at
+    except WireError as error:
+        if error.reason in (Reason.BAD_HOP_SIZE, Reason.UNKNOWN_INSTRUCTIONS):
+            buf.at = at
+            md = _unread(buf, shim, dialect, report_version)
+            if md is not None:
+                row |= row_fields(shim, md, at)
+        raise
+
+
+def _unread(buf: Buffer, shim: Shim, dialect: Dialect, report_version: int) -> Md | None:
+    """The header of INT whose hop size or instructions are not understood; None where its lengths do not
+    agree: it may be ordinary traffic.
+    """
+    old, geneve = shim.old, shim.carrier == Carrier.GENEVE
+    nibble = buf.raw[buf.at] >> 4
+    version = 0 if old else _layout(dialect, True, report_version, nibble)
+    version = version or (_layout(dialect, False, report_version, nibble) if old or geneve else 0)
+    tail = has_tail(shim, version)
+    start = buf.at
+    md = _md_2_0(buf, dialect) if version == 20 else _md_old(buf, version)
+    stack, buf.at = buf.at, start
+    md.instructions = _meaning(md.instructions, dialect)
+    if version in COUNTED and md.hop_words == md.instructions.bit_count():
+        md.hop_words = layout.metadata_size(*form_of(md, dialect)) // 4
+    words = shim.length - overhead(shim, version, dialect) - tail
+    hops = md.total_hops if version in COUNTED else md.hop_words
+    fits = words >= 0 and stack + 4 * words <= min(buf.end, buf.limit)
+    whole = words == 0 if hops == 0 else words % hops == 0
+    return md if fits and whole and not is_open(shim, dialect) else None
 
 
 def pull_stack(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[list[Hop], Tail | None]:

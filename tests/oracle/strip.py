@@ -26,11 +26,11 @@ from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers import ethernet
-from hopscope.wire.headers.datagram import find_datagram
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carrier, Link, Mode
 from hopscope.wire.rules import Next
 
+from .datagram import find_datagram
 from .inner import follow
 from .locate import IPS, UDP_LENGTH, Header, Way, checksum_at, covered, get16, protocol_at, put16, set_dscp
 from .row import Row

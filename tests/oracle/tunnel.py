@@ -5,7 +5,7 @@ from __future__ import annotations
 from hopscope.wire import layout, rules
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.errors import WireError
-from hopscope.wire.headers.tunnel import Found, Table, _by_nibble, by_ethertype
+from hopscope.wire.headers.tunnel import Found, Table, _by_nibble, _is_frame, by_ethertype
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.rules import Next
 
@@ -66,7 +66,10 @@ def pull_vxlan_gpe(buf: Buffer, table: Table) -> Found:
     head = buf.pull(layout.VXLAN_GPE, Place.TUNNEL)
     if head["flags"] & (_GPE_VERSION | _GPE_CONTROL):
         return Next.NOTHING, None
-    following = by_gpe(head["next_protocol"], table) if head["flags"] & _GPE_NEXT_PRESENT else Next.ETHERNET
+    following = by_gpe(head["next_protocol"], table)
+    early = following == Next.INT and not _is_frame(buf, buf.at)  # INT before there was a P flag
+    if not head["flags"] & _GPE_NEXT_PRESENT and not early:
+        following = Next.ETHERNET
     return following, head["vni"] if head["flags"] & _VNI_VALID else None
 
 

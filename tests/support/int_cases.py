@@ -14,7 +14,7 @@ from hopscope.wire.reasons import Place
 from hopscope.wire.records import HOP, REPORT, Carrier
 from hopscope.wire.telemetry import int_header
 from hopscope.wire.telemetry.metadata_kernel import PLANS
-from oracle.int_header import pull_stack, row_fields
+from oracle.int_header import pull_header, pull_stack, row_fields
 
 Result = tuple[int, int, int, dict[str, int], bytes]
 """(reason << 8 | place, offset, hops, columns of the row, HOP records)."""
@@ -28,9 +28,7 @@ def scalar(raw: bytes, end: int, limit: int, carrier: int, dialect: Dialect, rep
     buf.limit = min(end, limit)
     fields = dict(NOTHING)
     try:
-        shim = int_header.pull_shim(buf, carrier, dialect)
-        at = buf.at
-        md = int_header.pull_md(buf, shim, dialect, report)
+        shim, md, at = pull_header(buf, carrier, dialect, report, fields)
         fields |= row_fields(shim, md, at)
         hops, _ = pull_stack(buf, shim, md, dialect)
         if carrier <= Carrier.UDP and shim.npt == 2 and shim.original in (6, 17):

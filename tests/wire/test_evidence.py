@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hopscope.capture.pcap.reader import PcapReader
+from hopscope.settings.dialects import named
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.keys import CraftError
 from hopscope.wire.decode.as_json import report_objects
@@ -16,6 +17,7 @@ from hopscope.wire.decode.evidence import MOST_FRAMES, REPORTS, Evidence, Propos
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link
+from support.by_hand import ethernet, int_1_0, ipv4, udp
 from support.wire_cases import frame_batch
 
 ALL = tuple(DIALECTS.values())
@@ -110,6 +112,33 @@ def test_what_only_one_dialect_is_like_is_proposed(name: str, form: tuple[str, s
     assert found.dialect.name == name
     assert found.lines[0].startswith(f"dialect auto: {name}, which reads 30 reports with ")
     assert len(found.lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("spec:swapped", ("1.0", "1.0", "md")),
+        ("spec:times-64", ("0.5", "0.5", "md")),
+        ("spec:reversed:times-64", ("1.0", "1.0", "md")),
+        ("spec:swapped", ("2.0", "2", "md")),
+        ("spec:times-32", ("2.0", "2", "md")),
+    ],
+)
+def test_a_layout_that_no_dialect_has_is_proposed(name: str, form: tuple[str, str, str]) -> None:
+    """If no dialect brings hops, layouts are tried: what has the right hop size is proposed, by its name."""
+    (dialect,) = named(name)
+    found = proposed(craft(objects(dialect, *form), dialect))
+    assert found.fits
+    assert found.dialect == dialect
+    assert found.lines[0].startswith(f"dialect auto: {name}, which reads 30 reports with 90 hops")
+
+
+def test_int_that_nothing_explains_is_not_passed_over() -> None:
+    """Packets whose lengths are those of INT, in no known layout: the lines say so, whatever ignores them."""
+    telemetry = int_1_0(0x8000, [bytes(28)] * 2, 7)
+    found = proposed(frame_batch([ethernet(ipv4(udp(telemetry), dscp=0x17))] * 5))
+    assert (found.fits, found.found, found.dialect) == (False, True, DIALECTS["spec"])
+    assert found.lines[0].endswith("rejects 5 (5 bad_hop_size)")
 
 
 def test_the_specifications_win_where_all_are_alike() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import HopscopeError
-from ..wire.dialect import DIALECTS, Dialect, Domain
+from ..wire.dialect import DIALECTS, LAYOUTS, Dialect, Domain, with_layout
 
 if TYPE_CHECKING:
     from .collector import DialectSettings, DomainField
@@ -51,12 +51,18 @@ def known(own: Mapping[str, DialectSettings] | None = None) -> dict[str, Dialect
 def named(
     name: str, own: Mapping[str, DialectSettings] | None = None, *, auto: bool = False
 ) -> tuple[Dialect, ...]:
-    """The dialect of this name; with `auto`, the name `auto` means all. Raises HopscopeError."""
+    """The dialect of this name, also with layouts (`spec:swapped`); with `auto`, the name `auto` means all.
+    Raises HopscopeError.
+    """
     dialects = known(own)
     if auto and name == AUTO:
         return tuple(dialects.values())
-    if name in dialects:
-        return (dialects[name],)
+    base, *layouts = name.split(":")
+    for layout in layouts:
+        if layout not in LAYOUTS:
+            raise HopscopeError(f"unknown layout {layout!r} of a dialect; known are {', '.join(LAYOUTS)}")
+    if base in dialects:
+        return (with_layout(dialects[base], *layouts) if layouts else dialects[base],)
     raise HopscopeError(unknown(name, [*dialects, *[AUTO] * auto]))
 
 

@@ -4,8 +4,10 @@ spec, and the one table of lookups that codecs and kernels read (`rules` has the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -386,6 +388,14 @@ DIALECTS: dict[str, Dialect] = {
             packets=True, int_dscp=(0x20,), fixed_tcp=True, swapped=True, items=_GEANT, clock=_SYNCHRONOUS,
         ),
         Dialect(
+            "geant-dpdk-0.4",
+            "As geant-dpdk with INT 0.4: packets, a bitmap with its bytes swapped, 64-bit timestamps, a hop "
+            "count of instructions.",
+            packets=True, int_dscp=(0x20,), fixed_tcp=True, swapped=True,
+            int_layouts=tuple((report, 0, 4) for report in (0, 5, 10, 20)),
+            items=((layout.INT_0_4, _with(layout.HOP_0_5, _WIDE_TIMES)),), clock=_SYNCHRONOUS,
+        ),
+        Dialect(
             "geant-collector",
             "As GEANT's collector reads it: of the queue word 8 bits of id and the low 16 of occupancy.",
             first_bytes=((0x11, 10),), any_report_length=True, assume_int=True, fixed_tcp=True,
@@ -477,3 +487,52 @@ DIALECTS: dict[str, Dialect] = {
 """The dialects by name."""
 DEFAULT = DIALECTS["spec"]
 """The specifications."""
+
+_UP_TO_1_0 = (layout.INT_0_4, layout.INT_0_5, layout.INT_1_0)
+_CHANGED_ITEMS: dict[str, tuple[tuple[int, ...], dict[int, Item]]] = {
+    "times-64": (_UP_TO_1_0, _WIDE_TIMES),
+    "times-32": ((layout.INT_2_0,), {4: layout.INGRESS_32, 5: layout.EGRESS_32}),
+    "ports-16": ((layout.INT_1_0, layout.INT_2_0), {6: layout.L2_PORTS_16}),
+}
+"""By name: the kinds of metadata whose items by bit differ."""
+LAYOUTS: dict[str, str] = {
+    "swapped": "the two bytes of the instruction bitmap are swapped",
+    "reversed": "the bits of the instruction bitmap are reversed",
+    "times-64": "INT up to 1.0 has timestamps of 64 bits",
+    "times-32": "INT 2.x has timestamps of 32 bits",
+    "ports-16": "L2 port ids have 16 bits each",
+}
+"""Layouts of INT that any dialect may have, by name: `spec:swapped:times-64`."""
+
+
+def with_layout(dialect: Dialect, *names: str) -> Dialect:
+    """The dialect with these of LAYOUTS; its name is `DIALECT:NAME…`. Raises KeyError."""
+    changes: dict[str, object] = {}
+    items = dict(dialect.items[::-1])  # of a kind's alternatives the first
+    for name in names:
+        if name in ("swapped", "reversed"):
+            changes[name] = True
+            continue
+        kinds, changed = _CHANGED_ITEMS[name]
+        for kind in kinds:
+            items[kind] = _with(items.get(kind, layout.KIND_ITEMS[kind]), changed)
+        changes["items"] = tuple(items.items())
+    about = "; ".join(LAYOUTS[name] for name in names)
+    named = ":".join((dialect.name, *names))
+    return replace(dialect, name=named, about=f"As {dialect.name}; {about}.", **changes)  # type: ignore[arg-type]
+
+
+def layouts(dialect: Dialect) -> Iterator[Dialect]:
+    """The dialect in every other layout."""
+    orders = ((), ("swapped",), ("reversed",))
+    sizes = (
+        (),
+        ("times-64",),
+        ("times-32",),
+        ("ports-16",),
+        ("times-64", "ports-16"),
+        ("times-32", "ports-16"),
+    )
+    for order, size in product(orders, sizes):
+        if order or size:
+            yield with_layout(dialect, *order, *size)

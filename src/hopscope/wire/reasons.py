@@ -32,6 +32,10 @@ class Reason(IntEnum):
     """INT of 2015: the bottom-of-stack bit is not in the last word that the header's counts imply."""
     TOO_MANY_LAYERS = 10
     """More than 6 IP headers, one inside the other."""
+    UNKNOWN_INSTRUCTIONS = 11
+    """All bits of the instruction bitmap are reserved, so that no value of a hop has a meaning; perhaps the
+    source swaps its bytes.
+    """
 
     @property
     def label(self) -> str:

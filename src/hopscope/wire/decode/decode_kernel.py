@@ -7,18 +7,35 @@ from typing import Any
 from ...base.jit import U64, be16, be32, inlined, kernel
 from .. import rules
 from ..headers import packet_kernel
-from ..headers.tunnel_kernel import FOUR, LABELS, SIX, by_ethertype, mpls
+from ..headers.packet_kernel import NONE
+from ..headers.tunnel_kernel import (
+    FOUR,
+    FRAME,
+    IN_GENEVE,
+    L4,
+    NOTHING,
+    SHIM,
+    SIX,
+    TUNNEL_ROLES,
+    by_ethertype,
+    by_port,
+    by_protocol,
+    geneve,
+    read_tunnel,
+)  # fmt: skip
 from ..reasons import Place, Reason
 from ..records import Link
 from ..telemetry.group_kernel import group_2_0, new_row
 from ..telemetry.report_kernel import report_0_5, report_1_0
 from ..telemetry.variant_kernel import UDP
 from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
+from .walk_kernel import FAR, MAX_LAYERS
 
 UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
 OUTER_FRAGMENT = packet_kernel.code(Reason.FRAGMENT, Place.OUTER_IP)
 BAD_UDP, LACKING_UDP = packet_kernel.code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
 PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4), U64(14 + 9), U64(14 + 22)
+NO_USUAL_PACKET = U64(rules.ROLE_REPORT) | TUNNEL_ROLES
 UNKNOWN_REPORT = packet_kernel.code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
 
@@ -56,15 +73,61 @@ def payload(
     return index + U64(1), first
 
 
+@inlined
+def datagram(buf: Any, start: Any, end: Any, bound: Any, version: Any, table: Any) -> Any:
+    """`outer` of the IP packet at `start`, and (after these) what it encloses if it is not a report: the
+    offset after its headers, where it ends, and what begins there.  `bound`: where what encloses it ends.
+    """
+    limit = min(end, bound)
+    if version == U64(4):
+        why, at, protocol, _, length, part = packet_kernel.ipv4(buf, start, end, limit, False)
+    else:
+        why, at, protocol, _, length, part = packet_kernel.ipv6(buf, start, end, limit)
+    packet_end = min(start + length, bound)
+    if why or part == U64(1):
+        return NONE, at, end, end, NONE, NONE, NOTHING, end
+    if protocol != UDP or at + U64(4) > min(end, packet_end):
+        return NONE, at, end, end, NONE, NONE, by_protocol(protocol), packet_end
+    dport = be16(buf, at + U64(2))
+    if not table[UDP_ROLE + dport] & 1:
+        return NONE, at + U64(8), end, end, NONE, NONE, by_port(dport, table), packet_end
+    high, low = packet_kernel.address(
+        buf, start, version, packet_kernel.IPV4_SOURCE, packet_kernel.IPV6_SOURCE
+    )
+    if part != NONE:
+        return OUTER_FRAGMENT, start, end, end, high, low, NOTHING, end
+    why = packet_kernel.lacks(at, U64(8), end, min(end, packet_end))
+    if why:
+        return why | LACKING_UDP, at, end, end, high, low, NOTHING, end
+    size = be16(buf, at + U64(4))
+    announced = at + size
+    if size < U64(8) or announced > packet_end:
+        return BAD_UDP, at, end, end, high, low, NOTHING, end
+    return U64(1), at + U64(8), min(end, announced), announced, high, low, NOTHING, end
+
+
 @kernel
-def after_labels(buf: Any, at: Any, end: Any, type_: Any) -> Any:
-    """(offset, IP version or 0) after MPLS labels."""
-    if by_ethertype(type_) != LABELS:
-        return at, packet_kernel.NONE
-    cut, at, here, _, _ = mpls(buf, at, end, end)
-    if cut:
-        return at, packet_kernel.NONE
-    return at, U64(4) if here == FOUR else (U64(6) if here == SIX else packet_kernel.NONE)
+def enclosed(buf: Any, at: Any, end: Any, bound: Any, here: Any, table: Any) -> Any:
+    """`outer` of what a tunnel carries: `here` begins at `at`, the lengths around it end at `bound`."""
+    layers = NONE
+    while here != NOTHING and here != L4 and here != SHIM and layers <= MAX_LAYERS:
+        limit = min(end, bound)
+        if here == FOUR or here == SIX:
+            version = U64(4) if here == FOUR else U64(6)
+            verdict, at, stop, announced, high, low, here, bound = datagram(
+                buf, at, end, bound, version, table
+            )
+            if verdict:
+                return verdict, at, stop, announced, high, low
+            layers += U64(1)
+        elif here == FRAME:
+            why, at, type_, _, _ = packet_kernel.ethernet(buf, at, end, limit)
+            here = NOTHING if why else by_ethertype(type_)
+        elif here == IN_GENEVE:
+            why, at, here, _, _, _, _ = geneve(buf, at, end, limit, table)
+        else:
+            why, at, here, _, _ = read_tunnel(buf, at, end, limit, here, table)
+    return NONE, at, end, end, NONE, NONE
 
 
 @inlined
@@ -77,47 +140,29 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
         cut, at, type_, _, _ = packet_kernel.ethernet(buf, at, end, end)
     else:
         cut, at, type_, _, _ = packet_kernel.other_link(buf, at, end, link)
-    version = packet_kernel.NONE if cut else packet_kernel.ip_version(type_)
-    if version == packet_kernel.NONE:
-        if not cut:
-            at, version = after_labels(buf, at, end, type_)
-        if version == packet_kernel.NONE:
-            return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
-    start = at
-    if version == U64(4):
-        why, at, protocol, _, length, part = packet_kernel.ipv4(buf, at, end, end, False)
-    else:
-        why, at, protocol, _, length, part = packet_kernel.ipv6(buf, at, end, end)
-    packet_end = start + length
-    if why or protocol != UDP or part == U64(1) or at + U64(4) > min(end, packet_end):
-        return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
-    if not table[UDP_ROLE + be16(buf, at + U64(2))] & 1:
-        return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
-    high, low = packet_kernel.address(
-        buf, start, version, packet_kernel.IPV4_SOURCE, packet_kernel.IPV6_SOURCE
-    )
-    if part != packet_kernel.NONE:
-        return OUTER_FRAGMENT, start, end, end, high, low
-    why = packet_kernel.lacks(at, U64(8), end, min(end, packet_end))
-    if why:
-        return why | LACKING_UDP, at, end, end, high, low
-    size = be16(buf, at + U64(4))
-    announced = at + size
-    if size < U64(8) or announced > packet_end:
-        return BAD_UDP, at, end, end, high, low
-    return U64(1), at + U64(8), min(end, announced), announced, high, low
+    here, bound = NOTHING, FAR
+    if not cut:
+        version = packet_kernel.ip_version(type_)
+        here = by_ethertype(type_)
+        if version:
+            verdict, at, stop, announced, high, low, here, bound = datagram(buf, at, end, FAR, version, table)
+            if verdict:
+                return verdict, at, stop, announced, high, low
+    if here == NOTHING or here == L4:
+        return NONE, at, end, end, NONE, NONE
+    return enclosed(buf, at, end, bound, here, table)
 
 
 @inlined
 def is_usual_packet(buf: Any, at: Any, end: Any, table: Any) -> Any:
-    """Whether an Ethernet frame is certainly not a report: IPv4 without options, to a UDP port that is not a
-    collector's.  `outer` finds the same, 2 ns later.
+    """Whether an Ethernet frame is certainly not a report: IPv4 without options, to a UDP port that is
+    neither a collector's nor a tunnel's.  `outer` finds the same, 2 ns later.
     """
     return (
         at + PLAIN_BYTES <= end
         and be32(buf, at + U64(12)) & U64(0xFFFFFF00) == PLAIN_IPV4
         and U64(buf[at + AT_PROTOCOL]) == UDP
-        and not table[UDP_ROLE + be16(buf, at + AT_PORT)] & 1
+        and not U64(table[UDP_ROLE + be16(buf, at + AT_PORT)]) & NO_USUAL_PACKET
     )
 
 
@@ -155,16 +200,10 @@ def decode_frames(
             verdict, at, announced = U64(1), origin, end
             high, low = U64(frame.source_hi), U64(frame.source_lo)
         elif table[PACKETS] and link == packet_kernel.ETHERNET and is_usual_packet(buf, origin, end, table):
-            verdict, at, announced, high, low = (
-                packet_kernel.NONE,
-                origin,
-                end,
-                packet_kernel.NONE,
-                packet_kernel.NONE,
-            )
+            verdict, at, announced, high, low = NONE, origin, end, NONE, NONE
         else:
             verdict, at, end, announced, high, low = outer(buf, origin, end, link, table)
-        if verdict == packet_kernel.NONE:
+        if verdict == NONE:
             found = False
             if table[PACKETS]:
                 row = new_row(reports, index)

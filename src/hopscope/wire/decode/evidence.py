@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import layout
 from ..address import address
-from ..dialect import DEFAULT, Dialect
+from ..dialect import DEFAULT, Dialect, layouts
 from ..reasons import Reason
 from ..records import FRAME, Carried, FrameBatch, Have, Link
 from .plain import Found, hop_values, read_plain
@@ -40,6 +40,9 @@ _LEFT_OUT = 0.25
 """What a report loses of its worth where bits of it are left out."""
 _UNLIKE = 0.1
 """… where nothing shows what the dialect is known by: its marker, or latencies that are not filled in."""
+_RESERVED = "instruction bits that are reserved"
+_LIKE_INT = {Reason.UNKNOWN_INSTRUCTIONS.label, Reason.BAD_HOP_SIZE.label}
+"""Why packets are rejected whose lengths agree with INT's, so that they are not ordinary traffic."""
 _LONGEST = 16
 """Hops of a plausible path."""
 
@@ -149,17 +152,34 @@ class Evidence:
             kept = [(raw, frame) for raw, frame, _ in self._kept]
             candidates = tuple(replace(one, packets=True) for one in candidates)
         sources: list[str] = [""] * len(kept)
-        readings = [_read(one, kept, sources) for one in candidates]
-        best = _best_read(readings, sources)
-        order = sorted(
-            range(len(readings)),
-            key=lambda i: (*(-number for number in best[i]), readings[i].differences, -readings[i].score, i),
-        )
-        ranked = [readings[i] for i in order]
+        ranked = _ranked([_read(one, kept, sources) for one in candidates], sources)
         proposal = _proposal(ranked, sources, self._seen)
+        doubtful = not ranked[0].hops or _RESERVED in ranked[0].odd
+        if doubtful and any(one.rejected for one in ranked):
+            unlike = _ranked(ranked + [_read(one, kept, sources) for one in _layouts(ranked)], sources)
+            other = _proposal(unlike, sources, self._seen)
+            proposal = other if other.fits else proposal
         if not proposal.fits:
             proposal.dialect = next(one for one in self.candidates if one.name == proposal.dialect.name)
         return proposal
+
+
+def _ranked(readings: list[Reading], sources: list[str]) -> list[Reading]:
+    """The best first; of equals the one that differs least from the specifications."""
+    best = _best_read(readings, sources)
+    order = sorted(
+        range(len(readings)),
+        key=lambda i: (*(-number for number in best[i]), readings[i].differences, -readings[i].score, i),
+    )
+    return [readings[i] for i in order]
+
+
+def _layouts(ranked: list[Reading]) -> Iterator[Dialect]:
+    """Layouts that no dialect has, of the specifications and of the dialect that came nearest."""
+    spec = next((one.dialect for one in ranked if one.dialect.name == DEFAULT.name), ranked[0].dialect)
+    yield from layouts(spec)
+    if ranked[0].dialect is not spec:
+        yield from layouts(ranked[0].dialect)
 
 
 def _batch(kept: Sequence[tuple[bytes, np.void]]) -> FrameBatch:
@@ -191,6 +211,8 @@ def decide(
 
 def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
     best = ranked[0]
+    if not best.reports + best.packets + best.rejected.total():  # it ignores what may be INT to another one
+        best = next((one for one in ranked if one.rejected.keys() & _LIKE_INT), best)
     accepted = best.reports + best.packets
     rejected = best.rejected.total()
     spec = next((one for one in ranked if one.dialect.name == DEFAULT.name), best)
@@ -319,7 +341,7 @@ def _report(found: Found, frame: np.void, reading: Reading, times: dict[int, lis
         seen["more hops than the TTL has left"] += 1
     one_bit_each = row.int_version in _KINDS
     if one_bit_each and any(hop.present.bit_count() < row.instructions.bit_count() for hop in found.hops):
-        seen["instruction bits that are reserved"] += 1
+        seen[_RESERVED] += 1
     reading.odd.update(seen)
     usual = reading.dialect.clock.latency == "reported"
     unlike = any(hop.present & ~hop.null & Have.HOP_LATENCY for hop in hops) and not usual

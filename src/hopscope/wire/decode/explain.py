@@ -209,6 +209,17 @@ def _inner_l4(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
 # -------------------------------------------------------------------------------------------------- INT, IOAM
 
 
+def _likely_carrier(row: Row, dialect: Dialect) -> Carrier:
+    """By protocol and port of the packet in which reading stopped."""
+    if row["proto"] == layout.PROTOCOL_GRE:
+        return Carrier.GRE
+    if row["proto"] != layout.PROTOCOL_UDP:
+        return Carrier.TCP
+    if row["dport"] in dialect.gpe_ports:
+        return Carrier.VXLAN_GPE
+    return Carrier.GENEVE if row["dport"] in dialect.geneve_ports else Carrier.UDP
+
+
 def _int(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
     """By the readers that `extras` uses: their error at the same place is the answer."""
     place = Place(row["place"])
@@ -216,11 +227,9 @@ def _int(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
         starts: tuple[tuple[int, int], ...] = ((row["int_at"] - 4, row["carrier"]),)
     else:
         start = at if place == Place.INT_SHIM else at - 4
-        l4 = Carrier.UDP if row["proto"] == layout.PROTOCOL_UDP else Carrier.TCP
-        tunnels = (Carrier.UDP_INSERTED, Carrier.GRE, Carrier.VXLAN_GPE, Carrier.GENEVE)
-        if int.from_bytes(raw[max(start, 0) : start + 2], "big") in dialect.geneve_classes:
-            tunnels = tunnels[::-1]
-        starts = tuple((start, carrier) for carrier in (l4, *tunnels))
+        likely = _likely_carrier(row, dialect)
+        others = (Carrier.UDP_INSERTED, Carrier.GRE, Carrier.VXLAN_GPE, Carrier.GENEVE)
+        starts = tuple((start, carrier) for carrier in (likely, *others))
     for start, carrier in starts:
         buf = Buffer(raw, max(start, 0))
         try:

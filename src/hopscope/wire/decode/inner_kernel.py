@@ -34,11 +34,16 @@ TLV_TYPE, TLV_LENGTH = (
 
 
 @kernel
-def reject_int(row: Any, why: Any, at: Any, origin: Any) -> Any:
+def reject_int(row: Any, why: Any, at: Any, origin: Any, certain: Any) -> Any:
     """Reject the report, unless the supposed INT may be ordinary traffic with this DSCP; whether it was
-    rejected.
+    rejected. `certain`: a port announces it.
     """
-    if U64(row.flags) & TRACKED or row.int_version or why == walk_kernel.CUT_INT:
+    if (
+        U64(row.flags) & TRACKED
+        or row.int_version
+        or why == walk_kernel.CUT_INT
+        or (certain and row.version == 0 and walk_kernel.is_of_int(why))
+    ):
         packet_kernel.refuse(row, why, at, origin)
         return True
     return False
@@ -135,7 +140,7 @@ def plain(
                 if walk_kernel.leads_on(row, table):
                     return OTHER_FORM
             return count
-        rejected = reject_int(row, why, at, origin)
+        rejected = reject_int(row, why, at, origin, role & walk_kernel.ROLE_INT != packet_kernel.NONE)
     if not rejected and walk_kernel.wants_id(row):
         row.packet_id = walk_kernel.packet_id(buf, start, version, length, ports + U64(4), limit)
     return packet_kernel.NONE
@@ -198,9 +203,7 @@ def packet(
     if plans[U64(trail.COUNT)] and U64(row.int_mode) == walk_kernel.MD and not row.reason:
         trail.keep(row, plans, trails, column)
     place = U64(row.place)
-    damaged = (
-        place == walk_kernel.INT_HEADER or place == walk_kernel.IOAM_OPTION or place == walk_kernel.IOAM_DATA
-    )
+    damaged = walk_kernel.is_of_int(place)
     if row.int_version or damaged or U64(row.reason) == walk_kernel.TOO_MANY_LAYERS >> U64(8):
         return True, first + count
     return False, first

@@ -22,8 +22,7 @@ INNER_ETHERNET, INNER_IP, INNER_L4 = U64(Place.INNER_ETHERNET), U64(Place.INNER_
 INNER_FRAGMENT = packet.code(Reason.FRAGMENT, Place.INNER_IP)
 CUT_INT = packet.code(Reason.TRUNCATED, Place.INT_HEADER)
 TOO_MANY_LAYERS = packet.code(Reason.TOO_MANY_LAYERS, Place.TUNNEL)
-INT_HEADER, IOAM_OPTION, IOAM_DATA = U64(Place.INT_HEADER), U64(Place.IOAM_OPTION), U64(Place.IOAM_DATA)
-INT_SHIM, TUNNEL = U64(Place.INT_SHIM), U64(Place.TUNNEL)
+INT_SHIM, TUNNEL, IOAM_DATA = U64(Place.INT_SHIM), U64(Place.TUNNEL), U64(Place.IOAM_DATA)
 DROPPED, TRACKED = U64(Flag.DROPPED), U64(Flag.TRACKED)
 HAS_FLOW, HAS_PORTS, HAS_OWN = U64(Carried.FLOW), U64(Carried.PORTS), U64(Carried.OWN_HOP)
 VLAN, QINQ, IP_IN_IP = U64(Layer.VLAN), U64(Layer.QINQ), U64(Layer.IP_IN_IP)
@@ -114,6 +113,14 @@ def wants_id(row: Any) -> Any:
 
 
 # ----------------------------------------------------------------------------------------- INT in TCP and UDP
+
+
+@inlined
+def names_int(protocol: Any, dport: Any, table: Any) -> Any:
+    """Whether a TCP or UDP port is one of INT alone."""
+    return U64(table[tunnel.UDP_ROLE + dport]) & ROLE_INT != packet.NONE and (
+        protocol == variant.UDP or table[TCP_PORTS] != 0
+    )
 
 
 @inlined
@@ -211,14 +218,24 @@ def leads_on(row: Any, table: Any) -> Any:
 
 
 @kernel
-def matters(why: Any, complete: Any, traced: Any, inside: Any, announced: Any, row: Any) -> Any:
-    """Whether damage rejects the report; `announced`: it is in front of INT that the packet announces."""
+def is_of_int(why: Any) -> Any:
+    """Whether a code, or a place, is one of INT or IOAM."""
+    place = why & U64(0xFF)
+    return place >= INT_SHIM and place <= IOAM_DATA and place != TUNNEL
+
+
+@kernel
+def matters(why: Any, complete: Any, traced: Any, inside: Any, announced: Any, certain: Any, row: Any) -> Any:
+    """Whether damage rejects the report; `announced`: it is in front of INT that the packet announces;
+    `certain`: by a port or a tunnel, that is by more than a DSCP.
+    """
     if complete or (traced and not row.int_version):
         return False
     if row.int_version or why == TOO_MANY_LAYERS or not inside:
         return True
-    place = why & U64(0xFF)
-    announced = announced or (place >= INT_SHIM and place != TUNNEL)
+    if certain and row.version == 0 and is_of_int(why):
+        return True
+    announced = announced or is_of_int(why)
     return why == CUT_INT or (announced and U64(row.flags) & TRACKED != packet.NONE)
 
 
@@ -243,7 +260,7 @@ def walk(
         packet.NONE,
     )
     trace_at, trace_end = packet.NONE, packet.NONE
-    inside, complete, announced = False, False, False
+    inside, complete, announced, certain = False, False, False, False
     why, count = packet.NONE, packet.NONE
     while here != tunnel.NOTHING and not why:
         if noting and not complete and here != tunnel.FRAME and here != tunnel.SHIM:
@@ -305,6 +322,7 @@ def walk(
                     plans, hops, first,
                 )  # fmt: skip
                 announced = why != packet.NONE
+                certain = announced and names_int(protocol, dport, table)
             if found:
                 if U64(row.carrier) == variant.OVER_INSERTED or U64(row.npt) == U64(2):
                     why, protocol = original_l4(buf, origin, at, end, limit, row, table)
@@ -342,6 +360,7 @@ def walk(
             why, at, count = read_int(
                 buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first
             )
+            certain = why != packet.NONE
             if not why:
                 complete = True
                 here = after_shim(buf, shim, carrier, table)
@@ -358,8 +377,8 @@ def walk(
                 )  # fmt: skip
                 if not problem:
                     complete = True
-                elif row.int_version or U64(row.flags) & TRACKED:
-                    why, at = problem, where
+                elif row.version == 0 or row.int_version or U64(row.flags) & TRACKED:
+                    why, at, certain = problem, where, True
         else:
             layer = layer_of(here)
             carrier = variant.OVER_GRE if here == tunnel.IN_GRE else variant.OVER_GPE
@@ -369,7 +388,7 @@ def walk(
                 layers |= ERSPAN if mirrors else layer
                 tunnel_id = number if has_id else tunnel_id
     if why:
-        if matters(why, complete, trace_end != packet.NONE, inside, announced, row):
+        if matters(why, complete, trace_end != packet.NONE, inside, announced, certain, row):
             packet.refuse(row, why, at, origin)
             return packet.NONE
         if not complete:

@@ -223,16 +223,16 @@ def vxlan(buf: Any, at: Any, end: Any, limit: Any) -> Any:
 
 @kernel
 def vxlan_gpe(buf: Any, at: Any, end: Any, limit: Any, table: Any) -> Any:
-    """VXLAN-GPE."""
+    """VXLAN-GPE. Without P it carries Ethernet; early INT has a next protocol without P, too."""
     why = lacks(at, U64(8), end, limit)
     if why:
         return why | TUNNEL, at, NOTHING, NONE, False
     flags = get(buf, at, FLAGS)
     if flags & U64(0x31):
         return NONE, at, NOTHING, NONE, False
-    following = FRAME
-    if flags & U64(0x04):
-        following = U64(table[GPE_NEXT + get(buf, at, NEXT_PROTOCOL)])
+    following = U64(table[GPE_NEXT + get(buf, at, NEXT_PROTOCOL)])
+    if not flags & U64(0x04) and (following != SHIM or is_frame(buf, at + U64(8), limit)):
+        following = FRAME
     return NONE, at + U64(8), following, get(buf, at, VNI), flags & U64(0x08) != NONE
 
 

@@ -160,8 +160,8 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
     10, 20; 0 none).
 
     Raises WireError: truncated, `unsupported` for destination-type INT, `unknown_version`, `bad_length`
-    if the shim leaves no room for it, and `bad_hop_size` if the hop size is zero or is not what the
-    instruction bitmap implies.
+    if the shim leaves no room for it, `unknown_instructions` if all bits of the instruction bitmap are
+    reserved, and `bad_hop_size` if the hop size is zero or is not what the bitmap implies.
     """
     start, place = buf.at, Place.INT_HEADER
     if shim.type == MODE_DESTINATION:
@@ -191,10 +191,18 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
         return _mx(buf, shim, dialect)
     md = _md_2_0(buf, dialect) if version == 20 else _md_old(buf, version)
     md.instructions = _meaning(md.instructions, dialect)
-    words = layout.metadata_size(*form_of(md, dialect)) // 4
+    items, bits = form_of(md, dialect)
+    words = layout.metadata_size(items, bits) // 4
     if version in COUNTED and md.hop_words == md.instructions.bit_count():
         md.hop_words = words  # the header counts instructions: some of this dialect are wider
     domain = md.ds_instruction != 0 and md.hop_words > words
+    if md.instructions and not bits & ~_reserved(items) and (not domain or md.hop_words == 0):
+        raise WireError(
+            Reason.UNKNOWN_INSTRUCTIONS,
+            place,
+            start,
+            f"all bits of 0x{md.instructions:04x} are reserved: perhaps its bytes are swapped",
+        )
     if md.hop_words == 0 or (md.hop_words != words and not domain):
         raise WireError(
             Reason.BAD_HOP_SIZE,

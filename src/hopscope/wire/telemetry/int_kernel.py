@@ -13,7 +13,7 @@ from ..reasons import Place, Reason
 from ..records import Mode
 from . import stack_kernel as stacks
 from . import variant_kernel as variant
-from .metadata_kernel import INT_2_0, ODD, WORDS, plan
+from .metadata_kernel import INT_2_0, ODD, PRESENT, WORDS, plan
 
 BAD_TCP = code(Reason.BAD_LENGTH, Place.INNER_L4)
 QUICK = U64(Mode.MD | 64)
@@ -105,8 +105,11 @@ def read_int(
     words = plans[base + U64(WORDS)]
     ds_instruction = get(buf, at, DS_INSTRUCTION)
     domain = ds_instruction != NONE and hop_words > words
-    if hop_words == NONE or (hop_words != words and not domain):
-        return variant.BAD_HOP_SIZE, at, NONE
+    usual = hop_words == words and plans[base + U64(PRESENT)] != NONE
+    if not usual and (hop_words == NONE or not domain):
+        return variant.read_any(
+            buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first
+        )  # fmt: skip
     npt = get(buf, shim, variant.NPT)
     row.int_version = U64(20)
     row.int_mode = U64(1)

@@ -25,6 +25,7 @@ UNSUPPORTED_SHIM = code(Reason.UNSUPPORTED, Place.INT_SHIM)
 BAD_SHIM_LENGTH = code(Reason.BAD_LENGTH, Place.INT_SHIM)
 UNKNOWN_HEADER = code(Reason.UNKNOWN_VERSION, Place.INT_HEADER)
 BAD_HOP_SIZE = code(Reason.BAD_HOP_SIZE, Place.INT_HEADER)
+UNKNOWN_INSTRUCTIONS = code(Reason.UNKNOWN_INSTRUCTIONS, Place.INT_HEADER)
 BAD_STACK = code(Reason.BAD_LENGTH, Place.INT_STACK)
 BAD_BOTTOM = code(Reason.BAD_BOTTOM, Place.INT_STACK)
 TOO_MANY_HOPS = code(Reason.TOO_MANY_HOPS, Place.INT_STACK)
@@ -185,6 +186,17 @@ def set_header(buf: Any, at: Any, version: Any, mode: Any, table: Any, row: Any)
 
 
 @kernel
+def agrees(at: Any, limit: Any, words: Any, hop_words: Any, total: Any, counted: Any) -> Any:
+    """Whether a stack of so many words at `at` fits into the packet, and holds a whole number of hops: INT,
+    whatever the instructions mean, and not ordinary traffic that looks like it.
+    """
+    hops = total if counted else hop_words
+    if at + (words << U64(2)) > limit:
+        return False
+    return words == NONE if hops == NONE else words - U64(words // hops) * hops == NONE
+
+
+@kernel
 def restore_l4(buf: Any, at: Any, protocol: Any, end: Any, limit: Any, row: Any) -> Any:
     """Write the packet's own protocol and the ports at `at`, after a UDP header that was added with INT;
     returns a reject code.
@@ -283,12 +295,17 @@ def read_any(
     domain = False
     if version == U64(20):
         domain = ds_field(buf, at, 1, table) != NONE and hop_words > words
-    if hop_words == NONE or (hop_words != words and not domain):
-        return BAD_HOP_SIZE, at, NONE
+    total = get(buf, at, TOTAL_0) if counted else NONE
+    unknown = instructions != NONE and plans[base + U64(metadata.PRESENT)] == NONE
+    if hop_words == NONE or (not domain and (unknown or hop_words != words)):
+        if not is_open and left >= tail and agrees(stack, limit, left - tail, hop_words, total, counted):
+            set_header(buf, at, version, mode, table, row)
+            set_places(at - origin, carrier, npt, instructions, row)
+            row.hop_words = hop_words
+        return (UNKNOWN_INSTRUCTIONS if unknown else BAD_HOP_SIZE), at, NONE
     set_header(buf, at, version, mode, table, row)
     set_places(at - origin, carrier, npt, instructions, row)
     row.hop_words = hop_words
-    total = get(buf, at, TOTAL_0) if counted else NONE
     if is_open:
         left = U64((limit - stack) // (hop_words << U64(2))) * hop_words
         if counted:

@@ -184,8 +184,8 @@ end
 -- to it. Reading past `stop` is truncated, reading past `limit` bytes that are there is a bad length.
 local function cursor(tvb, at, stop) return { tvb = tvb, at = at, stop = stop, limit = stop } end
 
-local function refuse(reason, place, at, detail)
-  error({ reason = reason, place = place, at = at, detail = detail }, 0)
+local function refuse(reason, place, at, detail, sure) -- sure: it is INT, and not ordinary traffic
+  error({ reason = reason, place = place, at = at, detail = detail, sure = sure }, 0)
 end
 
 local function need(c, size, place, name)
@@ -542,6 +542,14 @@ local function bits_set(bitmap)
   return count
 end
 
+-- Whether the stack of words fits into the packet, and holds a whole number of hops.
+local function agrees(c, shim, md)
+  local words = shim.length - overhead(shim, md.version) - (has_tail(shim, md.version) and 1 or 0)
+  local hops = COUNTED[md.version] and md.total_hops or md.hop_words
+  if is_open(shim) or words < 0 or c.at + 4 * words > c.limit then return false end
+  return hops == 0 and words == 0 or hops ~= 0 and words % hops == 0
+end
+
 local function pull_md(c, w, shim)
   local start, place = c.at, "int header"
   if shim.type == DESTINATION then
@@ -584,12 +592,22 @@ local function pull_md(c, w, shim)
     end
     return md
   end
-  local words = items_size(form_of(md)) / 4
+  local items, bits = form_of(md)
+  local words = items_size(items, bits) / 4
   if COUNTED[version] and md.hop_words == bits_set(md.instructions) then md.hop_words = words end
   local domain = version == 20 and md.ds_instruction ~= 0 and md.hop_words > words
+  local known = md.instructions == 0
+  for bit, number in ipairs(items) do
+    known = known or (ITEMS[number].have ~= 0 and has_bit(bits, bit - 1))
+  end
+  if not known and (not domain or md.hop_words == 0) then
+    refuse("unknown_instructions", place, start,
+           ("all bits of 0x%04x are reserved: perhaps its bytes are swapped"):format(md.instructions),
+           agrees(c, shim, md))
+  end
   if md.hop_words == 0 or (md.hop_words ~= words and not domain) then
     refuse("bad_hop_size", place, start, ("%d words a hop, 0x%04x implies %d"):format(
-      md.hop_words, md.instructions, words))
+      md.hop_words, md.instructions, words), agrees(c, shim, md))
   end
   return md
 end
@@ -681,7 +699,10 @@ local function pull_stack(c, w, shim, md)
   end
 end
 
--- Shim, header and stack. What is no INT after all (`strict`: a report says that it must be) is forgotten.
+-- Whether what a port or a tunnel announces must be INT: in a packet, or if a report says so.
+local function certain(w) return w.tracked or w.report_version == 0 end
+
+-- Shim, header and stack. What is no INT after all (`strict`: it must be) is forgotten.
 local function read_int(c, w, carrier, strict)
   w.int, w.int_at = {}, c.at
   local shim, md
@@ -691,7 +712,8 @@ local function read_int(c, w, carrier, strict)
   end)
   if not fine then
     if type(damage) ~= "table" then error(damage, 0) end
-    if strict or (damage.place == "int header" and damage.reason == "truncated") then error(damage, 0) end
+    local cut = damage.place == "int header" and damage.reason == "truncated"
+    if strict or damage.sure or cut then error(damage, 0) end
     w.int = nil
     return false
   end
@@ -762,7 +784,7 @@ local function read_tcp(c, w, ip)
   local marker = is_marker(c)
   if marker == 0 and not likely then return end
   c.at = c.at + marker
-  if read_int(c, w, "tcp", strict and likely) then behind_l4(c, w, ip, l4_at) end
+  if read_int(c, w, "tcp", strict and likely or by_port and certain(w)) then behind_l4(c, w, ip, l4_at) end
 end
 
 local TUNNELS = {} -- role of a UDP port: what reads the packet in it
@@ -792,7 +814,7 @@ local function read_udp(c, w, ip)
   if marker == 0 and not likely then return end
   c.at = c.at + marker
   local carrier = inserted and "udp_inserted" or "udp"
-  if read_int(c, w, carrier, strict and likely) then behind_l4(c, w, ip, l4_at) end
+  if read_int(c, w, carrier, strict and likely or by_port and certain(w)) then behind_l4(c, w, ip, l4_at) end
 end
 
 -- Once the INT is complete, only the flow of what it is about is wanted: damage behind it is no refusal.
@@ -829,7 +851,7 @@ local function read_gre(c, w, ip)
   note_layer(w, "gre", head.key_present == 1 and c.tvb(key, 4):uint() or nil)
   local int_type = rule(R.GRE_PROTOCOL) * 256 + rule(R.GRE_PROTOCOL + 1)
   if int_type ~= 0 and head.type == int_type then
-    if read_int(c, w, "gre", w.tracked) then
+    if read_int(c, w, "gre", certain(w)) then
       set_bytes(w, start + byte_of(H.GRE, "type"), 2, w.shim.next_protocol)
       quietly(read_type, c, w, w.shim.next_protocol)
     end
@@ -862,11 +884,19 @@ local function read_next(c, w, next_protocol) -- what follows a next protocol of
   end
 end
 
+local function is_frame(c)
+  if c.at + 14 > c.limit then return false end
+  local type = byte(c, c.at + 12) * 256 + byte(c, c.at + 13)
+  return version_of(type) ~= 0 or VLAN_TYPES[type] or MPLS_TYPES[type] or false
+end
+
 local function read_gpe(c, w)
   local start, head = c.at, pull(c, H.VXLAN_GPE, "tunnel")
   note_layer(w, "vxlan_gpe", head.vni)
-  if rule(R.GPE_NEXT + head.next_protocol) == 9 then
-    if read_int(c, w, "vxlan_gpe", w.tracked) then
+  if floor(head.flags / 4) % 2 == 0 and (rule(R.GPE_NEXT + head.next_protocol) ~= 9 or is_frame(c)) then
+    read_ethernet(c, w, "tunnel") -- early INT has a next protocol without the P flag
+  elseif rule(R.GPE_NEXT + head.next_protocol) == 9 then
+    if read_int(c, w, "vxlan_gpe", certain(w)) then
       set_bytes(w, start + byte_of(H.VXLAN_GPE, "next_protocol"), 1, w.shim.next_protocol)
       quietly(read_next, c, w, w.shim.next_protocol)
     end
@@ -889,7 +919,7 @@ local function read_geneve(c, w)
       known = known or (class ~= 0 and class == option.class)
     end
     if known and not w.int then
-      if read_int(options, w, "geneve", w.tracked) then w.keep = true end
+      if read_int(options, w, "geneve", certain(w)) then w.keep = true end
     end
     options.at = start
     skip(options, 4 + 4 * option.words, "tunnel", "Geneve option")
@@ -1428,8 +1458,8 @@ function PROTO_INT.dissector(tvb, pinfo, root)
   if not PROTO.prefs.packets then return end
   c = cursor(tvb, start, tvb:len())
   guard(w, function() read_type(c, w, ethertype) end)
-  if not w.int or #w.int == 0 then return end
-  local tree = show_int(root, w)
+  if not w.int or (#w.int == 0 and not w.damage) then return end
+  local tree = #w.int > 0 and show_int(root, w) or root:add(PROTO_INT, tvb(w.int_at))
   show_flow(tree, w)
   if w.damage then show_damage(tree, w) end
   local text = w.damage and summary(w)
