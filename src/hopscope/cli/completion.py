@@ -121,7 +121,7 @@ def _split(line: str) -> list[str]:
     """Words of a line as a shell splits them; a quote that is not closed ends with the line."""
     lexer = shlex.shlex(line, posix=True)
     lexer.whitespace_split, lexer.commenters = True, ""
-    words = []
+    words: list[str] = []
     try:
         words.extend(lexer)
     except ValueError:

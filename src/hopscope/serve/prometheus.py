@@ -248,7 +248,10 @@ class _Scrape(Collector):
         for row in self._bounded(rows, "received_ns"):
             node, port = int(row["node_id"]), int(row["port"])
             place = [str(node), self._names.node(node) or "", str(port), self._names.port(node, port) or ""]
-            values = {"labels_total": int(row["labels"]), "late_labels_total": int(row["late"])}
+            values: dict[str, float] = {
+                "labels_total": int(row["labels"]),
+                "late_labels_total": int(row["late"]),
+            }
             values |= {"shift": int(row["shift"]), "silent": int(row["silent"])}
             if int(row["received_ns"]) != NEVER:
                 values["age_seconds"] = max(0, now - int(row["received_ns"])) / 1e9
