@@ -138,7 +138,11 @@ def command_rate(bench: Bench, primitive: str, trains: bool, workers: int, secon
             if 1 - got / sent <= LOSS:
                 break
             rate = min(sent / taken * 0.95, got / taken * 1.1)
-    case = {"what": primitive, "datagrams": "trains" if trains else "single", "workers": workers}
+    case: dict[str, object] = {
+        "what": primitive,
+        "datagrams": "trains" if trains else "single",
+        "workers": workers,
+    }
     bound = "as fast as the sender sends" if rate == 0 else "bound by the receiver"
     bench.row(case, got / taken, "reports/s", f"loss {1 - got / sent:.3%}, {bound}")
 
@@ -168,7 +172,12 @@ def drain_rate(
                 rates.append(sent / drain(process, before + sent))
     finally:
         process.close()
-    case = {"what": primitive, "workers": workers, "memory": size, "pages": "2 MiB" if huge else "4 KiB"}
+    case: dict[str, object] = {
+        "what": primitive,
+        "workers": workers,
+        "memory": size,
+        "pages": "2 MiB" if huge else "4 KiB",
+    }
     bench.row({"measured": "waiting datagrams", **case}, median(rates), "reports/s")
 
 

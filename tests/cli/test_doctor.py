@@ -57,7 +57,7 @@ def collector(tmp_path: Path) -> Iterator[Running]:
     with DataFolder(tmp_path / "data") as folder:
         folder.write_owner(listen=["udp://127.0.0.1:1"], api=None, names=str(names))
         made = Running(folder)
-        server = ControlServer(folder.path, lambda _: made.status)
+        server = ControlServer(folder.path, lambda request, peer: made.status)
         server.start()
         yield made
         server.close()

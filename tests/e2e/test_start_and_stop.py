@@ -97,7 +97,9 @@ def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callab
     ):
         with pytest.raises(ControlError, match=r"^[^\n]+$"):
             request(one.data, nonsense)
-    assert CollectorState(one.data).limits().limits.general.hop_latency.raise_above == 10
+    limits = CollectorState(one.data).limits()
+    assert limits is not None
+    assert limits.limits.general.hop_latency.raise_above == 10
     sender = load()
     sender.port = one.port
     state = CollectorState(one.data, fresh_seconds=0)

@@ -15,12 +15,13 @@ from hopscope.detect.counters import DETECTOR, INDEX, attach_counters, counter_f
 from hopscope.detect.merge import Merge
 from hopscope.detect.records import STATE_VERSION, Kind
 from hopscope.detect.report_queue import QueueReader, attach_queue, create_queue, queue_path
-from hopscope.detect.thresholds import CONTROL_FILE, KIND, create_control, set_limits
+from hopscope.detect.thresholds import CONTROL_FILE, KIND, create_control
 from hopscope.history.journal_file import read_journals
 from hopscope.memory.private_file import HASH_SECRET
 from hopscope.memory.region import Region
 from hopscope.present.collector_state import CollectorState
 from hopscope.runtime.detector import Detector
+from hopscope.runtime.limits import change_limits
 from hopscope.runtime.mode import mode_of
 from hopscope.runtime.pipeline import HandOver
 from hopscope.runtime.shard import Shard
@@ -34,6 +35,7 @@ WORKERS = 4
 CLOCK = Clock()
 TICK_NS = 100_000_000
 LIMIT = {"change": 40, "raise_above": 900, "clear_below": 500}
+CHANGE = {"set_limits": {"general": {"queue_occupancy": {"change": 200, "raise_above": 700}}}}
 
 
 def settings_for(folder: Path, workers: int, timed: bool = True) -> Settings:
@@ -129,7 +131,7 @@ def single(folder: Path, timed: bool = True, change_at: int = 0) -> None:
             pipeline.tick(due)
             due += TICK_NS
         if number == change_at:
-            set_limits(control, {"queue_occupancy": {"change": 200, "raise_above": 700}})
+            change_limits(control, settings, CHANGE, "a test")
         pipeline.take(copy(reports), CLOCK)
     pipeline.tick(due)
     pipeline.close()
@@ -189,7 +191,7 @@ def several(folder: Path, timed: bool = True, kill_at: int = -1, change_at: int 
         if number == change_at:
             workers.advance(time)
             workers.take()
-            set_limits(workers.control, {"queue_occupancy": {"change": 200, "raise_above": 700}})
+            change_limits(workers.control, workers.settings, CHANGE, "a test")
         workers.workers[receiver].take(reports, CLOCK)
         workers.workers[receiver].advance(time)
         if number == kill_at:

@@ -177,7 +177,7 @@ def test_flows_are_tracked_through_the_api(api: Any, tmp_path: Path) -> None:
     Registers.create(path, [(1, 1)], 50 * MS)
     place: list[Path | None] = [path]
 
-    def answer(request: dict[str, Any]) -> dict[str, Any]:
+    def answer(request: dict[str, Any], peer: str) -> dict[str, Any]:
         if "tracked" in request:
             return {"tracked": tracked_flows(place[0])}
         return {"tracked": change_tracked_flows(place[0], request["set_tracked"])}

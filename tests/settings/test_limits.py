@@ -43,8 +43,8 @@ def own_limits(draw: Any) -> SwitchMetricLimits:
     limits = draw(metric_limits())
     if draw(st.booleans()):
         return SwitchMetricLimits(change=change)
-    above = "never" if limits.raise_above is None else limits.raise_above
-    below = "never" if limits.clear_below is None else limits.clear_below
+    above: Any = "never" if limits.raise_above is None else limits.raise_above
+    below: Any = "never" if limits.clear_below is None else limits.clear_below
     return SwitchMetricLimits(change=change, raise_above=above, clear_below=below)
 
 

@@ -113,7 +113,7 @@ class SwitchLimits(Section):
     def resolved(self, general: ThresholdSettings, metric: str) -> MetricLimits:
         """Limits of a metric in force at this switch. Raises ValueError if they contradict each other."""
         inherited, own = getattr(general, metric), getattr(self, metric)
-        found: dict[str, int | None] = {}
+        found: dict[str, Any] = {}
         for name in LIMITS:
             value = getattr(own, name)
             found[name] = getattr(inherited, name) if value is None else None if value == "never" else value
