@@ -160,7 +160,7 @@ def drain_rate(
     )
     process = TranslatorProcess(settings, folder)
     process.open()
-    process.output.stores.current["store"].region.populate()  # type: ignore[union-attr]
+    process.output.stores.current["store"].region.populate()  # type: ignore[attr-defined]
     stream = Stream(primitive)
     rates = []
     try:

@@ -261,8 +261,8 @@ class LabelTable:
         barrier()
         self._versions[rows] += 1
         self._used[0] += np.uint64(new)
-        at = np.searchsorted(self._keys, keys)
-        self._keys, self._order = np.insert(self._keys, at, keys), np.insert(self._order, at, rows)
+        before = np.searchsorted(self._keys, keys)
+        self._keys, self._order = np.insert(self._keys, before, keys), np.insert(self._order, before, rows)
 
     def _idle(self, count: int, kept: Ints, idle_since_ns: int) -> Ints:
         """Rows of up to `count` ports without a label since then, those silent longest first."""

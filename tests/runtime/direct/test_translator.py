@@ -168,8 +168,8 @@ def test_several_workers_write_to_the_same_stores(tmp_path: Path) -> None:
     for number in range(10):
         entries = [int.from_bytes(bytes(e)) for e in ListReader(lists, number, "oldest").read()[0]]
         assert sorted(entries) == [100 * s + n for s in range(number, 30, 10) for n in range(40)]
-        for switch in range(number, 30, 10):
-            mine = [entry for entry in entries if entry // 100 == switch]
+        for source in range(number, 30, 10):
+            mine = [entry for entry in entries if entry // 100 == source]
             assert mine == sorted(mine)
     every = np.concatenate([numbers(1000 * number, 40) for number in range(30)])
     data = np.concatenate([numbers(number, 40, 4) for number in range(30)])
