@@ -53,6 +53,22 @@ def test_a_torn_record_is_cut_and_reported(tmp_path: Path) -> None:
         assert read_journals(folder)["value"].tolist() == list(range(9))
 
 
+def test_events_after_a_damaged_one_are_kept_aside(tmp_path: Path) -> None:
+    """A record that rots on the disk costs the journal what is after it, but nothing is deleted."""
+    with JournalWriter(tmp_path, 0) as journal:
+        journal.append(np.zeros(5, EVENT))
+    (path,) = (tmp_path / "journal").glob("*.journal")
+    raw = bytearray(path.read_bytes())
+    raw[HEADER_BYTES + 2 * EVENT_BYTES] ^= 1  # the sequence of the third
+    path.write_bytes(raw)
+    lines: list[str] = []
+    JournalWriter(tmp_path, 0, notify=lines.append).close()
+    (cut,) = (tmp_path / "journal").glob("*.cut")
+    assert cut.read_bytes() == raw[HEADER_BYTES + 2 * EVENT_BYTES :]
+    assert len(lines) == 1
+    assert lines[0].endswith(f"{3 * EVENT_BYTES} bytes of a torn write cut into {cut.name}, 2 events kept")
+
+
 def test_zeros_after_the_last_record_are_cut(tmp_path: Path) -> None:
     """A file that a power loss filled up with zeros ends where the sequence does."""
     with JournalWriter(tmp_path, 0) as writer:

@@ -205,7 +205,8 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
             events = read_journal(journal.path)
             torn = journal.path.stat().st_size - HEADER_BYTES - len(events) * EVENT_BYTES
             if torn > 0:
-                notify(f"{journal.path}: {torn} bytes of a torn write cut, {len(events)} events kept")
+                kept = _set_aside(journal.path, HEADER_BYTES + len(events) * EVENT_BYTES)
+                notify(f"{journal.path}: {torn} bytes of a torn write cut{kept}, {len(events)} events kept")
                 os.truncate(journal.path, HEADER_BYTES + len(events) * EVENT_BYTES)
             if not len(events):
                 journal.path.unlink()
@@ -221,6 +222,23 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
     except ValueError as error:
         raise HistoryError(f"{noted} should hold one number: restore it, or use a new folder") from error
     return max(following, default=0)
+
+
+def _set_aside(path: Path, end: int) -> str:
+    """Copy what is after `end` into a file *.cut if it may be events after a damaged one; says so."""
+    with path.open("rb") as file:
+        file.seek(end)
+        rest = file.read()
+    if len(rest) < EVENT_BYTES or not rest.strip(b"\0"):
+        return ""
+    cut = path.with_suffix(".cut")
+    try:
+        cut.touch(mode=0o640)
+        cut.write_bytes(rest)
+    except OSError as error:
+        cut.unlink(missing_ok=True)
+        return f", and not kept ({error.strerror})"
+    return f" into {cut.name}"
 
 
 def _create(folder: Path, shard: int, first: int) -> int:
