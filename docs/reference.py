@@ -221,7 +221,9 @@ def events() -> str:
         + _enum_table(records.Metric)
         + f"\n## The record\n\nRings, journals and segments hold this record: {records.EVENT.itemsize} "
         f"bytes, little-endian, version {records.EVENT_VERSION}. "
-        "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n"
+        "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d. `switch_ns` of an event about a hop is the hop's "
+        "egress time, else its ingress time; of any other event the time in the report's header, else "
+        "that of the last hop.\n\n"
         + _record_table(records, "EVENT")
         + "\n## Events of the sink\n\nThey are in a separate [ring](../guides/rings.md), in the record "
         "[SINK_EVENT](records.md#sink_event); `types` has a bit for each.\n\n"

@@ -36,6 +36,8 @@ MEASURED = (
     | Have.BUFFER_OCCUPANCY
     | Have.QUEUE_CONGESTION
     | Have.L2_PORTS
+    | Have.INGRESS_TIME
+    | Have.EGRESS_TIME
 )
 BITS = [bit for bit in Have if bit & MEASURED]
 
@@ -58,6 +60,8 @@ def any_hop(make: Any, chance: Random, damaged: bool) -> Any:
         buffer_occupancy=small(13),
         port=small(1, 3),
         l2_port=small(1, 3),
+        ingress_time=small(1000),
+        egress_time=small(1000),
         have=have,
         null=null,
     )
@@ -98,6 +102,7 @@ def any_reports(make: Any, seed: int, count: int, flows: int, longest: int) -> l
                 own=any_hop(make, chance, odd) if chance.random() < 0.3 else None,
                 drop_reason=chance.randrange(256),
                 queue_id=chance.choice([None, 0, 3]),
+                switch_time=chance.choice([None, chance.randrange(1000)]),
                 reason=int(odd and chance.random() < 0.2),
                 place=chance.randrange(13) if odd else 0,
                 index=int(odd and chance.random() < 0.2),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +84,30 @@ def test_zeros_after_the_last_record_are_cut(tmp_path: Path) -> None:
     assert path.stat().st_size == HEADER_BYTES + 5 * EVENT_BYTES
 
 
+def test_a_journal_of_the_first_layout(tmp_path: Path) -> None:
+    """Journals without `switch_ns`, of 128 bytes an event, are read, cut where torn, and continued."""
+    events = some(5)
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(events)
+    path = list_journals(tmp_path)[0].path
+    head = bytearray(path.read_bytes()[:HEADER_BYTES])
+    struct.pack_into("<II", head, 8, 1, 128)
+    struct.pack_into("<I", head, 40, zlib.crc32(head[:40]))
+    first = np.dtype([field for field in EVENT.descr if field[0] != "switch_ns"])
+    older = np.zeros(5, first)
+    for name in first.names or ():
+        older[name] = events[name]
+    path.write_bytes(bytes(head) + older.tobytes() + b"torn")
+    told: list[str] = []
+    with JournalWriter(tmp_path, 0, notify=told.append) as writer:
+        assert writer.append(some(2)) == 5
+    assert len(told) == 1
+    found = read_journals(tmp_path)
+    assert found["value"].tolist() == [*range(5), *range(2)]
+    assert found["sequence"].tolist() == list(range(7))
+    assert not found["switch_ns"].any()
+
+
 def test_one_writer_per_shard(tmp_path: Path) -> None:
     """A second writer of a shard is rejected in one line; another shard, or after close, is fine."""
     with (
@@ -129,7 +155,7 @@ def test_a_file_of_zeros_holds_no_events(tmp_path: Path) -> None:
 def test_a_partial_write_keeps_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes that stop anywhere: the torn record is cut, the rest follows, no one sees half a record."""
     writer = JournalWriter(tmp_path, 0)
-    real, lengths = os.pwrite, iter([1, 130, 127, 128 * 2 + 5, 64, 100_000])
+    real, lengths = os.pwrite, iter([1, EVENT_BYTES + 2, EVENT_BYTES - 1, EVENT_BYTES * 2 + 5, 64, 100_000])
 
     def short(fd: int, block: memoryview, offset: int) -> int:
         if len(block) == HEADER_BYTES and bytes(block[:4]) == b"HOPS":
@@ -198,7 +224,7 @@ def test_it_stops_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("hopscope.history.journal.free_bytes", free)
     with JournalWriter(tmp_path / "a", 0, keep_free=18_000) as writer:
-        writer.append(some(5))  # 128 + 640 of 1000 bytes
+        writer.append(some(5))  # 128 + 680 of 1000 bytes
         with pytest.raises(JournalFull, match=r"less than half of history\.keep_free") as full:
             writer.append(some(4, 5))
         assert full.value.written == 1

@@ -16,6 +16,7 @@ import pytest
 from hopscope.history.archive import archive_once
 from hopscope.history.files import list_segments
 from hopscope.history.journal import JournalFull, JournalWriter, read_journals
+from hopscope.history.journal_file import EVENT_BYTES, HEADER_BYTES
 from hopscope.history.query import History
 from hopscope.settings.collector import HistorySettings
 from support.small_disk import small_disk
@@ -157,7 +158,7 @@ def test_a_limit_on_file_sizes(tmp_path: Path) -> None:
         timeout=300,
     )
     written, following, *message = done.stdout.split()
-    assert written == following == str((10_000 - 128) // 128)
+    assert written == following == str((10_000 - HEADER_BYTES) // EVENT_BYTES)
     assert "no room" in " ".join(message)
     told: list[str] = []
     with JournalWriter(tmp_path, 0, notify=told.append) as writer:

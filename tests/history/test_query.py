@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, ClearReason, Kind, Metric
+from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
 from hopscope.history.archive import archive_once
 from hopscope.history.columns import connect
 from hopscope.history.files import HistoryError
@@ -233,11 +233,10 @@ def test_why_an_alarm_was_cleared(tmp_path: Path) -> None:
         (segment,) = tmp_path.glob("segments/*.parquet")
         assert [row["reason"] for row in history.events(order="oldest").rows()] == reasons
         old = segment.with_suffix(".old")
-        metadata = f"KV_METADATA {{{VERSION_KEY}: '{EVENT_VERSION}'}}"
+        metadata = f"KV_METADATA {{{VERSION_KEY}: '1'}}"
         with connect(256 * 1024**2, 1) as duck:
-            duck.execute(
-                f"COPY (SELECT * EXCLUDE reason FROM '{segment}') TO '{old}' (FORMAT parquet, {metadata})"
-            )
+            source = f"SELECT * EXCLUDE (reason, switch_ns) FROM '{segment}'"
+            duck.execute(f"COPY ({source}) TO '{old}' (FORMAT parquet, {metadata})")
         old.rename(segment)
     with History(tmp_path) as history:
         assert [row["reason"] for row in history.events(order="oldest").rows()] == [None] * 4

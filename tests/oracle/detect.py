@@ -104,6 +104,8 @@ class Reference:
             "buffer": ("buffer_id", Have.BUFFER_OCCUPANCY),
             "buffer_occupancy": ("buffer_occupancy", Have.BUFFER_OCCUPANCY),
             "l2_port": ("l2_egress_port", Have.L2_PORTS),
+            "ingress": ("ingress_time", Have.INGRESS_TIME),
+            "egress": ("egress_time", Have.EGRESS_TIME),
         }
         found = {name: int(hop[source]) if have & bit else None for name, (source, bit) in fields.items()}
         if found["node"] == NOBODY:
@@ -115,7 +117,7 @@ class Reference:
     def _emit(self, kind: str, metric: str, value: int, previous: int, **more: Any) -> None:
         fields = {
             "time": self.now, "flow": NOTHING, "node": NOBODY, "ident": 0, "port": UNKNOWN,
-            "hop": 0, "hop_count": 0, "path": NOTHING, "reason": 0, **more,
+            "hop": 0, "hop_count": 0, "path": NOTHING, "reason": 0, "switch": self.switch, **more,
         }  # fmt: skip
         self.events.append(self.event(kind=kind, metric=metric, value=value, previous=previous, **fields))
 
@@ -162,6 +164,7 @@ class Reference:
         joined = bool(r["flags"] & Flag.JOINED)
         came = not r["flags"] & (Flag.JOINED | Flag.INCOMPLETE)
         if r["index"] == 0 and r["version"] and came and (r["reason"] == 0 or r["place"] > 4):
+            self.switch = 0 if r["reason"] else self._sent(r)
             self._sequence(r)
         if r["reason"]:
             return
@@ -171,6 +174,7 @@ class Reference:
         elif own is not None:
             node = own["node"]
         self.where = {"flow": key} if (key := self._key(r)) else {}
+        of_flags = self.switch = self._sent(r) or self._left([*hops, own] if own else hops)
         if r["flags"] & Flag.HELD:
             self._flags(r, node, own, 0)
             return
@@ -189,6 +193,7 @@ class Reference:
         else:
             hops = [own] if own is not None else []
         flow = self._flow(key, r, stacked and not dropped) if key else None
+        self.switch = self._sent(r) or self._left(hops)
         whole = stacked and not r["int_flags"] & 3 and not r["flags"] & (9 | Flag.INCOMPLETE)
         states: list[Hop | None] = [None] * len(hops)
         if flow and stacked:
@@ -203,7 +208,20 @@ class Reference:
             if whole and all(hop["latency"] is not None for hop in hops):
                 total = sum(hop["latency"] for hop in hops)
                 self._judge(flow.latency, "flow_latency", total, hop_count=len(hops), **self.where)
+        self.switch = of_flags
         self._flags(r, node, own, len(hops) if not stacked else r["hop_count"])
+
+    @staticmethod
+    def _sent(r: dict[str, int]) -> int:
+        """Time in the report's header."""
+        return r["ingress_time"] if r["carried"] & Carried.INGRESS_TIME else 0
+
+    @staticmethod
+    def _left(hops: list[dict[str, Any]]) -> int:
+        """When a packet left the last of some hops; without that, when it came."""
+        if not hops:
+            return 0
+        return hops[-1]["ingress"] or 0 if hops[-1]["egress"] is None else hops[-1]["egress"]
 
     @staticmethod
     def _key(r: dict[str, int]) -> tuple[int, ...] | None:
@@ -234,7 +252,10 @@ class Reference:
     def _take(self, hop: dict[str, Any], state: Hop | None, h: int, count: int) -> None:
         port = UNKNOWN if hop["port"] is None else hop["port"]
         node = NOBODY if hop["node"] is None else hop["node"]
-        where = {"node": node, "port": port, "hop": h, "hop_count": count, **self.where}
+        where = {
+            "node": node, "port": port, "hop": h, "hop_count": count, **self.where,
+            "switch": self._left([hop]),
+        }  # fmt: skip
         if hop["node"] is None:
             self.nameless += 1
         else:
@@ -283,11 +304,11 @@ class Reference:
         kept = self._kept(flow)
         nodes = [hop.node for hop in kept] + [NOBODY] * (len(flow.hops) - len(kept))
         first = flow.first + 1_700_000_000_000_000_000
-        more: dict[str, Any] = {"time": flow.last, "flow": flow.key}
+        more: dict[str, Any] = {"time": flow.last, "flow": flow.key, "switch": 0}
         if flow.latency.alarm:
             self._emit(
                 "cleared", "flow_latency", flow.latency.latest, 0,
-                flow=flow.key, hop_count=len(flow.hops), reason=2,
+                flow=flow.key, hop_count=len(flow.hops), reason=2, switch=0,
             )  # fmt: skip
         for h, hop in enumerate(kept):
             self._clear(hop, h, len(flow.hops), flow.key, 2)
@@ -310,6 +331,7 @@ class Reference:
             self._emit(
                 "cleared", "hop_latency", hop.latency.latest, 0,
                 flow=flow, node=hop.node, port=hop.port, hop=h, hop_count=count, reason=reason,
+                switch=0,
             )  # fmt: skip
 
     def _kept(self, flow: Flow) -> list[Hop]:

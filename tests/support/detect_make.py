@@ -20,6 +20,7 @@ ALL = (
     | Have.QUEUE_OCCUPANCY
     | Have.TX_UTILIZATION
     | Have.BUFFER_OCCUPANCY
+    | Have.EGRESS_TIME
 )
 
 
@@ -38,6 +39,8 @@ class Hop:
     buffer_occupancy: int = 0
     port: int = 1
     l2_port: int = 0
+    ingress_time: int = 0
+    egress_time: int = 0
     have: int = ALL
     null: int = 0
 
@@ -60,6 +63,7 @@ class Report:
     own: Hop | None = None
     drop_reason: int = 0
     queue_id: int | None = None
+    switch_time: int | None = None
     reason: int = 0
     place: int = 0
     index: int = 0
@@ -96,6 +100,9 @@ def batch(reports: list[Report]) -> ReportBatch:
         if report.queue_id is not None:
             carried |= Carried.QUEUE_ID
             row["queue_id"] = report.queue_id
+        if report.switch_time is not None:
+            carried |= Carried.INGRESS_TIME
+            row["ingress_time"] = report.switch_time
         row["first_hop"], row["hop_count"] = len(hops), len(report.hops)
         hops += report.hops
         if report.own is not None:
@@ -132,6 +139,8 @@ def _hop_rows(hops: list[Hop]) -> npt.NDArray[np.void]:
         "buffer_occupancy": "buffer_occupancy",
         "egress_port": "port",
         "l2_egress_port": "l2_port",
+        "ingress_time": "ingress_time",
+        "egress_time": "egress_time",
         "present": "have",
         "null": "null",
     }
@@ -158,6 +167,7 @@ class Event:
     hop_count: int
     path: tuple[int, ...]
     reason: int = 0
+    switch: int = 0
 
 
 def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
@@ -168,6 +178,7 @@ def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
             (
                 sequence,
                 time,
+                switch,
                 flow_id,
                 value,
                 previous,
@@ -208,6 +219,7 @@ def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
                     hop_count,
                     tuple(int(node) for node in nodes),
                     reason,
+                    switch,
                 )
             )
             del sequence, shard

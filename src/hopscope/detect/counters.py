@@ -243,6 +243,11 @@ COUNTERS: tuple[Counter, ...] = (
         tally="sink.HELD_BACK_JOURNAL",
     ),
     Counter(
+        "unrecorded_flows_total",
+        "Flows without a flow record in history: above `sink.journal_flows`, or no time at the end.",
+    ),
+    Counter("unrecorded_flow_packets_total", "Packets of these flows."),
+    Counter(
         "sink_threshold_increase_permille",
         "How far a sink has raised its thresholds above the configured ones (0: not at all).",
         gauge=True,

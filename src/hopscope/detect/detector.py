@@ -144,6 +144,24 @@ class Detector:
             at, count = self._sweeps.sweep_sources(self._sources[0], at, now_ns, silent, events, tally)
             yield from self._block(count)
 
+    def end(self, now_ns: int) -> Iterator[Records]:
+        """Yield the events of the end: a flow record of every live flow, which leaves, and CLEARED of every
+        alarm.
+        """
+        events, tally, knobs, path = self._events, self._tally, self._knobs, self._scratch[1]
+        at = 0
+        while at < len(self.tables["flows"]["rows"]):
+            at, count = self._sweeps.sweep_flows(
+                *self._flows, at, len(self.tables["flows"]["rows"]), now_ns, -1, 0, events, tally, knobs, path
+            )
+            yield from self._block(count)
+        at = 0
+        while at < len(self._ports[0]):
+            at, count = self._sweeps.sweep_ports(
+                *self._ports, at, len(self._ports[0]), now_ns, -1, 0, events, tally, knobs
+            )
+            yield from self._block(count)
+
     def _block(self, count: int) -> Iterator[Records]:
         """Add the tally to the counters; yield the events, if there are any."""
         self.counters[self._places] += self._tally[self._slots]  # a wrapped negative number subtracts

@@ -43,8 +43,9 @@ class Kind(IntEnum):
     VALUE = 13
     """Any value, if detection is off."""
     FLOW_RECORD = 14
-    """A flow left the table (evicted or expired), at the time of its last report: for `flow_path` value =
-    packets, previous = first time (ns); for `flow_latency` and each `hop_latency` value = mean, previous =
+    """A flow left the table (evicted, expired, or at the end), at the time of its last report. For
+    `flow_path` value = packets, previous = first time (ns). For `flow_latency`, and by hop for
+    `hop_latency`, in a sink also for `queue_occupancy` and `link_utilization`: value = mean, previous =
     latest."""
     GAP = 15
     """Reports lost by sequence number; `value` is their number."""
@@ -75,6 +76,8 @@ class ClearReason(IntEnum):
     """Another flow, or port that labels, took its place in the table."""
     PATH_CHANGE = 3
     """Its switch left the path of the flow."""
+    STOPPED = 4
+    """The collector stopped."""
 
     @property
     def label(self) -> str:
@@ -129,6 +132,7 @@ EVENT = np.dtype(
     [
         ("sequence", "<u8"),  # within its shard, from 0; history lacks the numbers of lost events
         ("time_ns", "<i8"),  # when the collector received the report
+        ("switch_ns", "<u8"),  # the same at the switch, by its clock; 0: not carried
         ("flow_id", "<u8"),  # keyed hash of the 5-tuple; 0 without a flow
         ("value", "<u8"),  # by kind: the metric's value, or a count
         ("previous", "<u8"),  # by kind: what `value` is compared with
@@ -153,8 +157,12 @@ EVENT = np.dtype(
         ("reserved", "u1"),  # 0
     ]
 )
-"""One event, 128 bytes: the record of rings, journals and segments. Its layout is EVENT_VERSION."""
-EVENT_VERSION = 1
+"""One event, 136 bytes: the record of rings, journals and segments. Its layout is EVENT_VERSION.
+
+`switch_ns` of an event about a hop is the hop's egress time, else its ingress time; of any other event the
+time in the report's header, else that of the last hop.
+"""
+EVENT_VERSION = 2
 
 THRESHOLD = np.dtype(
     [

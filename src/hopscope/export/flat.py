@@ -45,6 +45,7 @@ def event_fields(records: Records, names: Names) -> Iterator[Fields]:
             "value": one["value"],
             "previous": one["previous"],
             "reason": _text(one["reason"]),
+            "switch_ns": _text(one["switch_ns"]),
             "flow": flow.get("id", ""),
             **{key: flow.get(key, "") for key in ("src", "dst", "proto", "sport", "dport")},
             "node": node.get("id", ""),

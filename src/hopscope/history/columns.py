@@ -9,6 +9,7 @@
 | ident | UINTEGER | queue, buffer or port by metric; hw id for silent, returned and gap |
 | value, previous | UBIGINT | see `detect.records.Kind` |
 | reason | VARCHAR | why an alarm was cleared, see `detect.records.ClearReason`; else NULL |
+| switch_ns | UBIGINT | time at the switch by its own clock, see `detect.records.EVENT`; NULL if not carried |
 | flow_id | UBIGINT | NULL without a flow |
 | src, dst | VARCHAR | addresses as text; src is the source's for silent, returned and gap |
 | sport, dport, proto | USMALLINT, USMALLINT, UTINYINT | NULL without a flow |
@@ -42,6 +43,7 @@ COLUMNS = (
     ("value", "UBIGINT"),
     ("previous", "UBIGINT"),
     ("reason", "VARCHAR"),
+    ("switch_ns", "UBIGINT"),
     ("flow_id", "UBIGINT"),
     ("src", "VARCHAR"),
     ("dst", "VARCHAR"),
@@ -111,6 +113,7 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, 
         "reason": f"CASE WHEN kind = {Kind.CLEARED:d} THEN {reasons} END",
         "node_id": f"nullif(node_id, {NO_NODE})",
         "port": f"nullif(port, {NO_PORT})",
+        "switch_ns": "nullif(switch_ns, 0)",
         "flow_id": "nullif(flow_id, 0)",
         **text,
         **{part: in_flow.format(part) for part in ("sport", "dport", "proto")},

@@ -21,9 +21,9 @@ from .files import HistoryError, journal_path, list_journals, list_segments, not
 from .journal_file import (
     EVENT_BYTES,
     HEADER_BYTES,
+    JournalReader,
     number_events,
     push_header,
-    read_journal,
     read_journals,
 )
 from .space import free_bytes, kept_bytes
@@ -202,12 +202,14 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
         if journal.shard != shard:
             continue
         try:
-            events = read_journal(journal.path)
-            torn = journal.path.stat().st_size - HEADER_BYTES - len(events) * EVENT_BYTES
+            reader = JournalReader(journal.path)
+            events = reader.read()
+            end = HEADER_BYTES + len(events) * reader.record_bytes
+            torn = journal.path.stat().st_size - end
             if torn > 0:
-                kept = _set_aside(journal.path, HEADER_BYTES + len(events) * EVENT_BYTES)
+                kept = _set_aside(journal.path, end)
                 notify(f"{journal.path}: {torn} bytes of a torn write cut{kept}, {len(events)} events kept")
-                os.truncate(journal.path, HEADER_BYTES + len(events) * EVENT_BYTES)
+                os.truncate(journal.path, end)
             if not len(events):
                 journal.path.unlink()
         except FileNotFoundError:  # a segment by now

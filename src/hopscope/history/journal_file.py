@@ -1,4 +1,7 @@
-"""A journal's bytes: a header, then EVENT records; record i has the sequence `first + i`."""
+"""A journal's bytes: a header, then EVENT records; record i has the sequence `first + i`.
+
+Journals of an earlier layout are read as well: fields that it lacks are 0.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import struct
 import time
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +25,10 @@ _HEADER = struct.Struct("<8sIIIIQqI")
 """Magic, EVENT_VERSION, bytes of a record, shard, bytes of the header, first sequence, creation (ns), CRC."""
 
 
+LAYOUTS = {EVENT_VERSION: EVENT, 1: np.dtype([field for field in EVENT.descr if field[0] != "switch_ns"])}
+"""Records by version of the layout; 1 had no `switch_ns`."""
+
+
 def number_events(events: Records, shard: int, first: int) -> None:
     """Write `shard`, and `sequence` from `first` on, into EVENT records: their stream's owner does so."""
     events["sequence"] = np.arange(first, first + len(events), dtype=np.uint64)
@@ -33,19 +41,20 @@ def push_header(shard: int, first: int) -> bytes:
     return (head + struct.pack("<I", zlib.crc32(head))).ljust(HEADER_BYTES, b"\0")
 
 
-def pull_header(path: Path, head: bytes) -> tuple[int, int]:
-    """Shard and first sequence; HistoryError if the file is not ours, damaged, or of another version."""
+def pull_header(path: Path, head: bytes) -> tuple[int, int, np.dtype[Any]]:
+    """Shard, first sequence, layout; HistoryError if the file is not ours, damaged, or of a later version."""
     if len(head) < HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
         raise HistoryError(f"{path} is not a journal of Hopscope: move it out of the folder")
     _, version, record, shard, header, first, _, check = _HEADER.unpack_from(head)
-    if version != EVENT_VERSION or record != EVENT_BYTES or header != HEADER_BYTES:
+    layout = LAYOUTS.get(version)
+    if layout is None or record != layout.itemsize or header != HEADER_BYTES:
         raise HistoryError(
             f"{path} has event layout {version}, and this version of Hopscope reads {EVENT_VERSION}:"
             " open the folder with the version that wrote it, or use a new one"
         )
     if check != zlib.crc32(head[: _HEADER.size - 4]):
         raise HistoryError(f"{path} has a damaged header: move it out of the folder")
-    return shard, first
+    return shard, first, layout
 
 
 class JournalReader:
@@ -53,6 +62,8 @@ class JournalReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.record_bytes = EVENT_BYTES
+        """Bytes of one record, once it was read."""
         self._buffer = np.empty(0, EVENT)
         self._count = 0
 
@@ -62,17 +73,23 @@ class JournalReader:
             head = file.read(HEADER_BYTES)
             if not head.rstrip(b"\0"):
                 return self._buffer[:0]  # power failed before the header was on disk
-            shard, first = pull_header(self.path, head)
+            shard, first, layout = pull_header(self.path, head)
+            self.record_bytes = layout.itemsize
             have = self._count
-            more = (os.fstat(file.fileno()).st_size - HEADER_BYTES) // EVENT_BYTES - have
+            more = (os.fstat(file.fileno()).st_size - HEADER_BYTES) // layout.itemsize - have
             if more > 0:
                 if have + more > len(self._buffer):
                     grown = np.empty(have + more + have // 2, EVENT)
                     grown[:have] = self._buffer[:have]
                     self._buffer = grown
-                file.seek(HEADER_BYTES + have * EVENT_BYTES)
+                file.seek(HEADER_BYTES + have * layout.itemsize)
                 fresh = self._buffer[have : have + more]
-                more = file.readinto(fresh.view(np.uint8)) // EVENT_BYTES  # type: ignore[arg-type]
+                raw = fresh if layout is EVENT else np.zeros(more, layout)
+                more = file.readinto(raw.view(np.uint8)) // layout.itemsize  # type: ignore[arg-type]
+                if raw is not fresh:
+                    fresh["switch_ns"] = 0
+                    for name in layout.names or ():
+                        fresh[name] = raw[name]
                 expected = np.arange(first + have, first + have + more, dtype=np.uint64)
                 wrong = (fresh["sequence"][:more] != expected) | (fresh["shard"][:more] != shard)
                 self._count += int(wrong.argmax()) if wrong.any() else more

@@ -31,6 +31,14 @@ __all__ = ["Filters", "Flow", "History", "HistoryError", "Table"]
 Result = TypeVar("Result")
 _TRIES = 20
 """Snapshots tried while the archive replaces segments during a query."""
+_OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
+_RECORDS = """SELECT flow_id, sum(packets)::UBIGINT AS packets,
+    (sum(packets * latency::DOUBLE) / sum(packets) FILTER (latency IS NOT NULL)) AS mean_latency FROM (
+        SELECT flow_id, max(value) FILTER (metric = 'flow_path') AS packets,
+        max(value) FILTER (metric = 'flow_latency') AS latency
+        FROM EVENTS WHERE kind = 'flow_record' GROUP BY flow_id, time, shard)
+    GROUP BY flow_id"""
+"""Sums of the flow records of each flow: one record has one time."""
 _FLOW = ", ".join(f"any_value({part}) AS {part}" for part in ("src", "dst", "sport", "dport", "proto"))
 
 
@@ -105,17 +113,28 @@ class History:
         return table
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Flows with events, newest first: 5-tuple, first and last time, numbers of events by kind."""
-        return self._grouped(
+        """Flows with events, newest first: 5-tuple, first and last time, numbers of events by kind.
+
+        The sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest
+        mean latency, `worst_node_id`, `worst_port`, `worst_latency`; NULL while the flow is live.  A flow
+        that left and returned has several records.
+        """
+        table = self._grouped(
             f"""SELECT flow_id, {_FLOW}, min(time) AS first, max(time) AS last, count(*) AS events,
             count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,
             max(value) FILTER (metric = 'flow_latency' AND kind NOT IN ('flow_record', 'cleared'))
-                AS highest_latency
-            FROM EVENTS WHERE flow_id IS NOT NULL
+                AS highest_latency,
+            any_value(r.packets) AS packets, any_value(r.mean_latency) AS mean_latency,
+            arg_max(node_id, value) FILTER ({_OF_HOP}) AS worst_node_id,
+            arg_max(port, value) FILTER ({_OF_HOP}) AS worst_port,
+            max(value) FILTER ({_OF_HOP}) AS worst_latency
+            FROM EVENTS LEFT JOIN ({_RECORDS}) r USING (flow_id) WHERE flow_id IS NOT NULL
             GROUP BY flow_id ORDER BY last DESC, flow_id""",
             limit,
             filters,
         )
+        self._name(table, "worst_")
+        return table
 
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Paths of flows over time, oldest first, with the kind of event that stored each."""
@@ -255,19 +274,19 @@ class History:
                     self._source.blame(snapshot, error)
         raise AssertionError
 
-    def _name(self, table: Table) -> None:
-        """Add names of nodes and ports, if there are any."""
+    def _name(self, table: Table, prefix: str = "") -> None:
+        """Add names of nodes and ports, if there are any; `prefix`: of their columns."""
         if not self.names:
             return
-        nodes: list[Any] = table["node_id"].tolist()
-        ports: list[Any] = table["port"].tolist()
+        nodes: list[Any] = table[f"{prefix}node_id"].tolist()
+        ports: list[Any] = table[f"{prefix}port"].tolist()
         node = [None if n is None else self.names.node(n) for n in nodes]
         port = [
             None if n is None or p is None else self.names.port(n, p)
             for n, p in zip(nodes, ports, strict=True)
         ]
-        table.columns["node"] = _texts(node)
-        table.columns["port_name"] = _texts(port)
+        table.columns[f"{prefix}node"] = _texts(node)
+        table.columns[f"{prefix}port_name"] = _texts(port)
 
 
 def _with_long_paths(table: Table, source: str, cursor: duckdb.DuckDBPyConnection) -> Table:

@@ -46,9 +46,10 @@ def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile
 
 
 def segments_sql(paths: Sequence[Path]) -> str:
-    """A SELECT of the columns of `columns` from segments; `reason` is NULL in those of version 0.1."""
+    """A SELECT of the columns of `columns` from segments; columns that those of version 1 lack are NULL."""
     files = f"read_parquet([{', '.join(quoted(path) for path in paths)}], union_by_name = true)"
-    return f"SELECT {NAMES} FROM (FROM {files} UNION ALL BY NAME SELECT NULL::VARCHAR AS reason WHERE false)"
+    newer = "SELECT NULL::VARCHAR AS reason, NULL::UBIGINT AS switch_ns WHERE false"
+    return f"SELECT {NAMES} FROM (FROM {files} UNION ALL BY NAME {newer})"
 
 
 def parquet_sql(paths: Sequence[Path]) -> str:
@@ -68,8 +69,8 @@ def check_footers(
 ) -> dict[Path, DamagedError]:
     """Files with a damaged footer, with the reason. Deleted files are left out.
 
-    `key` and `version` are expected in the files' metadata.  HistoryError: one is not ours, or of another
-    version.
+    `key` and `version`, or an earlier one, are expected in the files' metadata.  HistoryError: one is not
+    ours, or of a later version.
     """
     try:
         _check_versions(connection, paths, key, version)
@@ -115,7 +116,7 @@ def _check_versions(
         version = versions.get(str(path))
         if version is None:
             raise HistoryError(f"{path} is not a segment of Hopscope: move it out of the folder")
-        if version != str(expected).encode():
+        if version not in [str(known).encode() for known in range(1, expected + 1)]:
             raise HistoryError(
                 f"{path} has layout {version.decode(errors='replace')}, and this version of Hopscope"
                 f" reads {expected}: open the folder with the version that wrote it, or use a new one"

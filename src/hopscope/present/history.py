@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.names import Names
 from ..settings.collector import ServeSettings
-from .events import event_object, wide
+from .events import event_object, node_object, wide
 from .select import EventFilter
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ class Past:
         )
         return [event_object(row, self._names) for row in table.rows()], table.after
 
+    def flows(self, chosen: EventFilter, limit: int) -> tuple[list[dict[str, Any]], bool]:
+        """Flows as the API shows them, and whether there are more."""
+        table = self.history().flows(limit=limit, **chosen.of_history())
+        return [past_flow_object(row, self._names) for row in table.rows()], table.truncated
+
     def sql(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> Table:
         """Answer of a read-only query, within the limits of the configuration, unless `stop` is set."""
         return self.history().sql(
@@ -60,6 +65,24 @@ class Past:
             memory_bytes=settings.sql_memory_bytes,
             stop=stop,
         )
+
+
+def flow_key(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The 5-tuple of a row of history as JSON; None: the row has no flow."""
+    if row["flow_id"] is None:
+        return None
+    parts = {key: row[key] for key in ("src", "dst", "proto", "sport", "dport")}
+    return {"id": f"{row['flow_id']:016x}", **parts}
+
+
+def past_flow_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
+    """A row of `History.flows` as JSON; what only flow records have is null without one."""
+    node_id, port_id, worst = row["worst_node_id"], row["worst_port"], None
+    if node_id is not None:
+        port = None if port_id is None else {"id": port_id, "name": names.port(node_id, port_id)}
+        worst = {"node": node_object(names, node_id), "port": port, "latency": row["worst_latency"]}
+    shown = ("first", "last", "packets", "events", "path_changes", "drops", "highest_latency", "mean_latency")
+    return {"flow": flow_key(row), **{key: safe(row[key]) for key in shown}, "worst_hop": worst}
 
 
 def safe(value: Any) -> Any:

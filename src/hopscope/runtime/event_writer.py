@@ -131,22 +131,31 @@ class EventWriter:
             return
         self._round()
 
+    def end_thread(self) -> None:
+        """Have the thread write what waits, and `write` do its work from now on; unless the disk hangs."""
+        if self._thread is None:
+            return
+        self._stop.set()
+        self._thread.join(CLOSE_SECONDS)
+        if not self._thread.is_alive():
+            self._thread = None
+            if not self.waiting:
+                self._backlog = None
+
     def close(self) -> None:
         """Write what waits, if the disk takes it, and close the journal. It may be called twice."""
-        journal, thread = self._journal, self._thread
+        journal = self._journal
         if journal is None:
             return
-        if thread is None:
+        self.end_thread()
+        if self._thread is None:
             self._finish()
-        else:
-            self._stop.set()
-            thread.join(CLOSE_SECONDS)
         if self.waiting and self._ring is not None:
             left = self._ring.head - self._stored
             self.lost += left
             self._notify(f"history: stopped without {left:,} events: {self.problem or HANGS}")
         self._journal = self._backlog = None
-        if thread is None or not thread.is_alive():
+        if self._thread is None:
             journal.close()
 
     # ------------------------------------------------------------------ what the journal lacks

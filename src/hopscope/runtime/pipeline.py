@@ -17,8 +17,10 @@ import numpy as np
 
 from ..detect.counters import INDEX
 from ..detect.distributions.region import Distributions
+from ..detect.flows.tables import live_flows
 from ..detect.report_queue import QueueWriter
 from ..memory.counter_region import CounterRegion
+from ..memory.region import Region
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock, Dialect
 from ..wire.reasons import Place, Reason
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from ..wire.decode.decoder import Decoder
     from .sink.forward import Forward
 
+END_SECONDS = 6.0
+"""Most time in which flow records are written at the end; a supervisor waits longer (STOP_SECONDS)."""
 _PLACES = np.array([INDEX[f"rejected_headers_total.{header.name.lower()}"] for header in Place if header])
 _REFUSED = np.array([INDEX[f"rejected_reports_total.{reason.label}"] for reason in Reason if reason])
 
@@ -36,11 +40,17 @@ _REFUSED = np.array([INDEX[f"rejected_reports_total.{reason.label}"] for reason 
 class Detection(Protocol):
     """Keeps the state of one shard and finds events: a `Detector`, or a `SinkDetector`."""
 
+    tables: dict[str, Region]
+    """`flows`, `ports` and `sources`, as `detect.flows.tables` opens them."""
+
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Take reports; yield blocks of EVENT records, each valid until the next."""
 
     def tick(self, now_ns: int) -> Iterator[Records]:
         """Yield the events that the time brings."""
+
+    def end(self, now_ns: int) -> Iterator[Records]:
+        """No more reports will come: yield a flow record of every live flow."""
 
 
 class Joining(Protocol):
@@ -159,6 +169,7 @@ class Pipeline(Steps):
         self.shard, self.detection, self.distributions = shard, detection, distributions
         self._stages = stages
         self.joining = joining
+        self._now_ns = time.time_ns()
 
     def take(
         self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
@@ -173,6 +184,7 @@ class Pipeline(Steps):
     def tick(self, now_ns: int) -> None:
         """Pushes, expiry, silent sources, stages, the journal's age; `now_ns` since the epoch."""
         self.count("ticks_total", 1)
+        self._now_ns = now_ns
         due = () if self.joining is None else self.joining.tick(now_ns)
         self._write(chain(self._detect(due), self.detection.tick(now_ns)))
         for stage in self._stages:
@@ -185,11 +197,27 @@ class Pipeline(Steps):
             self._write(self._detect(self.joining.flush()))
 
     def close(self) -> None:
-        """Flush, end the stages, and close the journal: everything accepted is on disk."""
+        """Flush, record the live flows, end the stages, and close the journal: everything accepted is on
+        disk.
+        """
         self.flush()
+        if self.shard.data is not None:
+            self._end_flows()
         for stage in self._stages:
             stage.close()
         self.shard.close()
+
+    def _end_flows(self) -> None:
+        """Write flow records of all live flows, for END_SECONDS at most; the rest is counted."""
+        self.shard.write_directly()
+        until = time.monotonic() + END_SECONDS
+        for events in self.detection.end(self._now_ns):
+            self.shard.write(events)
+            if time.monotonic() > until:
+                break
+        flows, packets = live_flows(self.detection.tables)
+        self.count("unrecorded_flows_total", flows)
+        self.count("unrecorded_flow_packets_total", packets)
 
     def _detect(self, batches: Iterable[ReportBatch], frames: FrameBatch | None = None) -> Iterator[Records]:
         for batch in batches:

@@ -67,6 +67,10 @@ class Shard:
         if self._on_events is not None:
             self._on_events(events)
 
+    def write_directly(self) -> None:
+        """Have `write` wait for the disk from now on: for the end, when nothing is forwarded."""
+        self._events.end_thread()
+
     def tick(self) -> None:
         """Retry failed writes, begin a new journal if it is time to, count."""
         self._events.tick()

@@ -76,6 +76,9 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
             + (f", {damaged:,} unchanged because their INT is damaged" if damaged else "")
             + (f"; dropped {_listed(dropped)}" if dropped else "")
         )
+    if flows := counters["unrecorded_flows_total"]:
+        packets = counters["unrecorded_flow_packets_total"]
+        lines.append(f"flows      {flows:,} flows of {packets:,} packets are not in history")
     if counters["sink_packets_total"]:
         lines.append(f"sink       {_listed(family(counters, 'sink_events_total'))} in the event ring")
         if held := family(counters, "sink_throttled_events_total"):

@@ -72,6 +72,9 @@ class SinkSettings(Section):
     journal_events: int = Field(default=10_000, ge=0, le=10**9)
     """Most events per second that one worker writes to history. The rings have all events; those that history
     lacks are counted."""
+    journal_flows: int = Field(default=2000, ge=0, le=10**9)
+    """Most flows per second that one worker writes to history when they leave the table: a flow record has
+    packets, path and means by hop. The eviction ring has all flows; those that history lacks are counted."""
     adapt: AdaptSettings = AdaptSettings()
     """Adaptive thresholds."""
     report: SinkReportSettings = SinkReportSettings()

@@ -150,8 +150,42 @@ def kept(blocks: Iterable[Any]) -> list[tuple[Any, ...]]:
         )
         for block in blocks
         for e in block.copy()
-        if not (e["metric"] == Metric.FLOW_PATH and e["hop"])
+        if e["kind"] != Kind.FLOW_RECORD and not (e["metric"] == Metric.FLOW_PATH and e["hop"])
     ]
+
+
+def recorded(blocks: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Flow records as `record_of` has them; the parts of a path joined."""
+    found: list[tuple[Any, ...]] = []
+    for e in (e for block in blocks for e in block if e["kind"] == Kind.FLOW_RECORD):
+        metric = Metric(e["metric"])
+        line = (metric.label, plain(e), *plain(e, ("time_ns", "value", "previous")))
+        if metric is Metric.FLOW_PATH and e["hop"]:
+            assert found[-1][:-1] == (*line, int(e["hop_count"]))
+            assert found[-1][-1] == e["hop"]
+            found[-1] = (*line, int(e["hop_count"]), min(int(e["hop"]) + 8, int(e["hop_count"])))
+        elif metric is Metric.FLOW_PATH:
+            found.append((*line, int(e["hop_count"]), min(8, int(e["hop_count"]))))
+        elif metric is Metric.FLOW_LATENCY:
+            found.append(line)
+        elif e["hop"] < 8 or e["node_id"] != 0xFFFFFFFF:
+            found.append((*line, *plain(e, ("node_id", "port", "ident"))))
+    return found
+
+
+def record_of(flow: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """What history should have of a flow that the twin let go: path and packets, means, latest values."""
+    key, packets, first, last, nodes, (latest, total, samples), hops = flow
+    found: list[tuple[Any, ...]] = [("flow_path", key, last, packets, first, nodes, nodes)]
+    if samples:
+        found.append(("flow_latency", key, last, total // samples, latest))
+    for node, port, queue, count, values in hops:
+        idents = {"hop_latency": 0, "queue_occupancy": queue, "link_utilization": port}
+        for name, ident in idents.items():
+            if count and name in values:
+                newest, sum_ = values[name]
+                found.append((name, key, last, sum_ // count, newest, node, port, ident))
+    return found
 
 
 def hop_record(
@@ -253,7 +287,8 @@ def compare(make: Any, twin: Any, detector: SinkDetector, packets: list[Any], pa
     for at in range(0, len(packets), parts):
         batch = batch_of(make, packets[at : at + parts], chance)
         head = detector.event_ring.head
-        journal = kept(detector.update(batch))
+        blocks = [block.copy() for block in detector.update(batch)]
+        journal = kept(blocks)
         twin.update(batch)
         events = new_events(detector, head)
         assert told(events) == twin.events
@@ -262,6 +297,7 @@ def compare(make: Any, twin: Any, detector: SinkDetector, packets: list[Any], pa
         assert detector.event_rows.tolist() == twin.marked
         evicted = joined(gone)
         assert left(evicted) == twin.gone
+        assert recorded(blocks) == [line for flow in twin.gone for line in record_of(flow)]
         assert np.all(evicted["reason"] == EvictionReason.EVICTED)
     expected = {f"sink_events_total.{kind.label}": twin.counted[f"type.{k}"] for k, kind in enumerate(Type)}
     expected |= {
@@ -369,12 +405,49 @@ def test_idle_flows_expire(make: Any, sink_reference: Any) -> None:
     assert [record[0] for record in twin.live()] == [make.flow_key(500)]
 
 
+def written_packets(blocks: Iterable[Any]) -> int:
+    """Packets of the flow records in some blocks."""
+    total = 0
+    for block in blocks:
+        paths = block[(block["kind"] == Kind.FLOW_RECORD) & (block["metric"] == Metric.FLOW_PATH)]
+        total += int(paths["value"][paths["hop"] == 0].sum())
+    return total
+
+
+@pytest.mark.parametrize("quota", [1 << 20, 3, 0])
+def test_every_packet_is_in_a_record_or_live(make: Any, tmp_path: Path, quota: int) -> None:
+    """Packets of flow records, of live flows and of flows above the quota are all packets that came: after
+    evictions, after expiry and at the end.
+    """
+    detector = SinkDetector(
+        config(sink=SINK.model_copy(update={"journal_flows": quota}), idle_seconds=8.0), tmp_path
+    )
+    came = written = 0
+    for turn in range(7):
+        now = turn << 32
+        packets = [
+            make.Report(hops=make.path(1, 2), flow=7 * turn + k % 50, version=0, time=now + k)
+            for k in range(200)
+        ]
+        came += len(packets)
+        written += written_packets(detector.update(make.batch(packets)))
+        written += written_packets(detector.tick(make.T0 + now + 300))
+        if turn == 6:
+            written += written_packets(detector.end(make.T0 + now + 300))
+        unrecorded = int(detector.counters[INDEX["unrecorded_flow_packets_total"]])
+        live = sum(record[1] for record in alive(tmp_path))
+        assert written + live + unrecorded == came
+    assert live == 0
+    assert written > 0  # at the end there is no quota
+    assert (detector.counters[INDEX["unrecorded_flows_total"]] == 0) == (quota > 100)
+
+
 def test_records_that_do_not_fit_one_call(make: Any, sink_reference: Any) -> None:
     """More events than a call's block: the rest come with the next call, and nothing is missing."""
     everything = ThresholdSettings(
         **{name: MetricLimits(raise_above=0) for name in ("flow_latency", *SWITCH_METRICS)}
     )
-    chosen = config(everything, SinkSettings(), flow_rows=1)
+    chosen = config(everything, SinkSettings(journal_flows=10**6), flow_rows=1)
     packets = [
         make.Report(hops=make.path(*range(1, 6), occupancy=1, utilization=1), flow=k % 40, version=0, time=k)
         for k in range(3000)

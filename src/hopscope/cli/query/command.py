@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ...present.events import EVENT_COLUMNS, event_object, event_texts
+from ...present.history import past_flow_object
 from ..options.declare import Commands, option
 from .bottleneck import bottleneck
 from .distributions import distributions
@@ -26,7 +27,6 @@ from .rows import (
     HOP_COLUMNS,
     LABEL_COLUMNS,
     PATH_COLUMNS,
-    flow_object,
     flow_texts,
     hop_texts,
     path_object,
@@ -62,11 +62,19 @@ def events(
 def flows(filters: EventOptions, answer: Answer, source: HistoryOptions) -> None:
     """Print flows that have events, most recent first.
 
-    Latencies are in ns.
+    Latencies are in ns. Packets, the mean latency and the hop with the highest mean come from flow records:
+    they are there once a flow has left the table, at the latest when the collector stops.
     """
     with source.history() as (history, names):
         table = history.flows(limit=answer.limit, **filters.chosen(names).of_history())
-        answer.print(FLOW_COLUMNS, map(flow_object, table.rows()), flow_texts, history, table, NO_EVENTS)
+        answer.print(
+            FLOW_COLUMNS,
+            (past_flow_object(row, names) for row in table.rows()),
+            flow_texts,
+            history,
+            table,
+            NO_EVENTS,
+        )
 
 
 @app.command()

@@ -6,9 +6,13 @@ from typing import Any
 
 from ...base.names import Names
 from ...present.events import label, node_object
+from ...present.history import flow_key
 from ...present.units import flow_text
 
-FLOW_COLUMNS = ("flow", "id", "first", "last", "events", "path_changes", "drops", "highest_latency_ns")
+FLOW_COLUMNS = (
+    *("flow", "id", "first", "last", "packets", "events", "path_changes", "drops"),
+    *("highest_latency_ns", "mean_latency_ns", "worst_hop", "worst_hop_ns"),
+)
 PATH_COLUMNS = ("time", "kind", "flow", "path", "id")
 LABEL_COLUMNS = (
     *("time", "node", "port", "labels", "latency_ns", "highest_latency_ns", "occupancy", "highest_occupancy"),
@@ -16,24 +20,25 @@ LABEL_COLUMNS = (
 HOP_COLUMNS = ("node", "port", "events", "highest_ns", "mean_ns", "time")
 
 
-def flow_object(row: dict[str, Any]) -> dict[str, Any]:
-    """`flow` as the API shows it, in place of its parts."""
-    flow = {"id": f"{row.pop('flow_id'):016x}"} if row["flow_id"] is not None else row.pop("flow_id")
-    parts = {key: row.pop(key) for key in ("src", "dst", "proto", "sport", "dport")}
-    return {"flow": None if flow is None else flow | parts, **row}
-
-
 def flow_texts(row: dict[str, Any]) -> dict[str, Any]:
-    """A flow with one text per column."""
-    text = flow_text(row["flow"])
-    return row | {"flow": text, "id": row["flow"]["id"], "highest_latency_ns": row["highest_latency"]}
+    """A flow with one text per column; its worst hop as NODE:PORT."""
+    mean, worst = row["mean_latency"], row["worst_hop"]
+    place = worst and ":".join(str(label(worst[part])) for part in ("node", "port") if worst[part])
+    return row | {
+        "flow": flow_text(row["flow"]),
+        "id": row["flow"]["id"],
+        "highest_latency_ns": row["highest_latency"],
+        "mean_latency_ns": None if mean is None else round(mean),
+        "worst_hop": place,
+        "worst_hop_ns": worst and worst["latency"],
+    }
 
 
 def path_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
     """A row of `History.paths` with the keys of an event."""
-    path = [node_object(names, node) for node in row.pop("path")]
-    name = f"{row.pop('shard')}-{row.pop('sequence')}"
-    return {"time": row.pop("time"), "kind": row.pop("kind"), **flow_object(row), "path": path, "id": name}
+    path = [node_object(names, node) for node in row["path"]]
+    name = f"{row['shard']}-{row['sequence']}"
+    return {"time": row["time"], "kind": row["kind"], "flow": flow_key(row), "path": path, "id": name}
 
 
 def port_object(row: dict[str, Any], names: Names) -> dict[str, Any]:

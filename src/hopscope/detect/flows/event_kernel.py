@@ -95,6 +95,7 @@ def emit(
     """Begin event n: kind, metric, time and values; all else is empty."""
     e = events[n]
     e.time_ns = time_ns
+    e.switch_ns = U64(0)
     e.flow_id = U64(0)
     e.value = value
     e.previous = previous

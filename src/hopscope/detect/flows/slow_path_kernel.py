@@ -51,6 +51,7 @@ from .path_kernel import (
     same_path,
 )
 from .port_table_kernel import count_drop
+from .switch_time_kernel import hop_time, put_time, whole_time
 
 DROP = U64(Kind.DROP)
 QUEUE_REPORT = U64(Kind.QUEUE_REPORT)
@@ -86,6 +87,7 @@ def emit_flags(
 ) -> Any:
     """DROP and QUEUE_REPORT events of report i, by its flags; counts the drop. Returns events so far."""
     r = reports[i]
+    begin = n
     node = own_node(reports, i, hops)
     port, queue, occupancy, metric = NO_PORT, U64(0), U64(0), U64(0)
     if U64(r.carried) & OWN_HOP:
@@ -109,6 +111,8 @@ def emit_flags(
         put_report_flow(events, n, reports, i, knobs)
         put_hop(events, n, node, queue, port, NOTHING, U64(r.hop_count))
         n += U64(1)
+    count = U64(r.hop_count) + U64(U64(r.carried) & OWN_HOP != U64(0))
+    put_time(events, begin, n, whole_time(reports, i, hops, U64(r.first_hop), count))
     return n
 
 
@@ -234,6 +238,8 @@ def take_report(
             f = row * flow_cache.WAY + way
 
     values = U64(0)
+    begin = n
+    whole_ns = whole_time(reports, i, hops, first, count)
     in_order = f != NOT_FOUND and stacked
     cut = U64(r.int_flags) & CUT_SHORT | U64(r.flags) & (INTERMEDIATE | DROPPED | PARTIAL)
     whole = stacked and not cut
@@ -253,6 +259,7 @@ def take_report(
                 n = emit_value_path(events, n, tally, reports, i, path, count, knobs)
     elif f != NOT_FOUND and count:
         where[U64(0)] = node_in_flow(flows, f, states, own)
+    put_time(events, begin, n, whole_ns)
 
     sum_latency = U64(0)
     with_latency = U64(0)
@@ -264,10 +271,13 @@ def take_report(
         elif f != NOT_FOUND:
             s = where[h]
         named = own if first + h == last else NO_NODE
+        begin = n
         n, more, latency, has, without_id = update_hop(
             ports, shares, states, s, hops, first + h, named, h, count,
             events, n, tally, knobs, reports, i, limits,
         )  # fmt: skip
+        if n != begin:
+            put_time(events, begin, n, hop_time(hops, first + h))
         values += more
         sum_latency += latency
         with_latency += has
@@ -279,8 +289,10 @@ def take_report(
         flow.packets += U64(1)
         flow.last_ns = r.time_ns
         if whole and with_latency == count:
+            begin = n
             n = update_flow_latency(flows, f, sum_latency, count, events, n, tally, knobs, reports, i, limits)
             values += U64(1)
+            put_time(events, begin, n, whole_ns)
         order()
         tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
     if flagged:

@@ -37,6 +37,7 @@ from .event_kernel import (
     put_hop,
 )
 from .fair_kernel import add_share, end_share, owner_of, rank, rank_of_new
+from .switch_time_kernel import report_time
 
 GAP = U64(Kind.GAP)
 RETURNED = U64(Kind.RETURNED)
@@ -177,6 +178,7 @@ def emit_source(
     put_hop(events, n, U64(r.node_id), U64(r.hw_id), NO_PORT, NOTHING, NOTHING)
     events[n].src_hi = r.source_hi
     events[n].src_lo = r.source_lo
+    events[n].switch_ns = report_time(reports, i)
     return n + U64(1)
 
 

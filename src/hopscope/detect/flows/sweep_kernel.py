@@ -2,7 +2,8 @@
 
 Each call processes a slice of a table and returns (row to continue with, events written); it stops before a
 row whose events might not fit.  A row's time that is in the future, since the clock was set back, becomes
-now: else nothing of the row would be due until then.
+now: else nothing of the row would be due until then.  At the end (`idle_ns` below 0) every flow leaves, and
+every alarm is cleared.
 
 ===================== ==========================================================================
 `tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, kernel, order
+from ...base.jit import U8, U32, U64, kernel, order
 from ..records import WAYS, ClearReason, Kind
 from .event_kernel import ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
 from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, clear_flow, emit_flow, forget_flow
@@ -28,6 +29,7 @@ from .port_table_kernel import DELETED, clear_port, forget_port, metric_of
 PUSH = U64(Kind.PUSH)
 SILENT = U64(Kind.SILENT)
 EXPIRED = U64(ClearReason.EXPIRED)
+STOPPED = U64(ClearReason.STOPPED)
 ROW_ROOM = U64(WAYS * 138)
 """Most events of one row: 12 flows with 64 hops, 8 parts of a path, a latency, 65 alarms."""
 
@@ -45,6 +47,8 @@ def sweep_flows(
 ) -> Any:  # fmt: skip
     """Push or expire the flows of the rows `start` to `end`."""
     n = U64(0)
+    ends = idle_ns < 0
+    reason = STOPPED if ends else EXPIRED
     for k in range(U64(start), U64(end)):
         row = U64(k)
         if U64(len(events)) - n < ROW_ROOM:
@@ -55,9 +59,9 @@ def sweep_flows(
                 continue
             f = row * WAY + way
             flow = flows[f]
-            idle = now - flow.last_ns >= idle_ns
+            idle = ends or now - flow.last_ns >= idle_ns
             due = is_due(now, flow.last_ns, flow.pushed_ns, push_ns) and knobs[ENABLED] != U64(0)
-            set_back = max(flow.last_ns, flow.pushed_ns) > now
+            set_back = not ends and max(flow.last_ns, flow.pushed_ns) > now
             if not (idle or due or set_back):
                 continue
             version = tags[row * ROW_WORDS + VERSION]
@@ -67,10 +71,10 @@ def sweep_flows(
                 flow.last_ns = min(flow.last_ns, now)
                 flow.pushed_ns = min(flow.pushed_ns, now)
             elif idle:
-                n = clear_flow(events, n, tally, flows, f, states, now, EXPIRED)
+                n = clear_flow(events, n, tally, flows, f, states, now, reason)
                 n = emit_flow(events, n, tally, flows, f, states, path, FLOW_RECORD, flow.last_ns)
                 forget_flow(tags, flows, f, pool)
-                tally[EXPIRIES] += U64(1)
+                tally[EXPIRIES] += U64(not ends)
             else:
                 n = emit_flow(events, n, tally, flows, f, states, path, PUSH, now)
                 flow.pushed_ns = now
@@ -123,7 +127,10 @@ def sweep_ports(
             continue
         if U64(len(events)) - n < U64(2):
             return at, n
-        if max(row.last_ns, row.pushed_ns) > now:
+        if idle_ns < 0:
+            n = clear_port(ports, at, now, STOPPED, events, n, tally)
+            row.alarm = U8(0)
+        elif max(row.last_ns, row.pushed_ns) > now:
             row.last_ns = min(row.last_ns, now)
             row.pushed_ns = min(row.pushed_ns, now)
         elif now - row.last_ns >= idle_ns:

@@ -79,6 +79,13 @@ def open_tables(settings: DetectSettings, folder: Path | None, shard: int) -> di
     return tables
 
 
+def live_flows(tables: dict[str, Region]) -> tuple[int, int]:
+    """Number of flows in the tables of a worker, and of their packets."""
+    live = tables["flows"]["rows"]["tag"].reshape(-1) != 0
+    packets = tables["flows"]["flows"]["packets"][live]
+    return len(packets), int(packets.sum(dtype=np.uint64))
+
+
 def alarms_in(tables: dict[str, Region]) -> dict[str, int]:
     """Number of raised alarms by metric, in the tables of a worker."""
     flows, hops, ports = (tables["flows"]["flows"], tables["flows"]["hops"], tables["ports"]["ports"])

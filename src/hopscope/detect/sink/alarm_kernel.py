@@ -11,6 +11,7 @@ costs the fast path one test.
 `reports`, `i`        REPORT [n], and the index of the current packet
 `states`, `s`         HOP_STATE, and the index of a hop's; NOT_FOUND: it has none
 `ports`, `shares`     PORT [rows], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
+`hops`, `at`          HOP [m], and the index of a hop; a packet's are `count` from `first` on
 `types`               bits of Type
 ===================== ==========================================================================
 """
@@ -44,6 +45,7 @@ from ..flows.hop_kernel import (
     queue_place,
 )
 from ..flows.port_table_kernel import find_port, port_key
+from ..flows.switch_time_kernel import hop_time, put_time, whole_time
 from .event_kernel import ALARMED, END_TO_END, JOURNAL, STEP
 
 FLOW_ALARM = U64(1) << FLOW_LATENCY
@@ -143,6 +145,7 @@ def settle_hop(
     port = U64(hop.egress_port) if have & PORTS else NO_PORT
     queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
     alarmed = knobs[ALARMED]
+    begin = j
     for k in range(3):
         measure = U64(k)
         of = base + measure * STEP
@@ -167,20 +170,23 @@ def settle_hop(
                 journal, j, tally, knobs, limits, of, measure, LINK_UTILIZATION, U64(hop.tx_utilization),
                 ports, shares, port_key(KIND_EGRESS, port, node), reports, i, node, port, port, h, m,
             )  # fmt: skip
+    put_time(journal, begin, j, hop_time(hops, at))
     return j
 
 
 @kernel
 def settle_flow(
     journal: Any, j: Any, tally: Any, knobs: Any, limits: Any, flows: Any, f: Any, latency: Any,
-    reports: Any, i: Any, count: Any,
+    reports: Any, i: Any, hops: Any, first: Any, count: Any,
 ) -> Any:  # fmt: skip
     """Alarm of the end-to-end latency of flow f. Returns journal events so far."""
     flow = flows[f]
+    begin = j
     before = U64(flow.alarm) & FLOW_ALARM
     j, after = settle(
         journal, j, tally, knobs, limits, END_TO_END * STEP, END_TO_END, FLOW_LATENCY, latency, before,
         reports, i, NO_NODE, NOTHING, NO_PORT, NOTHING, count,
     )  # fmt: skip
+    put_time(journal, begin, j, whole_time(reports, i, hops, first, count))
     flow.alarm = U8(FLOW_ALARM if after else U64(0))
     return j

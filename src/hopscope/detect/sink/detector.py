@@ -29,6 +29,7 @@ from .rings import EVENT_RING, EVICTION_RING
 EVENT_BUFFER = 8192
 JOURNAL_BUFFER = 32_768
 EVICTION_BUFFER = 1024
+RECORD_BUFFER = 8192
 """Records of each kind that one call of a kernel can write; a block of packets fits each."""
 
 
@@ -57,7 +58,7 @@ class SinkDetector:
         from ...base.jit import readonly
         from ..flows import event_kernel as flow_events
         from ..flows import sweep_kernel
-        from . import event_kernel, eviction_kernel, port_rows_kernel, sink_kernel
+        from . import event_kernel, eviction_kernel, flow_record_kernel, port_rows_kernel, sink_kernel
 
         self.settings = settings.detect
         self.sink = settings.sink
@@ -87,6 +88,7 @@ class SinkDetector:
         self._readonly = readonly
         self._kernels: Any = sink_kernel
         self._eviction: Any = eviction_kernel
+        self._recording: Any = flow_record_kernel
         self._port_copy: Any = port_rows_kernel
         self._sweeps: Any = sweep_kernel
         self._events = np.zeros(EVENT_BUFFER, SINK_EVENT)
@@ -94,6 +96,10 @@ class SinkDetector:
         self._evicted = np.zeros(EVICTION_BUFFER, EVICTED)
         self._rows = np.zeros(4096, np.uint32)
         self._tally = np.zeros(event_kernel.SINK_TALLY, np.uint64)
+        self._flow_records = np.zeros(RECORD_BUFFER, EVENT)
+        self._recording.record_flows(
+            self._evicted[:0], 0, self._flow_records, self._tally
+        )  # loads the kernel
         self._slots, self._places = tally_slots(flows=flow_events, sink=event_kernel)
         knobs = self._knobs = np.zeros(event_kernel.SINK_KNOBS, np.uint64)
         knobs[:KEYS] = hash_keys(secret, KEYS)
@@ -111,10 +117,13 @@ class SinkDetector:
             np.zeros(64, np.uint64),  # where
             np.zeros(64, HOP_STATE),  # old_hops
         )
+        self._flow_tokens = np.zeros(1, np.uint64)
+        self._flow_bucket = Buckets(self._flow_tokens, [self.sink.journal_flows])
         flows = self.tables["flows"]
         self._flows = (flows["rows"].view(np.uint32), flows["flows"], flows["hops"], flows["pool"])
         counts = self.distributions
         self._counts = (counts.rows, counts.bins, counts.edges)
+        self._flow_rows = len(flows["rows"])
         self._ports = (self.tables["ports"]["ports"], self.tables["ports"]["shares"])
         self._copied = np.zeros(2 * len(counts.rows), np.uint64)
         self._copied_ns = 0
@@ -129,8 +138,9 @@ class SinkDetector:
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Process packets: flow table, distributions, rings.
 
-        Yields blocks of EVENT records for the journal, at most `sink.journal_events` per second; suppressed
-        ones are counted, and still written to the ring.  `sequence` and `shard` are left to the journal.  The
+        Yields blocks of EVENT records for the journal, at most `sink.journal_events` per second, and flow
+        records of at most `sink.journal_flows` flows; suppressed ones are counted, and the rings still have
+        them.  `sequence` and `shard` are left to the journal.  The
         state is up to date once the iterator is exhausted.
         """
         self._read_limits()
@@ -147,10 +157,11 @@ class SinkDetector:
             )  # fmt: skip
             self._publish(self.event_ring, self._events[: int(events)])
             self._period_events += int(events)
-            self._evict(int(evicted))
+            gone = self._evict(int(evicted))
             self._count()
             if journal:
                 yield self._journal[: int(journal)]
+            yield from self._record(gone)
         self.event_rows = self._rows[: int(self._knobs[self._row_count])]
 
     def tick(self, now_ns: int) -> Iterator[Records]:
@@ -159,6 +170,7 @@ class SinkDetector:
         `now_ns` is on the clock of the packets' `time_ns`.
         """
         self._buckets.refill(now_ns)
+        self._flow_bucket.refill(now_ns)
         idle = int(self.settings.idle_seconds * 1e9)
         rows, ports, _ = self._sweep.advance(now_ns)
         for start, end in rows:
@@ -169,13 +181,7 @@ class SinkDetector:
             *self._ports, self._copied, self._journal, self._knobs, self._tally,
         )  # fmt: skip
         for start, end in ports:
-            at = start
-            while at < end:
-                at, cleared = self._sweeps.sweep_ports(
-                    *self._ports, at, end, now_ns, idle, 0, self._journal, self._tally, self._knobs
-                )
-                if cleared:
-                    yield self._journal[: int(cleared)]
+            yield from self._sweep_ports(start, end, now_ns, idle)
         self._count()
         step = self.adaptive.step(now_ns, self._period_events)
         self._period_events = 0
@@ -183,31 +189,71 @@ class SinkDetector:
             self._seen_changes = -1
             yield self._adapted(now_ns, *step)
 
+    def _sweep_ports(self, start: int, end: int, now_ns: int, idle_ns: int) -> Iterator[Records]:
+        """Expire rows of the port table; yield CLEARED of their alarms."""
+        at = start
+        while at < end:
+            at, cleared = self._sweeps.sweep_ports(
+                *self._ports, at, end, now_ns, idle_ns, 0, self._journal, self._tally, self._knobs
+            )
+            if cleared:
+                yield self._journal[: int(cleared)]
+
+    def end(self, now_ns: int) -> Iterator[Records]:
+        """Evict every live flow (EvictionReason.ENDED); yield CLEARED of every alarm, and the flow records of
+        all of them.
+        """
+        yield from self._remove_idle(0, self._flow_rows, now_ns, -1, EvictionReason.ENDED)
+        yield from self._sweep_ports(0, len(self._ports[0]), now_ns, -1)
+        self._count()
+
     def close(self, now_ns: int) -> None:
-        """Evict every live flow (EvictionReason.ENDED)."""
-        for _ in self._remove_idle(0, len(self.tables["flows"]["rows"]), now_ns, -1, EvictionReason.ENDED):
+        """Evict every flow that is still live, without flow records."""
+        for _ in self._remove_idle(0, self._flow_rows, now_ns, -1, EvictionReason.ENDED, recorded=False):
             pass
         self._count()
 
     def _remove_idle(
-        self, start: int, end: int, now_ns: int, idle_ns: int, reason: EvictionReason
+        self, start: int, end: int, now_ns: int, idle_ns: int, reason: EvictionReason, recorded: bool = True
     ) -> Iterator[Records]:
+        """Evict flows; yield CLEARED of their alarms, and flow records if they are `recorded`."""
         at = start
         while at < end:
             at, evicted, cleared = self._eviction.sweep_idle(
                 *self._flows, at, end, now_ns, idle_ns, int(reason), self._evicted, self._journal,
                 self._tally, self._knobs,
             )  # fmt: skip
-            self._evict(int(evicted))
+            gone = self._evict(int(evicted))
             if cleared:
                 yield self._journal[: int(cleared)]
+            if recorded:
+                yield from self._record(gone, limited=reason != EvictionReason.ENDED)
 
-    def _evict(self, count: int) -> None:
-        """Pass on the first `count` records of evicted flows."""
+    def _evict(self, count: int) -> Records:
+        """Pass on the first `count` records of evicted flows, and return them."""
         records = self._evicted[:count]
         self._publish(self.eviction_ring, records)
         if count and self.on_eviction is not None:
             self.on_eviction(records)
+        return records
+
+    def _record(self, evicted: Records, limited: bool = True) -> Iterator[Records]:
+        """Flow records of EVICTED records, of as many flows as the quota allows; the others are counted."""
+        if not len(evicted):
+            return
+        heads = np.flatnonzero(evicted["first_hop"] == 0)
+        allowed = min(int(self._flow_tokens[0]), len(heads)) if limited else len(heads)
+        if limited:
+            self._flow_tokens[0] -= np.uint64(allowed)
+        end = len(evicted) if allowed == len(heads) else int(heads[allowed])
+        rest = evicted[end:]
+        self.counters[INDEX["unrecorded_flows_total"]] += np.uint64(len(heads) - allowed)
+        self.counters[INDEX["unrecorded_flow_packets_total"]] += rest["packets"].sum(dtype=np.uint64)
+        at = 0
+        while at < end:
+            at, events = self._recording.record_flows(evicted[:end], at, self._flow_records, self._tally)
+            self._count()
+            yield self._flow_records[: int(events)]
 
     def _publish(self, ring: RingWriter, records: Records) -> None:
         """Number records, and write them into their ring."""

@@ -38,6 +38,7 @@ from ..flows.event_kernel import (
 from ..flows.flow_cache_kernel import FLOW_LATENCY, HOP_LATENCY, INLINE
 from ..flows.hop_kernel import LINK_UTILIZATION, OCCUPANCY, PORTS, QUEUE_OCCUPANCY
 from ..flows.path_kernel import emit_path, find_loop, gather_path
+from ..flows.switch_time_kernel import hop_time, put_time, whole_time
 from ..records import PATH_PART, Kind
 from .records import MEASURES, Measure, Type
 
@@ -188,6 +189,7 @@ def emit_hop(
             emit(journal, j, tally, kind, metric, e.time_ns, value, before)
             put_report_flow(journal, j, reports, i, knobs)
             put_hop(journal, j, U64(e.node_id), ident, port, h, m)
+            journal[j].switch_ns = hop_time(hops, at)
             j += U64(1)
     return n + U64(1), j
 
@@ -222,6 +224,7 @@ def emit_packet(
     e.hop = U8(0)
     e.hop_count = U8(count)
     base = END_TO_END * STEP
+    first_j = j
     for k in range(2):
         bit = END_TO_END * U64(2) + U64(k)
         if (types >> bit) & ~settled(limits, base, bit) & U64(1) and journal_accepts(knobs, tally, U64(1)):
@@ -234,6 +237,7 @@ def emit_packet(
             j += U64(1)
     if types & PATH_CHANGE:
         j = journal_path(journal, j, tally, knobs, reports, i, PATH_KIND, path, count, old, new)
+    put_time(journal, first_j, j, whole_time(reports, i, hops, first, count))
     return n + U64(1), j
 
 

@@ -25,6 +25,7 @@ EVICTED = U64(EvictionReason.EVICTED)
 EXPIRED = U64(EvictionReason.EXPIRED)
 CLEARED_EVICTED = U64(ClearReason.EVICTED)
 CLEARED_EXPIRED = U64(ClearReason.EXPIRED)
+STOPPED = U64(ClearReason.STOPPED)
 ROW_PARTS = WAYS * 8
 """Most records of one row: a path of 64 hops takes eight."""
 ROW_ALARMS = WAYS * 65
@@ -134,7 +135,7 @@ def sweep_idle(
 ) -> Any:  # fmt: skip
     """Remove the flows of the rows `start` to `end` without a packet for `idle_ns`; less than 0: all.
 
-    Alarms of flows that expire are cleared. Returns (first row not swept, records, journal events).
+    Their alarms are cleared. Returns (first row not swept, records, journal events).
     """
     g = U64(0)
     j = U64(0)
@@ -157,8 +158,9 @@ def sweep_idle(
             if in_future:  # the clock was set back
                 flow.last_ns = now
             else:
-                if reason == EXPIRED and knobs[ALARMED]:
-                    j = flow_cache.clear_flow(journal, j, tally, flows, f, states, now, CLEARED_EXPIRED)
+                if knobs[ALARMED]:
+                    why = CLEARED_EXPIRED if reason == EXPIRED else STOPPED
+                    j = flow_cache.clear_flow(journal, j, tally, flows, f, states, now, why)
                 g = put_evicted_flow(evicted, g, flows, f, states, U64(reason))
                 flow_cache.forget_flow(tags, flows, f, pool)
                 if reason == EXPIRED:

@@ -196,7 +196,19 @@ def update_kernel(
                         count_path(rows, bins, edges, latency, r.time_ns)
                     if types | knobs[ALARMED]:
                         j = settle_flow(
-                            journal, j, tally, knobs, limits, flows, f, latency, reports, i, count
+                            journal,
+                            j,
+                            tally,
+                            knobs,
+                            limits,
+                            flows,
+                            f,
+                            latency,
+                            reports,
+                            i,
+                            hops,
+                            first,
+                            count,
                         )
                     if types:
                         n, j = emit_packet(

@@ -39,6 +39,7 @@ from ..flows.path_kernel import (
     match_path,
     set_path,
 )
+from ..flows.switch_time_kernel import put_time, whole_time
 from ..records import FlowState
 from . import event_kernel as event
 from .alarm_kernel import settle_flow, settle_hop
@@ -226,12 +227,14 @@ def update_path(
     flow.state = U8(state | (HAS_LOOP if looped else U64(0)) | (HAS_PATH if whole else U64(0)))
     if not had and not whole and (flow.packets != U64(0) or without_id != U64(0)):
         return j, True, U64(0)
+    begin = j
     if not had:
         j = event.journal_path(
             journal, j, tally, knobs, reports, i, NEW_KEY, path, count, U64(0), flow.path_hash
         )
     if looped:
         j = event.journal_loop(journal, j, tally, knobs, reports, i, path, count, before, flow.path_hash)
+    put_time(journal, begin, j, whole_time(reports, i, hops, first, count))
     return j, True, event.PATH_CHANGE if had else U64(0)
 
 
@@ -290,7 +293,7 @@ def take_packet(
     if count != U64(0) and with_latency == count and not cut:
         more, before = update_end_to_end(flow, total, limits)
         if more | knobs[event.ALARMED]:
-            j = settle_flow(journal, j, tally, knobs, limits, flows, f, total, reports, i, count)
+            j = settle_flow(journal, j, tally, knobs, limits, flows, f, total, reports, i, hops, first, count)
         if knobs[event.COUNTED]:
             count_path(rows, bins, edges, total, r.time_ns)
         types |= more

@@ -49,7 +49,7 @@ class Adapt(Stage):
 
 
 class EndFlows(Stage):
-    """At the end, evicts all live flows, so that later stages and readers of the ring get them."""
+    """At the end, evicts the flows that are left, so that later stages and readers of the ring get them."""
 
     def __init__(self, detector: SinkDetector) -> None:
         self._detector = detector

@@ -82,6 +82,27 @@ async def events(
     return await context.query(request, work)
 
 
+@router.get("/history/flows", summary="Flows of history, with packets and means", tags=["history"])
+async def past_flows(
+    context: Ctx,
+    request: Request,
+    since: Moment = None,
+    until: Moment = None,
+    node: Node = None,
+    flow: FlowId = None,
+    prefix: Prefix = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> m.PastFlows:
+    """Flows that have events, the most recent first; packets, means and worst hop once they have left."""
+    chosen = _chosen(context, None, None, node, flow, prefix, moment("since", since), moment("until", until))
+
+    def work(_: threading.Event) -> m.PastFlows:
+        rows, truncated = context.past.flows(chosen, limit)
+        return m.PastFlows(items=[m.PastFlow.model_validate(row) for row in rows], truncated=truncated)
+
+    return await context.query(request, work)
+
+
 @router.get(
     "/events/live",
     summary="Live feed of events",

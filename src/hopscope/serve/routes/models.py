@@ -235,7 +235,11 @@ class Event(Model):
     unit: str | None
     """None: as the source sends it."""
     reason: str | None = None
-    """Why an alarm was cleared: `value` (it fell), `expired`, `evicted`, `path_change`."""
+    """Why an alarm was cleared: `value` (it fell), `expired`, `evicted`, `path_change`,
+    `stopped`."""
+    switch_ns: Wide | None = None
+    """Time at the switch, ns, by its own clock: when the packet left the hop (else came there), or that of
+    the report; null: not carried."""
     flow: FlowKey | None = None
     node: Node | None = None
     port: Port | None = None
@@ -253,6 +257,43 @@ class EventPage(Model):
     items: list[Event]
     next: str | None
     """Pass it as `after` for the next page; null: this is the last."""
+
+
+class WorstHop(Model):
+    """The hop of a flow with the highest mean latency."""
+
+    node: Node
+    port: Port | None
+    latency: Wide
+    """Mean, ns."""
+
+
+class PastFlow(Model):
+    """A flow of history. `packets`, `mean_latency` and `worst_hop` are sums of its flow records; null: it has
+    not left the table yet.
+    """
+
+    flow: FlowKey
+    first: Time
+    last: Time
+    """Times of its first and last event."""
+    packets: Wide | None
+    events: int
+    path_changes: int
+    drops: int
+    highest_latency: Wide | None
+    """Highest latency end to end of an event, ns."""
+    mean_latency: float | None
+    """Mean of all packets end to end, ns."""
+    worst_hop: WorstHop | None
+
+
+class PastFlows(Model):
+    """Flows of history, the most recent first."""
+
+    items: list[PastFlow]
+    truncated: bool
+    """There are more than `limit`."""
 
 
 class StoreInfo(Model):
