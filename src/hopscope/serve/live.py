@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,15 +14,15 @@ from fastapi import FastAPI
 from nicegui import events, ui
 
 from ..detect.bottleneck.shares import QuantileRange, Queues, of_flow
+from ..detect.flows.flow_hops import FlowHops
 from .context import Context
 from .page.charts import LOSS, RATE, Series, options
-from .page.fragments import Fragments
+from .page.fragments import FOLDED, Fragments
 from .page.histogram import TABS, histogram, switches
 from .page.labels.panel import LabelPanel
 from .page.snapshot import Poller, Snapshot
 
 REFRESH_SECONDS = 0.5
-FOLLOW_SECONDS = 5.0
 _CSS = (Path(__file__).parent / "page" / "page.css").read_text(encoding="utf-8")
 _MARK = (
     '<svg viewBox="0 0 30 14" fill="none" stroke="currentColor" stroke-width="1.6">'
@@ -36,7 +35,12 @@ _ICON = (
     '<path d="M5 22C10 6 14 8 16 16s8 6 11-6" fill="none" stroke="#0e8f84" stroke-width="3"/>'
     '<circle cx="5" cy="22" r="4"/><circle cx="27" cy="10" r="4"/></svg>'
 )
-_FLOW_OF_CLICK = '(e) => { const row = e.target.closest("[data-flow]"); if (row) emit(row.dataset.flow); }'
+_FLOW_OF_CLICK = """(e) => {
+  const row = e.target.closest("[data-flow]");
+  if (!row) return;
+  emit(row.dataset.flow);
+  document.querySelector(".panel.path").scrollIntoView({block: "nearest"});
+}"""
 
 
 def mount(app: FastAPI) -> None:
@@ -73,7 +77,6 @@ class Drawing:
         self._fragments: Fragments | None = None
         self._paths: dict[int | None, str] = {}
         self._series: dict[str, list[dict[str, Any]]] = {}
-        self._tracked = (0.0, 0)
 
     def fragments(self) -> Fragments | None:
         """Parts of the newest snapshot; None before the first."""
@@ -94,35 +97,22 @@ class Drawing:
         return paths[flow_id]
 
     def _draw_path(self, fragments: Fragments, flow_id: int | None) -> str:
-        rows = self.context.state.flows()
-        rows = rows[
-            rows["flow_id"] == np.uint64(self._slowest(fragments.snapshot) if flow_id is None else flow_id)
-        ]
-        if not len(rows):
-            text = (
-                "No live flow carries hop latencies."
-                if flow_id is None
-                else "This flow is no longer in the flow table."
-            )
+        path, text = fragments.snapshot.slowest, "No live flow carries hop latencies."
+        if flow_id is not None:
+            rows, text = self.context.state.flows(), "This flow is no longer in the flow table."
+            rows = rows[rows["flow_id"] == np.uint64(flow_id)]
+            path = self.context.state.path_of(rows[0]) if len(rows) else None
+        if path is None:
             return f'<p class="empty">{text}</p>'
-        return fragments.path(rows[0], self.context.state.hops_of(rows[0]), self._quantiles(rows[0]))
+        return fragments.path(path.flows[0], path.hops, self._quantiles(path))
 
-    def _quantiles(self, flow: np.void) -> dict[int, QuantileRange]:
+    def _quantiles(self, path: FlowHops) -> dict[int, QuantileRange]:
         """Rank of the latest latency of a flow's hops among those of all packets there, by hop."""
         queues = Queues(self.context.state.distributions())
-        path = self.context.state.path_of(flow) if queues.places() else None
-        shares = [] if path is None else of_flow(path, queues)
+        shares = of_flow(path, queues) if queues.places() else []
         return {
             each.hop: each.quantile for each in shares if each.hop is not None and each.quantile is not None
         }
-
-    def _slowest(self, snapshot: Snapshot) -> int:
-        """Id of the slowest flow, the same for some seconds so that it can be read; 0 if there is none."""
-        since, flow_id = self._tracked
-        if flow_id not in snapshot.slow_flows["flow_id"] or time.monotonic() - since > FOLLOW_SECONDS:
-            flow_id = int(snapshot.slow_flows["flow_id"][0]) if len(snapshot.slow_flows) else 0
-            self._tracked = (time.monotonic(), flow_id)
-        return flow_id
 
     def series(self, which: str, lines: tuple[Series, ...]) -> list[dict[str, Any]]:
         """Points of a chart: seconds before now, and the value."""
@@ -149,6 +139,8 @@ class Page:
         self.node = -1
         self.drawn: tuple[object, str, int] = (None, "", -1)
         self.feed = "notable"
+        self.panels: dict[str, ui.element] = {}
+        """Panels that are folded away while they have no data, by their area."""
 
     async def build(self) -> None:
         """Lay the page out, and refresh it while it is open."""
@@ -161,6 +153,7 @@ class Page:
             self.rate = self._chart("rate", "Rate", "per second", RATE)
             self.loss = self._chart("loss", "Report losses", "per second", LOSS)
             self.labels = LabelPanel(self._panel("labels"))
+            self._build_losses()
             self._build_feed()
             self._build_strip()
             self._build_path()
@@ -171,6 +164,7 @@ class Page:
             self.flows = self._table("flow-panel", "Slowest flows", "by latest latency; click for the path")
             self.hops = self._table("hops", "Slowest hops", "on the 100 slowest flows")
             self.limits = self._table("lims", "Limits", "`hopscope limits set` changes them")
+            self.folded = ui.html("", sanitize=False, tag="p").classes("folded")
         await self.refresh()
         ui.timer(REFRESH_SECONDS, self.refresh)
 
@@ -197,7 +191,10 @@ class Page:
         self.dark.value = not event.args
 
     def _panel(self, area: str) -> ui.element:
-        return ui.element("section").classes(f"panel {area}")
+        panel = ui.element("section").classes(f"panel {area}")
+        if area in FOLDED or area == "figs":
+            self.panels[area] = panel
+        return panel
 
     def _title(self, text: str, note: str = "") -> None:
         ui.html(f"<h2>{text}</h2>", sanitize=False, tag="span")
@@ -234,6 +231,14 @@ class Page:
                 ui.html(name.capitalize(), sanitize=False, tag="span")
             tab.on("click", lambda name=name: chosen(name))
         tabs[names[0]].classes(add="on")
+
+    def _build_losses(self) -> None:
+        with self._panel("plac"):
+            with ui.element("header"):
+                self._title("Losses by place")
+            with ui.element("div").classes("places"):
+                self.lost = ui.html("", sanitize=False)
+                self.dropped = ui.html("", sanitize=False)
 
     def _build_feed(self) -> None:
         with self._panel("feed"):
@@ -318,15 +323,21 @@ class Page:
             (self.figures, "figures"),
             (self.strips, f"strip:{self.strip}"),
             (self.events, self.feed),
+            (self.lost, "lost"),
+            (self.dropped, "dropped"),
+            (self.flows, "flows"),
+            (self.hops, "hops"),
+            (self.folded, "folded"),
         ):
             element.set_content(fragments.get(name))
         self._draw_histogram(fragments.snapshot)
         self.labels.show(fragments)
+        empty = fragments.empty_panels()
+        for area, panel in self.panels.items():
+            panel.set_visibility(area not in empty or (area == "path" and self.flow_id is not None))
         self.path.set_content(await self.drawing.path(self.flow_id))
         if fragments.snapshot.number % 2 or not self.filled:  # once per second: jumping rows cannot be read
             self.filled = True
-            self.flows.set_content(fragments.get("flows"))
-            self.hops.set_content(fragments.get("hops"))
             self.contributors.set_content(fragments.get("contributors"))
             self.limits.set_content(fragments.get("limits"))
             self.rate.run_chart_method("setOption", {"series": self.drawing.series("rate", RATE)})

@@ -20,6 +20,7 @@ from .contributors import contributors_table
 from .feed import feed
 from .labels.ports import age_map
 from .labels.tracked import paths_table
+from .losses import dropped_packets, lost_reports
 from .snapshot import COLUMNS, HotRow, SlowHop, Snapshot
 from .strips import CALM, LEVELS, cells
 
@@ -32,6 +33,20 @@ _ALL_EMPTY = {
     "buffers": "All buffers were empty",
     "links": "All links were idle",
 }
+FOLDED = {
+    "rate": "Rate",
+    "loss": "Report losses",
+    "plac": "Losses by place",
+    "feed": "Events",
+    "heat": "Busiest queues",
+    "path": "Path",
+    "contributors": "Top latency contributors",
+    "dist": "Distribution (<code>distributions.enabled</code>)",
+    "flow-panel": "Slowest flows",
+    "hops": "Slowest hops",
+    "lims": "Limits",
+}
+"""Titles of panels that are folded away while they have no data, by their area."""
 NO_QUANTILES: Mapping[int, QuantileRange] = {}
 
 
@@ -60,8 +75,12 @@ class Fragments:
             state = state if state[1] == "receiving labels" else ("idle", "no labels")
             state = state if snapshot.takes_labels else ("bad", "no collector")
         alarms = f'<span class="pill bad">{snapshot.alarms} above limit</span>' if snapshot.alarms else ""
-        silent = snapshot.summary.silent_sources
-        quiet = f'<span class="pill bad">{silent} silent source{"s" * (silent > 1)}</span>' if silent else ""
+        ports = 0 if snapshot.labels is None else int(np.count_nonzero(snapshot.labels.ports["silent"]))
+        quiet = "".join(
+            f'<span class="pill bad">{silent:,} silent {what}{"s" * (silent > 1)}</span>'
+            for silent, what in ((snapshot.summary.silent_sources, "source"), (ports, "port"))
+            if silent
+        )
         return (
             f'<span class="pill {state[0]}"><i></i>{state[1]}</span>{alarms}{quiet}'
             f'<span class="clock">{snapshot.summary.time[11:19]} <em>UTC</em></span>'
@@ -115,6 +134,45 @@ class Fragments:
             f"<b>{value}<u>{unit}</u></b><small>{note}</small></div>"
             for label, value, unit, note, mood in cells
         )
+
+    # ------------------------------------------------------------------------------------------ losses
+
+    def _lost(self) -> str:
+        return lost_reports(self.snapshot.losses, self.names)
+
+    def _dropped(self) -> str:
+        return dropped_packets(self.snapshot.losses, self.names)
+
+    # ------------------------------------------------------------------------------------------ folding
+
+    def empty_panels(self) -> frozenset[str]:
+        """Panels without anything to show, by their area."""
+        snapshot, summary = self.snapshot, self.snapshot.summary
+        has_reports = any(map(int, (summary.reports, summary.rejected, summary.kernel_drops)))
+        has_flows = len(snapshot.slow_flows) > 0
+        shown = {
+            "figs": has_reports or summary.workers > 0,
+            "rate": has_reports,
+            "loss": has_reports,
+            "plac": bool(snapshot.losses),
+            "feed": bool(snapshot.latest) or int(summary.rejected) > 0,
+            "heat": any(snapshot.strips.values()),
+            "path": has_flows,
+            "contributors": bool(snapshot.contributors.items),
+            "dist": snapshot.recently.counted,
+            "flow-panel": has_flows,
+            "hops": bool(snapshot.slow_hops),
+            "lims": summary.workers > 0,
+        }
+        return frozenset(area for area, has_content in shown.items() if not has_content)
+
+    def _folded(self) -> str:
+        """A line that names the panels that are folded away."""
+        if not self.snapshot.summary.workers and self.snapshot.takes_labels:
+            return "This collector takes no reports: panels about them are not shown."
+        empty = self.empty_panels()
+        titles = " · ".join(title for area, title in FOLDED.items() if area in empty)
+        return f"Without data: {titles}" if titles else ""
 
     # ------------------------------------------------------------------------------------------ rejects
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...base.log import logger
+from ...detect.flows.flow_hops import FlowHops
 from ...detect.flows.state import queues_by_port
-from ...detect.records import Kind, Metric, PortKind
+from ...detect.records import FLOW, Kind, Metric, PortKind
 from ...present.collector_state import LimitsInForce
 from ...present.feed import Cursor
 from ...present.select import ordered
@@ -23,6 +24,7 @@ from ..routes.state import summarise
 from .contributors import Contributors, ContributorsReader
 from .feed import Joined, Shown
 from .labels.snapshot import LabelSnapshot, label_snapshot
+from .losses import Losses, LossReader
 from .recent import Recent, Recently
 
 PERIOD_SECONDS = 0.5
@@ -73,6 +75,17 @@ class SlowHop:
 
 
 @dataclass(frozen=True, slots=True)
+class Slow:
+    """The slowest flows and hops."""
+
+    flows: Records
+    """FLOW [flows], the slowest first."""
+    hops: list[SlowHop]
+    first: FlowHops | None
+    """The slowest flow with its hops."""
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """One second of the line charts."""
 
@@ -107,6 +120,9 @@ class Snapshot:
     """Once labels have arrived."""
     takes_labels: bool = False
     """The collector listens for labels."""
+    slowest: FlowHops | None = None
+    """The first of `slow_flows` with its hops, read at one moment."""
+    losses: Losses = field(default_factory=Losses)
 
 
 @dataclass(slots=True)
@@ -172,6 +188,8 @@ class Poller:
         self._notable, self._latest = Joined(), Joined()
         self._recent = Recent(context.state)
         self._contributors = ContributorsReader(context.state, self._recent)
+        self._losses = LossReader()
+        self._slow = Slow(np.empty(0, FLOW), [], None)
         self._missed = 0
         self._number = 0
         self.snapshot: Snapshot | None = None
@@ -195,6 +213,7 @@ class Poller:
         if self._number % 2 or not self._points:
             self._points.append(_point(summary))
         events = self._read_events()
+        self._losses.add(events, now_ns)
         ports = state.ports()
         by_port = queues_by_port(ports)
         strips = {}
@@ -205,16 +224,18 @@ class Poller:
         flows = state.flows()
         recent = flows[now_ns - flows["last_ns"] < _LIVELY_NS]
         slowest = ordered(recent if len(recent) else flows, "latency", True, 0, SLOW_FLOWS)
+        if self._number % 2 or self.snapshot is None:
+            self._slow = self._read_slow(slowest)
+        labels = label_snapshot(state.labels, state.tracked, now_ns, POINTS)
         return Snapshot(
             number=self._number,
             time_ns=now_ns,
             summary=summary,
             points=tuple(self._points),
             strips=strips,
-            slow_flows=slowest[:SLOW_ROWS],
-            slow_hops=self._slow_hops(slowest)
-            if self._number % 2 or self.snapshot is None
-            else self.snapshot.slow_hops,
+            slow_flows=self._slow.flows[:SLOW_ROWS],
+            slow_hops=self._slow.hops,
+            slowest=self._slow.first,
             contributors=self._contributors.snapshot(slowest),
             recently=self._recent.snapshot(),
             notable=self._notable.shown(),
@@ -223,7 +244,8 @@ class Poller:
             alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
             missed=self._missed,
             takes_labels=state.labels.about() is not None,
-            labels=label_snapshot(state.labels, state.tracked, now_ns, POINTS),
+            labels=labels,
+            losses=self._losses.losses(state),
         )
 
     def _read_events(self) -> Records:
@@ -238,18 +260,22 @@ class Poller:
         self._latest.add(events, names)
         return events
 
-    def _slow_hops(self, flows: Records) -> list[SlowHop]:
+    def _read_slow(self, flows: Records) -> Slow:
+        """Read these flows again, each with its hops: a table and a path beside it show the same values."""
+        paths = [path for flow in flows if (path := self._context.state.path_of(flow)) is not None]
+        paths.sort(key=lambda path: -int(path.flows["latency_latest"][0]))
         found: dict[tuple[int, int], list[int]] = {}
-        for flow in flows:
-            for hop in self._context.state.hops_of(flow):
-                if hop["state"] & 1:
-                    place = (int(hop["node_id"]), int(hop["egress_port"]))
-                    found.setdefault(place, []).append(int(hop["latency_latest"]))
+        for path in paths:
+            for hop in path.hops[path.hops["state"] & 1 > 0]:
+                place = (int(hop["node_id"]), int(hop["egress_port"]))
+                found.setdefault(place, []).append(int(hop["latency_latest"]))
         hops = [
             SlowHop(node, port, max(each), sum(each) / len(each), len(each))
             for (node, port), each in found.items()
         ]
-        return sorted(hops, key=lambda hop: -hop.worst_ns)[:SLOW_ROWS]
+        hops.sort(key=lambda hop: -hop.worst_ns)
+        rows = np.concatenate([np.empty(0, FLOW), *(path.flows for path in paths)])
+        return Slow(rows, hops[:SLOW_ROWS], paths[0] if paths else None)
 
 
 def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...], by_port: bool) -> dict[int, int]:
