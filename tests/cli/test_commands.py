@@ -207,12 +207,12 @@ def test_top_shows_the_state(run: Run, tmp_path: Path) -> None:
         create_control(folder.regions / CONTROL_FILE, settings.limits)
         pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, regions=folder.regions))
         pipeline.step(frames())
-        status, out, _ = run("top", "--once", "--names", names)
+        status, out, _ = run("top", "--once", "--all", "--names", names)
         assert status == 0
-        for part in ("10.0.0.1:0 → 0.0.0.0:0 udp", "900,000 ns", "leaf-7", "queue 0", "change", "new_key"):
+        for part in ("10.0.0.1:0 → 0.0.0.0:0 udp", "900 µs", "leaf-7", "queue 0", "change", "new_key"):
             assert part in out, out
         _, out, _ = run("top", "--once", "--node", "8", "--kind", "change")
-        assert "900,000" not in out
+        assert "900 µs" not in out
         _, out, _ = run("top", "--once", "--prefix", "192.0.2.0/24")
         assert "10.0.0.1" not in out
         status, _, err = run("top", "--once", "--node", "nowhere")

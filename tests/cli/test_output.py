@@ -6,10 +6,11 @@ import csv
 import io
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.cli.output.printer import MEASURED, Format, Printer, cell
+from hopscope.cli.output.printer import MEASURED, RED, Format, Printer, cell
 from hopscope.present.events import when
 
 ROWS = [{"name": "a", "count": 5, "rest": None}, {"name": "bcd", "count": 12345, "more": True}]
@@ -75,3 +76,31 @@ def test_times() -> None:
     assert when(-1) == "1969-12-31T23:59:59.999999999Z"
     assert when(2**63) == "2262-04-11T23:47:16.854775808Z"
     assert when(2**90) == str(2**90)
+
+
+def test_a_table_has_times_with_units() -> None:
+    """A column that ends in _ns is headed without it, and aligned; CSV and JSON have numbers."""
+    rows = [{"name": "a", "latency_ns": 640}, {"name": "b", "latency_ns": 11_844_201}, {"name": "c"}]
+    columns = ("name", "latency_ns")
+    assert printed(Format.TABLE, rows, columns) == "name  latency\na      640 ns\nb     11.8 ms\nc\n"
+    assert printed(Format.CSV, rows, columns) == "name,latency_ns\na,640\nb,11844201\nc,\n"
+
+
+def test_rows_are_coloured_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row with a colour is all in it; a file, a pipe and NO_COLOR have none."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def lines(stream: io.StringIO) -> list[str]:
+        printer = Printer(Format.TABLE, ("kind",), stream, lambda row: RED if row["kind"] == "raised" else "")
+        printer.put([{"kind": "raised"}, {"kind": "change"}])
+        printer.flush()
+        return stream.getvalue().splitlines()
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert lines(Terminal()) == ["kind", "\x1b[31mraised\x1b[0m", "change"]
+    assert lines(io.StringIO()) == ["kind", "raised", "change"]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert lines(Terminal()) == ["kind", "raised", "change"]

@@ -15,6 +15,7 @@ import pytest
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
+from hopscope.present.events import event_cells
 from hopscope.settings.collector import HistorySettings
 from support.command import hopscope
 
@@ -199,3 +200,30 @@ def test_a_foreign_file_is_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "is not a journal of Hopscope" in done.stderr
     assert path.read_bytes() == b"something else" * 20
+
+
+def test_cells_of_events_have_units() -> None:
+    """Times are shown as times, limits as limits, and hashes of paths not at all."""
+    event = {
+        "kind": "raised",
+        "metric": "hop_latency",
+        "value": 11_844_201,
+        "previous": 1_000_000,
+        "unit": "ns",
+    }
+    event |= {"flow": None, "source": None, "path": None, "node": None, "port": None}
+
+    def cells(**changes: object) -> tuple[object, object]:
+        found = event_cells({**event, **changes})
+        return found["value"], found["previous"]
+
+    assert cells() == ("11.8 ms", "limit 1.00 ms")
+    assert cells(kind="change") == ("11.8 ms", "1.00 ms")
+    assert cells(kind="new_key", previous=0) == ("11.8 ms", None)
+    assert cells(metric="queue_occupancy", unit=None, value=4314, previous=2500) == ("4314", "limit 2500")
+    assert cells(kind="path_change", metric="flow_path", unit=None, value="9" * 19) == (None, None)
+    silent = {"address": "192.0.2.1", "node": None, "hw_id": 0}
+    assert cells(kind="silent", metric="none", unit=None, value=0, previous=10**9, source=silent) == (
+        "0",
+        "1.00 s",
+    )

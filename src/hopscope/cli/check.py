@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import typer
 
 from .options.settings import FolderOptions
-from .output.printer import Format, FormatOption, Printer
+from .output.printer import RED, YELLOW, Format, FormatOption, Printer
+
+
+def colour(row: Mapping[str, Any]) -> str:
+    """Colour of a finding: red if it is bad, yellow if it can be improved."""
+    return {"bad": RED, "advice": YELLOW}.get(str(row["verdict"]), "")
 
 
 def check(settings: FolderOptions, form: FormatOption = Format.TABLE) -> None:
@@ -16,7 +24,7 @@ def check(settings: FolderOptions, form: FormatOption = Format.TABLE) -> None:
     from ..runtime.environment import Verdict, findings
 
     columns = ("verdict", "what", "found", "advice")
-    printer = Printer(form, columns)
+    printer = Printer(form, columns, colour=colour)
     bad = False
     for finding in findings(settings.load()):
         bad |= finding.verdict is Verdict.BAD

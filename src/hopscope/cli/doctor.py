@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .check import colour
 from .options.declare import option
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, Printer
@@ -32,7 +33,7 @@ def doctor(
     columns = ("verdict", "what", "found", "advice")
     order = list(Verdict)
     found = sorted(examine(settings.load(), seconds), key=lambda finding: -order.index(finding.verdict))
-    printer = Printer(form, columns)
+    printer = Printer(form, columns, colour=colour)
     printer.put({name: getattr(finding, name) for name in columns} for finding in found)
     printer.flush()
     counts = {verdict: sum(finding.verdict is verdict for finding in found) for verdict in Verdict}

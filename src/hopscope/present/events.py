@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
 from ..wire.address import address
 from ..wire.records import Records
-from .units import flow_text
+from .units import amount, flow_text
 
 Number = TypeVar("Number", int, float)
 SAFE_INTEGER = 2**53 - 1
@@ -186,6 +186,31 @@ def event_texts(event: Mapping[str, Any]) -> dict[str, Any]:
         "path": None if path is None else " → ".join(str(label(each)) for each in path),
         "metric": None if event.get("metric") == Metric.NONE.label else event.get("metric"),
     }
+
+
+EVENT_TABLE = tuple(column for column in EVENT_COLUMNS if column != "unit")
+"""The same for people: values have their units."""
+ALARMING = frozenset({Kind.RAISED, Kind.THRESHOLD, Kind.LOOP, Kind.DROP, Kind.SILENT, Kind.GAP})
+"""Kinds of events that are shown in red."""
+ROUTINE = (Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD, Kind.LABEL_RECORD)
+"""Kinds of events that need nobody's attention."""
+_LIMITED = {Kind.RAISED.label, Kind.THRESHOLD.label}
+
+
+def event_cells(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event's object as the cells of EVENT_TABLE: values with units, no hashes of paths."""
+    cells, kind, unit = event_texts(event), event["kind"], event["unit"]
+    if event["metric"] == Metric.FLOW_PATH.label and kind != Kind.FLOW_RECORD.label:
+        return cells | {"value": None, "previous": None}
+    if event["source"] is not None:
+        unit = "ns"  # of silence
+    before = amount(event["previous"], unit)
+    cells["value"] = amount(event["value"], event["unit"])
+    if kind == Kind.NEW_KEY.label:
+        cells["previous"] = None
+    else:
+        cells["previous"] = f"limit {before}" if kind in _LIMITED else before
+    return cells
 
 
 def label(named: Mapping[str, Any] | None) -> str | None:

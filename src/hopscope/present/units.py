@@ -33,6 +33,15 @@ def duration(ns: float) -> str:
     return f"{ns / 1e9:.2f} s"
 
 
+def amount(value: object, unit: str | None) -> str:
+    """A value with its unit (`ns`, `ppm`, `bytes`); without one it is as the source sends it."""
+    if unit == "ns":
+        return duration(int(str(value)))
+    if unit == "ppm":
+        return f"{int(str(value)) / 10_000:.4g} %"
+    return f"{value} {unit}" if unit else str(value)
+
+
 def ago(ns: float) -> str:
     """How long ago, in whole units: 640 ms, 75 s, 12 min, 5 h, 3 d."""
     for limit, divisor, unit in ((1e9, 1e6, "ms"), (120e9, 1e9, "s"), (7200e9, 60e9, "min")):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.names import Names
 from ...present.events import when
-from ...present.units import flow_text
+from ...present.units import duration, flow_text
 from ...wire.dialect import Dialect
 from ...wire.records import HOP_KEYS, FrameBatch, ReportBatch
 from ..output.printer import Format, Row, cell
@@ -48,7 +48,12 @@ def rows(
     """One row per report, in the columns of its format; `batch` was decoded from `frames` by `dialect`."""
     from ...wire.decode.as_json import report_objects
 
-    shape = {Format.JSON: lambda report: report, Format.CSV: _flat, Format.TABLE: lambda r: _short(r, names)}
+    unit_ns = dialect.clock.unit_ns
+    shape = {
+        Format.JSON: lambda report: report,
+        Format.CSV: _flat,
+        Format.TABLE: lambda report: _short(report, names, unit_ns),
+    }
     return map(shape[form], report_objects(batch, frames, dialect))
 
 
@@ -73,7 +78,7 @@ def _leaves(tree: Mapping[str, Any], above: str) -> dict[str, Any]:
     return found
 
 
-def _short(report: dict[str, Any], names: Names) -> Row:
+def _short(report: dict[str, Any], names: Names, unit_ns: int) -> Row:
     row = {"packet": f"{report['packet']}.{report['index']}" if report["index"] else str(report["packet"])}
     if "time_ns" in report:
         row["time"] = when(report["time_ns"])
@@ -94,12 +99,16 @@ def _short(report: dict[str, Any], names: Names) -> Row:
         row["flow"] = flow_text(flow)
     hops = report.get("hops", ())
     row["path"] = " → ".join(_node(hop.get("node_id"), names) for hop in hops)
-    row["latency"] = " ".join(_word(hop.get("hop_latency", "-")) for hop in hops)
+    row["latency"] = ", ".join(_latency(hop.get("hop_latency", "-"), unit_ns) for hop in hops)
     return row
 
 
 def _node(node_id: int | None, names: Names) -> str:
     return "?" if node_id is None else names.node_label(node_id)
+
+
+def _latency(value: Any, unit_ns: int) -> str:
+    return duration(value * unit_ns) if isinstance(value, int) else _word(value)
 
 
 def _word(value: Any) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from ...base.errors import HopscopeError
 from ...present.events import label
 from ...present.select import EventFilter
+from ...present.units import duration
 from ..options.declare import option
 from ..options.filters import FlowOption, flow_filter
 from ..output.printer import Format
@@ -87,12 +90,13 @@ def _network(
     _print_source(found, "no latency was measured")
     if found["slow_flows"]:
         print(
-            f"slow flows: {found['slow_flows']} above {found['slow_above_ns']} ns end to end", file=sys.stderr
+            f"slow flows: {found['slow_flows']} above {duration(float(found['slow_above_ns']))} end to end",
+            file=sys.stderr,
         )
-    answer.put(PLACE_COLUMNS, found["items"], _texts)
+    answer.put(PLACE_COLUMNS, found["items"], _texts_of(answer.form))
     if found["losses"] and answer.form is Format.TABLE:
         print("\ndropped packets")
-        answer.put(LOSS_COLUMNS, found["losses"], _texts)
+        answer.put(LOSS_COLUMNS, found["losses"], _texts_of(answer.form))
 
 
 def _flow(
@@ -117,8 +121,11 @@ def _flow(
     if found["flow"] is not None:
         quantile = found["quantile"]
         text = "" if quantile is None else f", at quantile {_between(quantile, '.3f')} of all packets"
-        print(f"{flow_text(found['flow'])}: {found['latency_ns']} ns end to end{text}", file=sys.stderr)
-    answer.put(HOP_COLUMNS, found["items"], _texts)
+        print(
+            f"{flow_text(found['flow'])}: {duration(float(found['latency_ns']))} end to end{text}",
+            file=sys.stderr,
+        )
+    answer.put(HOP_COLUMNS, found["items"], _texts_of(answer.form))
 
 
 def _chosen(state: CollectorState, flow: str | None, flow_id: str | None) -> tuple[np.void | None, Flow]:
@@ -145,8 +152,12 @@ def _print_source(found: dict[str, Any], empty: str) -> None:
     print(f"hopscope: {empty}" if source is None else f"from {source}{span}", file=sys.stderr)
 
 
-def _texts(item: dict[str, Any]) -> dict[str, Any]:
-    """A queue or hop with one text per column."""
+def _texts_of(form: Format) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return partial(_texts, "t" if form is Format.TABLE else "d")
+
+
+def _texts(times: str, item: dict[str, Any]) -> dict[str, Any]:
+    """A queue or hop with one text per column; `times`: of bounds, as `_between` takes it."""
     flat = dict(item)
     for name in ("node", "port"):
         flat[name] = label(item[name])
@@ -157,7 +168,7 @@ def _texts(item: dict[str, Any]) -> dict[str, Any]:
         flat["mean_ns"] = round(item["mean_ns"])
     for name in ("p99_ns", "median_ns"):
         if item.get(name) is not None:
-            flat[name] = _between(item[name], "d")
+            flat[name] = _between(item[name], times)
     if item.get("quantile") is not None:
         flat["quantile"] = _between(item["quantile"], ".3f")
     for name in ("occupancy", "utilization"):
@@ -167,10 +178,14 @@ def _texts(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _between(bounds: dict[str, Any], form: str) -> str:
+    """Two bounds, or one if they look equal; `form`: `t` for times with their units, or a format."""
     lower, upper = bounds["lower"], bounds["upper"]
     if upper is None:
-        return f">={int(lower)}"
-    ends = [format(int(each) if form == "d" else each, form) for each in (lower, upper)]
+        return f">={duration(int(lower)) if form == 't' else int(lower)}"
+    if form == "t":
+        ends = [duration(int(each)) for each in (lower, upper)]
+    else:
+        ends = [format(int(each) if form == "d" else each, form) for each in (lower, upper)]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]}-{ends[1]}"
 
 

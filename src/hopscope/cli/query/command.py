@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ...present.events import EVENT_COLUMNS, event_object, event_texts
+from ...present.events import EVENT_COLUMNS, EVENT_TABLE, event_cells, event_object, event_texts
 from ...present.history import past_flow_object
 from ..options.declare import Commands, option
+from ..output.printer import Format
 from .bottleneck import bottleneck
 from .distributions import distributions
 from .options import (
@@ -53,7 +54,9 @@ def events(
         order = "oldest" if oldest_first else "newest"
         table = history.events(limit=answer.limit, order=order, after=after, **chosen)  # type: ignore[arg-type]
         rows = (event_object(row, names) for row in table.rows())
-        answer.print(EVENT_COLUMNS, rows, event_texts, history, table, NO_EVENTS)
+        shape = (EVENT_TABLE, event_cells) if answer.form is Format.TABLE else (EVENT_COLUMNS, event_texts)
+        columns, texts = shape
+        answer.print(columns, rows, texts, history, table, NO_EVENTS)
     if table.after:
         print(f"more: --after {table.after}", file=sys.stderr)
 
@@ -62,7 +65,7 @@ def events(
 def flows(filters: EventOptions, answer: Answer, source: HistoryOptions) -> None:
     """Print flows that have events, most recent first.
 
-    Latencies are in ns. Packets, the mean latency and the hop with the highest mean come from flow records:
+    Packets, the mean latency and the hop with the highest mean come from flow records:
     they are there once a flow has left the table, at the latest when the collector stops.
     """
     with source.history() as (history, names):

@@ -11,6 +11,7 @@ from ...detect.distributions.quantiles import LOG_ERROR, QUANTILES, VIEWS, By, D
 from ...detect.sink.records import Measure
 from ...present.select import labelled
 from ...present.text import UnreadableError
+from ...present.units import duration
 from ..options.declare import option
 from ..options.filters import NodeOption, node_ids
 from ..output.printer import Format, Printer
@@ -49,7 +50,7 @@ def distributions(
 ) -> None:
     """Print value histograms and quantiles, including live counts.
 
-    Latencies are in ns. A time window takes whole periods; the covered span is printed.
+    A time window takes whole periods; the covered span is printed.
     """
     from ...present.distributions import distribution_object
 
@@ -74,7 +75,7 @@ def distributions(
     printer = Printer(answer.form, TABLE if answer.form is Format.TABLE else CSV)
     for distribution in found[: answer.limit]:
         row = distribution_object(distribution, names)
-        printer.put([row if answer.form is Format.JSON else texts(row, distribution, names)])
+        printer.put([row if answer.form is Format.JSON else _SHAPES[answer.form](row, distribution, names)])
     printer.flush()
     left_out(history)
     if not counted:
@@ -102,6 +103,20 @@ def texts(row: dict[str, Any], distribution: Distribution, names: Names) -> dict
         found[f"{name}_lower"], found[f"{name}_upper"] = quantile["lower"], quantile["upper"]
     found["p99 is in"] = f"{found['p99_lower']}–{found['p99_upper'] or ''}"
     return found
+
+
+def cells(row: dict[str, Any], distribution: Distribution, names: Names) -> dict[str, Any]:
+    """The same for a table: times have their units."""
+    found = texts(row, distribution, names)
+    if row["unit"] == "ns":
+        for name in ("mean", *_NAMES, "highest"):
+            found[name] = None if found[name] is None else duration(float(found[name]))
+        ends = [found[f"p99_{end}"] for end in ("lower", "upper")]
+        found["p99 is in"] = "–".join("" if end is None else duration(float(end)) for end in ends)
+    return found
+
+
+_SHAPES = {Format.TABLE: cells, Format.CSV: texts}
 
 
 def sparkline(distribution: Distribution) -> str:

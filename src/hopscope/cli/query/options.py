@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...base.errors import HopscopeError
+from ...detect.records import Kind
+from ...present.events import ALARMING
 from ...present.select import KINDS, METRICS, EventFilter, labelled
 from ...present.text import UnreadableError, parse_when
 from ..options.declare import Options, option
 from ..options.filters import FilterError, FlowFilters, KindOption, NodeOption, node_ids
 from ..options.settings import CollectorOptions
-from ..output.printer import Format, FormatOption, Printer
+from ..output.printer import GREEN, RED, Format, FormatOption, Printer
 
 if TYPE_CHECKING:
     from ...base.names import Names
     from ...history.query import History, Table
 
 Row = dict[str, Any]
+_ALARMING = {kind.label for kind in ALARMING}
 FlowIdOption = Annotated[
     str | None, option("--flow-id", metavar="ID", help="Only the flow with this id (hexadecimal).")
 ]
@@ -126,7 +129,7 @@ class Answer(Options):
         self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None = None
     ) -> int:
         """Print rows and return their number: JSON as the API's objects, tables and CSV as `texts`."""
-        printer = Printer(self.form, columns)
+        printer = Printer(self.form, columns, colour=colour)
         count = printer.put(rows if texts is None or self.form is Format.JSON else map(texts, rows))
         printer.flush()
         return count
@@ -141,6 +144,12 @@ class Answer(Options):
         left_out(history)
         if table.truncated and table.after is None:
             print(f"hopscope: more than {len(table)} rows: see --limit", file=sys.stderr)
+
+
+def colour(row: Mapping[str, Any]) -> str:
+    """Colour of an event's row: red if it is alarming, green if an alarm is cleared."""
+    kind = row.get("kind")
+    return RED if kind in _ALARMING else GREEN if kind == Kind.CLEARED.label else ""
 
 
 def left_out(history: History) -> None:

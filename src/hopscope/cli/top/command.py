@@ -27,19 +27,25 @@ def top(
         float, option("--interval", "-i", metavar="S", min=0.1, help="Seconds between two frames.")
     ] = 1.0,
     rows: Annotated[int | None, option("--rows", min=1, metavar="N", help="Rows of each table.")] = None,
+    all_events: Annotated[bool, option("--all", "-a", help="Routine events, too.")] = False,
     once: Annotated[bool, option("--once", help="Print one frame and end; needs no terminal.")] = False,
 ) -> None:
     """Watch a collector in the terminal.
 
-    Ctrl-C ends it. It reads the shared memory of the collector that owns the data folder, and cannot
-    slow it down. Exit status 2: no collector is running for --once.
+    Keys: q quits, p pauses, s changes the order of flows, a shows routine events too, / filters by kind,
+    node, address or part of a flow. It reads the shared memory of the collector, and cannot slow it down.
+
+    Exit status 2: no collector is running for --once.
     """
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
+    from rich.text import Text
 
     from ...base.names import Names
     from ...present.select import KINDS, EventFilter, labelled
     from ...present.text import UnreadableError
+    from .keys import Keys
+    from .screen import Screen
     from .view import TopView
 
     loaded = settings.load()
@@ -49,17 +55,21 @@ def top(
     except UnreadableError as error:
         raise HopscopeError(f"--{error}") from None
     nodes = tuple(filters.node_ids(known))
-    view = TopView(loaded.data, known, EventFilter(kinds=kinds, nodes=nodes, flow=filters.flow_filter()))
+    chosen = EventFilter(kinds=kinds, nodes=nodes, flow=filters.flow_filter())
+    screen = Screen(chosen, known, all_events=all_events)
+    view = TopView(loaded.data, known, screen)
     console = Console()
     if once or not sys.stdout.isatty():
         if not view.running:
             raise HopscopeError(f"no collector is running on {loaded.data}")
-        view.draw(0)
+        view.draw(rows=0)
         time.sleep(min(interval, 1.0))  # rates need two readings
-        console.print(view.draw(rows or 10))
+        console.print(view.draw(rows=rows or 10))
         return
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            # the header, the counters and four headings take twenty lines
-            live.update(view.draw(rows or max(3, (console.height - 20) // 3)), refresh=True)
-            time.sleep(interval)
+    with Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        while not screen.ended:
+            if not screen.paused or screen.typed is not None:
+                frame = view.draw(rows=rows, height=console.height - 1)
+            line = Text(screen.line(), style="reverse", no_wrap=True, overflow="ellipsis")
+            live.update(Group(frame, line), refresh=True)
+            screen.press(keys.wait(interval))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -11,54 +13,67 @@ from rich.text import Text
 
 from ...base.names import Names
 from ...detect.counters import INDEX
-from ...detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, Kind, Metric, PortKind
+from ...detect.records import EVENT, EVENT_VERSION, NO_PORT, Kind, PortKind
 from ...export.counters import labels_of, lost_of, read_counters
 from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
 from ...memory.ring import RingReader, attach_ring
 from ...present.collector_state import CollectorState
-from ...present.events import long_paths, unit
-from ...present.select import EventFilter
-from ...present.units import flow_text
+from ...present.events import ALARMING, ROUTINE, event_cells, event_object, label, long_paths
+from ...present.select import EventFilter, ordered
+from ...present.units import duration, flow_text
 from ...runtime.summary import LOST
 from ...wire.address import address
 from ...wire.records import Records
+from .screen import Screen
 
 RECENT = 4096
 """Newest events of each worker that are searched for matches."""
 WORDS = ("path", "where", "flow", "switch", "port", "metric")
 """Columns of text; the others are numbers."""
-ALARMING = {Kind.RAISED, Kind.THRESHOLD, Kind.LOOP, Kind.DROP, Kind.SILENT, Kind.GAP}
 
 
 class TopView:
     """Draws the state of the collector on a data folder; reads regions and writes nothing."""
 
-    def __init__(self, folder: Path, names: Names, wanted: EventFilter) -> None:
+    def __init__(self, folder: Path, names: Names, screen: Screen) -> None:
         self._folder = folder
         self._state = CollectorState(folder)
         self._names = names
-        self._filter = wanted
+        self._screen = screen
         self._rings: dict[str, RecentReader] = {}
         self._paths: dict[tuple[int, int], list[int]] = {}
         self._events: Records = np.empty(0, EVENT)
+        self._notable: Records = np.empty(0, EVENT)
+
+    @property
+    def _filter(self) -> EventFilter:
+        return self._screen.filter
 
     @property
     def running(self) -> bool:
         """Whether a collector has workers on this folder."""
         return bool(self._state.workers())
 
-    def draw(self, rows: int) -> RenderableType:
-        """One frame; each table has at most `rows` rows."""
+    def draw(self, *, rows: int | None = None, height: int = 40) -> RenderableType:
+        """One frame; each table has at most `rows` rows (None: what fits into `height` lines)."""
         if not self.running:
             return Text(f"no collector runs on {self._folder}", style="yellow")
-        return Group(self._head(), self._counts(), self._flows(rows), self._queues(rows), self._feed(rows))
+        head, counts = self._head(), self._counts()
+        each = rows
+        if each is None:
+            each = max(3, (height - counts.row_count - 5) // 3)  # without the head and four headings
+        tables = [counts, self._flows(each), self._queues(each)]
+        if rows is None:
+            each = max(3, height - 2 - sum(table.row_count + 1 for table in tables))
+        return Group(head, *tables, self._feed(each))
 
     def _head(self) -> Text:
         owner = read_owner(self._folder)
         listening = ", ".join(owner.get("listen", ())) or "replay"
         page = owner.get("api") or "no page"
-        return Text(f"hopscope {owner.get('version')}  {listening}  {page}  {self._folder}", style="bold")
+        line = f"hopscope {owner.get('version')}  {listening}  {page}  {self._folder}"
+        return Text(line, style="bold", no_wrap=True, overflow="ellipsis")
 
     def _counts(self) -> Table:
         now, rates = self._state.counters(), self._state.rates()
@@ -90,11 +105,12 @@ class TopView:
         return table
 
     def _flows(self, rows: int) -> Table:
-        table = _table("slowest flows", "ns now", "ns mean", "reports", "path")
+        title = "slowest flows" if self._screen.order == "latency" else f"flows by {self._screen.order}"
+        table = _table(title, "latency", "mean", "reports", "path")
         flows = self._state.flows()
         known = flows["state"] & 2 != 0
         flows = flows[known if self._filter.flow is None else known & self._filter.flow.mask(flows)]
-        for row in flows[np.argsort(-flows["latency_latest"].astype(np.int64))][: rows * 4]:
+        for row in ordered(flows, self._screen.order, descending=True, offset=0, limit=rows * 4):
             nodes = self._state.hops_of(row)["node_id"].tolist()
             if self._filter.nodes and not set(nodes) & set(self._filter.nodes):
                 continue
@@ -103,10 +119,11 @@ class TopView:
             mean = int(row["latency_sum"]) // max(int(row["latency_samples"]), 1)
             table.add_row(
                 _flow(row),
-                f"{int(row['latency_latest']):,}",
-                f"{mean:,}",
+                duration(int(row["latency_latest"])),
+                duration(mean),
                 f"{int(row['packets']):,}",
                 self._names.path_label(nodes),
+                style=_red(bool(row["alarm"])),
             )
         return table
 
@@ -125,34 +142,25 @@ class TopView:
                 f"{int(row['highest'][0]):,}",
                 self._names.node_label(node),
                 "" if port == NO_PORT else self._names.port_label(node, port),
+                style=_red(bool(row["alarm"])),
             )
         return table
 
     def _feed(self, rows: int) -> Table:
         self._read_rings()
-        table = _table("recent events", "metric", "value", "before", "where", "flow")
-        for row in self._events[::-1][:rows]:
-            kind, node, port = Kind(int(row["kind"])), int(row["node_id"]), int(row["port"])
-            where = "" if node == NO_NODE else self._names.node_label(node)
-            if where and port != NO_PORT:
-                where += f" · {self._names.port(node, port) or f'port {port}'}"
-            metric = Metric(int(row["metric"]))
-            if metric in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION):
-                where += f" · queue {int(row['ident'])}"
-            values = ("", "")
-            if metric is Metric.FLOW_PATH:  # its value is a hash of the path
-                nodes = self._paths.get((int(row["shard"]), int(row["sequence"])))
-                where = self._names.path_label(nodes or row["path"][: int(row["hop_count"])].tolist())
-            else:
-                of = f" {unit(metric)}" if unit(metric) else ""
-                values = (f"{int(row['value']):,}{of}", f"{int(row['previous']):,}{of}")
+        shown = self._screen.all_events or bool(self._filter.kinds)
+        title = "recent events" if shown else "notable events"
+        table = _table(title, "metric", "value", "before", "where", "flow")
+        events = self._events if shown else self._notable
+        for row in events[self._filter.mask(events)][::-1][:rows]:
+            event = event_object(row, self._names, self._paths)
+            cells = event_cells(event)
             table.add_row(
-                kind.label,
-                metric.label,
-                *values,
-                where,
-                _flow(row) if row["flow_id"] else address(int(row["src_hi"]), int(row["src_lo"])),
-                style="red" if kind in ALARMING else "",
+                event["kind"],
+                *(cells[name] or "" for name in ("metric", "value", "previous")),
+                cells["path"] or _where(event),
+                cells["flow"] or "",
+                style="red" if row["kind"] in ALARMING else "green" if row["kind"] == Kind.CLEARED else "",
             )
         return table
 
@@ -166,12 +174,12 @@ class TopView:
                     continue
             found = reader.recent()
             self._paths |= long_paths(found)
-            found = found[self._filter.mask(found)]
-            self._events = np.concatenate([self._events, found])[-RECENT:]
+            self._events = _joined(self._events, found)
+            self._notable = _joined(self._notable, found[~np.isin(found["kind"], ROUTINE)])
         if len(self._paths) > 4 * RECENT:
-            kept = set(zip(self._events["shard"].tolist(), self._events["sequence"].tolist(), strict=True))
+            both = np.concatenate([self._events, self._notable])
+            kept = set(zip(both["shard"].tolist(), both["sequence"].tolist(), strict=True))
             self._paths = {key: path for key, path in self._paths.items() if key in kept}
-        self._events = self._events[np.argsort(self._events["time_ns"], kind="stable")]
 
 
 class RecentReader(RingReader):
@@ -192,6 +200,12 @@ class RecentReader(RingReader):
         return self.read(RECENT)[0]
 
 
+def _joined(events: Records, more: Records) -> Records:
+    """The newest RECENT of both, by time."""
+    both = np.concatenate([events, more])
+    return both[np.argsort(both["time_ns"], kind="stable")][-RECENT:]
+
+
 def _table(first: str, *columns: str) -> Table:
     table = Table(box=None, pad_edge=False, expand=True, header_style="bold cyan")
     table.add_column(first, no_wrap=True, min_width=14, ratio=None if columns[0] == "metric" else 1)
@@ -206,6 +220,17 @@ def _table(first: str, *columns: str) -> Table:
             ratio=1 if wide else None,
         )
     return table
+
+
+def _where(event: Mapping[str, Any]) -> str:
+    """Switch, port and queue of an event's object."""
+    node, port, queue = label(event["node"]), event["port"], event["queue"]
+    parts = [
+        node,
+        port and (port["name"] or f"port {port['id']}"),
+        None if queue is None else f"queue {queue}",
+    ]
+    return " · ".join(filter(None, parts))
 
 
 def _flow(row: np.void) -> str:

@@ -15,6 +15,7 @@ from ...detect.flows.flow_hops import FlowHops
 from ...detect.flows.state import queues_by_port
 from ...detect.records import FLOW, Kind, Metric, PortKind
 from ...present.collector_state import LimitsInForce
+from ...present.events import ROUTINE
 from ...present.feed import Cursor
 from ...present.select import ordered
 from ...wire.records import Records
@@ -40,7 +41,6 @@ SLOW_ROWS = 12
 _RECENT_NS = 3 * 10**9
 _LIVELY_NS = 10 * 10**9
 """Time without reports after which a flow is no longer among the slowest."""
-_ROUTINE = [Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD, Kind.LABEL_RECORD]
 _STRIPS = {
     "queues": (PortKind.QUEUE, (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)),
     "buffers": (PortKind.BUFFER, (Metric.BUFFER_OCCUPANCY,)),
@@ -256,7 +256,7 @@ class Poller:
         events, lost = feed.read(self._cursor, 1 << 16)
         self._missed += lost
         names = self._context.names
-        self._notable.add(events[~np.isin(events["kind"], _ROUTINE)], names)
+        self._notable.add(events[~np.isin(events["kind"], ROUTINE)], names)
         self._latest.add(events, names)
         return events
 

@@ -1,0 +1,94 @@
+"""Keys and filters of `hopscope top`."""
+
+from __future__ import annotations
+
+import os
+import pty
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from hopscope.base.names import Names
+from hopscope.cli.top.keys import Keys
+from hopscope.cli.top.screen import Screen, parse_filter
+from hopscope.detect.records import Kind
+from hopscope.present.select import FLOW_ORDER, EventFilter, FlowFilter
+from hopscope.present.text import UnreadableError
+
+NAMES = Names({7: "leaf-1"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", EventFilter()),
+        ("raised leaf-1", EventFilter(kinds=(Kind.RAISED,), nodes=(7,))),
+        ("raised cleared 12", EventFilter(kinds=(Kind.RAISED, Kind.CLEARED), nodes=(12,))),
+        ("10.0.0.0/8", EventFilter(flow=FlowFilter(prefixes=("10.0.0.0/8",)))),
+        ("10.0.0.1", EventFilter(flow=FlowFilter(prefixes=("10.0.0.1",)))),
+        ("dport=53 fd00::/8", EventFilter(flow=FlowFilter(dport=53, prefixes=("fd00::/8",)))),
+    ],
+)
+def test_a_filter_is_words(text: str, expected: EventFilter) -> None:
+    """Kinds, nodes by name or number, networks and parts of a flow."""
+    assert parse_filter(text, NAMES) == expected
+
+
+def test_a_filter_that_cannot_be_read() -> None:
+    """It is named, and the one before stays."""
+    with pytest.raises(UnreadableError):
+        parse_filter("leaf-9", NAMES)
+    screen = Screen(EventFilter(nodes=(7,)), NAMES)
+    screen.press("/leaf-9\n")
+    assert screen.filter == EventFilter(nodes=(7,))
+    assert "leaf-9" in screen.line()
+
+
+def test_keys() -> None:
+    """Each key does what the last line says; typing a filter is no command, and Escape leaves it."""
+    screen = Screen(EventFilter(), NAMES)
+    screen.press("p")
+    assert screen.paused
+    assert screen.line().startswith("[paused]")
+    screen.press("p")
+    assert not screen.paused
+    for order in [*list(FLOW_ORDER)[1:], "latency"]:
+        screen.press("s")
+        assert screen.order == order
+    screen.press("a")
+    assert screen.all_events
+    screen.press("/lq")
+    assert screen.line().startswith("filter: lq_")
+    screen.press("\x7f")
+    screen.press("eaf-1\n")
+    assert screen.filter == EventFilter(nodes=(7,))
+    screen.press("/p\x1b"[:2])
+    screen.press("\x1b")
+    assert (screen.typed, screen.paused) == (None, False)
+    screen.press("\x1b[A")  # an arrow: Escape, which takes the filter away, and nothing else
+    assert screen.filter == EventFilter()
+    assert not screen.ended
+    screen.press("q")
+    assert screen.ended
+
+
+def test_keys_come_without_enter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A key is read as soon as it is pressed, and the terminal is as before at the end."""
+    import termios
+
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "r") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        before = termios.tcgetattr(theirs)
+        with Keys() as keys:
+            threading.Timer(0.05, lambda: os.write(ours, b"q")).start()
+            assert keys.wait(300) == "q"
+            assert keys.wait(0) == ""
+        assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    with (tmp_path / "file").open("w+") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        with Keys() as keys:
+            assert keys.wait(0) == ""
