@@ -167,7 +167,7 @@ def test_replay(run: Run, capture: Path, tmp_path: Path) -> None:
         )
         assert status == 0, err
         assert len(out.splitlines()) == 2 * times
-    status, out, _ = run("replay", capture, "--json", "--events", *SMALL)
+    status, out, _ = run("replay", capture, "--format", "json", "--events", *SMALL)
     *events, summary = [json.loads(line) for line in out.splitlines()]
     assert summary["reports_total"] == 20
     assert [event["value"] for event in events if event["kind"] == "change"] == [900_000, 900_000]

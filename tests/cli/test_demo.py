@@ -142,7 +142,7 @@ def demo(*arguments: str) -> list[str]:
 def test_the_demo_finds_its_faults() -> None:
     """Twelve seconds of it: nothing lost, nothing damaged, each of the four faults found where it was."""
     done = subprocess.run(
-        demo("--duration", "12", "--rate", "8000", "--json"),
+        demo("--duration", "12", "--rate", "8000", "--format", "json"),
         capture_output=True,
         text=True,
         timeout=400,

@@ -52,17 +52,17 @@ def test_collectors_for_switches(run: Run) -> None:
 
 def test_a_published_system_is_its_rate(run: Run) -> None:
     """A name of Table 1 stands for its rate."""
-    given = json.loads(run("--switches", "7", "--system", "netseer", "--json")[1])
-    assert given == json.loads(run("--switches", "7", "--rate", "950e3", "--json")[1])
+    given = json.loads(run("--switches", "7", "--system", "netseer", "--format", "json")[1])
+    assert given == json.loads(run("--switches", "7", "--rate", "950e3", "--format", "json")[1])
 
 
 def test_json_has_both_plans_and_times(run: Run) -> None:
     """One object; with a rate, ages are in seconds too."""
-    found = json.loads(run(*FLOWS, *SWITCHES, "--json")[1])
+    found = json.loads(run(*FLOWS, *SWITCHES, "--format", "json")[1])
     best = found["store"]["best"]
     assert best["survives_seconds"] == pytest.approx(best["survives"] / 19e9)
     assert found["network"]["loads"][0]["limit"] == "messages"
-    assert "survives_seconds" not in json.loads(run(*FLOWS, "--json")[1])["store"]["best"]
+    assert "survives_seconds" not in json.loads(run(*FLOWS, "--format", "json")[1])["store"]["best"]
 
 
 def test_a_picture(run: Run, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_capture(tmp_path: Path) -> None:
     """A capture has the reports that the summary counts, a source for each switch, and names that fit."""
     capture, names = tmp_path / "fabric.pcap", tmp_path / "names.toml"
     fault = "lossy-port@0.02,node=agg-1-0,port=1,duration=0.05,loss=0.1"
-    done = simulate(*QUICK, "-o", str(capture), "--names", str(names), "--fault", fault, "--json")
+    done = simulate(*QUICK, "-o", str(capture), "--names", str(names), "--fault", fault, "--format", "json")
     *told, end = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(one["kind"], one["fault"], one["begins"]) for one in told] == [
         ("fault", "lossy-port", True),
@@ -72,7 +72,7 @@ def test_real_time() -> None:
         receiver.bind(("127.0.0.1", 0))
         receiver.settimeout(0.2)
         done = simulate(
-            *QUICK, "--to", f"udp://127.0.0.1:{receiver.getsockname()[1]}", "--json", process=True
+            *QUICK, "--to", f"udp://127.0.0.1:{receiver.getsockname()[1]}", "--format", "json", process=True
         )
         sources, count = set(), 0
         try:
@@ -96,7 +96,7 @@ def test_a_port_where_nobody_listens() -> None:
         port = closed.getsockname()[1]
     done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", status=1, process=True)
     assert "port unreachable: at least " in done.stderr
-    done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", "--json", status=1, process=True)
+    done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", "--format", "json", status=1, process=True)
     assert json.loads(done.stdout.splitlines()[-1])["unreachable"] > 0
 
 

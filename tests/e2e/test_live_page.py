@@ -40,7 +40,7 @@ class Fabric:
     """`hopscope simulate` in real time, and what it says."""
 
     def __init__(self, *flags: str) -> None:
-        command = [sys.executable, "-m", "hopscope", "simulate", "--json", "--hold", *flags]
+        command = [sys.executable, "-m", "hopscope", "simulate", "--format", "json", "--hold", *flags]
         self._heard: queue.Queue[dict[str, Any]] = queue.Queue()
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -17,6 +17,7 @@ from .decode.command import decide
 from .options.declare import Flag, Key, Options, option
 from .options.reading import DialectOptions
 from .options.settings import LogOptions, NamedFolderOptions, ServingOptions
+from .output.printer import Summary
 from .replay.feeding import FileOutput, feed, open_pipeline
 
 if TYPE_CHECKING:
@@ -123,8 +124,8 @@ def sink(
         loaded = settings.load(forwarding, reports, serving, flags=flags)
         _file(loaded, inputs[0], forwarding.output, settings.data, dialect.dialects(loaded), output)
         return
-    if output.events or output.as_json:
-        raise HopscopeError("--events, --json: found with interfaces, expected with a capture file")
+    if output.events or output.form is Summary.JSON:
+        raise HopscopeError("--events, --format json: found with interfaces, expected with a capture file")
     if dialect.int_dscp or dialect.int_port or dialect.marker:
         raise HopscopeError(
             "--int-dscp, --int-port, --marker: found with interfaces, expected with a capture file; "

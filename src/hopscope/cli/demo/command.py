@@ -17,6 +17,7 @@ import typer
 from ...base.errors import HopscopeError
 from ..options.declare import Options, option
 from ..options.network import NetworkOptions
+from ..output.printer import Summary, SummaryOption
 
 if TYPE_CHECKING:
     from ...fabric.faults import Fault
@@ -73,7 +74,7 @@ class DemoOptions(Options):
             help="Port of the live page, or the next free one.",
         ),
     ] = 8080  # fmt: skip
-    as_json: Annotated[bool, option("--json", help="Print the summary as an object.")] = False
+    form: SummaryOption = Summary.TEXT
 
 
 _NETWORK = NetworkOptions(load=0.3)
@@ -109,7 +110,7 @@ def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
         run = _Demo(fabric, faults, folder, options.data or folder / "data", options.http_port)
-        run.run(stack, arguments, options.as_json)
+        run.run(stack, arguments, options.form)
 
 
 class _Demo:
@@ -132,7 +133,7 @@ class _Demo:
         self._began = 0.0
         self._late = False
 
-    def run(self, stack: ExitStack, arguments: list[str], as_json: bool) -> None:
+    def run(self, stack: ExitStack, arguments: list[str], form: Summary) -> None:
         """Run the demo; raises typer.Exit."""
         from .processes import Collector, FabricProcess, free_udp_port
 
@@ -152,7 +153,7 @@ class _Demo:
         self._watch(collector, fabric)
         self._drain(collector)
         self._view.close()
-        raise typer.Exit(self._finish(as_json))
+        raise typer.Exit(self._finish(form))
 
     def _configure(self, port: int) -> Path:
         from .processes import free_http_port
@@ -262,7 +263,7 @@ class _Demo:
         counters = self._state.counters
         return int(self._messages["end"]["reports"]) - counters["reports_total"] - damaged(counters)
 
-    def _finish(self, as_json: bool) -> int:
+    def _finish(self, form: Summary) -> int:
         """Print the summary; the exit status."""
         from .view import lost, summary
 
@@ -270,7 +271,7 @@ class _Demo:
         judged = [v for v in state.verdicts if v.found or self._over(v)]
         state.verdicts = judged
         missing = self._missing()
-        if as_json:
+        if form is Summary.JSON:
             print(json.dumps(self._object(missing)))
         else:
             print("\n".join(summary(state, end, missing, self._took())))

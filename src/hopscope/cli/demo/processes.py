@@ -191,9 +191,12 @@ class FabricProcess:
     def __init__(self, arguments: Sequence[str], log: Path) -> None:
         self.log = log
         self.messages: queue.Queue[dict[str, Any]] = queue.Queue()
-        """Its messages in order; see `simulate --json`."""
+        """Its messages in order; see `simulate --format json`."""
         self._process = start(
-            ["simulate", "--json", "--hold", *arguments], log, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            ["simulate", "--format", "json", "--hold", *arguments],
+            log,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         threading.Thread(target=self._listen, daemon=True).start()
 

@@ -39,6 +39,17 @@ class Format(StrEnum):
     CSV = "csv"
 
 
+class Summary(StrEnum):
+    """How a summary is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+SummaryOption = Annotated[
+    Summary,
+    typer.Option("--format", "-f", help="Output: text, or JSON.", case_sensitive=False),
+]
 FormatOption = Annotated[
     Format,
     typer.Option("--format", "-f", help="Output: JSON lines, a table, or CSV.", case_sensitive=False),

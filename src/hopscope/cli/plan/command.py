@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...base.errors import HopscopeError
 from ..options.declare import Commands, Options, option
+from ..output.printer import Summary
 from .label import label
 from .options import PlanOutput
 
@@ -153,7 +154,7 @@ def direct(
         from .plot import save
 
         save(output.plot, store, network)
-    if output.as_json:
+    if output.form is Summary.JSON:
         print(json.dumps(_objects(store, network, total)))
     else:
         from .view import show

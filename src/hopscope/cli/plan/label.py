@@ -10,6 +10,7 @@ from ...base.errors import HopscopeError
 from ..options.declare import Options, option
 from ..options.network import SeedOption
 from ..options.quantities import bit_rate, per_second, seconds
+from ..output.printer import Summary
 from .options import PlanOutput
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def label(options: DemandOptions, simulation: SimulationOptions, output: PlanOut
         from .label_plot import save
 
         save(output.plot, plan, found)
-    if output.as_json:
+    if output.form is Summary.JSON:
         print(json.dumps(asdict(plan) | {"simulated": found and asdict(found), "not_simulated": why or None}))
     else:
         from .label_view import show

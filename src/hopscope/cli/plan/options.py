@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from ..options.declare import Options, option
+from ..output.printer import Summary, SummaryOption
 
 
 @dataclass(frozen=True)
@@ -19,4 +20,4 @@ class PlanOutput(Options):
         Path | None,
         option("--plot", metavar="FILE", help="Write a plot (PNG, SVG, PDF); needs hopscope[plot]."),
     ] = None
-    as_json: Annotated[bool, option("--json", help="One JSON object instead of tables.")] = False
+    form: SummaryOption = Summary.TEXT

@@ -11,6 +11,7 @@ from ..decode.command import decide
 from ..options.declare import option
 from ..options.reading import CaptureArgument, ReadingOptions
 from ..options.settings import SettingsOptions
+from ..output.printer import Summary
 from .feeding import FileOutput, feed, open_pipeline
 
 
@@ -48,7 +49,7 @@ def replay(
     dialect, batches = decide(iter(reader), possible)
     with open_pipeline(loaded, data, names if output.events else None) as pipeline:
         feed(batches, pipeline, dialect, speed, loaded.detect)
-    output.print(pipeline, sys.stderr if output.events and not output.as_json else sys.stdout)
-    if not output.as_json:
+    output.print(pipeline, sys.stderr if output.events and output.form is Summary.TEXT else sys.stdout)
+    if output.form is Summary.TEXT:
         print(f"took       {time.monotonic() - begin:.2f} s", file=sys.stderr)
     output.end(reader)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TextIO
 import typer
 
 from ..options.declare import Options, option
+from ..output.printer import Summary, SummaryOption
 
 if TYPE_CHECKING:
     from ...base.names import Names
@@ -32,7 +33,7 @@ class FileOutput(Options):
     title: ClassVar = "Output"
 
     events: Annotated[bool, option("--events", help="Print every event, one JSON object per line.")] = False
-    as_json: Annotated[bool, option("--json", help="Print the summary's counters as JSON.")] = False
+    form: SummaryOption = Summary.TEXT
 
     def print(self, pipeline: Pipeline, stream: TextIO) -> None:
         """Print the summary."""
@@ -40,7 +41,7 @@ class FileOutput(Options):
         from ...runtime.summary import summary_lines
 
         counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
-        if self.as_json:
+        if self.form is Summary.JSON:
             print(json.dumps({key: count for key, count in counters.items() if count}), file=stream)
         else:
             print("\n".join(summary_lines(counters)), file=stream)

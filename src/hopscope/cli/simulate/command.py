@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from ...base.errors import HopscopeError
 from ..options.declare import Options, option
 from ..options.network import NetworkOptions
+from ..output.printer import Summary
 from .output import Reporter, send, write
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ class OutputOptions(Options):
         option("--packets", help="Write the packets with INT, as they arrive at a sink, instead of reports."),
     ] = False
     hold: Annotated[bool, option("--hold", hidden=True, help="Start at a line on stdin.")] = False
-    as_json: Annotated[bool, option("--json", help="Print events on stdout, one JSON object per line.")] = (
-        False
-    )
+    form: Annotated[
+        Summary,
+        option("--format", "-f", help="Events and summary as text on stderr, or as JSON lines on stdout."),
+    ] = Summary.TEXT
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,14 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
         return
     if output.output is not None and output.to is not None:
         raise HopscopeError("give either --output or --to, not both")
-    if output.as_json and str(output.output) == "-":
-        raise HopscopeError("--json and a capture on stdout exclude each other")
+    if output.form is Summary.JSON and str(output.output) == "-":
+        raise HopscopeError("--format json and a capture on stdout exclude each other")
     if output.packets and (output.output is None or network.mode != "md"):
         raise HopscopeError("--packets: expected --output FILE and --mode md, whose packets carry every hop")
     listener = parse(output.to) if output.to is not None else None
     compile_parts("fabric")
     simulation = _build(fabric, network, live=listener is not None)
-    reporter = Reporter(output.as_json)
+    reporter = Reporter(output.form)
     simulation.on_change = reporter.fault
     if listener is not None:
         send(simulation, listener, output.duration, reporter, hold=output.hold)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..output.printer import Summary
 from ..output.running import until_stopped
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ...wire.records import FrameBatch
 
 PROGRESS_SECONDS = 0.2
-"""Interval of the "sent" objects of `--json`."""
+"""Interval of the "sent" objects of `--format json`."""
 WINDOW = 0.02
 """Simulated seconds between two writes of a capture."""
 
@@ -29,8 +30,8 @@ WINDOW = 0.02
 class Reporter:
     """Reports events: as JSON objects on stdout, or as lines on stderr."""
 
-    def __init__(self, as_json: bool) -> None:
-        self._json = as_json
+    def __init__(self, form: Summary) -> None:
+        self._json = form is Summary.JSON
 
     def event(self, kind: str, line: str, **more: Any) -> None:
         """Report an event."""

@@ -41,7 +41,7 @@ class Screen:
     def line(self) -> str:
         """The last line of the screen: keys, or what is typed, or what is wrong with it."""
         if self.typed is not None:
-            return f"filter: {self.typed}_   kind, node, address, prefix or part of a flow: raised leaf-1 dport=53"
+            return f"filter: {self.typed}_   (kind, node, network or part of a flow: raised leaf-1 dport=53)"
         marks = f"[paused]  {HELP}" if self.paused else HELP
         return f"{self.problem}   {marks}" if self.problem else marks
 

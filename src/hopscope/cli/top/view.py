@@ -97,10 +97,10 @@ class TopView:
         busy = rates["busy_ns_total"] / 1e9 / max(len(now.processes), 1)
         per_report = rates["busy_ns_total"] / rates["reports_total"] if rates["reports_total"] else 0.0
         exports = read_counters(self._folder)
-        for label, row in zip(labels_of(exports), exports, strict=True):
+        for name, row in zip(labels_of(exports), exports, strict=True):
             lost, ok = lost_of(row), bool(row["ok"])
             sent = f"{int(row['sent_total']):,} sent" + ("" if ok else ", failing")
-            table.add_row(label, f"{lost:,} lost" if lost else "", sent, style=_red(lost > 0 or not ok))
+            table.add_row(name, f"{lost:,} lost" if lost else "", sent, style=_red(lost > 0 or not ok))
         table.add_row("workers busy", f"{busy:.0%}", f"{per_report:,.0f} ns per report" if per_report else "")
         return table
 
