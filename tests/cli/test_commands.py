@@ -172,6 +172,11 @@ def test_replay(run: Run, capture: Path, tmp_path: Path) -> None:
     assert summary["reports_total"] == 20
     assert [event["value"] for event in events if event["kind"] == "change"] == [900_000, 900_000]
     assert run("replay", capture, "--speed", "100", *SMALL)[0] == 0
+    names = tmp_path / "names.csv"
+    names.write_text("node_id,port,name\n7,,leaf-7\n")
+    assert run("replay", capture, "--data", tmp_path / "data", "--names", names, *SMALL)[0] == 0
+    _, out, _ = run("query", "events", "--kind", "change", "--data", tmp_path / "data")
+    assert "leaf-7" in out
 
 
 @pytest.mark.kernel

@@ -49,6 +49,13 @@ class SettingsOptions(Options):
 
 
 @dataclass(frozen=True)
+class NamedOptions(SettingsOptions):
+    """Settings, and the names of nodes and ports."""
+
+    names: Annotated[NamesOption, Key("names")] = None
+
+
+@dataclass(frozen=True)
 class FolderOptions(SettingsOptions):
     """Settings, and where the data is."""
 

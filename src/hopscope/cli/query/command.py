@@ -54,9 +54,10 @@ def events(
         order = "oldest" if oldest_first else "newest"
         table = history.events(limit=answer.limit, order=order, after=after, **chosen)  # type: ignore[arg-type]
         rows = (event_object(row, names) for row in table.rows())
-        shape = (EVENT_TABLE, event_cells) if answer.form is Format.TABLE else (EVENT_COLUMNS, event_texts)
-        columns, texts = shape
-        answer.print(columns, rows, texts, history, table, NO_EVENTS)
+        if answer.form is Format.TABLE:
+            answer.print(EVENT_TABLE, rows, event_cells, history, table, NO_EVENTS)
+        else:
+            answer.print(EVENT_COLUMNS, rows, event_texts, history, table, NO_EVENTS)
     if table.after:
         print(f"more: --after {table.after}", file=sys.stderr)
 

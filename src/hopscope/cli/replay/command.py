@@ -10,7 +10,7 @@ from typing import Annotated
 from ..decode.command import decide
 from ..options.declare import option
 from ..options.reading import CaptureArgument, ReadingOptions
-from ..options.settings import SettingsOptions
+from ..options.settings import NamedOptions
 from ..output.printer import Summary
 from .feeding import FileOutput, feed, open_pipeline
 
@@ -19,7 +19,7 @@ def replay(
     file: CaptureArgument,
     reading: ReadingOptions,
     output: FileOutput,
-    settings: SettingsOptions,
+    settings: NamedOptions,
     data: Annotated[
         Path | None, option("--data", "-d", metavar="FOLDER", help="Keep the events in this data folder.")
     ] = None,

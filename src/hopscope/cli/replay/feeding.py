@@ -79,7 +79,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     from ...history.periods import take_once
 
     with DataFolder(data, settings.regions, keep_leftovers) as folder:
-        folder.write_owner()
+        folder.write_owner(names=None if settings.names is None else str(settings.names.absolute()))
         pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, on_events=on_events))
         try:
             yield pipeline
