@@ -38,11 +38,7 @@ def _answered(shell: str, **variables: str) -> str:
     ("words", "incomplete", "expected"),
     [
         ((), "qu", ["query"]),
-        (
-            ("query",),
-            "",
-            ["events", "flows", "paths", "hops", "summary", "sql", "bottleneck", "distributions"],
-        ),
+        (("query",), "s", ["summary", "sql"]),
         (EVENTS, "--ki", ["--kind"]),
         ((*EVENTS, "--kind"), "ra", ["raised"]),
         ((*EVENTS, "-k"), "ra", ["raised"]),

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hopscope.detect.counters import INDEX
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory import running
 from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.control import ControlServer
+from hopscope.runtime.doctor import ADVICE, WARNINGS
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.shard import Shard
+from hopscope.runtime.summary import LABEL_LOST, LOST
 from hopscope.settings.collector import Settings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
@@ -139,3 +142,9 @@ def test_a_query_finds_the_collector_that_runs_here(
         f"hopscope: 2 collectors run here: choose one with --data: {folder}, {tmp_path / 'other'}\n"
     )
     assert hopscope("query", "events", "--data", folder).stderr == ""
+
+
+def test_every_counter_of_losses_has_advice() -> None:
+    """A counter that the summary lists as lost says what to do about it; and all counters exist."""
+    assert ADVICE.keys() == LOST.keys() | LABEL_LOST.keys()
+    assert WARNINGS.keys() <= INDEX.keys()

@@ -35,6 +35,7 @@ ADVICE: Mapping[str, str] = {
     "denied_frames_total": "add the source to listen.allow, or stop it",
     "rate_limited_frames_total": "raise listen.rate_limit, or slow the source down",
     "oversized_frames_total": "the source sends more than a report fits in: check what it sends",
+    "detector_lost_reports_total": "raise detect.queue_reports, or sample less",
     "journal_lost_events_total": "free space on the disk of the data folder, or use a faster one",
     "label_kernel_drops_total": "raise net.core.rmem_max",
     "label_denied_total": "add the source to label.allow, or stop it",
@@ -82,6 +83,9 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from _losses(state, seconds)
     yield _busy(state)
     yield _history(state, folder)
+    for part in readiness.detector(state):
+        advice = "" if part.ready else "raise detect.queue_reports, or sample less"
+        yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)
     for part in readiness.exports(folder):
         advice = "" if part.ready else "check its address and the program there"
         yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)
