@@ -13,9 +13,9 @@ import pytest
 
 from hopscope.detect.counters import DETECTOR, INDEX, attach_counters, counter_files
 from hopscope.detect.merge import Merge
-from hopscope.detect.records import STATE_VERSION, Kind
+from hopscope.detect.records import Kind
 from hopscope.detect.report_queue import QueueReader, attach_queue, create_queue, queue_path
-from hopscope.detect.thresholds import CONTROL_FILE, KIND, create_control
+from hopscope.detect.thresholds import CONTROL_FILE, CONTROL_VERSION, KIND, create_control
 from hopscope.history.journal_file import read_journals
 from hopscope.memory.private_file import HASH_SECRET
 from hopscope.memory.region import Region
@@ -116,7 +116,7 @@ def prepared(folder: Path, settings: Settings) -> Path:
 
 def control_of(regions: Path) -> Region:
     """The limits, as the supervisor holds them."""
-    return Region.attach(regions / CONTROL_FILE, KIND, STATE_VERSION, writable=True)
+    return Region.attach(regions / CONTROL_FILE, KIND, CONTROL_VERSION, writable=True)
 
 
 def single(folder: Path, timed: bool = True, change_at: int = 0) -> None:
