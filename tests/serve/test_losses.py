@@ -42,10 +42,10 @@ def state(sources: Any = None, full: dict[int, int] | None = None) -> Any:
     """The state of workers with these SOURCE rows, and datagrams that each one's kernel dropped."""
     workers = {}
     for worker, dropped in (full or {}).items():
-        workers[worker] = np.zeros(len(COUNTERS), np.uint64)
-        workers[worker][INDEX["kernel_drops_total"]] = dropped
+        workers[str(worker)] = np.zeros(len(COUNTERS), np.uint64)
+        workers[str(worker)][INDEX["kernel_drops_total"]] = dropped
     rows = np.zeros(0, SOURCE) if sources is None else sources
-    return SimpleNamespace(sources=lambda: rows, counters=lambda: SimpleNamespace(workers=workers))
+    return SimpleNamespace(sources=lambda: rows, counters=lambda: SimpleNamespace(processes=workers))
 
 
 def cells(html: str) -> list[list[str]]:

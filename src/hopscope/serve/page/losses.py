@@ -45,8 +45,8 @@ class Losses:
     drops: tuple[PlaceDrops, ...] = ()
     sources: tuple[np.void, ...] = ()
     """SOURCE rows with lost reports."""
-    sockets: tuple[tuple[int, int], ...] = ()
-    """(Worker, datagrams that the kernel dropped since its sockets were full)."""
+    sockets: tuple[tuple[str, int], ...] = ()
+    """(Number of the worker, datagrams that the kernel dropped since its sockets were full)."""
 
     def __bool__(self) -> bool:
         return bool(self.drops or self.sources or self.sockets)
@@ -83,8 +83,7 @@ class LossReader:
         sources = state.sources()
         sources = sources[sources["lost"] > 0]
         worst = sources[np.argsort(-sources["lost"].astype(np.int64), kind="stable")[:ROWS]]
-        workers = state.counters().workers
-        full = {worker: int(block[_SOCKET]) for worker, block in workers.items()}
+        full = {worker: int(block[_SOCKET]) for worker, block in state.counters().processes.items()}
         sockets = sorted(((worker, count) for worker, count in full.items() if count), key=lambda at: -at[1])
         return Losses(
             tuple(PlaceDrops(place, lately[place], self._total[place]) for place in ranked[:ROWS]),
