@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -94,3 +95,38 @@ def test_other_users_cannot_read_data(tmp_path: Path) -> None:
             region = Region.create(owned.regions / "one.region", "one", 1, {"x": ("<u8", 4)})
             assert stat.S_IMODE((owned.regions / "one.region").stat().st_mode) & 0o007 == 0
             region.close()
+
+
+def test_regions_of_a_dead_collector_are_removed_by_another(tmp_path: Path) -> None:
+    """What a killed collector left is removed by the start of one with another data folder, after what waited
+    is in its own history; regions in use, of no known owner, or of a folder that is locked stay.
+    """
+    rescued: list[tuple[Path, Path]] = []
+    told: list[str] = []
+
+    def folder(name: str) -> DataFolder:
+        made = DataFolder(tmp_path / name, tmp_path, lambda data, regions: rescued.append((data, regions)))
+        made.acquire()
+        made.write_owner()
+        (made.regions / "worker-0.events").touch()
+        return made
+
+    dead, gone, alive, locked = (folder(name) for name in ("dead", "gone", "alive", "locked"))
+    unknown = tmp_path / "hopscope-unknown"
+    unknown.mkdir(mode=0o700)
+    for killed in (dead, gone):
+        for descriptor in killed.locks:
+            os.close(descriptor)
+    os.close(locked.locks[1])
+    shutil.rmtree(tmp_path / "gone")
+    other = folder("other")
+    other.remove_orphans(told.append)
+    assert not dead.regions.exists()
+    assert not gone.regions.exists()
+    assert rescued == [(tmp_path / "dead", dead.regions)]
+    assert alive.regions.exists()
+    assert locked.regions.exists()
+    assert unknown.exists()
+    assert len(told) == 2
+    alive.close()
+    other.close()

@@ -10,7 +10,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +24,8 @@ SCHEMA = 1
 SHARED_MEMORY = Path("/dev/shm")
 STORES = "direct"
 """Subfolder owned by a translator or a software NIC, not by the collector."""
+OWNER_NAME = "data-folder"
+"""File in a folder of regions: path of the data folder that they belong to."""
 LINGER_SECONDS = 15.0
 """Time that the processes of a killed supervisor may need to notice it and close their journals."""
 
@@ -63,6 +65,13 @@ class DataFolder:
         """Called with the folder and its regions before the regions of a killed collector are deleted."""
         self.lock = -1
         """Descriptor of the lock, to be inherited by child processes."""
+        self._regions_lock = -1
+        """Descriptor of the folder of regions, locked: while any process has it, the regions are used."""
+
+    @property
+    def locks(self) -> list[int]:
+        """Descriptors that child processes inherit: while one of them lives, both folders are in use."""
+        return [self.lock, self._regions_lock]
 
     def acquire(self) -> None:
         """Lock the folder, create its subfolders, and empty its regions."""
@@ -138,6 +147,8 @@ class DataFolder:
             raise FolderError(
                 f"{self.regions}: {error.strerror}; choose another folder with --regions"
             ) from error
+        self._regions_lock = os.open(self.regions, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        _lock(self._regions_lock)
         link = self.path / "regions"
         draft = self.path / f".regions.{os.getpid()}"
         draft.unlink(missing_ok=True)
@@ -167,8 +178,40 @@ class DataFolder:
             with suppress(OSError):
                 folder.rmdir()
 
+    def remove_orphans(self, warn: Callable[[str], object]) -> None:
+        """Remove regions beside these that killed collectors of this user left, of whatever data folder; what
+        waited in them goes into their history. `warn` gets a line for each.
+        """
+        for folder in self.regions.parent.glob("hopscope-*"):
+            if folder == self.regions or not _is_own(folder):
+                continue
+            try:
+                data = Path((folder / OWNER_NAME).read_text(encoding="utf-8"))
+                if self._remove_orphan(folder, data):
+                    warn(f"{folder}: removed; a killed collector with data folder {data} left it")
+            except (HopscopeError, OSError, ValueError) as error:
+                if folder.exists() and not isinstance(error, FileNotFoundError):
+                    warn(f"{folder}: a killed collector left it, and it cannot be removed ({error})")
+
+    def _remove_orphan(self, folder: Path, data: Path) -> bool:
+        """Whether these regions were left by a killed collector of `data`, and are removed."""
+        with ExitStack() as opened:
+            files = [(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)]
+            if (data / "owner.lock").exists():
+                files.append((data / "owner.lock", os.O_RDWR))
+            for path, flags in files:
+                descriptor = os.open(path, flags)
+                opened.callback(os.close, descriptor)
+                if not _lock(descriptor):
+                    return False
+            if len(files) > 1 and self._rescue and any(folder.glob("worker-*")):
+                self._rescue(data, folder)
+            shutil.rmtree(folder)
+            return True
+
     def write_owner(self, **more: Any) -> None:
-        """Write `owner.json` atomically."""
+        """Write `owner.json` atomically, and into the folder of regions to whom it belongs."""
+        (self.regions / OWNER_NAME).write_text(str(self.path), encoding="utf-8")
         owner = {
             "schema": SCHEMA,
             "pid": os.getpid(),
@@ -188,6 +231,9 @@ class DataFolder:
         shutil.rmtree(self.regions, ignore_errors=True)
         os.close(self.lock)
         self.lock = -1
+        if self._regions_lock >= 0:
+            os.close(self._regions_lock)
+            self._regions_lock = -1
 
     def __enter__(self) -> DataFolder:
         self.acquire()
@@ -219,6 +265,17 @@ def owned_stores(folder: Path) -> Iterator[None]:
                 "stop it, or choose another folder with --data"
             ) from None
         yield
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file or folder; False: another process has locked it."""
+    import fcntl  # not available on Windows, where collecting is not supported
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _regions_folder(data: Path, chosen: Path | None) -> Path:

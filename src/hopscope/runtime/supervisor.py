@@ -42,6 +42,7 @@ from .reload import reload
 from .shard import keep_leftovers
 from .summary import summary_lines
 from .tracking import change_tracked_flows, tracked_flows
+from .watch import HANG_SECONDS, Watch
 
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
@@ -77,6 +78,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._limits: Region | None = None
         self._listeners = Listeners(settings)
+        self._watch = Watch(self.folder.path / "regions")
         self._standby: Member | None = None
         """Takes over from a worker that ends, at once: frames that should go on wait for it."""
         self.stopping = threading.Event()
@@ -90,6 +92,7 @@ class Supervisor:
         """Own the folder, bind everything, start all processes; return once all that receive do so."""
         self.folder.acquire()
         try:
+            self.folder.remove_orphans(self._log.warning)
             self._start()
         except BaseException:
             self.stop()
@@ -156,6 +159,8 @@ class Supervisor:
                 if (member.role, member.index) == ("worker", worker):
                     self._send(member, message, files)
         now = time.monotonic()
+        for member in self._watch.hung(self.members, now):
+            self._kill_hung(member)
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
                 self._reap(member)
@@ -225,6 +230,12 @@ class Supervisor:
             self._log.warning("ended with an error", process=member.name, reason=member.error)
         member.process = None
 
+    def _kill_hung(self, member: Member) -> None:
+        """Kill a process that stands still; it is restarted as any other that ends."""
+        assert member.process is not None
+        member.error = f"it hung for {HANG_SECONDS:g} s, and was killed"
+        member.process.kill()
+
     def _make_queues(self) -> list[Member]:
         """The detector, if there are several workers, with their queues; else none."""
         settings = self.settings
@@ -243,7 +254,7 @@ class Supervisor:
             "data": str(self.folder.path),
             "regions": str(self.folder.regions),
         }
-        member.started(*process.start(member.role, message, [self.folder.lock]))
+        member.started(*process.start(member.role, message, self.folder.locks))
         self._selector.register(member.channel, selectors.EVENT_READ, partial(self._receive, member))
         self._send_sockets(member)
 
