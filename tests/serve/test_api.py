@@ -423,7 +423,7 @@ def test_full_tables_are_named_and_stop_nothing(api: Any, collector: Any) -> Non
     whole, part, detail = run(api, collector.folder, ready)
     assert (whole, part) == (True, False)
     assert "queues and ports 100%" in detail
-    assert "; 7 values and numbers found no room; 3 rows of sources with many made room" in detail
+    assert "; 7 values and reports were not tracked; 3 rows went to sources with fewer" in detail
 
 
 def test_a_collector_of_labels_alone_is_ready(api: Any, collector: Any, tmp_path: Any) -> None:

@@ -112,9 +112,9 @@ def tables(state: CollectorState) -> list[Component]:
     counters = state.counters()
     detail = f"queues and ports {fill['ports']:.0%}, sources {fill['sources']:.0%} in use"
     if refused := counters["port_table_full_total"] + counters["source_table_full_total"]:
-        detail += f"; {refused:,} values and numbers found no room"
+        detail += f"; {refused:,} values and reports were not tracked"
     if evicted := counters["port_evictions_total"] + counters["source_evictions_total"]:
-        detail += f"; {evicted:,} rows of sources with many made room"
+        detail += f"; {evicted:,} rows went to sources with fewer"
     return [Component("tables", max(fill.values()) < FULL, detail)]
 
 
