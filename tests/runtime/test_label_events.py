@@ -125,11 +125,11 @@ def test_low_coverage_raises_an_alarm(tmp_path: Path) -> None:
     labelled.wait(5, (1, 1, 1, 1))
     assert labelled.events.is_low
     labelled.wait(5, (1, 1, 1, 1), (1, 2, 1, 1))
+    assert not labelled.events.is_low
     rows = labelled.stored("kind", "metric", "value", "previous", "node_id", kinds=["raised", "cleared"])
     assert [row[0] for row in rows] == ["raised", "cleared"]
     assert all(row[1::2] == ("label_coverage", 900_000) for row in rows)
     assert rows[0][2] < 900_000 <= rows[1][2]
-    assert not labelled.events.is_low
 
 
 def test_events_are_live_and_survive_a_kill(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def arrays_of(ports: int, intervals: int) -> dict[str, Any]:
         "coverage": (COVERAGE, intervals),
         "closed": (np.uint64, 1),  # intervals written to `coverage`, in all
         "about": (np.int64, 4),  # telemetry interval, T, k T (ns), mode
+        "coverage_low": (np.uint8, 1),  # 1: the alarm of coverage is raised
         "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the system clock
     }
 

@@ -49,9 +49,8 @@ class LabelEvents:
         self._period = 0
         self._time_ns = 0  # of the last tick, by the system clock
         self._closed = table.coverage.closed
-        self._shares = np.zeros(0)
-        self.is_low = False
-        """The alarm of coverage is raised."""
+        self._shares: list[float] = []
+        self._low = table.region["coverage_low"]
         self.counts: dict[str, int] = {
             kind.label: 0 for kind in (Kind.RAISED, Kind.CLEARED, Kind.LABEL_RECORD)
         }
@@ -66,6 +65,11 @@ class LabelEvents:
         table.on_silent_evict = self._evicted
 
     @property
+    def is_low(self) -> bool:
+        """Whether the alarm of coverage is raised."""
+        return bool(self._low[0])
+
+    @property
     def silent_ports(self) -> int:
         """Ports whose alarm is raised."""
         return int(np.count_nonzero(self._table.known["silent"]))
@@ -75,13 +79,8 @@ class LabelEvents:
         self._time_ns = now_ns - ahead_ns
         if self._silent_ns:
             self._look_for_silence(now_ns)
-        rows, self._closed = self._table.coverage.since(self._closed)
-        busy = rows[rows["active"] > 0]
-        self._shares = np.append(self._shares, busy["reported"] / busy["active"])
-        if self._period_ns and now_ns // self._period_ns != self._period:
-            if self._period:
-                self._close_period()
-            self._period = now_ns // self._period_ns
+        if self._period_ns:
+            self._look_at_periods(now_ns)
         self.writer.tick()
 
     def close(self) -> None:
@@ -105,6 +104,16 @@ class LabelEvents:
                 events["value"] = np.where(received == NEVER, 0, now_ns - received)
                 self._write(events)
 
+    def _look_at_periods(self, now_ns: int) -> None:
+        rows, self._closed = self._table.coverage.since(self._closed)
+        busy = rows[rows["active"] > 0]
+        self._shares += (busy["reported"] / busy["active"]).tolist()
+        period = now_ns // self._period_ns
+        if period != self._period:
+            if self._period:
+                self._close_period()
+            self._period = period
+
     def _evicted(self, nodes: Devices, ports: Ports) -> None:
         events = self._events(Kind.CLEARED, Metric.LABEL_AGE, len(nodes))
         events["node_id"], events["port"] = nodes, ports
@@ -118,18 +127,18 @@ class LabelEvents:
             events["value"], events["previous"] = found[name], found[f"highest_{name}"]
             events["ident"] = np.minimum(found["labels"], 2**32 - 1)
             self._write(events)
-        shares, self._shares = self._shares, np.zeros(0)
-        if not len(shares):
+        shares, self._shares = self._shares, []
+        if not shares:
             return
-        mean = round(float(shares.mean()) * PPM)
+        mean = round(sum(shares) / len(shares) * PPM)
         kinds = [Kind.LABEL_RECORD]
         if self._limit and (mean < self._limit) != self.is_low:
-            self.is_low = mean < self._limit
+            self._low[0] = mean < self._limit
             kinds.append(Kind.RAISED if self.is_low else Kind.CLEARED)
         events = self._events(kinds, Metric.LABEL_COVERAGE, len(kinds))
         events["node_id"], events["port"], events["value"] = NO_NODE, NO_PORT, mean
         events["previous"] = self._limit
-        events["previous"][0], events["ident"][0] = round(float(shares.min()) * PPM), len(shares)
+        events["previous"][0], events["ident"][0] = round(min(shares) * PPM), len(shares)
         self._write(events)
 
     def _of_ports(self, kind: Kind, metric: Metric, rows: Ints) -> Records:

@@ -64,7 +64,6 @@ class TestbedSwitches:
         down = set(np.flatnonzero(registers.down).tolist())
         self._forwarder = Forwarder(registers, routes(parts, down), to_host, settings.labelling)
         self._rejected = registers.count(PortCounter.REJECTED)
-        self._link_down = registers.count(PortCounter.LINK_DOWN)
         self._missed = registers.count(PortCounter.MISSED)
         self._rejected_exports = registers.count(PortCounter.REJECTED_EXPORTS)
         self._counted = 0.0
@@ -113,7 +112,8 @@ class TestbedSwitches:
             if batch is None:
                 continue
             if self._registers.down[row]:
-                self._link_down[row] += np.uint64(len(batch))
+                counted = [PortCounter.RECEIVED, PortCounter.LINK_DOWN]
+                self._registers.counters[row, counted] += np.uint64(len(batch))
                 continue
             # frames that arrive meanwhile wait for the other ports' turn; the handle stays readable
             for first in range(0, len(batch), FRAMES):
