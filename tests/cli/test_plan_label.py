@@ -40,15 +40,7 @@ def test_a_plan_is_simulated(run: Run, tmp_path: Path) -> None:
     """
     picture = tmp_path / "plan.png"
     status, out, _ = run(
-        *ASKED,
-        "--topology",
-        "leaf-spine:2x2x2",
-        "--simulate",
-        "10s",
-        "--format",
-        "json",
-        "--plot",
-        str(picture),
+        *ASKED, "--topology", "leaf-spine:2x2x2", "--simulate", "10s", "-f", "json", "--plot", str(picture)
     )
     assert status == 0
     plan = json.loads(out)
@@ -92,14 +84,14 @@ def test_what_is_no_quick_simulation_is_planned(run: Run) -> None:
         assert (status, err) == (0, "")
         assert out.startswith("label every")
         assert out.splitlines()[-1].startswith("not simulated: ")
-        assert json.loads(run("plan", "label", *flags, "--format", "json")[1])["simulated"] is None
+        assert json.loads(run("plan", "label", *flags, "-f", "json")[1])["simulated"] is None
 
 
 @pytest.mark.kernel
 def test_labels_that_are_long_under_way_are_waited_for(run: Run) -> None:
     """Labels take half a second and more: ports whose ways are all as long are covered, others overtaken."""
     status, out, _ = run(
-        "plan", "label", "--delay", "200ms", "--simulate", "3s", "--chance", "f2", "--format", "json"
+        "plan", "label", "--delay", "200ms", "--simulate", "3s", "--chance", "f2", "-f", "json"
     )
     plan = json.loads(out)
     assert (status, plan["demand"]["chance"]) == (0, "f2")

@@ -78,17 +78,7 @@ def test_a_capture_goes_through(run: Run, shared: Path, tmp_path: Path) -> None:
     source = shared / "int_2_1" / "scapy_int_vectors_udp_tcp.pcap"
     out = tmp_path / "out.pcap"
     status, text, err = run(
-        "sink",
-        source,
-        "-o",
-        out,
-        "--dialect",
-        "scapy",
-        "--data",
-        tmp_path / "data",
-        "--format",
-        "json",
-        *SMALL,
+        "sink", source, "-o", out, "--dialect", "scapy", "--data", tmp_path / "data", "-f", "json", *SMALL
     )
     assert status == 0, err
     counted = json.loads(text)
@@ -112,7 +102,7 @@ def test_a_capture_goes_through(run: Run, shared: Path, tmp_path: Path) -> None:
     reports = (
         shared / "report_2_0" / "bmv2_19_reports.pcapng"
     )  # on their way to a collector: packets like others
-    status, text, _ = run("sink", reports, "-o", out, "--format", "json", *SMALL)
+    status, text, _ = run("sink", reports, "-o", out, "-f", "json", *SMALL)
     counted = json.loads(text)
     assert (status, counted["forwarded_frames_total"]) == (0, counted["other_frames_total"])
     assert "reports_total" not in counted
