@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def test_command(collector: Any, distributions: Distributions) -> None:
         return subprocess.run([*command, *words], capture_output=True, text=True, timeout=300, check=False)
 
     table = run()
-    assert table.stdout.splitlines()[1].split()[:5] == ["13", "3", "2", "80.0%", "1600"], table.stderr
+    assert table.stdout.splitlines()[1].split()[:6] == ["13", "3", "2", "80.0%", "1.60", "µs"], table.stderr
     assert "distributions of all packets" in table.stderr
     answer = json.loads(run("--format", "json", "--limit", "1").stdout)
     assert [one["share"] for one in answer["items"]] == [0.8]
@@ -170,3 +171,18 @@ def test_command(collector: Any, distributions: Distributions) -> None:
     for words in (("--flow", "dport=80", "--since", "1h"), ("--flow-id", "x"), ("--since", "x")):
         wrong = run(*words)
         assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1), wrong.stderr
+
+
+def test_a_peak_is_kept_although_the_port_table_forgets_it(collector: Any, api: Any) -> None:
+    """Without distributions the highest occupancy is that of history: the table's is since the last push."""
+    (collector.folder / "regions" / "worker-0.distributions").unlink()
+    collector.report(occupancy=900)
+    collector.report(occupancy=9)
+    for seconds in (1, 11, 22):  # pushes
+        collector.pipeline.tick(time.time_ns() + seconds * 10**9)
+    ports = CollectorState(collector.folder).ports()
+    assert int(ports["highest"][:, 0].max()) < 900
+    ((_, now),) = ask(collector, api, "bottleneck")
+    assert now["source"] == "flows"
+    (last,) = (item for item in now["items"] if item["node"]["id"] == 13)
+    assert (last["occupancy"]["latest"], last["occupancy"]["highest"]) == (9, 900)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
-from ..detect.records import PATH_PART
+from ..detect.records import PATH_PART, Metric
 from ..wire.address import address
 from . import sandbox
 from .columns import COLUMNS, NAMES, connect
@@ -172,6 +172,17 @@ class History:
         )
         self._name(table)
         return table
+
+    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Places by the highest value of a metric in their events: node, port, ident (queue), highest."""
+        return self._grouped(
+            f"""SELECT node_id, port, ident, max(value) AS highest
+            FROM EVENTS WHERE metric = '{Metric[metric.upper()].label}' AND node_id IS NOT NULL
+            AND kind NOT IN ('flow_record', 'cleared')
+            GROUP BY node_id, port, ident ORDER BY highest DESC, node_id, port, ident""",
+            limit,
+            filters,
+        )
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Labels by port and period, newest first: number, mean and highest latency (ns), queue (bytes)."""

@@ -7,7 +7,7 @@ and a time window, like a flow that has left, is averaged over the events of his
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -93,6 +93,8 @@ def network(
     source: Source = "distributions"
     if not items and start_ns is None and sums is not None:
         source, gauges = "flows", gauges_of(state.ports(), sums.sums)
+        if history is not None:
+            gauges = _with_peaks(gauges, history)
         items = of_sums(sums.sums, slow, gauges)
     if not items and history is not None:
         source, items = "events", of_sums(_of_events(history, start_ns, end_ns))
@@ -174,6 +176,30 @@ def _drops(history: History, start_ns: int | None, end_ns: int | None) -> dict[P
             place = (row["node_id"], row["port"], queue)
             found[place] = found.get(place, 0) + 1
     return found
+
+
+def _with_peaks(
+    gauges: dict[Place, tuple[Gauge, Gauge]], history: History
+) -> dict[Place, tuple[Gauge, Gauge]]:
+    """With the highest values of history: those of the port table are since the last push."""
+    queues: dict[Place, int] = {}
+    for row in history.peaks("queue_occupancy", limit=None).rows():
+        for port in (row["port"], None):  # None: places whose queue numbers are unique in their switch
+            place = (row["node_id"], port, row["ident"])
+            queues[place] = max(queues.get(place, 0), row["highest"])
+    links = {
+        (row["node_id"], row["port"]): row["highest"]
+        for row in history.peaks("link_utilization", limit=None).rows()
+    }
+    return {
+        place: (_raised(occupancy, queues.get(place)), _raised(utilization, links.get(place[:2])))
+        for place, (occupancy, utilization) in gauges.items()
+    }
+
+
+def _raised(gauge: Gauge, peak: int | None) -> Gauge:
+    highest = max((value for value in (gauge.highest, peak) if value is not None), default=None)
+    return replace(gauge, highest=highest)
 
 
 def _of_events(
