@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.memory.data_folder import DataFolder, owned_stores
+from hopscope.memory.private_file import HASH_SECRET, hash_secret
 from hopscope.memory.region import Region
 
 
@@ -130,3 +131,16 @@ def test_regions_of_a_dead_collector_are_removed_by_another(tmp_path: Path) -> N
     assert len(told) == 2
     alive.close()
     other.close()
+
+
+def test_the_secret_of_hashes_is_nobody_elses(tmp_path: Path) -> None:
+    """It is made once, stays with the folder, and is not used while others can read it."""
+    folder = tmp_path / "data"
+    with DataFolder(folder, tmp_path / "regions"):
+        secret = folder / HASH_SECRET
+        assert secret.stat().st_mode & 0o777 == 0o600
+        first = hash_secret(folder)
+    with DataFolder(folder, tmp_path / "regions"):
+        assert hash_secret(folder) == first
+    secret.chmod(0o644)
+    assert hash_secret(folder) == hash_secret(None) == b""

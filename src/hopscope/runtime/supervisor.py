@@ -26,6 +26,7 @@ from ..detect.thresholds import CONTROL_FILE, create_control, read_limits, set_l
 from ..labels.counters import INDEX as LABEL_INDEX
 from ..labels.counters import read_label_counters
 from ..memory.data_folder import DataFolder
+from ..memory.private_file import HASH_SECRET, hash_secret
 from ..memory.region import Region
 from ..settings.collector import Settings
 from ..settings.limits import as_json
@@ -93,6 +94,8 @@ class Supervisor:
         self.folder.acquire()
         try:
             self.folder.remove_orphans(self._log.warning)
+            if not hash_secret(self.folder.path):
+                self._log.warning("hashes are not secret: others can read this file", file=HASH_SECRET)
             self._start()
         except BaseException:
             self.stop()
