@@ -1,4 +1,4 @@
-"""Secret keys of hash tables that strangers fill: without them, nobody can choose keys that collide."""
+"""Secret keys of hash tables that strangers fill: who does not know them cannot choose keys that collide."""
 
 from __future__ import annotations
 

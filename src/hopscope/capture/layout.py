@@ -113,11 +113,11 @@ class Setup(IntEnum):
     """Bits of an IPv6 address that tell sources apart."""
     NETWORK_LO = 6
     KEYS = 7
-    """Of the hash of a source: the first of `KEYS`."""
+    """Of the hash of a source: the first of `BUCKET_KEYS`."""
 
 
-KEYS = 4
-SETUP_SLOTS = Setup.KEYS + KEYS
+BUCKET_KEYS = 4
+SETUP_SLOTS = Setup.KEYS + BUCKET_KEYS
 
 
 class Ring(IntEnum):

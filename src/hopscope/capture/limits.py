@@ -12,7 +12,7 @@ from ..base.hash_keys import hash_keys
 from ..wire import address
 from ..wire.records import Records
 from .errors import CaptureError
-from .layout import BUCKET, BUCKET_WAYS, KEYS, Setup
+from .layout import BUCKET, BUCKET_KEYS, BUCKET_WAYS, Setup
 
 SOURCES = 4096
 """Sources in the table; a new source replaces the one that has been quiet longest of its set."""
@@ -67,4 +67,4 @@ class RateLimit:
         setup[Setup.BUCKET_MASK] = self.mask
         setup[Setup.NETWORK_HI] = self._network >> 64
         setup[Setup.NETWORK_LO] = self._network & _LOW
-        setup[Setup.KEYS : Setup.KEYS + KEYS] = hash_keys(os.urandom(16), KEYS)
+        setup[Setup.KEYS : Setup.KEYS + BUCKET_KEYS] = hash_keys(os.urandom(16), BUCKET_KEYS)

@@ -77,7 +77,7 @@ class LabelDecoder:
         count = int(
             self._kernel(
                 self._readonly(frames.arena), self._readonly(frames.frames), self._max_hop, self._protocol,
-                self._keys,                self._labels, self._flows, codes, self._counts,
+                self._keys, self._labels, self._flows, codes, self._counts,
             )
         )  # fmt: skip
         packets, other, flows = self._counts.tolist()

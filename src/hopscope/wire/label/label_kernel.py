@@ -180,15 +180,7 @@ def pull_published(buf: Any, at: Any, row: Any) -> None:
 
 @kernel
 def pull_labels(
-    buf: Any,
-    at: Any,
-    form: Any,
-    count: Any,
-    tracked: Any,
-    packet: Any,
-    labels: Any,
-    first: Any,
-    owner: Any,
+    buf: Any, at: Any, form: Any, count: Any, tracked: Any, packet: Any, labels: Any, first: Any, owner: Any
 ) -> None:
     """LABEL rows from `first` on of the `count` items after the option at `at`, in path order."""
     for i in range(count):
@@ -207,16 +199,9 @@ def pull_labels(
 
 @kernel
 def decode_frames(
-    buf: Any,
-    frames: Any,
-    max_hop: Any,
-    protocol: Any,
-    keys: Any,
-    labels: Any,
-    flows: Any,
-    codes: Any,
-    counts: Any,
-) -> Any:
+    buf: Any, frames: Any, max_hop: Any, protocol: Any, keys: Any,
+    labels: Any, flows: Any, codes: Any, counts: Any,
+) -> Any:  # fmt: skip
     """Labels of frames, and of datagrams (UDP_PAYLOAD) block by block; returns how many.
 
     `labels` has a row for each 32 bytes of the frames, `flows` for each 72.  `codes`, uint16 [frames]: why a
