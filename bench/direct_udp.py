@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import signal
 import subprocess
@@ -178,7 +177,8 @@ def drain_rate(
         "memory": size,
         "pages": "2 MiB" if huge else "4 KiB",
     }
-    bench.row({"measured": "waiting datagrams", **case}, median(rates), "reports/s")
+    note = f"best of {rounds} rounds, median {median(rates) / 1e6:.3g} M"
+    bench.row({"measured": "waiting datagrams", **case}, max(rates), "reports/s", note)
 
 
 def drain(process: TranslatorProcess, until: int) -> float:
@@ -208,6 +208,7 @@ def drain(process: TranslatorProcess, until: int) -> float:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--huge", type=Path, help="folder in a tmpfs that is mounted with huge=always")
+    parser.add_argument("--part", choices=("command", "workers"), help="only this part")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one run")
 
 
@@ -222,20 +223,26 @@ def main() -> None:
     )
     primitives = ["Key-Write"] if bench.quick else list(STORES)
     seconds, rounds = (0.5, 5) if bench.quick else (arguments.seconds, 25)
-    for primitive in primitives:
-        for trains in (False, True):
-            for workers in (1, 2):
-                command_rate(bench, primitive, trains, workers, seconds)
+    if arguments.part != "workers":
+        for primitive in primitives:
+            for trains in (False, True):
+                for workers in (1, 2):
+                    command_rate(bench, primitive, trains, workers, seconds)
+    if arguments.part != "command":
+        waiting(bench, primitives, rounds, arguments.huge)
+
+
+def waiting(bench: Bench, primitives: list[str], rounds: int, huge_folder: Path | None) -> None:
+    """Workers, memory and pages."""
     places: list[tuple[Path | None, bool]] = [(None, False)]
-    if arguments.huge is not None:
-        places.append((arguments.huge, True))
+    if huge_folder is not None:
+        places.append((huge_folder, True))
     for primitive in primitives:
         for size in ("32MiB",) if bench.quick else ("32MiB", "1GiB"):
             for place, huge in places:
                 for workers in (1, 2):
                     with tempfile.TemporaryDirectory(dir=place or "/dev/shm", prefix="direct-udp-") as folder:
                         drain_rate(bench, primitive, workers, rounds, Path(folder), huge, size)
-    bench.say(f"cores: {os.cpu_count()}")
 
 
 if __name__ == "__main__":
