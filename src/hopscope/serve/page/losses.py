@@ -21,7 +21,11 @@ ROWS = 8
 MAX_PLACES = 10_000
 """Places whose drops are counted; a new one replaces the one with the fewest."""
 WINDOW_SECONDS = 60
-_SOCKET = INDEX["kernel_drops_total"]
+_CAUSES = {
+    INDEX["kernel_drops_total"]: "its socket was full",
+    INDEX["detector_lost_reports_total"]: "its queue to the detector was full",
+}
+"""Where a worker loses reports, by the index of the counter."""
 
 Place = tuple[int, int, int]
 """Switch, egress port (NO_PORT: unknown) and queue."""
@@ -45,11 +49,11 @@ class Losses:
     drops: tuple[PlaceDrops, ...] = ()
     sources: tuple[np.void, ...] = ()
     """SOURCE rows with lost reports."""
-    sockets: tuple[tuple[str, int], ...] = ()
-    """(Number of the worker, datagrams that the kernel dropped since its sockets were full)."""
+    workers: tuple[tuple[str, str, int], ...] = ()
+    """(Number of the worker, cause, reports)."""
 
     def __bool__(self) -> bool:
-        return bool(self.drops or self.sources or self.sockets)
+        return bool(self.drops or self.sources or self.workers)
 
 
 class LossReader:
@@ -83,22 +87,26 @@ class LossReader:
         sources = state.sources()
         sources = sources[sources["lost"] > 0]
         worst = sources[np.argsort(-sources["lost"].astype(np.int64), kind="stable")[:ROWS]]
-        full = {worker: int(block[_SOCKET]) for worker, block in state.counters().processes.items()}
-        sockets = sorted(((worker, count) for worker, count in full.items() if count), key=lambda at: -at[1])
+        workers = [
+            (worker, cause, int(block[counter]))
+            for worker, block in state.counters().processes.items()
+            for counter, cause in _CAUSES.items()
+            if block[counter]
+        ]
+        workers.sort(key=lambda loss: (-loss[2], loss[0]))
         return Losses(
             tuple(PlaceDrops(place, lately[place], self._total[place]) for place in ranked[:ROWS]),
             tuple(worst),
-            tuple(sockets[:ROWS]),
+            tuple(workers[:ROWS]),
         )
 
 
 def lost_reports(losses: Losses, names: Names) -> str:
-    """Reports lost by source, then by the socket of a worker, as rows of a table."""
+    """Reports lost by source, then by worker and cause, as rows of a table."""
     rows = [_source_row(source, names) for source in losses.sources]
     rows += [
-        f"<tr><td>worker-{worker} <em>its socket was full</em>"
-        f'<td class="n"><b>{si(dropped)}</b><td class="n">–</tr>'
-        for worker, dropped in losses.sockets
+        f'<tr><td>worker-{escape(worker)} <em>{cause}</em><td class="n"><b>{si(lost)}</b><td class="n">–</tr>'
+        for worker, cause, lost in losses.workers
     ]
     return _table('<tr><th>Reports lost from, or at<th class="n">Reports<th class="n">Share</tr>', rows)
 
