@@ -163,7 +163,7 @@ class Page:
             self._build_histogram()
             self.flows = self._table("flow-panel", "Slowest flows", "by latest latency; click for the path")
             self.hops = self._table("hops", "Slowest hops", "on the 100 slowest flows")
-            self.limits = self._table("lims", "Limits", "`hopscope limits set` changes them")
+            self.limits = self._table("lims", "Limits", "<code>hopscope limits set</code> changes them")
             self.folded = ui.html("", sanitize=False, tag="p").classes("folded")
         await self.refresh()
         ui.timer(REFRESH_SECONDS, self.refresh)
