@@ -106,6 +106,13 @@ def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callab
     eventually(lambda: state.counters()["events_total.threshold"] > 0)
     mode = (one.data / "control.sock").stat().st_mode & 0o777
     assert mode == 0o600
+    one.process.send_signal(signal.SIGHUP)  # the settings are read again
+    one.wait_for('"settings read again"')
+    limits = CollectorState(one.data).limits()
+    assert limits is not None
+    assert limits.limits.general.hop_latency.raise_above is None
+    assert limits.change is not None
+    assert limits.change.author == "SIGHUP"
 
 
 def test_a_worker_that_dies_is_restarted_on_its_state(

@@ -10,12 +10,22 @@ import pytest
 from hopscope.base.names import Names
 from hopscope.detect.counters import COUNTERS
 from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.detect.thresholds import Change
+from hopscope.present.collector_state import LimitsInForce
 from hopscope.present.units import duration, measured, place, si
 from hopscope.serve.page.feed import SHOWN, Joined, feed
 from hopscope.serve.page.fragments import Fragments
 from hopscope.serve.page.snapshot import Snapshot
 from hopscope.serve.page.strips import CALM, LEVELS, cells
 from hopscope.serve.routes.collector_models import CounterValue, Summary
+from hopscope.settings.limits import (
+    SINK_METRICS,
+    LimitSettings,
+    MetricLimits,
+    SwitchLimits,
+    SwitchMetricLimits,
+    ThresholdSettings,
+)
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -146,3 +156,30 @@ def test_refusals_are_listed_by_reason_and_place() -> None:
         ["int", "stack", "12", "6"],
     ]
     assert refusals({}) == '<p class="empty">No report was rejected.</p>'
+
+
+def test_limits_are_listed_with_who_changed_them() -> None:
+    """Of all switches, then what is in force at those with limits of their own; a sink compares fewer."""
+    limits = LimitSettings(
+        general=ThresholdSettings(hop_latency=MetricLimits(change=1000, raise_above=2000, clear_below=500)),
+        switches=(SwitchLimits(node=7, hop_latency=SwitchMetricLimits(raise_above=9000, change="never")),),
+    )
+    snapshot = Snapshot.__new__(Snapshot)
+    for name, value in {
+        "limits": LimitsInForce(limits, Change(10**9, SCRIPT), SINK_METRICS),
+        "time_ns": 3 * 10**9,
+    }.items():
+        object.__setattr__(snapshot, name, value)
+    html = Fragments(snapshot, Names({7: "leaf-7"}, {})).get("limits")
+    rows = html.partition("<p")[0].split("<tr>")[2:]
+    cells = [
+        re.findall(r"<td[^>]*>(.*?)(?=<t|</t)", row.replace("<em>", "").replace("</em>", "")) for row in rows
+    ]
+    assert cells == [
+        ["flow latency", "50.0 µs", "never", "–"],
+        ["hop latency", "1.00 µs", "2.00 µs", "500 ns"],
+        ["queue occupancy", "500", "never", "–"],
+        ["link utilization", "100", "never", "–"],
+        ["hop latency leaf-7", "never", "9.00 µs", "500 ns"],
+    ]
+    assert html.endswith('<p class="note">Changed 2.00 s ago by &lt;script&gt;alert(1)&lt;/script&gt;.</p>')

@@ -17,7 +17,7 @@ from hopscope.detect.flows.state import StateReader
 from hopscope.detect.records import ClearReason, Kind, Metric
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import EVICTED, EVICTED_VERSION, EvictionReason, Measure, Type
-from hopscope.detect.thresholds import set_limits
+from hopscope.detect.thresholds import CONTROL_FILE, create_control, set_limits
 from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.limits import (
@@ -621,6 +621,18 @@ def test_an_alarm_survives_its_worker(make: Any, tmp_path: Path) -> None:
         packet = make.Report(hops=[make.Hop(node=7, latency=latency)], version=0, time=at)
         found += alarms(detector.update(make.batch([packet])))
     assert [kind for kind, *_ in found] == ["raised", "cleared"]
+
+
+def test_a_worker_that_starts_again_has_the_limits_in_force(make: Any, tmp_path: Path) -> None:
+    """Changes outlive the worker: the next one compares with them, and not with the settings."""
+    chosen = config(NONE, SinkSettings())
+    owner = create_control(tmp_path / CONTROL_FILE, chosen.limits, sink=True)
+    limits = NONE.model_copy(update={"hop_latency": MetricLimits(raise_above=10, clear_below=5)})
+    set_limits(owner, LimitSettings(general=limits), "a test")
+    for _ in range(2):
+        detector = SinkDetector(chosen, tmp_path)
+    packet = make.Report(hops=[make.Hop(node=7, latency=11)], version=0)
+    assert [kind for kind, *_ in alarms(detector.update(make.batch([packet])))] == ["raised"]
 
 
 def test_loops_are_events(make: Any) -> None:
