@@ -6,13 +6,17 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
+from hopscope.direct.collectors.open import open_collectors
 from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
+from hopscope.serve.api import create_app
+from hopscope.settings.collector import ServeSettings
 from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
@@ -118,3 +122,27 @@ def test_no_query_of_a_store_is_an_internal_error(api: Any, tmp_path: Path) -> N
             (item,) = said["items"]
             assert item["status"] == "empty"
             assert "maximum" in item["reason"] or "lists 0 to 3" in item["reason"]
+
+
+def test_the_api_asks_all_collectors(tmp_path: Path) -> None:
+    """Each key is answered by the collector that has it; `local` asks this one alone; answers are decoded."""
+    spec = parse_store("turboflow=key-increment,slots=65536,collectors=2")
+    folders = [tmp_path / "direct", tmp_path / "other"]
+    stores = [open_stores(folder, [spec])["turboflow"] for folder in folders]
+    translator = Translator([spec.layout], [MemoryTransport([store]) for store in stores])
+    numbers = np.arange(1, 21, dtype=np.uint64)
+    translator.translate(*dta(3, as_bytes(numbers), as_bytes(numbers, 8), counter=numbers, redundancy=2))
+    app = create_app(ServeSettings(), tmp_path, collectors=open_collectors(list(map(str, folders)), tmp_path))
+    keys = "&".join(f"key={number}" for number in numbers)
+
+    async def talk() -> list[Any]:
+        transport = httpx.ASGITransport(app.state.guarded)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            paths = (f"stores/turboflow/query?{keys}", f"stores/turboflow/query?{keys}&local=true", "stores")
+            return [(await client.get(f"/api/v0/direct/{path}")).json()["items"] for path in paths]
+
+    every, local, listed = asyncio.run(talk())
+    app.state.context.close()
+    assert [answer["decoded"] for answer in every] == [{"packets": int(number)} for number in numbers]
+    assert 0 < sum(answer["status"] == "found" for answer in local) < len(numbers)
+    assert [store["collector"] for store in listed] == list(map(str, folders))
