@@ -89,7 +89,7 @@ def settings() -> str:
         "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`) or an "
         "environment variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. "
         "Without `--config` and `HOPSCOPE_CONFIG`, the file is `hopscope.toml` in the current folder, else "
-        "`~/.config/hopscope/config.toml`. Flags win over the environment, the "
+        "`~/.config/hopscope/config.toml`; a `hopscope.toml` of another user is an error. Flags win over the environment, the "
         "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`), "
         "`NAME` a name that you choose (`[dialects.mine]`). In a variable or `--set`, words of a list are "
         "separated by blanks or commas; other lists and tables are written as in TOML: "

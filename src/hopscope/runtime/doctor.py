@@ -174,8 +174,8 @@ def _rising(rate: float) -> Verdict:
 
 
 def _busy(state: CollectorState) -> Finding:
-    rates, workers = state.rates(), len(state.workers())
-    share = rates["busy_ns_total"] / 1e9 / max(1, workers)
+    rates, processes = state.rates(), len(state.counters().processes)
+    share = rates["busy_ns_total"] / 1e9 / max(1, processes)
     found = f"{share:.0%} of the time, {rates['reports_total']:,.0f} reports/s"
     if share > BUSY:
         return Finding("workers busy", found, Verdict.BAD, "raise listen.workers, or sample less")

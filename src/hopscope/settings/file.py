@@ -49,7 +49,7 @@ def default_file() -> Path:
 def _unnamed_file() -> Path | None:
     """The file to read if none is named: that of the current folder, else the user's, else none.
 
-    Raises ConfigError for one of another user, which may name hosts that this user trusts not.
+    Raises ConfigError if it is another user's, who could name hosts and files that this user does not trust.
     """
     if not LOCAL_FILE.is_file():
         return default_file() if default_file().is_file() else None
