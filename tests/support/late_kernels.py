@@ -344,7 +344,7 @@ def nic() -> None:
     stop = threading.Event()
     with tempfile.TemporaryDirectory() as folder:
         specs = [parse_store(text) for text in ("kw=key-write,bytes=64KiB", "lists=append,bytes=64KiB")]
-        settings = DirectSettings.model_validate({"nic": {"host": "127.0.0.1", "any_ip_id": False}})
+        settings = DirectSettings.model_validate({"nic": {"hosts": ["127.0.0.1"], "any_ip_id": False}})
         process = NicProcess(settings, Path(folder), specs)
         process.open()
         other.start()
