@@ -9,6 +9,7 @@ queue is half full.  Its own reports are merged when they come: none is lost, bu
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -68,10 +69,12 @@ class Merge:
         """Receive time up to which no worker has further reports, or up to which nobody waits for them."""
         until = min(queue.horizon for queue in self._queues)  # before the blocks, which are published first
         for queue in self._queues:
-            if len(queue):
-                oldest = queue.block()
-                if now_ns - oldest.published_ns > WAIT_NS or queue.crowded:
-                    until = max(until, oldest.last_ns)
+            count = len(queue)
+            late = bisect_left(range(count), now_ns - WAIT_NS, key=lambda at: queue.block(at).published_ns)
+            if queue.crowded:
+                late = max(late, count // 2)
+            if late:  # the oldest may have a later time than the newest: the clock was set back
+                until = max(until, queue.block().last_ns, queue.block(late - 1).last_ns)
         return until
 
 

@@ -40,7 +40,6 @@ BLOCK = np.dtype(
         ("published_ns", "<i8"),  # monotonic clock
         ("reports_end", "<u8"),  # reports put so far, with those skipped where the array ends
         ("hops_end", "<u8"),  # the same of hops
-        ("first_packet", "<u8"),
         ("unit_ns", "<u8"),  # the clock of its dialect, see `wire.dialect.Clock`
         ("reports", "<u4"),
         ("hops", "<u4"),
@@ -50,7 +49,7 @@ BLOCK = np.dtype(
         ("reserved", "u1", (2,)),
     ]
 )
-"""One batch, 72 bytes."""
+"""One batch, 64 bytes: a cache line."""
 
 
 class Block(NamedTuple):
@@ -61,7 +60,6 @@ class Block(NamedTuple):
     published_ns: int
     reports_end: int
     hops_end: int
-    first_packet: int
     unit_ns: int
     reports: int
     hops: int
@@ -130,7 +128,7 @@ class QueueWriter:
 
     @property
     def waiting(self) -> int:
-        """Reports that the detector has not taken yet."""
+        """Reports that the detector has not taken yet, with room that was skipped where the array ends."""
         return self._ends[0] - int(self._cursor[FREED_REPORTS])
 
     def put(self, batch: ReportBatch, clock: Clock, now_ns: int) -> int:
@@ -172,7 +170,7 @@ class QueueWriter:
         _copy(batch.hops, self._hops, hops_at)
         self._blocks[head % len(self._blocks)] = (
             batch.reports["time_ns"][0], batch.reports["time_ns"][-1], now_ns, reports_end, hops_end,
-            batch.first_packet, clock.unit_ns, len(batch.reports), len(batch.hops), clock.bits,
+            clock.unit_ns, len(batch.reports), len(batch.hops), clock.bits,
             clock.comparable, has_postcard(batch.reports), 0,
         )  # fmt: skip
         self._ends = reports_end, hops_end
@@ -227,7 +225,6 @@ class QueueReader:
         return ReportBatch(
             self._reports[reports + start : reports + stop],
             self._hops[hops : hops + block.hops],
-            block.first_packet,
         )
 
     def free(self, block: Block, stop: int) -> None:
@@ -262,4 +259,4 @@ def _part(batch: ReportBatch, rows: Records) -> ReportBatch:
     stop = int((rows["first_hop"] + count).max())
     rows = rows.copy()
     rows["first_hop"] -= np.uint32(first)
-    return ReportBatch(rows, batch.hops[first:stop], batch.first_packet)
+    return ReportBatch(rows, batch.hops[first:stop])

@@ -90,6 +90,8 @@ def _processors(settings: Settings) -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = settings.workers
     found = f"{cores} cores, {workers} worker{'' if workers == 1 else 's'}"
+    if mode_of(settings).has_detector:
+        found += " and their detector"
     if workers > cores:
         return Finding("processors", found, Verdict.ADVICE, "more workers than cores slow each other down")
     return Finding("processors", found)
