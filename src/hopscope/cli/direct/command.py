@@ -90,7 +90,7 @@ class AskedOptions(FolderOptions):
 MonitorOption = Annotated[
     str | None,
     option(
-        "--monitor", "-m", metavar="NAME", help="Monitor that decodes the answers.",
+        "--monitor", "-m", metavar="MONITOR", help="Monitor that decodes the answers.",
         show_default="the one that the store is named after",
     ),
 ]  # fmt: skip

@@ -38,6 +38,7 @@ class SlowPaths:
                 route.layout
                 for route in translator.rules
                 if isinstance(route.layout, AppendLayout)
+                and not route.by_frame
                 and (route.lists is None or route.lists[0] <= self._list <= route.lists[1])
             ),
             None,

@@ -56,13 +56,12 @@ class Route:
     @property
     def plain(self) -> bool:
         """Whether it takes every report of its primitive unchanged."""
-        return not (
-            (self.lists and self.lists[0])
-            or self.port
-            or self.sources != _ADDRESSES
-            or self.key_bytes
-            or self.data_bytes
-        )
+        return not ((self.lists and self.lists[0]) or self.by_frame or self.key_bytes or self.data_bytes)
+
+    @property
+    def by_frame(self) -> bool:
+        """Whether it depends on a report's source address or port."""
+        return self.port != 0 or self.sources != _ADDRESSES
 
     def overlaps(self, other: Route) -> bool:
         """Whether a report fits both and it matters: they are of different stores, or of different lists."""
@@ -242,4 +241,4 @@ def _fill(row: np.void, route: Route, first_share: int, lane: int) -> None:
     row["key_bytes"], row["data_bytes"] = route.key_bytes, route.data_bytes
     row["numbered"] = route.layout.opcode in NUMBERED
     row["by_list"] = route.lists is not None
-    row["by_frame"] = route.port != 0 or route.sources != _ADDRESSES
+    row["by_frame"] = route.by_frame
