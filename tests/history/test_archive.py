@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 from hopscope.detect.records import EVENT
 from hopscope.history import archive as archive_module
-from hopscope.history.archive import archive_once, run
+from hopscope.history.archive import MERGE, archive_once, run
 from hopscope.history.files import HistoryError, all_segments, list_journals, list_segments, segment_path
 from hopscope.history.journal import JournalWriter, read_journals
 from hopscope.history.query import History
@@ -363,3 +364,47 @@ def test_a_segment_names_its_range(tmp_path: Path, make_events: Callable[..., An
     events["shard"] = 3
     (tmp_path / "journal").mkdir()
     assert write_segment(tmp_path, events).path.name == f"00003-{7:020d}-{11:020d}.parquet"
+
+
+def test_a_flipped_bit_is_no_answer(tmp_path: Path, make_events: Callable[..., Any]) -> None:
+    """Any bit of a page: readers of Parquet notice few, the checksum all. Queries and SQL answer from the
+    other segments and name the file; the archive sets it aside.
+    """
+    for start in (0, 5000):
+        with JournalWriter(tmp_path, 0) as writer:
+            writer.append(make_events(5000, start=start))
+        archive_once(tmp_path, SETTINGS)
+    bad = list_segments(tmp_path)[0].path
+    content = bad.read_bytes()
+    chance = Random(3)
+    for _ in range(20):
+        flipped = bytearray(content)
+        flipped[chance.randrange(4, len(content) // 2)] ^= 1 << chance.randrange(8)
+        bad.write_bytes(flipped)
+        with History(tmp_path) as history:
+            assert set(history.events(limit=None)["value"].tolist()) == set(range(5000, 10_000))
+            assert history.problems == [f"{bad} is damaged: its bytes do not have the checksum beside it"]
+    with History(tmp_path) as history:
+        assert history.sql("SELECT count(*) AS n FROM events")["n"].tolist() == [5000]
+        assert len(history.problems) == 1
+    told: list[str] = []
+    assert archive_once(tmp_path, SETTINGS, told.append).quarantined == 1
+    assert bad.name in told[0]
+    left = {f"{segment.path.name}.crc32" for segment in list_segments(tmp_path)}
+    assert {path.name for path in bad.parent.glob("*.crc32")} == left
+
+
+def test_damage_is_not_merged(tmp_path: Path) -> None:
+    """A segment that decays after it was checked, with its time unchanged, is not merged, but set aside."""
+    for number in range(MERGE):
+        if number == MERGE - 1:
+            bad = list_segments(tmp_path)[0].path
+            stat, flipped = bad.stat(), bytearray(bad.read_bytes())
+            flipped[100] ^= 1
+            bad.write_bytes(flipped)
+            os.utime(bad, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        journals(tmp_path, [10])
+        result = archive_once(tmp_path, SETTINGS)
+    assert (result.merged, result.failures) == (0, 1)
+    assert archive_once(tmp_path, SETTINGS).quarantined == 1
+    assert values(tmp_path) == list(range(10, 10 * MERGE))

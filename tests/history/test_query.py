@@ -15,6 +15,7 @@ import pytest
 from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
 from hopscope.history.archive import archive_once
+from hopscope.history.checksums import sum_path
 from hopscope.history.columns import connect
 from hopscope.history.files import HistoryError
 from hopscope.history.journal import JournalWriter
@@ -238,6 +239,7 @@ def test_why_an_alarm_was_cleared(tmp_path: Path) -> None:
             source = f"SELECT * EXCLUDE (reason, switch_ns) FROM '{segment}'"
             duck.execute(f"COPY ({source}) TO '{old}' (FORMAT parquet, {metadata})")
         old.rename(segment)
+        sum_path(segment).unlink()  # it had none
     with History(tmp_path) as history:
         assert [row["reason"] for row in history.events(order="oldest").rows()] == [None] * 4
 

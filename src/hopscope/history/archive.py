@@ -20,8 +20,10 @@ import numpy as np
 
 from ..settings.collector import HistorySettings
 from ..wire.records import Records
+from .checksums import remove_orphans, wrong_sums
 from .columns import connect
 from .files import (
+    DamagedError,
     HistoryError,
     JournalFile,
     SegmentFile,
@@ -35,7 +37,7 @@ from .journal_file import read_journal
 from .period_files import FOLDER, all_files, check_periods, list_files
 from .periods import PeriodArchive
 from .retention import expire, note_sequence
-from .segments import DamagedError, check_footers, check_range, merge_segments, write_segment
+from .segments import check_footers, check_range, merge_segments, write_segment
 from .space import free_bytes, kept_bytes
 
 SEGMENT_EVENTS = 1_000_000
@@ -144,6 +146,8 @@ def archive_once(
             part.unlink()
         _quarantine(folder, result, notify)
         _remove_covered(folder, result)
+        for files in (folder / "segments", folder / FOLDER):
+            remove_orphans(files)
         _expire(folder, settings, result)
         try:
             _archive_journals(folder, result)
@@ -180,12 +184,14 @@ def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], Non
         return
     with connect(256 * 1024**2, threads=1) as connection:
         lost = check_periods(connection, periods)
+        lost |= wrong_sums(path for path in periods if path not in lost)
         _checked.update({path: _stamp(path) for path in periods if path not in lost})
         for path, damage in lost.items():
             path.rename(path.with_suffix(".parquet.damaged"))
             result.quarantined += 1
             notify(f"{damage}; set aside as {path.name}.damaged")
         damaged = check_footers(connection, [segment.path for segment in fresh])
+        damaged |= wrong_sums(segment.path for segment in fresh if segment.path not in damaged)
         for segment in fresh:
             try:
                 if error := damaged.get(segment.path):
@@ -277,6 +283,9 @@ def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult) -> No
         needed = sum(segment.path.stat().st_size for segment in run)
         if free_bytes(folder) - needed < kept_bytes(folder, settings.keep_free):
             return  # both are on the disk for a moment
+        for path, error in wrong_sums(segment.path for segment in run).items():
+            _checked.pop(path, None)  # the next round sets it aside
+            raise error
         merged = merge_segments(folder, run)
         for segment in run:
             _checked.pop(segment.path, None)

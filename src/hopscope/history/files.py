@@ -23,6 +23,10 @@ class HistoryError(HopscopeError):
     """History cannot be used: one line with the file, the problem, and what to do."""
 
 
+class DamagedError(HistoryError):
+    """A Parquet file that cannot be read, or is not what was written: it is skipped, or renamed."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class JournalFile:
     """A journal by its name."""
@@ -96,6 +100,11 @@ def segment_covering(segments: list[SegmentFile], shard: int, sequence: int) -> 
     if at >= 0 and segments[at].shard == shard and sequence <= segments[at].last:
         return segments[at]
     return None
+
+
+def damaged_files(folder: Path) -> list[Path]:
+    """Files of history that the archive has set aside because they are damaged."""
+    return [path for part in ("segments", "distributions") for path in (folder / part).glob("*.damaged")]
 
 
 def sync_folder(folder: Path) -> None:

@@ -26,9 +26,10 @@ import numpy as np
 from ..detect.distributions.reader import ShardCounts, bounds
 from ..detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
 from ..detect.sink.records import Measure
+from .checksums import wrong_sums
 from .columns import connect, quoted
-from .files import HistoryError, listing, sync_folder
-from .segments import DamagedError, check_footers, parquet_sql, write_parquet
+from .files import DamagedError, HistoryError, listing, sync_folder
+from .segments import check_footers, parquet_sql, write_parquet
 
 FOLDER = "distributions"
 VERSION = ("hopscope_distribution_version", DISTRIBUTION_VERSION)
@@ -133,6 +134,8 @@ def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
         min(file.since_ns for file in files),
         max(file.until_ns for file in files),
     )
+    for error in wrong_sums(file.path for file in files).values():
+        raise error
     newest = max(file.path.stat().st_mtime_ns for file in files)
     with connect(_MEMORY_BYTES, threads=1) as connection:
         source = parquet_sql([file.path for file in files])

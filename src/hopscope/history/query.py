@@ -250,8 +250,9 @@ class History:
         That process can only read the folder of segments, cannot write, and is limited to `seconds` and
         `memory_bytes`: see `sandbox`.  It is killed when `stop` is set.
         """
+        damaged = self._source.check()
         return sandbox.run(
-            self.folder, text, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+            self.folder, text, damaged, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
         )
 
     def _grouped(self, select: str, limit: int | None, filters: Filters) -> Table:

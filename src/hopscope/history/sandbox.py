@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +26,7 @@ import duckdb
 import numpy as np
 
 from .columns import connect, quoted
-from .files import HistoryError
+from .files import DamagedError, HistoryError
 from .period_files import FOLDER
 from .source import HistorySource
 from .table import Table, fetch, plain
@@ -47,13 +48,14 @@ class SqlError(HistoryError):
 def run(
     folder: Path,
     text: str,
+    damaged: Mapping[Path, DamagedError],
     *,
     limit: int,
     seconds: float,
     memory_bytes: int,
     stop: threading.Event | None = None,
 ) -> Table:
-    """Answer one SELECT over the view `events` of a data folder, unless `stop` is set meanwhile.
+    """Answer one SELECT over a data folder without its `damaged` files, unless `stop` is set meanwhile.
 
     SqlError: it is invalid, failed, or was stopped.
     """
@@ -62,6 +64,7 @@ def run(
         raise SqlError("the query was stopped")
     request = {
         "folder": str(folder),
+        "damaged": {str(path): str(error) for path, error in damaged.items()},
         "text": text,
         "limit": limit,
         "seconds": seconds,
@@ -118,7 +121,8 @@ def main() -> None:
 
 
 def _answer(request: dict[str, Any]) -> Table:
-    source = HistorySource(Path(request["folder"]))
+    damaged = {Path(path): DamagedError(text) for path, text in request["damaged"].items()}
+    source = HistorySource(Path(request["folder"]), damaged)
     for _ in range(20):
         snapshot = source.snapshot()
         connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))

@@ -11,8 +11,9 @@ import duckdb
 
 from ..detect.records import EVENT_VERSION
 from ..wire.records import Records
+from .checksums import write_sum
 from .columns import NAMES, connect, quoted, register
-from .files import HistoryError, SegmentFile, segment_path, sync_folder
+from .files import DamagedError, HistoryError, SegmentFile, segment_path, sync_folder
 
 VERSION_KEY = "hopscope_event_version"
 _MEMORY_BYTES = 2 * 1024**3
@@ -55,10 +56,6 @@ def segments_sql(paths: Sequence[Path]) -> str:
 def parquet_sql(paths: Sequence[Path]) -> str:
     """The table function that reads these files."""
     return f"read_parquet([{', '.join(quoted(path) for path in paths)}])"
-
-
-class DamagedError(HistoryError):
-    """A segment that cannot be read: it is skipped, or renamed."""
 
 
 def check_footers(
@@ -160,6 +157,7 @@ def write_parquet(
             os.utime(part, ns=(archived_ns, archived_ns))
         with part.open("rb+") as file:
             os.fsync(file.fileno())
+        write_sum(part, path)
         part.rename(path)
         sync_folder(part.parent)
     except (duckdb.Error, OSError) as error:

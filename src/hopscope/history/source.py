@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ import numpy as np
 
 from ..detect.records import EVENT
 from ..wire.records import Records
+from .checksums import wrong_sums
 from .columns import connect, register
 from .distributions import EVERYTHING, PeriodSnapshot, Window, snapshot
-from .files import HistoryError, list_journals, list_segments, segment_covering
+from .files import DamagedError, HistoryError, list_journals, list_segments, segment_covering
 from .journal_file import JournalReader
 from .period_files import check_periods
-from .segments import DamagedError, check_footers, check_pages, first_line, segments_sql
+from .segments import check_footers, check_pages, first_line, segments_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class HistorySource:
     HistoryError: the folder is missing, not ours, or of another version.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, damaged: Mapping[Path, DamagedError] | None = None) -> None:
+        """`damaged`: files that another one found so; it has checked the others, too."""
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise HistoryError(f"data folder {self.folder} does not exist")
@@ -56,8 +59,9 @@ class HistorySource:
             raise HistoryError(
                 f"{self.folder} is not a Hopscope data folder: it has no journal and no segments"
             )
-        self.damaged: dict[Path, DamagedError] = {}
+        self.damaged: dict[Path, DamagedError] = dict(damaged or {})
         """Skipped segments, with the reason."""
+        self._sums = damaged is None
         self._checked: set[Path] = set()
         self._checked_periods: set[Path] = set()
         self._journals: dict[Path, JournalReader] = {}
@@ -92,6 +96,7 @@ class HistorySource:
             found = snapshot(self.folder, time.time_ns(), window)
             fresh = [path for path in found.paths if path not in self._checked_periods | set(self.damaged)]
             self.damaged |= check_periods(self._connection, fresh)
+            self._check_sums(fresh)
             self._checked_periods = set(found.paths).difference(self.damaged)
             return replace(found, paths=[path for path in found.paths if path not in self.damaged])
 
@@ -115,8 +120,21 @@ class HistorySource:
             if len(self.damaged) == before:
                 raise HistoryError(first_line(error)) from error
 
+    def check(self) -> dict[Path, DamagedError]:
+        """Check all files that are new; returns the damaged ones."""
+        with self._lock:
+            self._check([segment.path for segment in list_segments(self.folder)])
+        self.periods()
+        return self.damaged
+
+    def _check_sums(self, paths: list[Path]) -> None:
+        """Compare files with their checksums."""
+        if self._sums:
+            self.damaged |= wrong_sums(path for path in paths if path not in self.damaged)
+
     def _check(self, paths: list[Path]) -> None:
         fresh = [path for path in paths if path not in self._checked and path not in self.damaged]
         if fresh:
             self.damaged |= check_footers(self._connection, fresh)
+            self._check_sums(fresh)
         self._checked = {path for path in paths if path not in self.damaged}

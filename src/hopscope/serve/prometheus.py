@@ -28,6 +28,7 @@ from ..detect.records import NO_NODE, NO_PORT, PortKind
 from ..detect.sink.records import Measure
 from ..direct import counters as translator
 from ..export.counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
+from ..history.files import damaged_files
 from ..labels import counters as labels
 from ..labels.state import NEVER
 from ..present.collector_state import CollectorState
@@ -93,6 +94,10 @@ class _Scrape(Collector):
         yield from self._counters()
         yield from self._processes()
         yield from self._tables()
+        yield GaugeMetricFamily(
+            "hopscope_history_damaged_files", "Damaged files of history, set aside.",
+            value=len(damaged_files(self._folder)),
+        )  # fmt: skip
         yield from self._exports()
         yield from _of_direct(translator.COUNTERS, translator.read_counters(self._stores))
         yield from _of_direct(labels.COUNTERS, labels.read_label_counters(self._folder / "regions"))

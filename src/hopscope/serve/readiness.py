@@ -10,6 +10,7 @@ from pathlib import Path
 from ..base import control_client as control
 from ..detect.counters import DETECTOR
 from ..export.counters import health_of, labels_of, lost_of, read_counters
+from ..history.files import damaged_files
 from ..history.space import free_bytes
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
@@ -101,6 +102,8 @@ def history(state: CollectorState, folder: Path) -> Component:
         detail += f"; it does not take events, {counters['journal_waiting_events']:,} wait in memory"
     if lost := counters["journal_lost_events_total"]:
         detail += f"; {lost:,} were lost"
+    if damaged := damaged_files(folder):
+        detail += f"; {len(damaged):,} damaged files were set aside"
     return Component("history", not failing, detail)
 
 
