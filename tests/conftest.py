@@ -112,7 +112,7 @@ class Browser:
         """Value of a JavaScript expression in the page."""
         return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
 
-    def wait(self, script: str, seconds: float = 30) -> Any:
+    def wait(self, script: str, seconds: float = HANG_SECONDS) -> Any:
         """The expression's first true value; fails with the page's text where it does not come."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -142,7 +142,7 @@ def browser(tool: Callable[..., str], tmp_path: Path) -> Iterator[Browser]:
     ]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
-            said, until = profile / "DevToolsActivePort", time.monotonic() + 40
+            said, until = profile / "DevToolsActivePort", time.monotonic() + HANG_SECONDS
             while not (said.exists() and "\n" in said.read_text()) and time.monotonic() < until:
                 time.sleep(0.1)
             port = said.read_text().split()[0]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.runtime.warmup import STEPS
+from support.waiting import HANG_SECONDS
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,7 +90,7 @@ def test_wheel_collects_and_checks(installed: Path, tmp_path: Path) -> None:
             [str(hopscope), *words], cwd=tmp_path, env=environment(cache), stderr=log, stdout=log
         )
     try:
-        for _ in range(600):
+        for _ in range(10 * int(HANG_SECONDS)):
             text = (tmp_path / "log").read_text()
             if '"collecting"' in text or "collecting" in text:
                 break
@@ -99,7 +100,7 @@ def test_wheel_collects_and_checks(installed: Path, tmp_path: Path) -> None:
             pytest.fail(f"it does not collect: {text}")
     finally:
         collector.send_signal(signal.SIGINT)
-        collector.wait(30)
+        collector.wait(HANG_SECONDS)
     assert not compiled(cache)
     assert "compiling" not in text
     findings = run(hopscope, "check", "--format", "json", cwd=tmp_path, cache=cache)

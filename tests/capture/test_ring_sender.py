@@ -10,7 +10,7 @@ import pytest
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring.listener import RingSender
 from support.veth import BROADCAST, Namespace, taken
-from support.waiting import HANG_SECONDS
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.kernel
 ALL = 3
@@ -154,7 +154,7 @@ def test_an_interface_without_a_carrier(namespace: Namespace) -> None:
     assert waiting > 20
     namespace.run("tc", "qdisc", "del", "dev", "near", "root")
     namespace.ip("link", "set", "far", "down")
-    time.sleep(1.1)  # within this time the kernel tells that the carrier is gone
+    eventually(lambda: "NO-CARRIER" in namespace.ip("link", "show", "near"))
     assert sender.flush() == 0
     assert sender.send(write(sender, frames)) == 0
     assert (sender.dropped, sender.waiting, len(sender.slots(100))) == (waiting + 30, 0, 64)

@@ -82,7 +82,7 @@ def nic_at(folder: Path, host: str, specs: list[StoreSpec]) -> Iterator[NicProce
         yield nic
     finally:
         stop.set()
-        thread.join(20)
+        thread.join(HANG_SECONDS)
 
 
 def remote(folder: Path, own: str, *collectors: str, **options: object) -> TranslatorProcess:

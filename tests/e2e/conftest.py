@@ -72,7 +72,7 @@ class Collector:
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Its processes by name."""
-        return {one["name"]: one for one in request(self.data, {"status": {}}, 10.0)["processes"]}
+        return {one["name"]: one for one in request(self.data, {"status": {}}, HANG_SECONDS)["processes"]}
 
     @property
     def owner(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Load:
     def close(self) -> None:
         """Send no more."""
         self._stop.set()
-        self._thread.join(10)
+        self._thread.join()
 
 
 @pytest.fixture

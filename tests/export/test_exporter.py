@@ -26,7 +26,7 @@ from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
 from hopscope.serve.readiness import exports
-from support.waiting import eventually
+from support.waiting import HANG_SECONDS, eventually
 
 
 class Made(Exporter[ExportBatch]):
@@ -55,7 +55,7 @@ class Made(Exporter[ExportBatch]):
         return item.count
 
     def deliver(self, item: ExportBatch) -> None:
-        self.go.wait(10)
+        self.go.wait(HANG_SECONDS)
         if self.failures:
             raise self.failures.pop(0)
         self.got.append(item.count)

@@ -33,7 +33,7 @@ from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.present.events import when
 from hopscope.settings.collector import Settings
 from hopscope.settings.export import RedisSettings
-from support.waiting import eventually
+from support.waiting import HANG_SECONDS, eventually
 
 NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'
 
@@ -60,7 +60,7 @@ def exporting(folder: Path, sink: bool = True, **redis: Any) -> Iterator[Setting
         yield settings
     finally:
         stop.set()
-        thread.join(20)
+        thread.join(HANG_SECONDS)
         assert not thread.is_alive()
 
 

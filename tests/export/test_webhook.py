@@ -22,7 +22,7 @@ from hopscope.export.webhook import EVENTS, QUEUE, Webhook
 from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.settings.collector import Settings
 from hopscope.settings.export import AlertSettings
-from support.waiting import eventually
+from support.waiting import HANG_SECONDS, eventually
 
 
 class Receiver(ThreadingHTTPServer):
@@ -199,7 +199,7 @@ def test_the_process_posts_what_happens_and_stops(receiver: Receiver, tmp_path: 
     writer.write(np.concatenate([events(1), silent]))
     eventually(lambda: len(receiver.posts) == 2)
     stop.set()
-    process.join(10)
+    process.join(HANG_SECONDS)
     assert not process.is_alive()
     told = {post["kind"]: post["events"][0] for post in receiver.posts}
     assert told["raised"]["node"] == {"id": 7, "name": "leaf-7"}

@@ -34,6 +34,7 @@ from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 CAPTURED_PORT = 7999
+MARK = b"all that came before is captured"
 TRACKED = "host-0-1:host-1-0:10"
 
 
@@ -64,7 +65,7 @@ def live(tools: None) -> Iterator[Fabric]:
 
 @contextmanager
 def captured(interface: str, file: Path, what: str = "", namespace: str = "") -> Iterator[None]:
-    """tcpdump while something is done."""
+    """tcpdump while something is done, which waits for what it expects in the file."""
     inside = ("ip", "netns", "exec", namespace) if namespace else ()
     words = [*inside, "tcpdump", "-i", interface, "-U", "-Z", "root", "-B", "16384", "--immediate-mode"]
     with subprocess.Popen(
@@ -75,7 +76,6 @@ def captured(interface: str, file: Path, what: str = "", namespace: str = "") ->
             assert line, "tcpdump has ended"
         try:
             yield
-            time.sleep(0.3)
         finally:
             process.send_signal(signal.SIGINT)
             said = process.stderr.read()
@@ -83,7 +83,7 @@ def captured(interface: str, file: Path, what: str = "", namespace: str = "") ->
 
 
 def frames_of(file: Path) -> list[bytes]:
-    """Frames of a capture."""
+    """Frames of a capture, which may not be complete yet."""
     return [
         batch.arena[start : start + length].tobytes()
         for batch in read(file)
@@ -114,8 +114,8 @@ def send(client: Host, server: Host, sizes: Sequence[int], version: int) -> None
 def test_programs_run_as_over_a_cable(live: Fabric, version: int) -> None:
     """ping (fragments too) and iperf3, TCP and UDP: nothing is lost, and TCP gets all that it sent."""
     for host in live.parts.hosts[1:]:
-        assert ping(live.first, host, version=version)[0] == 3
-    assert ping(live.first, live.last, version=version, flags=("-s", "4000"))[0] == 3
+        eventually(lambda host=host: ping(live.first, host, version=version)[0] == 3)  # type: ignore[misc]
+    eventually(lambda: ping(live.first, live.last, version=version, flags=("-s", "4000"))[0] == 3)
     # the client receives, and ends the run when it has all, with more on its way
     told = iperf(live.first, live.last, version=version, flags=("-R", "-n", "3000000"))
     assert told["sum_sent"]["bytes"] >= told["sum_received"]["bytes"] >= 3_000_000
@@ -134,6 +134,7 @@ def test_hosts_see_no_label_and_inner_links_do(live: Fabric, tmp_path: Path) -> 
     uplink = next(live.parts.ports[one] for one, _ in live.parts.links).interface
     sizes = [*range(0, 1452, 7), 1452]
     before, missed = live.registers.counters.sum(axis=0), live.missed()
+    count = 2 * len(sizes) + 400
     with (
         captured("eth0", files["sent"], ways, live.first.namespace),
         captured("eth0", files["received"], ways, live.last.namespace),
@@ -143,8 +144,10 @@ def test_hosts_see_no_label_and_inner_links_do(live: Fabric, tmp_path: Path) -> 
             send(live.first, live.last, sizes, version)
         send(live.first, live.last, [1000] * 400, 4)
         send_datagrams(live.parts, [live.first], Datagrams(1e6), 0.5, threading.Event())
+        eventually(lambda: len(frames_of(files["sent"])) == count, every=0.2)
+        eventually(lambda: len(frames_of(files["received"])) + live.missed() - missed >= count)
     sent, received = frames_of(files["sent"]), frames_of(files["received"])
-    assert len(sent) == 2 * len(sizes) + 400
+    assert len(sent) == count
     assert not Counter(received) - Counter(sent)
     assert len(sent) - len(received) <= live.missed() - missed < 100
     counted = live.registers.counters.sum(axis=0) - before
@@ -164,19 +167,21 @@ def test_tracked_flows(live: Fabric, tmp_path: Path) -> None:
     """
     file = tmp_path / "exported.pcap"
     port, missed = live.state.export.rpartition(":")[2], live.missed()
-    with captured("lo", file, f"udp port {port}"):
+    reader = TrackedReader.attach(Path(live.state.data, "regions", tracked_state.FILE_NAME))
+    with captured("lo", file, f"udp port {port}"), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mark:
         send(live.parts.hosts[1], live.parts.hosts[2], [100] * 40, 4)
+        eventually(lambda: reader.flows()["packets"].sum() + live.missed() - missed >= 4)
+        mark.bind(("127.0.0.2", int(port)))  # a datagram from there is captured after all that came before
+        mark.sendto(MARK, ("127.0.0.2", 9))
+        eventually(lambda: any(MARK in frame for frame in frames_of(file)))
     told = hopscope("label", "decode", str(file), "--port", port)
     assert told.returncode == 0, told.stderr
     blocks = [block for block in map(json.loads, told.stdout.splitlines()) if block["tracked"]]
     assert 4 - (live.missed() - missed) <= len(blocks) <= 4
     assert blocks
     source, target = live.parts.hosts[1:3]
-    reader = TrackedReader.attach(Path(live.state.data, "regions", tracked_state.FILE_NAME))
-    until = time.monotonic() + HANG_SECONDS
-    while (rows := reader.flows())["packets"].sum() < len(blocks) and time.monotonic() < until:
-        time.sleep(0.05)
-    (row,) = rows
+    eventually(lambda: reader.flows()["packets"].sum() >= len(blocks))
+    (row,) = reader.flows()
     assert [int(row[name]) for name in ("packets", "hops", "changes", "late")] == [len(blocks), 3, 0, 0]
     ports, ways = live.parts.ports, next_ports(live.parts)
     chosen = {key: [(ports[one].node, ports[one].number) for one in way] for key, way in ways.items()}
@@ -197,14 +202,19 @@ def test_the_one_bit_register(live: Fabric) -> None:
     """A port whose flag is set labels every packet, from the next one on (section 5), and no other does."""
     writable = Registers.attach(live.state.registers, writable=True)
     row = next(row for row, port in enumerate(live.parts.ports) if port.host == 3)
-    before = live.registers.counters.copy()
+    before, missed = live.registers.counters.copy(), live.missed()
+
+    def sent() -> int:
+        return int(live.registers.counters[row, PortCounter.SENT] - before[row, PortCounter.SENT])
+
     writable.flag[row] = 1
     try:
         send(live.first, live.last, [100] * 200, 4)
-        time.sleep(0.3)
+        eventually(lambda: sent() + live.missed() - missed >= 200)
+        after = live.registers.counters.copy()
     finally:
         writable.flag[row] = 0
-    counted = (live.registers.counters - before)[:, [PortCounter.SENT, PortCounter.LABELS]].astype(int)
+    counted = (after - before)[:, [PortCounter.SENT, PortCounter.LABELS]].astype(int)
     assert counted[row, 0] == counted[row, 1] > 100
     others = np.delete(counted, row, axis=0).sum(axis=0)
     assert others[1] < 0.5 * others[0]
@@ -217,7 +227,8 @@ def test_a_link_that_is_down_at_its_other_end(live: Fabric) -> None:
     before = live.registers.counters.astype(int)
     namespaces.ip([f"link set {one} down"], live.parts.switches)
     try:
-        time.sleep(1)
+        show = ("ip", "-n", live.parts.switches, "link", "show", other)
+        eventually(lambda: "NO-CARRIER" in namespaces.run(*show))
         told = send_datagrams(live.parts, live.parts.hosts, Datagrams(), 0.5, threading.Event())
     finally:
         namespaces.ip([f"link set {one} up"], live.parts.switches)

@@ -31,17 +31,19 @@ LINKS = (("a", "a0", "net", "i0"), ("net", "i1", "sink", "s0"), ("sink", "s1", "
 ADDRESSES = {"a": ("10.9.0.1", "fd09::1"), "b": ("10.9.0.2", "fd09::2")}
 HOST_MTU, INNER_MTU = 1500, 1700
 """Of the hosts; of the links that carry INT."""
-_PREFIX = "hopscope-live"
+PREFIX_VARIABLE = "HOPSCOPE_TEST_NAMESPACES"
+"""Environment variable: what the names of namespaces begin with."""
+_PREFIX = os.environ.get(PREFIX_VARIABLE, "hopscope-live")
 
 
-def namespaces() -> list[str]:
+def namespaces(prefix: str = _PREFIX) -> list[str]:
     """Namespaces of these tests that there are, of any run."""
-    return found(f"{_PREFIX}-")
+    return found(f"{prefix}-")
 
 
-def clear_abandoned() -> None:
+def clear_abandoned(prefix: str = _PREFIX) -> None:
     """Delete namespaces of runs that were killed, and end what still runs in them."""
-    for name in namespaces():
+    for name in namespaces(prefix):
         if not Path(f"/proc/{name.split('-')[2]}").exists():
             delete(name)
 

@@ -20,6 +20,8 @@ from hopscope.capture.ring.listener import RingListener, RingSender
 from hopscope.settings.collector import ListenSettings
 from hopscope.wire.records import Link
 
+from .waiting import HANG_SECONDS
+
 T = TypeVar("T")
 BROADCAST = bytes.fromhex("ffffffffffff02000000000aabcd")
 FOREIGN = bytes.fromhex("02aabbccddee02000000000aabcd")
@@ -42,9 +44,9 @@ class Namespace:
         """A command inside."""
         run("ip", "netns", "exec", self.name, *words)
 
-    def ip(self, *words: str) -> None:
-        """The `ip` command inside."""
-        run("ip", "-n", self.name, *words)
+    def ip(self, *words: str) -> str:
+        """What the `ip` command prints inside."""
+        return run("ip", "-n", self.name, *words)
 
     def inside(self, work: Callable[[], T]) -> T:
         """Do this in a thread that has entered the namespace; sockets stay in it."""
@@ -73,7 +75,7 @@ class Namespace:
 
         def make() -> socket.socket:
             handle = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            handle.settimeout(5)
+            handle.settimeout(HANG_SECONDS)
             handle.setsockopt(_PACKET, _AUXDATA, 1)
             handle.setsockopt(_PACKET, _IGNORE_OUTGOING, 1)
             handle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
@@ -103,19 +105,27 @@ class Namespace:
         run("ip", "netns", "del", self.name)
 
 
-def run(*words: str) -> None:
-    """A command that has to succeed."""
-    subprocess.run(words, check=True, capture_output=True)
+_LOOKS, _PAUSE = 10, 0.02
+"""Between two looks a block of the ring is handed over, which the kernel holds back for 16 ms at most."""
 
 
-def received(listener: RingListener, count: int, seconds: float = 5) -> list[bytes]:
-    """The next frames, as bytes."""
+def run(*words: str) -> str:
+    """What a command prints that has to succeed."""
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def received(listener: RingListener, count: int, seconds: float = HANG_SECONDS) -> list[bytes]:
+    """The next frames, as bytes; fewer if none has come for some seconds and several looks."""
     frames: list[bytes] = []
-    until = time.monotonic() + seconds
-    while len(frames) < count and time.monotonic() < until:
+    until, looks = time.monotonic() + seconds, 0
+    while len(frames) < count and (time.monotonic() < until or looks < _LOOKS):
         batch = listener.receive()
-        for frame in batch.frames if batch is not None else ():
-            assert batch is not None
+        if batch is None:
+            looks += 1
+            time.sleep(_PAUSE)
+            continue
+        until, looks = time.monotonic() + seconds, 0
+        for frame in batch.frames:
             assert frame["link"] == Link.ETHERNET
             assert frame["wire_length"] == frame["length"]
             start = int(frame["offset"])

@@ -19,6 +19,7 @@ from hopscope.testbed import traffic
 from hopscope.testbed.fabric import FabricPlan, TestbedError, plan
 from hopscope.testbed.namespaces import is_running
 from hopscope.testbed.traffic import HostTraffic, iperf
+from support.waiting import HANG_SECONDS
 
 LISTENS = "#!/bin/sh\ncase \"$*\" in *' -s '*) echo $$ > {0}/server; echo listening;"
 
@@ -59,7 +60,7 @@ def test_what_a_thread_raises_reaches_the_caller() -> None:
 
 def assert_waited(end: threading.Event) -> None:
     """Go on until told."""
-    assert end.wait(30)
+    assert end.wait(HANG_SECONDS)
 
 
 def test_a_sender_without_the_right_to_hurry(parts: FabricPlan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,8 +145,21 @@ def send_datagrams(
             stack.callback(sender.close)
             works.append(partial(sender.run, until, senders_end))
         _at_once(works, senders_end, look)
-        time.sleep(_DRAIN_SECONDS)
+        _drain(list(results.values()))
     return list(results.values())
+
+
+def _drain(results: Sequence[HostTraffic]) -> None:
+    """Wait until all datagrams have arrived, or no more come."""
+    sent, arrived, until = sum(host.sent for host in results), -1, 0.0
+    while arrived < sent:
+        now, before = time.monotonic(), arrived
+        arrived = sum(host.received for host in results)
+        if arrived > before:
+            until = now + _DRAIN_SECONDS
+        elif now > until:
+            return
+        time.sleep(_SLICE_SECONDS)
 
 
 def _at_once(works: Sequence[Callable[[], None]], end: threading.Event, look: Callable[[], None]) -> None:

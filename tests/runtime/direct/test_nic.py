@@ -245,7 +245,7 @@ def test_any_requester_can_write(tmp_path: Path, process: tuple[str, subprocess.
     handle = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     handle.setsockopt(socket.IPPROTO_IP, 10, 2)
     handle.bind((own, 4791))
-    handle.settimeout(20)
+    handle.settimeout(HANG_SECONDS)
 
     def send(opcode: int, queue_pair: int, psn: int, rest: bytes, ack: int = 0) -> None:
         bth = roce.BTH(

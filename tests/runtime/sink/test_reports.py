@@ -32,6 +32,7 @@ from hopscope.wire.records import REPORT, Flag, FrameBatch, Link, ReportBatch
 from oracle import report as codec
 from oracle.encode import encode_scalar
 from support.tshark import Tshark, reports
+from support.waiting import HANG_SECONDS
 from support.wire_cases import frame_batch, frames_of
 
 PACKETS = Dialect("packets", packets=True)
@@ -233,7 +234,7 @@ def receiver() -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         one.bind(("127.0.0.1", 0))
-        one.settimeout(10)
+        one.settimeout(HANG_SECONDS)
         yield one
 
 
