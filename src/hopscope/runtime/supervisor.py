@@ -78,6 +78,8 @@ class Supervisor:
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
         self._limits: Region | None = None
+        self._changing = threading.Lock()
+        """Held while limits change, by a request or a reload."""
         self._listeners = Listeners(settings)
         self._watch = Watch(self.folder.path / "regions")
         self._standby: Member | None = None
@@ -182,10 +184,11 @@ class Supervisor:
 
             require_redis()
         found = reload(self.settings, settings)
-        self.settings = settings = found.settings
         assert self._limits is not None
-        if read_limits(self._limits) != settings.limits:
-            set_limits(self._limits, settings.limits, author)
+        with self._changing:
+            self.settings = settings = found.settings
+            if read_limits(self._limits) != settings.limits:
+                set_limits(self._limits, settings.limits, author)
         form = {"level": settings.log.level, "form": settings.log.format}
         log.configure(**form)
         for member in self.members:
@@ -377,7 +380,8 @@ class Supervisor:
             registers = self.settings.label.registers
             return {"tracked": change_tracked_flows(registers, request["set_tracked"])}
         assert self._limits is not None
-        limits = change_limits(self._limits, self.settings, request, author)
+        with self._changing:
+            limits = change_limits(self._limits, self.settings, request, author)
         if limits is None:
             raise ValueError(f"unknown request {next(iter(request))!r}")
         return {"limits": as_json(limits)}
