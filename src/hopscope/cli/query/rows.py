@@ -11,7 +11,7 @@ from ...present.units import flow_text
 
 FLOW_COLUMNS = (
     *("flow", "id", "first", "last", "packets", "events", "path_changes", "drops"),
-    *("highest_latency_ns", "mean_latency_ns", "worst_hop", "worst_hop_ns"),
+    *("highest_latency_ns", "mean_latency_ns", "worst_hop", "worst_hop_mean_ns"),
 )
 PATH_COLUMNS = ("time", "kind", "flow", "path", "id")
 LABEL_COLUMNS = (
@@ -30,7 +30,7 @@ def flow_texts(row: dict[str, Any]) -> dict[str, Any]:
         "highest_latency_ns": row["highest_latency"],
         "mean_latency_ns": None if mean is None else round(mean),
         "worst_hop": place,
-        "worst_hop_ns": worst and worst["latency"],
+        "worst_hop_mean_ns": worst and worst["latency"],
     }
 
 
