@@ -11,14 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from hopscope.base.control_client import ControlError, request
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.detect.counters import INDEX
-from hopscope.detect.records import Kind, Metric
-from hopscope.history.journal_file import read_journals
 from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
 from hopscope.wire.encode.encoder import encode_reports
@@ -70,9 +67,10 @@ def test_workers_share_sources_and_a_state(collector: Callable[..., Any], load: 
     assert all(shares), "one of two workers got nothing from sixteen sources"
     assert (state.ports()["samples"] % 16 == 0).all(), "sixteen times the same reports"
     assert one.stop(signal.SIGINT) == 0
-    events = read_journals(one.data)
-    new = events[(events["kind"] == Kind.NEW_KEY) & (events["metric"] >= Metric.QUEUE_OCCUPANCY)]
-    assert len(np.unique(new[["metric", "node_id", "port", "ident"]])) == len(new) > 0
+    with History(one.data) as history:
+        new = history.events(kinds=["new_key"], metrics=["queue_occupancy", "link_utilization"], limit=None)
+    keys = {(row["metric"], row["node_id"], row["port"], row["ident"]) for row in new.rows()}
+    assert len(keys) == len(new) > 0
 
 
 def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callable[..., Any]) -> None:
