@@ -80,7 +80,11 @@ def test_times() -> None:
 
 def test_a_table_has_times_with_units() -> None:
     """A column that ends in _ns is headed without it, and aligned; CSV and JSON have numbers."""
-    rows = [{"name": "a", "latency_ns": 640}, {"name": "b", "latency_ns": 11_844_201}, {"name": "c"}]
+    rows: list[dict[str, object]] = [
+        {"name": "a", "latency_ns": 640},
+        {"name": "b", "latency_ns": 11_844_201},
+        {"name": "c"},
+    ]
     columns = ("name", "latency_ns")
     assert printed(Format.TABLE, rows, columns) == "name  latency\na      640 ns\nb     11.8 ms\nc\n"
     assert printed(Format.CSV, rows, columns) == "name,latency_ns\na,640\nb,11844201\nc,\n"

@@ -310,7 +310,7 @@ def test_every_capture_says_what_it_is(shared: Path) -> None:
         frames = list(PcapReader(path))
         proposal, _ = decide(iter(frames), tuple(replace(one, packets=True) for one in DIALECTS.values()))
         rows = np.concatenate([decode_plain(batch, proposal.dialect).reports for batch in frames])
-        rejected = np.count_nonzero(rows["reason"])
+        rejected = int(np.count_nonzero(rows["reason"]))
         found[f"{path.parent.name}/{path.name}"] = (len(np.unique(rows["packet"])), rejected)
         said = "no report and no INT in the first" in proposal.lines[0]
         assert said == (not len(rows)), (path, proposal.lines)

@@ -162,7 +162,7 @@ def test_by_scapy() -> None:
     """The same tunnels as scapy builds them."""
     scapy = pytest.importorskip("scapy.all")
     pytest.importorskip("scapy.layers.vxlan")
-    from scapy.contrib.erspan import ERSPAN_II  # type: ignore[import-untyped]
+    from scapy.contrib.erspan import ERSPAN_II
 
     inside = scapy.Ether(FRAME)
     ends = scapy.Ether() / scapy.IP(src="198.51.100.1", dst="198.51.100.2")

@@ -107,7 +107,9 @@ def test_a_query_ends_with_its_client(collector: Any) -> None:
 
     def work(gone: threading.Event) -> None:
         with pytest.raises(sandbox.SqlError, match="stopped"):
-            sandbox.run(collector.folder, SLOW["sql"], limit=1, seconds=200, memory_bytes=1 << 28, stop=gone)
+            sandbox.run(
+                collector.folder, SLOW["sql"], {}, limit=1, seconds=200, memory_bytes=1 << 28, stop=gone
+            )
         ended.set()
 
     async def use() -> None:

@@ -97,8 +97,8 @@ def stacks(draw: st.DrawFn) -> tuple[Shim, Md, list[Hop]]:
     items = HOP_ITEMS[version]
     words = layout.metadata_size(items, bitmap) // 4
     domain = draw(st.integers(0, 3)) if version == 20 else 0
-    known = any(bitmap >> (15 - bit) & 1 and item.have for bit, item in enumerate(items))
-    assume(known or domain)  # reserved bits alone are rejected
+    defined = any(bitmap >> (15 - bit) & 1 and item.have for bit, item in enumerate(items))
+    assume(defined or domain)  # reserved bits alone are rejected
     count = draw(st.integers(0, min(64, 250 // (words + domain))))
     md = Md(version, words + domain, draw(st.integers(0, 100)), bitmap, draw(st.booleans()))
     if version <= 5:

@@ -190,7 +190,7 @@ class Supervisor:
             if read_limits(self._limits) != settings.limits:
                 set_limits(self._limits, settings.limits, author)
         form = {"level": settings.log.level, "form": settings.log.format}
-        log.configure(**form)
+        log.configure(level=form["level"], form=form["form"])
         for member in self.members:
             self._send(member, {"log": form})
             if member.role in found.roles and member.process is not None:
