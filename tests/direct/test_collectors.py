@@ -27,6 +27,7 @@ from hopscope.serve.server import bind, run, url_of
 from hopscope.settings.collector import ServeSettings, Settings
 from hopscope.settings.direct import DirectSettings
 from support.direct_make import as_bytes, dta
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 KEYS = 60
@@ -207,7 +208,7 @@ def test_a_collector_is_asked_over_http(tmp_path: Path) -> None:
         direct=DirectSettings(folder=folders[1]),
     )
     with served(settings) as url:
-        asked_over_http(folders, HttpCollector(url, token), url)
+        asked_over_http(folders, HttpCollector(url, token, HANG_SECONDS), url)
 
 
 @contextmanager
@@ -242,7 +243,7 @@ def asked_over_http(folders: list[Path], remote: HttpCollector, url: str) -> Non
     with pytest.raises(StoreError, match="9 copies"):
         remote.query("paths", ["1"], QueryOptions(copies=9), None)
     with pytest.raises(CollectorError, match="HTTP status 401"):
-        HttpCollector(url, "another token").stores()
+        HttpCollector(url, "another token", HANG_SECONDS).stores()
 
 
 def test_nobody_listens_at_an_address() -> None:

@@ -28,6 +28,7 @@ from hopscope.runtime.direct.nic import NicProcess
 from hopscope.runtime.direct.output import TranslatorOptions
 from hopscope.runtime.direct.remote import ALIVE_NS, RemoteStores
 from hopscope.runtime.direct.translator import TranslatorProcess
+from hopscope.runtime.direct.warm import warm_progress, warm_rdma, warm_translator
 from hopscope.settings.direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.parser import DtaParser
@@ -45,6 +46,14 @@ SPECS = (
     "counters=key-increment,slots=2048,copies=2",
     "sketches=cardinality,sketches=2,precision=9",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """No connection waits for a compilation: it takes longer than the timers of RoCEv2 allow."""
+    warm_rdma()
+    warm_progress([spec.layout for spec in specs_of(*SPECS)])
+    warm_translator([spec.layout for spec in specs_of(*SPECS)], Form.SIZED)
 
 
 def traffic(rng: np.random.Generator, reporter: Reporter, count: int) -> Iterator[FrameBatch]:
