@@ -90,7 +90,7 @@ installed: wheel ## Install the wheel into a clean environment and start from it
 	$(PYTEST) -m wheel tests/test_wheel.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
-	$(MAKE) --jobs=5 --keep-going --output-sync=target kernels checked-1 checked-2 types-src e2e-2 e2e-3 e2e-1 unit-3 unit-2 unit-1 installed lint
+	$(MAKE) --jobs=6 --keep-going --output-sync=target kernels checked-1 checked-2 types-src e2e-2 e2e-3 e2e-1 unit-3 unit-2 unit-1 installed lint
 
 durations: ## Write what a test run took into docs: make test ALL=1 2>&1 | tee build/test.log; make durations
 	$(BIN)/python tests/durations_page.py build/test.log docs/measurements/tests.md

@@ -90,7 +90,7 @@ def test_a_capture_goes_through(run: Run, shared: Path, tmp_path: Path) -> None:
     assert len(left) == packets - counted["stripped_packets_total"]  # INT-MX alone
     status, text, _ = run("query", "events", "--data", tmp_path / "data", "-f", "json")
     assert status == 0
-    assert {json.loads(line)["kind"] for line in text.splitlines()} == {"new_key"}
+    assert {json.loads(line)["kind"] for line in text.splitlines()} == {"new_key", "flow_record"}
 
     traffic = shared / "traffic" / "tcpreplay_test.pcap"
     status, text, _ = run("sink", traffic, "-o", out, *SMALL)
