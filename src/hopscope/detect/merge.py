@@ -66,7 +66,7 @@ class Merge:
         self.horizon_ns = until
 
     def _complete(self, now_ns: int) -> int:
-        """Receive time up to which no worker has further reports, or up to which nobody waits for them."""
+        """Receive time up to which the merge is complete: no worker has earlier ones, or its time is over."""
         until = min(queue.horizon for queue in self._queues)  # before the blocks, which are published first
         for queue in self._queues:
             count = len(queue)

@@ -54,7 +54,7 @@ WARNINGS: Mapping[str, tuple[str, str]] = {
     "journal_sync_failures_total": ("failed writes to the disk", "check the disk of the data folder"),
     "late_kernels_total": ("kernels compiled while frames waited", "run `hopscope warmup`, and report it"),
     "sink_report_drops_total": ("reports of the sink not sent", "check sink.report.to and its route"),
-    "sink_reports_unreachable_total": ("reports of the sink that nobody took", "start the other collector"),
+    "sink_reports_unreachable_total": ("reports of the sink not received", "start the other collector"),
     "unstripped_packets_total": ("packets forwarded with damaged INT", "check the INT source"),
 }
 """Counters that should stay at zero: what they count, and what to do."""

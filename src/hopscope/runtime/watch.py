@@ -20,7 +20,7 @@ ROLES = ("worker", DETECTOR)
 class Watch:
     """Follows the ticks of processes whose counters are in the folder `regions`.
 
-    Only the time in which the supervisor itself ran counts: after a pause of all, nobody has been hanging.
+    Only the time in which the supervisor itself ran counts: a pause of the whole machine is no hang.
     """
 
     def __init__(self, regions: Path) -> None:

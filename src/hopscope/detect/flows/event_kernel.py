@@ -141,7 +141,7 @@ def put_report_flow(events: Any, n: Any, reports: Any, i: Any, keys: Any) -> Any
 
 @kernel
 def put_table_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
-    """Put flow f of the table on event n."""
+    """Put flow f of the table, or of the ring of evicted flows, on event n."""
     e = events[n]
     flow = flows[f]
     e.src_hi = flow.src_hi

@@ -12,30 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U32, U64, kernel
-from ..flows.event_kernel import NOTHING, emit, put_hop
+from ..flows.event_kernel import NOTHING, emit, put_hop, put_table_flow
 from ..flows.flow_cache_kernel import FLOW_LATENCY, FLOW_PATH, FLOW_RECORD, HOP_LATENCY, INLINE
 from ..flows.hop_kernel import LINK_UTILIZATION, QUEUE_OCCUPANCY
 from .records import MEASURES
 
 ROOM = U64(64 * (MEASURES - 1) + 9)
 """Most events of one flow: 64 hops with all measures, 8 parts of a path, a latency."""
-
-
-@kernel
-def put_evicted(events: Any, n: Any, evicted: Any, at: Any) -> None:
-    """Put the flow of record `at` on event n."""
-    e = events[n]
-    flow = evicted[at]
-    e.src_hi = flow.src_hi
-    e.src_lo = flow.src_lo
-    e.dst_hi = flow.dst_hi
-    e.dst_lo = flow.dst_lo
-    e.sport = flow.sport
-    e.dport = flow.dport
-    e.proto = flow.proto
-    e.ip_version = flow.ip_version
-    e.flow_id = flow.flow_id
-    e.hop_count = flow.hop_count
 
 
 @kernel
@@ -55,7 +38,7 @@ def record_hop(evicted: Any, at: Any, k: Any, events: Any, n: Any, tally: Any) -
             metric, total, latest = LINK_UTILIZATION, hop.utilization_sum, U64(hop.utilization_latest)
             ident = U64(hop.port)
         emit(events, n, tally, FLOW_RECORD, metric, flow.last_ns, total // samples, latest)
-        put_evicted(events, n, evicted, at)
+        put_table_flow(events, n, evicted, at)
         place = U64(flow.first_hop) + U64(k)
         put_hop(events, n, U64(hop.node_id), ident, U64(hop.port), place, U64(flow.hop_count))
         n += U64(1)
@@ -78,7 +61,7 @@ def record_flows(evicted: Any, start: Any, events: Any, tally: Any) -> Any:
         parts = max((count + INLINE - U64(1)) // INLINE, U64(1))
         for p in range(parts):
             emit(events, n, tally, FLOW_RECORD, FLOW_PATH, flow.last_ns, flow.packets, U64(flow.first_ns))
-            put_evicted(events, n, evicted, at)
+            put_table_flow(events, n, evicted, at)
             events[n].hop = evicted[at + U64(p)].first_hop
             for k in range(min(count - U64(p) * INLINE, INLINE)):
                 events[n].path[U64(k)] = U32(evicted[at + U64(p)].hops[U64(k)].node_id)
@@ -88,7 +71,7 @@ def record_flows(evicted: Any, start: Any, events: Any, tally: Any) -> Any:
         if flow.latency_samples:
             mean = flow.latency_sum // flow.latency_samples
             emit(events, n, tally, FLOW_RECORD, FLOW_LATENCY, flow.last_ns, mean, flow.latency_latest)
-            put_evicted(events, n, evicted, at)
+            put_table_flow(events, n, evicted, at)
             n += U64(1)
         for h in range(count):
             n = record_hop(evicted, at + U64(h) // INLINE, U64(h) % INLINE, events, n, tally)

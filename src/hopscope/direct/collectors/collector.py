@@ -1,4 +1,4 @@
-"""One collector, as queries see it: its stores in a folder, or behind its HTTP API."""
+"""One collector, as queries see it: its stores in a folder, or over its HTTP API."""
 
 from __future__ import annotations
 

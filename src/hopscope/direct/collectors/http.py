@@ -1,4 +1,4 @@
-"""A collector behind its HTTP API."""
+"""A collector that is queried over its HTTP API."""
 
 from __future__ import annotations
 
