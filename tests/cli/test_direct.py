@@ -9,11 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hopscope.base.errors import HopscopeError
+from hopscope.cli.options.settings import StoresOptions
 from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
+from hopscope.memory import running
 from hopscope.rdma.notices import NOTICES_FILE, Notifier, create_notices
+from hopscope.settings.collector import Settings
 from support.command import hopscope
 from support.direct_make import as_bytes, dta
 
@@ -119,3 +123,33 @@ def test_immediate_reports_are_told(data: Path, tmp_path: Path) -> None:
     nothing = run("notices", "--data", str(tmp_path))
     assert nothing.returncode == 2
     assert "a translator or a software NIC creates it" in nothing.stderr
+
+
+def test_the_stores_that_are_written_here_are_asked(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a folder: those of a running translator or NIC, else of the running collector; not the stores
+    of others if the user's own are written, or if the user chose.
+    """
+    own, there = tmp_path / "own", data / "direct"
+    monkeypatch.setattr(
+        Settings, "stores_folder", property(lambda self: self.direct.folder or own / "direct")
+    )
+
+    def asked(stores: list[Path], collectors: list[Path], **options: Path) -> Path:
+        monkeypatch.setattr(running, "running_stores", lambda: stores)
+        monkeypatch.setattr(running, "running_folders", lambda: collectors)
+        return StoresOptions(**options).load().stores_folder
+
+    assert asked([], []) == own / "direct"
+    assert asked([tmp_path], [tmp_path]) == own / "direct", "neither has a store"
+    assert capsys.readouterr().err == ""
+    assert asked([there, tmp_path], []) == there
+    assert str(there) in capsys.readouterr().err
+    assert asked([], [data]) == there
+    open_stores(own / "direct", [parse_store("paths=key-write,slots=1024")])
+    assert asked([there, own / "direct"], []) == own / "direct"
+    monkeypatch.setattr(Settings, "stores_folder", property(lambda self: tmp_path))
+    with pytest.raises(HopscopeError, match="choose one with"):
+        asked([there, own / "direct"], [])
+    assert asked([there, own / "direct"], [], data=data) == tmp_path

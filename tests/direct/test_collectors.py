@@ -278,3 +278,21 @@ def test_a_store_of_one_collector_is_asked_as_it_is(tmp_path: Path) -> None:
     Translator([store.layout], MemoryTransport([store])).translate(*dta(1, keys_of(1), keys_of(1)))
     (found,) = CollectorGroup([LocalCollector(tmp_path)]).query("a", ["1"], QueryOptions(), None)
     assert "collector" not in found
+
+
+def test_keys_of_different_lengths_are_asked_at_once(tmp_path: Path) -> None:
+    """Answers are in the order of the keys, whatever their lengths, of one collector and of several."""
+    for collectors in (1, 3):
+        translator, folders = made(
+            tmp_path / str(collectors),
+            f"paths=key-write,slots=65536,collectors={collectors}",
+            collectors=collectors,
+        )
+        for length in (2, 4, 8):
+            keys = np.array([[*[0] * (length - 1), number] for number in range(1, 6)], np.uint8)
+            translator.translate(*dta(1, keys, as_bytes(np.arange(1, 6) + 100 * length), redundancy=2))
+        asked = ["3", "1:2", "5:8", "9", "2:2", "3"]
+        found = group_of(folders).query("paths", asked, QueryOptions(), None)
+        assert [each["key"] for each in found] == asked
+        data = [each.get("data") and int(each["data"], 16) for each in found]
+        assert data == [403, 201, 805, None, 202, 403]

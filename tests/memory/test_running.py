@@ -6,7 +6,8 @@ import socket
 from pathlib import Path
 
 from hopscope.base.control_client import SOCKET_NAME, socket_path
-from hopscope.memory.running import running_folders
+from hopscope.memory.data_folder import owned_stores
+from hopscope.memory.running import running_folders, running_stores
 
 
 def test_a_listening_control_socket_is_a_running_collector(tmp_path: Path) -> None:
@@ -38,3 +39,20 @@ def test_what_is_no_collector(tmp_path: Path) -> None:
     )
     assert running_folders(table) == [mine]
     assert running_folders(tmp_path / "missing") == []
+
+
+def test_stores_that_are_written_are_found(tmp_path: Path) -> None:
+    """A folder of stores is found while it has a writer, also after one that was killed; nothing else finds
+    it, and a path that is too long for a socket keeps nobody from writing.
+    """
+    folder = tmp_path / "data" / "direct"
+    folder.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(folder / "stores.sock"))
+    with owned_stores(folder):
+        assert folder in running_stores()
+        assert folder not in running_folders()
+    assert folder not in running_stores()
+    assert not (folder / "stores.sock").exists()
+    with owned_stores(tmp_path / ("long" * 30)):
+        assert running_stores(tmp_path / "missing") == []

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import stat
 import tempfile
 import time
@@ -18,6 +19,7 @@ from typing import Any
 from ..base.errors import HopscopeError
 from ..base.version import VERSION
 from .private_file import hash_secret
+from .running import STORES_SOCKET
 
 SCHEMA = 1
 """Version of the data folder's layout; a higher one is rejected."""
@@ -247,7 +249,9 @@ class DataFolder:
 
 @contextmanager
 def owned_stores(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder of stores, which has one writer. Raises FolderError."""
+    """Hold the lock of a folder of stores, which has one writer, and let queries find it
+    (`running.running_stores`). Raises FolderError.
+    """
     import fcntl  # not available on Windows, where collecting is not supported
 
     try:
@@ -264,7 +268,24 @@ def owned_stores(folder: Path) -> Iterator[None]:
                 f"folder of stores {folder} is written by another translator or software NIC; "
                 "stop it, or choose another folder with --data"
             ) from None
-        yield
+        with _findable(folder.absolute() / STORES_SOCKET):
+            yield
+
+
+@contextmanager
+def _findable(place: Path) -> Iterator[None]:
+    """Listen on a socket that nobody connects to, so that queries find its folder; without it if the path is
+    too long for the name of a socket.
+    """
+    with socket.socket(socket.AF_UNIX) as listener:
+        with suppress(OSError):
+            place.unlink(missing_ok=True)
+            listener.bind(str(place))
+            listener.listen()
+        try:
+            yield
+        finally:
+            place.unlink(missing_ok=True)
 
 
 def _lock(descriptor: int) -> bool:

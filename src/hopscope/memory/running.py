@@ -1,4 +1,4 @@
-"""Collectors that run on this machine."""
+"""Collectors, and writers of stores, that run on this machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from ..base.control_client import SOCKET_NAME
 
 SOCKETS = Path("/proc/net/unix")
+STORES_SOCKET = "stores.sock"
+"""Socket that the writer of a folder of stores listens on, only to be found."""
 _LISTENS = 0x10000
 """Flag of a socket that accepts connections (__SO_ACCEPTCON)."""
 
@@ -18,6 +20,16 @@ def running_folders(sockets: Path = SOCKETS) -> list[Path]:
     A collector in another network namespace is not found, nor one whose data folder has a path of more than
     94 bytes, which is too long for the name of a socket.
     """
+    return _listening(SOCKET_NAME, sockets)
+
+
+def running_stores(sockets: Path = SOCKETS) -> list[Path]:
+    """Folders of stores that a translator or software NIC of this user writes; with the same limits."""
+    return _listening(STORES_SOCKET, sockets)
+
+
+def _listening(name: str, sockets: Path) -> list[Path]:
+    """Folders with a listening socket of this name."""
     try:
         lines = sockets.read_text(errors="replace").splitlines()[1:]
     except OSError:
@@ -25,13 +37,13 @@ def running_folders(sockets: Path = SOCKETS) -> list[Path]:
     found = set()
     for line in lines:
         fields = line.split(maxsplit=7)
-        if len(fields) == 8 and int(fields[3], 16) & _LISTENS and fields[7].endswith(f"/{SOCKET_NAME}"):
+        if len(fields) == 8 and int(fields[3], 16) & _LISTENS and fields[7].endswith(f"/{name}"):
             found.add(Path(fields[7]).parent)
     return sorted(folder for folder in found if _is_own(folder))
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether this user's collector could have made the folder: another user's must not answer for it."""
+    """Whether this user's process could have made the folder: another user's must not answer for it."""
     try:
         return folder.is_absolute() and folder.stat().st_uid == os.geteuid()
     except OSError:

@@ -10,7 +10,7 @@ import typer
 
 from ..options.declare import Commands, Key, Options, option
 from ..options.network import SeedOption, TopologyOption
-from ..options.settings import FolderOptions, StoreOptions
+from ..options.settings import FolderOptions, StoreOptions, StoresOptions
 from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
 from .view import print_entries, print_notices, print_stores, read_values, readable
 
@@ -63,7 +63,7 @@ class LookUpOptions(Options):
 
 
 @dataclass(frozen=True)
-class AskedOptions(FolderOptions):
+class AskedOptions(StoresOptions):
     """Settings, and whose stores are asked."""
 
     collector: Annotated[
@@ -71,7 +71,7 @@ class AskedOptions(FolderOptions):
         option(
             "--collector", metavar="URL|FOLDER",
             help="Collector whose stores are asked, in the order in which keys are spread. Repeatable.",
-            show_default="the data folder",
+            show_default="the stores that are written here",
         ),
         Key("direct.query.collectors"),
     ] = None  # fmt: skip
@@ -163,7 +163,7 @@ def list_(
 
 @app.command()
 def notices(
-    settings: FolderOptions,
+    settings: StoresOptions,
     follow: Annotated[bool, option("--follow", help="Wait for more, until Ctrl-C.")] = False,
     form: FormatOption = Format.TABLE,
 ) -> None:

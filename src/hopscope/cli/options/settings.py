@@ -111,6 +111,48 @@ def _running(default: Path) -> Path:
 
 
 @dataclass(frozen=True)
+class StoresOptions(FolderOptions):
+    """The stores to ask: those that a translator or software NIC writes on this machine, or of the collector
+    that runs here, unless a folder or collectors are given.
+    """
+
+    def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
+        """With the folder of the stores. Raises HopscopeError if several could be meant."""
+        loaded = super().loaded(*groups, flags=flags)
+        if loaded.settings.direct.query.collectors or not {"data", "direct.folder"}.isdisjoint(
+            loaded.origins
+        ):
+            return loaded
+        folder = _running_stores(loaded.settings.stores_folder)
+        if folder == loaded.settings.stores_folder:
+            return loaded
+        print(f"hopscope: asking the stores in {folder}", file=sys.stderr)
+        found: Flag = ("running translator", "direct.folder", folder)
+        return super().loaded(*groups, flags=[*(flags or ()), found])
+
+
+def _running_stores(default: Path) -> Path:
+    """Folder of the stores that are written here, or of the collector that runs; `default` if it is one of
+    them, or there are none.
+    """
+    from ...base.errors import HopscopeError
+    from ...direct.stores.folder import store_names
+    from ...memory.data_folder import STORES
+    from ...memory.running import running_folders, running_stores
+
+    for folders in (running_stores(), [folder / STORES for folder in running_folders()]):
+        found = [folder for folder in folders if store_names(folder)]
+        if len(found) > 1 and default.absolute() not in found:
+            raise HopscopeError(
+                f"stores are written in {len(found)} folders: choose one with --set direct.folder=FOLDER: "
+                f"{', '.join(map(str, found))}"
+            )
+        if found:
+            return default if default.absolute() in found else found[0]
+    return default
+
+
+@dataclass(frozen=True)
 class ServingOptions(Options):
     """Where the API and the live page are."""
 

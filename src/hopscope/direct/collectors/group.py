@@ -11,7 +11,7 @@ import numpy as np
 
 from ..primitives.key_write import KeyWriteLayout
 from ..stores.answers import UNREACHABLE, QueryOptions
-from ..stores.keys import parse_keys
+from ..stores.keys import parse_key, parse_keys
 from ..stores.spec import StoreSpec
 from ..stores.store import Layout, StoreError
 from .collector import Collector, CollectorError, Epoch
@@ -49,8 +49,22 @@ class CollectorGroup:
         """One object per key: the key as given, `status` and the fields of the store's primitive.
 
         Of several collectors, an answer names its `collector`; its status is `unreachable` if that one cannot
-        be reached.
+        be reached. Keys may have different lengths.
         """
+        by_length: dict[int, list[int]] = {}
+        for row, text in enumerate(texts):
+            by_length.setdefault(len(parse_key(text)), []).append(row)
+        found = {
+            row: answer
+            for rows in by_length.values()
+            for row, answer in zip(
+                rows, self._query(store, [texts[row] for row in rows], options, epoch), strict=True
+            )
+        }
+        return [found[row] for row in range(len(texts))]
+
+    def _query(self, store: str, texts: Sequence[str], options: QueryOptions, epoch: Epoch) -> list[Answer]:
+        """Answers to keys of one length."""
         if len(self.collectors) == 1:
             return self.collectors[0].query(store, texts, options, epoch)
         layout = self._layout(store)
