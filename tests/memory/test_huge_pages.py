@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mmap
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,6 +35,25 @@ def test_the_mapping_of_an_address_is_found() -> None:
     low = memory.ctypes.data & ~0xFFF
     assert huge_share(memory, SMAPS.format(low=low, high=low + 8192)) == pytest.approx(0.75, abs=1e-3)
     assert huge_share(memory, SMAPS.format(low=low + 8192, high=low + 16384)) == 0
+
+
+def test_pages_of_hugetlbfs_are_huge() -> None:
+    """Linux counts them in no Rss (proc_pid_smaps(5))."""
+    memory = np.zeros(4096, np.uint8)
+    low = memory.ctypes.data & ~0xFFF
+    entry = f"{low:x}-{low + 8192:x} rw-s 00000000 00:27 2     /huge/x.region\n"
+    assert huge_share(memory, entry + "Rss: 0 kB\nShared_Hugetlb:  0 kB\nPrivate_Hugetlb: 2048 kB\n") == 1
+
+
+def test_a_region_takes_whole_blocks_of_its_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In hugetlbfs a file has huge pages only; its header states its size."""
+    monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_bsize=2 << 20))
+    specs = [parse_store("paths=key-write,bytes=3MiB")]
+    open_stores(tmp_path, specs)
+    assert (tmp_path / "paths.region").stat().st_size == 4 << 20
+    assert open_stores(tmp_path, specs)["paths"].region.nbytes == 4 << 20
 
 
 def test_small_pages_are_small() -> None:

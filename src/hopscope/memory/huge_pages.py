@@ -11,6 +11,8 @@ import numpy.typing as npt
 SMAPS = Path("/proc/self/smaps")
 _RANGE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
 _HUGE = ("AnonHugePages", "ShmemPmdMapped", "FilePmdMapped")
+_HUGETLB = ("Shared_Hugetlb", "Private_Hugetlb")
+"""Pages of hugetlbfs, which are not in Rss."""
 
 
 def huge_share(memory: npt.NDArray[np.uint8], smaps: str | None = None) -> float:
@@ -26,5 +28,6 @@ def huge_share(memory: npt.NDArray[np.uint8], smaps: str | None = None) -> float
         elif inside and line.endswith("kB"):
             name, _, size = line.partition(":")
             sizes[name] = int(size.removesuffix("kB"))
-    resident = sizes.get("Rss", 0)
-    return sum(sizes.get(name, 0) for name in _HUGE) / resident if resident else 0.0
+    whole = sum(sizes.get(name, 0) for name in _HUGETLB)
+    resident = sizes.get("Rss", 0) + whole
+    return (whole + sum(sizes.get(name, 0) for name in _HUGE)) / resident if resident else 0.0

@@ -15,9 +15,10 @@ offset bytes what
 64     …     array table, JSON: ``[[name, dtype, length, offset], …]``; every offset is a multiple of 64
 ====== ===== ==================================================================================
 
-The file is allocated completely before it is mapped, and never truncated: a full disk under a mapping would
-cause a SIGBUS. It is written under a temporary name and renamed, so no process maps half a header. If a
-region is recreated under the same name, processes that mapped the old one keep it; `is_current` detects that.
+The file is allocated completely before it is mapped, in whole blocks of its file system (hugetlbfs: huge
+pages), and never truncated: a full disk under a mapping would cause a SIGBUS. It is written under a temporary
+name and renamed, so no process maps half a header. If a region is recreated under the same name, processes
+that mapped the old one keep it; `is_current` detects that.
 """
 
 from __future__ import annotations
@@ -120,21 +121,24 @@ class Region:
         """
         table, size = _layout(arrays)
         text = json.dumps(table).encode()
-        header = (
-            _HEADER.pack(MAGIC, FORMAT, BYTE_ORDER, version, len(text), size, kind.encode("ascii")) + text
-        )
+
+        def fill(memory: mmap.mmap | bytearray, size: int) -> None:
+            begin = _HEADER.pack(MAGIC, FORMAT, BYTE_ORDER, version, len(text), size, kind.encode("ascii"))
+            memory[: len(begin) + len(text)] = begin + text
+
         if path is None:
             memory = _private(size)
-            memory[: len(header)] = header
+            fill(memory, size)
             return cls(None, kind, version, memory, table)
         path = Path(path)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             with open(draft, "xb+", opener=lambda name, flags: os.open(name, flags, 0o640)) as file:
+                size = _whole_blocks(file.fileno(), size)
                 _allocate(file.fileno(), size)
                 memory = mmap.mmap(file.fileno(), size)
                 _advise(memory)
-                memory[: len(header)] = header
+                fill(memory, size)
                 inode = os.fstat(file.fileno()).st_ino
             draft.replace(path)
         except OSError as error:
@@ -236,6 +240,14 @@ def _private(size: int) -> Any:
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     _advise(memory)
     return memory
+
+
+def _whole_blocks(handle: int, size: int) -> int:
+    """Size rounded up to blocks of the file system; those of hugetlbfs are huge pages."""
+    if not hasattr(os, "fstatvfs"):
+        return size
+    block = os.fstatvfs(handle).f_bsize
+    return -(-size // block) * block
 
 
 def _allocate(handle: int, size: int) -> None:

@@ -192,7 +192,7 @@ class DirectSettings(Section):
     """Stores of the data folder; without any: one of each primitive."""
     huge_pages: bool = False
     """Stores must lie in huge pages (2 MiB), all resident from the start: `folder` has to be in a tmpfs that
-    is mounted with `huge=always`. The start fails otherwise."""
+    is mounted with `huge=always`, or in hugetlbfs. The start fails otherwise."""
     epoch_seconds: Seconds = 0.0
     """After this time a store is put aside and an empty one takes its place; 0: never."""
     keep_epochs: int = Field(default=24, ge=1)

@@ -47,7 +47,8 @@ def open_stores(folder: Path, specs: Iterable[StoreSpec], *, huge_pages: bool = 
             if store.layout.nbytes >= 2 * HUGE_PAGE and huge_share(store.memory) < MIN_HUGE:
                 raise StoreError(
                     f"{folder}: store {name} lies in small pages, the settings ask for huge ones: use a "
-                    "folder in a tmpfs (mount -t tmpfs -o huge=always,size=8g stores FOLDER; direct.folder)"
+                    "folder in a tmpfs (mount -t tmpfs -o huge=always,size=8g stores FOLDER) or in "
+                    "hugetlbfs, and name it in direct.folder"
                 )
     return stores
 
