@@ -34,7 +34,7 @@ EACH = 512
 """Reports of a switch that are sent in turn."""
 SEQUENCE = slice(4, 8)
 """Bytes of the sequence number in a report of the form with lengths."""
-STORES = {
+STORES: dict[str, tuple[str, dict[str, int]]] = {
     "Key-Write": ("key-write", {"data_bytes": 4}),
     "Postcarding": ("postcarding", {}),
     "Append": ("append", {"lists": 1000}),

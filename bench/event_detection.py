@@ -76,7 +76,7 @@ class Watched:
 
     def __init__(self, first: ReportBatch, keys: int) -> None:
         ids, _ = self._keys(first)
-        common = Counter(ids.tolist()).most_common(keys)
+        common = Counter[int](ids.tolist()).most_common(keys)
         self.keys = np.array(sorted(key for key, _ in common), np.uint64)
         self.values: list[npt.NDArray[np.uint32]] = []
         self.owners: list[npt.NDArray[np.intp]] = []

@@ -121,7 +121,8 @@ def sending(topology: FatTree, probes: Probes, since: float, until: float) -> So
     sources = probe_sources(topology, probes, INTERVAL)
     records = sources.records
     if since:
-        records["next"] = round(since * PS)
+        first = round(since * PS)
+        records["next"] = first
     left = np.ceil((until * PS - records["next"]) / records["gap"])
     records["remaining"] = np.maximum(left, 0).astype(np.int64)
     return sources

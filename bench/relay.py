@@ -338,7 +338,7 @@ def goodput(bench: Bench, seconds: float, seed: int, loss: float | None, kind: V
         socket.open()
         now = time.monotonic_ns()
         session = endpoint.connect(NIC if loss is None else TRANSLATOR_SIDE, SERVICE_PORT, now)
-        begun = None
+        begun: float | None = None
         warm = done = 0
         while begun is None or time.perf_counter() - begun < seconds + 1:
             batch, now = socket.receive(), time.monotonic_ns()

@@ -194,10 +194,10 @@ def figure11(quick: bool) -> Sheet:
             simulation.run(1 + count * TELEMETRY)
             found = measures.coverage(simulation.received, simulation.active, TELEMETRY)[10:]
             shares[jitter, t] = found
-            rows += [
+            rows.extend(
                 {"jitter_ms": jitter, "interval_ms": t, "time_s": 0.1 * n, "coverage": float(one)}
                 for n, one in enumerate(found)
-            ]
+            )
 
     def draw(figure: Any) -> None:
         panels = figure.subplots(len(intervals), 2, sharex=True, sharey=True)

@@ -127,8 +127,7 @@ def figure15(quick: bool) -> Sheet:
     sizes = SIZES[:3] if quick else SIZES
     curves = _expected([(k, 1 / 100) for k in sizes])
     rows: list[dict[str, object]] = [
-        dict[str, object](k=k) | {name: values[n] for name, values in curves.items()}
-        for n, k in enumerate(sizes)
+        {"k": k} | {name: values[n] for name, values in curves.items()} for n, k in enumerate(sizes)
     ]
     stated = [
         Stated("Base B's expected labels above Base A's, growing with k", "always", _above(curves),
@@ -144,8 +143,7 @@ def figure16(quick: bool) -> Sheet:
     ratios = [0.001, 0.01, 0.1] if quick else [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2]
     curves = _expected([(20, ratio) for ratio in ratios])
     rows: list[dict[str, object]] = [
-        dict[str, object](ratio=r) | {name: values[n] for name, values in curves.items()}
-        for n, r in enumerate(ratios)
+        {"ratio": r} | {name: values[n] for name, values in curves.items()} for n, r in enumerate(ratios)
     ]
     stated = [
         Stated("expected labels grow with T_s / T, Base B's above Base A's", "always", _above(curves),

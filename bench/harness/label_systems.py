@@ -113,8 +113,7 @@ def figure20(quick: bool) -> Sheet:
         legend(axes)
 
     rows: list[dict[str, object]] = [
-        dict[str, object](k=k) | {name: found[n] for name, found in counts.items()}
-        for n, k in enumerate(sizes)
+        {"k": k} | {name: found[n] for name, found in counts.items()} for n, k in enumerate(sizes)
     ]
     at = sizes.index(8)
     stated = [
@@ -144,8 +143,7 @@ def figure21(quick: bool) -> Sheet:
         legend(axes)
 
     rows: list[dict[str, object]] = [
-        dict[str, object](k=k) | {f"{name}_bits": found[n] for name, found in bits.items()}
-        for n, k in enumerate(sizes)
+        {"k": k} | {f"{name}_bits": found[n] for name, found in bits.items()} for n, k in enumerate(sizes)
     ]
     more = [p / label - 1 for p, label in zip(bits["int-path"], bits["int-label"], strict=True)]
     most = [RIVALS[max(SHOWN, key=lambda name: bits[name][n])].title for n in range(len(sizes))]
@@ -201,7 +199,7 @@ def figure22(quick: bool) -> Sheet:
             legend(axes)
 
     rows: list[dict[str, object]] = [
-        dict[str, object](hops=n) | {f"{name}_packets": packets[name][at] for name in packets}
+        {"hops": n} | {f"{name}_packets": packets[name][at] for name in packets}
         | {f"{name}_bits": bits[name][at] for name in bits} | {"PINT_packets_error": errors[at]}
         for at, n in enumerate(hops)
     ]  # fmt: skip
