@@ -113,15 +113,19 @@ def dialects(draw: st.DrawFn) -> Dialect:
             usual = layout.KIND_ITEMS[kind]
             items.append((kind, tuple(changes.get(bit, item) for bit, item in enumerate(usual))))
     shifts = draw(st.lists(st.integers(15, 27), min_size=3, max_size=3, unique=True))
+    int_layouts: list[tuple[tuple[int, int, int], ...]] = [
+        (),
+        tuple((r, 0, 1) for r in REPORTS),
+        tuple((r, 0, 4) for r in REPORTS),
+        ((10, 0, 10),),
+        tuple((r, n, 20) for r in REPORTS for n in (0, 3)),
+    ]
     return Dialect(
         "made up",
         shims=draw(st.sampled_from([
             (), ((3, 1, True, True),), ((0x30, 1, False, False), (0x40, 3, False, True)),
         ])),
-        int_layouts=draw(st.sampled_from([
-            (), tuple((r, 0, 1) for r in REPORTS), tuple((r, 0, 4) for r in REPORTS),
-            ((10, 0, 10),), tuple((r, n, 20) for r in REPORTS for n in (0, 3)),
-        ])),
+        int_layouts=draw(st.sampled_from(int_layouts)),
         any_shim_length=draw(st.booleans()), length_with_shim=draw(st.booleans()),
         swapped=draw(st.booleans()), reversed=draw(st.booleans()),
         source_words=draw(st.sampled_from([0, 0, 1, 2])),

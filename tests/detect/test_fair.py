@@ -147,7 +147,7 @@ def test_collisions_depend_on_the_secret(make: Any) -> None:
     def rows(secret: bytes, flows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         keys = hash_keys(secret, KEYS)
         ids = [hash_flow(U64(a), U64(0), U64(b), U64(0), U64(c), keys) for a, b, c in flows.tolist()]
-        return np.array([int(number) & 1023 for number in ids])
+        return np.array([int(number) & 1023 for number in ids], np.int64)
 
     flows = np.random.default_rng(3).integers(0, 2**32, (50_000, 3))
     chosen = flows[rows(b"one", flows) == 17]

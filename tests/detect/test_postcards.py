@@ -480,7 +480,7 @@ class Twin:
             start = ordered[0].ingress or 0
 
             def step(card: Card) -> int:
-                ahead = ((card.ingress or 0) - start) % (1 << 32)
+                ahead: int = ((card.ingress or 0) - start) % (1 << 32)
                 return ahead if ahead <= 1 << 31 else ahead - (1 << 32)
 
             ordered.sort(key=step)

@@ -109,7 +109,7 @@ def test_no_push_without_detection(make: Any) -> None:
 
 def test_clock_put_back(make: Any) -> None:
     """Put back by an hour: live keys are still pushed, idle ones leave in time, silence is reported."""
-    settings = SMALL | {"silent_seconds": 5}
+    settings: dict[str, Any] = SMALL | {"silent_seconds": 5}
     detector = Detector(DetectSettings(push_seconds=10, idle_seconds=60, **settings))
     run(make, detector, 3, 2, 2)
     events = []

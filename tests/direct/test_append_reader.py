@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
+from hopscope.direct.primitives.append_reader import Start
 from hopscope.direct.stores.store import Store
 from hopscope.rdma.records import VerbBlock
 from support.append_make import Bench, Plain, appended, numbers
@@ -201,7 +202,8 @@ def test_readers_survive_any_memory(content: bytes, limit: int) -> None:
     layout = AppendLayout(batches=4, lists=2, batch=3, data_bytes=5)
     store = Store.create(None, layout)
     store.memory[:] = np.frombuffer(content, np.uint8)[: layout.nbytes]
-    for start in ("new", "oldest"):
+    starts: tuple[Start, ...] = ("new", "oldest")
+    for start in starts:
         reader = ListsReader(store, [1, 0], start)
         for _ in range(3):
             assert len(reader.poll(limit)[0]) <= max(limit, 3)

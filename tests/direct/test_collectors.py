@@ -41,7 +41,7 @@ class Absent:
     def stores(self) -> Any:
         raise CollectorError("collector absent: no answer")
 
-    def query(self, *_: Any) -> Any:
+    def query(self, *_: Any, **__: Any) -> Any:
         raise CollectorError("collector absent: no answer")
 
     read_list = query

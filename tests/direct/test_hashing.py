@@ -157,7 +157,7 @@ def colliding(slots: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """Pairs of rows with the same slot."""
     one, other = np.triu_indices(len(slots), 1)
     equal = slots[one] == slots[other]
-    return np.stack([one[equal], other[equal]], axis=1)
+    return np.stack([one[equal], other[equal]], axis=1, dtype=np.int64)
 
 
 def power_of_x(exponent: int, modulus: int) -> int:

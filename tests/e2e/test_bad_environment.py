@@ -39,8 +39,8 @@ def refusal(*arguments: str | Path) -> str:
     return said[0].removeprefix("hopscope: ")
 
 
-def collect(data: Path, *flags: str | Path) -> tuple[str | Path, ...]:
-    return ("collect", "--data", data, "--http-port", "0", "--listen", "udp://127.0.0.1:0", *flags)
+def collect(data: Path, *flags: str | Path) -> list[str | Path]:
+    return ["collect", "--data", data, "--http-port", "0", "--listen", "udp://127.0.0.1:0", *flags]
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Receiver(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _Handler)  # type: ignore[arg-type]
         self.statuses: list[int] = []
         self.delay = 0.0
         self.posts: list[dict[str, Any]] = []
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST  # noqa: N815 - the name that http.server calls
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *_: object) -> None:
         pass
 
 

@@ -230,8 +230,7 @@ def test_a_server_that_is_killed_holds_nothing_up(redis_server: Callable[..., An
         assert len(one.redis._to_set) <= len(PORTS)
         one.redis.is_new = False
         client = server.start()
-        eventually(lambda: one.redis.up)
-        assert one.redis.is_new
+        eventually(lambda: one.redis.up and one.redis.is_new)
         one.told.clear()
         by_clock = one.redis.counts["clock"]
         one.until(((1, 2), 1), hear=((1, 1), (7, 3)))

@@ -30,7 +30,8 @@ def test_rows_left_odd_are_discarded() -> None:
 
 def test_row_changed_while_copied_is_copied_again() -> None:
     """A row whose version moves during the copy is read again, until it is whole."""
-    versions, rows, calls = np.zeros(3, np.uint32), np.arange(3), []
+    versions, rows = np.zeros(3, np.uint32), np.arange(3)
+    calls: list[list[int]] = []
 
     def read(at: np.ndarray) -> tuple[np.ndarray, ...]:
         copy = rows[at]

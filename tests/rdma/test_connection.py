@@ -147,7 +147,7 @@ def test_nobody_answers() -> None:
     lone = net.sides[A].connect(C, SERVICE, 0x1000, 5, net.now)
     net.run(1400)
     assert len(net.log) == 4
-    assert lone.state is ConnectionState.REQUESTED
+    assert (lone.state, lone.why) == (ConnectionState.REQUESTED, "")
     net.run(300)
     assert (lone.state, lone.why) == (ConnectionState.CLOSED, "no answer to 4 messages")
     assert net.sides[A].changes() == [lone]

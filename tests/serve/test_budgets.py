@@ -59,7 +59,8 @@ def test_health_is_answered_while_everything_else_is_full(api: Any, collector: A
 
 def test_metrics_are_made_once_for_all_who_wait(tmp_path: Path) -> None:
     """Work on health that is under way is shared; what is asked afterwards is done again."""
-    calls, free = [], threading.Event()
+    calls: list[int] = []
+    free = threading.Event()
 
     def work() -> int:
         calls.append(1)

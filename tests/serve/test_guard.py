@@ -88,7 +88,7 @@ def test_a_websocket_of_another_site_is_closed(tmp_path: Path) -> None:
     """Browsers let any page open a WebSocket: its Origin decides."""
     from hopscope.serve.guard import Guard
 
-    reached = []
+    reached: list[str] = []
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         reached.append(scope["path"])

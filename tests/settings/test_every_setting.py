@@ -67,7 +67,7 @@ def _declared(model: type[Section], above: str = "") -> Iterator[tuple[str, type
     """Every setting that is not a table: key as in the reference, its section, its declaration."""
     for name, field in model.model_fields.items():
         key, kind = f"{above}{name}", plain_type(field.annotation)
-        item = get_args(kind) if get_origin(kind) in (tuple, dict) else ()
+        item: tuple[Any, ...] = get_args(kind) if get_origin(kind) in (tuple, dict) else ()
         listed = section_of(item[-1 if get_origin(kind) is dict else 0]) if item else None
         if section := section_of(kind):
             yield from _declared(section, f"{key}.")

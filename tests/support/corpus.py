@@ -131,7 +131,8 @@ def _own() -> Iterator[list[dict[str, Any]]]:
     """Reports with metadata of their own, with and without INT, and groups of them."""
     metadata = {name: value for name, value in _HOP.items() if name not in ("node_id", "tx_utilization")}
     of_0_5 = {name: metadata[name] for name in ("ingress_port", "egress_port", "queue_id", "queue_occupancy")}
-    for kind, more in product(("int", "drop", "queue", "inner"), ({}, {"int": {}, "hops": [_HOP]})):
+    with_int: list[dict[str, Any]] = [{}, {"int": {}, "hops": [_HOP]}]
+    for kind, more in product(("int", "drop", "queue", "inner"), with_int):
         group: list[dict[str, Any]] = []
         for version, own in (("0.5", of_0_5), ("1.0", metadata), ("2.0", metadata)):
             report: dict[str, Any] = {"version": version, "kind": kind, "node_id": 7}

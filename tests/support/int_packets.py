@@ -115,7 +115,7 @@ def quantiles() -> npt.NDArray[np.uint32]:
     for highest in HIGHEST:
         scale = highest / 6
         every.append(np.floor(-scale * np.log1p(-u * -np.expm1(-(highest + 1) / scale))))
-    table = np.concatenate(every).astype(np.uint32)
+    table: npt.NDArray[np.uint32] = np.concatenate(every).astype(np.uint32)
     table.setflags(write=False)
     return table
 

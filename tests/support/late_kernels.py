@@ -43,15 +43,15 @@ def forked(work: Callable[[], Any]) -> Any:
     reader, writer = os.pipe()
     if not os.fork():
         os.close(reader)
-        with os.fdopen(writer, "wb") as file:
+        with os.fdopen(writer, "wb") as out:
             try:
-                pickle.dump((work(), ""), file)
+                pickle.dump((work(), ""), out)
             except BaseException:
-                pickle.dump((None, traceback.format_exc()), file)
+                pickle.dump((None, traceback.format_exc()), out)
         os._exit(0)
     os.close(writer)
-    with os.fdopen(reader, "rb") as file:
-        found, error = pickle.load(file)
+    with os.fdopen(reader, "rb") as answer:
+        found, error = pickle.load(answer)
     os.wait()
     if error:
         sys.exit(error)

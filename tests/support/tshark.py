@@ -95,8 +95,7 @@ def _report(pairs: Pairs) -> dict[str, Any]:
     if tree:
         out["int"] = fields(tree, "hopscope.int.")
         out["shim"] = fields(value_of(tree, "hopscope.int.shim") or [], "hopscope.int.shim.")
-        header = value_of(tree, "hopscope.int.header") or []
-        out["int"] |= fields(header, "hopscope.int.")
+        out["int"] |= fields(value_of(tree, "hopscope.int.header") or [], "hopscope.int.")
         hops = [fields(hop, "hopscope.int.hop.") for hop in values_of(tree, "hopscope.int.hop")]
         assert [hop.pop("index") for hop in hops] == list(range(len(hops)))[::-1]
         out["hops"] = hops[::-1]

@@ -45,7 +45,7 @@ def _out(value: Any) -> Any:
         return Array(value)
     if isinstance(value, np.void):
         return Record(value)
-    if isinstance(value, np.integer) and not isinstance(value, np.uint64):
+    if isinstance(value, np.integer) and type(value) is not np.uint64:
         return int(value)
     return value
 

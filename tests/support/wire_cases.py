@@ -80,7 +80,8 @@ def report_batches(draw: st.DrawFn, most: int = 6) -> ReportBatch:
     rows = np.frombuffer(rng.bytes(count * REPORT.itemsize), REPORT).copy()
     for name in ("reason", "place", "reason_at", "index"):
         rows[name] = 0
-    rows["version"] = draw(st.lists(st.sampled_from((5, 10, 20)), min_size=count, max_size=count))
+    versions = draw(st.lists(st.sampled_from((5, 10, 20)), min_size=count, max_size=count))
+    rows["version"] = versions
     rows["kind"] %= 4
     rows["kind"][(rows["version"] != 20) & (rows["kind"] == Kind.INNER)] = 0
     rows["hw_id"] %= 64

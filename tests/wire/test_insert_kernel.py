@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,11 +98,12 @@ def test_what_does_not_fit() -> None:
     for hops in (_records(1, HOPS)[:1], np.zeros(2 * 64, HOP)):
         with pytest.raises(ValueError, match="hops of 4 words for 2 frames"):
             inserter.insert(batch, hops)
-    for wrong in (
+    rejected: list[dict[str, Any]] = [
         {"instructions": 0},
         {"remaining_hops": 256},
         {"dialect": replace(SPEC, inserted_udp_ports=())},
-    ):
+    ]
+    for wrong in rejected:
         with pytest.raises(ValueError, match="found"):
             Inserter(**wrong)
 

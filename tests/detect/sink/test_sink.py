@@ -266,7 +266,7 @@ def evictions_of(detector: SinkDetector) -> list[np.ndarray]:
 
 def joined(blocks: list[np.ndarray]) -> np.ndarray:
     """Blocks of EVICTED records as one; the list is empty then."""
-    records = np.concatenate([np.zeros(0, EVICTED), *blocks])
+    records: np.ndarray = np.concatenate([np.zeros(0, EVICTED), *blocks])
     blocks.clear()
     return records
 

@@ -231,6 +231,10 @@ def test_patterns_of_traffic() -> None:
     row = simulate_run(Experiment.model_validate(FILE | {"traffic": few, "sweep": {}}).runs()[0])
     assert row["labelled_packets"] == row["packets"] > 200
     assert row["ports"] <= 2 * 3
-    many = {"network": {"topology": "fat-tree:32"}, "traffic": {"pattern": "uniform"}, "sweep": {}}
+    many: dict[str, Any] = {
+        "network": {"topology": "fat-tree:32"},
+        "traffic": {"pattern": "uniform"},
+        "sweep": {},
+    }
     with pytest.raises(FabricError, match=r"traffic\.destinations"):
         build(Experiment.model_validate(FILE | many).runs()[0])

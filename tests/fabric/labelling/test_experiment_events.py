@@ -274,7 +274,7 @@ def test_a_failure_and_its_traces() -> None:
 @pytest.mark.kernel
 def test_a_loss_holds_for_its_ports_and_its_time() -> None:
     """What a port carries is lost with the share that the file says, and nothing else is."""
-    file = FILE | {
+    file: dict[str, Any] = FILE | {
         "failure": [],
         "loss": [{"node": "leaf-*", "port": "up", "share": 0.3, "at": 0.5, "until": 1.5}],
     }

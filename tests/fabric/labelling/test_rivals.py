@@ -145,7 +145,9 @@ def test_bits_of_labels_by_hand() -> None:
 def test_probes_on_a_simulated_network(name: str) -> None:
     """Ten rounds in the simulation: the ports, packets and bytes of ten rounds in closed form."""
     topology = parse_topology("paper")
-    probes = RIVALS[name].probes(topology)  # type: ignore[misc]
+    probes_of = RIVALS[name].probes
+    assert probes_of is not None
+    probes = probes_of(topology)
     model = NetworkModel(item_bytes=probes.item or 1, option_bytes=0)
     simulation = LabelSimulation(
         topology, probe_sources(topology, probes, 0.1), LabellingSettings(), network=model

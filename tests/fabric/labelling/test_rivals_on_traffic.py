@@ -51,9 +51,8 @@ def test_sampled_packets_agree_with_their_closed_form() -> None:
 def test_cost_of_probes_agrees_with_their_closed_form(name: str) -> None:
     """Bits of a round; Pingmesh's has the link from the server too, where its probes here begin after it."""
     seen, here = SYSTEMS[name](scene()), scene()
-    key, how = {"HULA": ("hula", {}), "Pingmesh": ("pingmesh", {})}.get(
-        name, ("int-path", {"both_directions": True})
-    )
+    key = {"HULA": "hula", "Pingmesh": "pingmesh"}.get(name, "int-path")
+    how = {"both_directions": True} if key == "int-path" else {}
     cost = RIVALS[key].round(TREE, **how)
     bits = cost.link_bits - (8 * 60 * cost.packets if name == "Pingmesh" else 0)
     assert seen.link_bits * here.seconds == pytest.approx(
