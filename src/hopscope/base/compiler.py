@@ -126,7 +126,8 @@ class InnerLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
 
     def closure(self) -> Iterator[InnerLibrary]:
         """This library and those of all that its function calls."""
-        found, ahead = {self}, [self]
+        ahead: list[InnerLibrary] = [self]
+        found = set(ahead)
         while ahead:
             library = ahead.pop()
             yield library

@@ -110,7 +110,8 @@ def record_class(dtype: np.dtype[np.void]) -> type[Any]:
     lines = "".join(f"\n    self.{name} = {name}" for name in names)
     space: dict[str, Any] = {}
     exec(f"def __init__(self, {parameters}):{lines}", space)
-    return type("Record", (), {"__slots__": names, "__init__": space["__init__"], "names": names})
+    body = {"__slots__": names, "__init__": space["__init__"], "names": names}
+    return type("Record", (), body)  # type: ignore[return-value]
 
 
 class Rows(dict[int, Any]):

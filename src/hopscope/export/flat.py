@@ -35,7 +35,8 @@ def event_fields(records: Records, names: Names) -> Iterator[Fields]:
     paths = long_paths(records)
     for row in records[~continues(records)]:
         one = event_object(row, names, paths)
-        flow, node, port, source = (one[key] or {} for key in ("flow", "node", "port", "source"))
+        parts: list[Fields] = [one[key] or {} for key in ("flow", "node", "port", "source")]
+        flow, node, port, source = parts
         path = one["path"] or ()
         yield {
             "id": one["id"],
@@ -68,7 +69,7 @@ def sink_event_fields(records: Records, names: Names) -> Iterator[Fields]:
         row = {name: column[at] for name, column in columns.items()}
         whole = row["node_id"] == NO_NODE
         node, port = row["node_id"], row["port"]
-        path = row["path"][: min(row["hop_count"], PATH_PART)] if whole else []
+        path: list[int] = row["path"][: min(row["hop_count"], PATH_PART)] if whole else []
         placed = not whole and port != NO_PORT
         yield {
             "id": f"{row['shard']}-{row['sequence']}",

@@ -121,7 +121,7 @@ class Commands:
             commands.append(["ZREM", self.ended, *(flow["id"] for flow in some)])
             for flow in some:
                 key = self.key("flow", flow["id"])
-                commands += [["HSET", key, *_flat(flow)], ["EXPIRE", key, self._live]]
+                commands += _expiring(key, flow, self._live)
             yield Chunk(commands, "flows_total", len(some))
 
     def _ended(self, batch: ExportBatch) -> Iterator[Chunk]:
@@ -144,7 +144,7 @@ class Commands:
             ]
             for flow in some:
                 key = self.key("flow", flow["id"])
-                commands += [["HSET", key, *_flat(flow)], ["EXPIRE", key, ttl]]
+                commands += _expiring(key, flow, ttl)
             yield Chunk(commands, counter, len(some), gone=[int(flow_id, 16) for flow_id in ids])
 
     def _distributions(self, found: Sequence[Distribution]) -> Iterator[Chunk]:
@@ -156,13 +156,10 @@ class Commands:
                 node = "all" if distribution.node is None else distribution.node
                 name = f"{node}:{distribution.measure.label}"
                 key, next_ = self.key("distribution", name), self.key("distribution", name, "next")
-                commands += [
-                    ["DEL", next_],
-                    ["HSET", next_, *_flat(distribution_fields(distribution, self._names))],
-                    ["EXPIRE", next_, self._live],
-                    ["RENAME", next_, key],  # atomically: no old bins remain
-                    ["SADD", draft, name],
-                ]
+                commands.append(["DEL", next_])
+                commands += _expiring(next_, distribution_fields(distribution, self._names), self._live)
+                commands.append(["RENAME", next_, key])  # atomically: no old bins remain
+                commands.append(["SADD", draft, name])
             yield Chunk(commands, "distributions_total", len(some))
         yield Chunk([["SUNIONSTORE", index, draft], ["EXPIRE", index, self._live], ["DEL", draft]])
 
@@ -178,6 +175,11 @@ def _left(events: Records) -> Records:
 def _in_parts(items: Iterator[T]) -> Iterator[list[T]]:
     while some := list(islice(items, CHUNK)):
         yield some
+
+
+def _expiring(key: str, fields: Fields, seconds: int) -> list[Command]:
+    """Commands that set a hash for some time."""
+    return [["HSET", key, *_flat(fields)], ["EXPIRE", key, seconds]]
 
 
 def _flat(fields: Fields) -> list[bytes]:

@@ -163,7 +163,8 @@ def incast(
     goodput = _SHARE * rate / 8 / on_wire
     chosen["payload"], chosen["tracked"] = TCP_PAYLOAD, 1
     chosen["ps_per_byte"] = PS / goodput
-    chosen["burst"] = max(TCP_PAYLOAD, int(goodput * burst_s) // TCP_PAYLOAD * TCP_PAYLOAD)
+    segments = max(1, int(goodput * burst_s) // TCP_PAYLOAD)
+    chosen["burst"] = segments * TCP_PAYLOAD
     chosen["period"] = int(period_s * PS)
     chosen["burst_start"] = int(fault.start * PS)
     chosen["next"] = int(fault.start * PS) + rng.integers(

@@ -91,7 +91,7 @@ def spread(
 def last_used(path: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """Previous stage on the path by stage, int64 [packets, STAGES]; 0 for stage 0."""
     stages = np.maximum.accumulate(np.where(path >= 0, np.arange(path.shape[1]), 0), axis=1)
-    return np.concatenate([np.zeros((len(path), 1), np.int64), stages[:, :-1]], axis=1)
+    return np.concatenate([np.zeros((len(path), 1), np.int64), stages[:, :-1]], axis=1, dtype=np.int64)
 
 
 def _of_flows(packets: Records, flows: Records) -> Records:

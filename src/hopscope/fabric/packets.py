@@ -56,4 +56,5 @@ def _put_tcp_checksums(
         while total >> 16:
             total = (total & 0xFFFF) + (total >> 16)
         at = begin + _L4 + _TCP_CHECKSUM
-        arena[at : at + 2] = divmod(total ^ 0xFFFF, 256)
+        total ^= 0xFFFF
+        arena[at : at + 2] = total >> 8, total & 0xFF

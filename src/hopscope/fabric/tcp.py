@@ -213,11 +213,10 @@ class TcpSimulation:
             made[path] = topology.paths(ends[0], ends[1], hashes)
         made["start"] = rng.integers(0, round(model.within_s * PS) + 1, count)
         made["bytes"] = np.minimum(model.sizes.draw(rng.random(count)), model.max_bytes)
-        made["mss"] = TCP_PAYLOAD
+        made["mss"], made["pause"] = TCP_PAYLOAD, round(model.pause_s * PS)
         made["segments"] = -(-made["bytes"] // TCP_PAYLOAD)
         burst = model.burst_bytes or model.max_bytes
         made["burst"] = -(-burst // TCP_PAYLOAD)
-        made["pause"] = round(model.pause_s * PS)
         made["cwnd"], made["ssthresh"] = model.initial_window, model.window
         made["rto"], made["timed"] = round(model.initial_rto_s * PS), -1
         made["sequence"], made["peer_sequence"] = rng.integers(0, 1 << 32, (2, count))

@@ -149,7 +149,7 @@ def read(select: str, cursor: duckdb.DuckDBPyConnection, window: Window, by: By)
         GROUP BY {key}, low, high ORDER BY {key}, low, high""",
         None,
     )
-    since_ns, until_ns = covered or (None, None)
+    since_ns, until_ns = (None, None) if covered is None else covered
     names = key.split(", ")
     keys = list(zip(*(bins[name].tolist() for name in names), strict=True))
     starts = {k: at for at, k in reversed(list(enumerate(keys)))}

@@ -179,7 +179,7 @@ class LabelRedis:
             entries, self._to_set = self._to_set, {}
             ports, self._to_store = self._to_store, {}
             polled, self._to_poll = sorted(self._to_poll), set()
-            dropped, self._to_drop = sorted(self._to_drop), set()
+            dropped, self._to_drop = sorted(self._to_drop), set[str]()
         try:
             server.drop(dropped)
             server.write_entries(entries)

@@ -45,7 +45,7 @@ class _Hop:
         self.highest_occupancy = max(self.highest_occupancy, new.occupancy)
 
     def row(self) -> tuple[int, ...]:
-        return tuple(getattr(self, name) for name in self.__slots__)
+        return tuple(getattr(self, name) for name in self.__slots__)  # type: ignore[attr-defined]
 
 
 @dataclass(slots=True)

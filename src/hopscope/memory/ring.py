@@ -131,4 +131,5 @@ class RingReader:
         first = min(count, self.capacity - at)
         if first == count:
             return self._records[at : at + count].copy()
-        return np.concatenate([self._records[at:], self._records[: count - first]])
+        joined: npt.NDArray[Any] = np.concatenate([self._records[at:], self._records[: count - first]])
+        return joined

@@ -246,10 +246,9 @@ class CollectorState:
             self.problems["state"] = str(error)
             return None
 
-    def _read(self, table: str) -> Any:
-        if self._reader is None:
-            return EMPTY[table]
-        return getattr(self._reader, table)()
+    def _read(self, table: str) -> Records:
+        found: Records = EMPTY[table] if self._reader is None else getattr(self._reader, table)()
+        return found
 
     def _read_distributions(self) -> list[Distribution]:
         from ..detect.distributions.reader import DistributionReader

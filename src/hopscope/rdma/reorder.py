@@ -51,7 +51,8 @@ class _Waiting:
 
     def psns(self) -> npt.NDArray[np.uint32]:
         """Their packet numbers."""
-        return np.concatenate([np.zeros(0, np.uint32), *(rows["psn"] for rows, _ in self.blocks)])
+        numbers = [rows["psn"] for rows, _ in self.blocks]
+        return np.concatenate([np.zeros(0, np.uint32), *numbers], dtype=np.uint32)
 
     def add(self, rows: Records, payload: Bytes) -> None:
         """Buffer packets."""

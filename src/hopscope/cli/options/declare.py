@@ -139,4 +139,4 @@ def _titled(hint: Any, title: str) -> Any:
             each = copy(each)
             each.rich_help_panel = title
         titled.append(each)
-    return Annotated[(kind, *titled)]
+    return Annotated[kind, *titled]

@@ -44,7 +44,8 @@ class SettingsOptions(Options):
         """The same with the origin of every value."""
         from ...settings.file import load, parse_set
 
-        given = [flag for group in (self, *groups) for flag in group.flags()]
+        every: list[Options] = [self, *groups]
+        given = [flag for group in every for flag in group.flags()]
         return load(self.config, [*map(parse_set, self.overrides or ()), *given, *(flags or ())])
 
 

@@ -59,7 +59,7 @@ class DemandOptions(Options):
         return LabelDemand(
             per_second("--resolution", self.resolution), self.coverage, bit_rate("--rate", self.rate),
             self.size, seconds("--delay", self.delay), jitter, self.hops,
-            "base-a" if self.algorithm == "base-a" else "base-b", cast("Chance", self.chance),
+            "base-a" if self.algorithm == "base-a" else "base-b", cast(Chance, self.chance),
         )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 from ...base.errors import HopscopeError
 from ...base.names import Names
@@ -69,7 +69,7 @@ def distributions(
             ports=egress_port or (),
             queues=queue or (),
             measures=measures,
-            by=by,
+            by=cast(By, by),
         )
         counted = bool(found) or bool(history.distributions())
     printer = Printer(answer.form, TABLE if answer.form is Format.TABLE else CSV)

@@ -73,7 +73,7 @@ class HopOptions(FlowFilters, Window):
             kinds, metrics = labelled("kind", kind, KINDS), labelled("metric", metric, METRICS)
         except UnreadableError as error:
             raise FilterError(f"--{error}") from None
-        number = self.flow_id and flow_number(self.flow_id)
+        number = flow_number(self.flow_id) if self.flow_id else None
         return EventFilter(
             start_ns, end_ns, kinds, metrics, tuple(self.node_ids(names)), number or None, self.flow_filter()
         )

@@ -196,7 +196,7 @@ class RecentReader(RingReader):
 
     def recent(self) -> Records:
         """The newest events since the last call, at most RECENT."""
-        self.cursor = max(self.cursor, self.head - RECENT)
+        self.cursor: int = max(self.cursor, self.head - RECENT)
         return self.read(RECENT)[0]
 
 

@@ -41,7 +41,8 @@ def for_kernel(table: Table, scale: float = 1.0) -> npt.NDArray[np.uint64]:
         limits = np.where(limits == NEVER, limits, finite)
     change, above, below = limits.reshape(3, -1, MEASURES)
     span = np.minimum(change, MAX_CHANGE)
-    return np.stack([span, span * np.uint64(2), above, below], axis=-1).reshape(-1)
+    columns = np.stack([span, span * np.uint64(2), above, below], axis=-1, dtype=np.uint64)
+    return columns.reshape(-1)
 
 
 def overrides(nodes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:

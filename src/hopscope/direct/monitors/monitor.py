@@ -185,7 +185,7 @@ def unpacked(rows: Bytes, *widths: int) -> list[Numbers]:
 
 def mix64(x: npt.ArrayLike) -> Numbers:
     """Finaliser of MurmurHash3 (64 bit), as `jit.mix64`, of an array."""
-    mixed = np.atleast_1d(np.asarray(x)).astype(np.uint64)
+    mixed: Numbers = np.atleast_1d(np.asarray(x)).astype(np.uint64)
     for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(multiplier)
     return mixed ^ (mixed >> np.uint64(33))

@@ -103,4 +103,5 @@ def entries(found: Records, key_bytes: int, hops: int) -> npt.NDArray[np.uint8]:
     count = len(found)
     total = np.minimum(found["sum"], 0xFFFFFFFF).astype(">u4").view(np.uint8).reshape(count, 4)
     values = found["values"][:, :hops].astype(">u4").view(np.uint8).reshape(count, 4 * hops)
-    return np.concatenate([found["key"][:, :key_bytes], total, found["hops"][:, None], values], axis=1)
+    columns = [found["key"][:, :key_bytes], total, found["hops"][:, None], values]
+    return np.concatenate(columns, axis=1, dtype=np.uint8)

@@ -11,7 +11,7 @@ class TokenBucket:
         if per_second <= 0:
             raise ValueError(f"{per_second} reports per second, expected more than 0")
         self._per_ns = per_second / 1e9
-        self.burst = float(burst or max(1, per_second // 10))
+        self.burst = float(burst) if burst else max(1.0, per_second // 10)
         self._tokens = self.burst
         self._then_ns: int | None = None
 

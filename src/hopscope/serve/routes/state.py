@@ -241,7 +241,7 @@ def summarise(context: Context) -> c.Summary:
                 name=counter.metric,
                 label={counter.label[0]: counter.label[1]} if counter.label else None,
                 help=counter.help,
-                value=wide(counter.exposed(int(counts.total[i]))),
+                value=wide(counter.exposed(int(counts.total[i]))),  # type: ignore[arg-type]
                 per_second=counter.exposed(float(rates.total[i])),
             )
             for i, counter in enumerate(COUNTERS)

@@ -108,7 +108,7 @@ class Keys:
 
     def words(self, name: str, choices: Iterable[str]) -> frozenset[str]:
         """A list of some of these words."""
-        value = self._object[name] if self.has(name) else []
+        value: object = self._object[name] if self.has(name) else []
         known = tuple(choices)
         if not isinstance(value, list) or not all(isinstance(item, str) and item in known for item in value):
             raise self.wrong(name, f"a list of {', '.join(known)}")
@@ -138,7 +138,7 @@ class Keys:
 
     def parts(self, name: str) -> list[Keys]:
         """The objects in the list under this key."""
-        value = self._object[name] if self.has(name) else []
+        value: object = self._object[name] if self.has(name) else []
         if not isinstance(value, list):
             raise self.wrong(name, "a list of objects")
         return [Keys(item, f"{self.path(name)}[{place}]") for place, item in enumerate(value)]

@@ -111,7 +111,10 @@ def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Ex
         if values := found.of_hop(row["first_hop"] + at):
             one["hops"][at]["extras"] = values
     if values := found.of_packet(report):
-        one["int"] |= values if row["int_version"] == IOAM else {"extras": values}
+        if row["int_version"] == IOAM:
+            one["int"] |= values
+        else:
+            one["int"]["extras"] = values
     values = found.of_report(report)
     if row["carried"] & Carried.OWN_HOP:
         values = found.of_hop(row["first_hop"] + row["hop_count"])

@@ -15,8 +15,8 @@ from ...base import plain
 from ..dialect import DEFAULT, Dialect
 from ..records import FRAME, HOP, REPORT, Carried, FrameBatch, ReportBatch
 
-report_values = attrgetter(*(REPORT.names or ()))
-hop_values = attrgetter(*(HOP.names or ()))
+report_values = attrgetter(*list(REPORT.names or ()))
+hop_values = attrgetter(*list(HOP.names or ()))
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ def _tables(count: int) -> npt.NDArray[np.uint32]:
         table = np.where(table & 1, (table >> 1) ^ np.uint32(POLYNOMIAL), table >> 1).astype(np.uint32)
     rows = [table]
     for _ in range(count - 1):
-        rows.append(table[rows[-1] & 255] ^ (rows[-1] >> 8))
+        rows.append(table[rows[-1] & 255] ^ (rows[-1] >> 8))  # type: ignore[arg-type]
     return np.concatenate(rows)
 
 

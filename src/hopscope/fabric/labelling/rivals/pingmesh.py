@@ -31,7 +31,7 @@ def pairs(topology: Topology, sources: int | None = None) -> Ints:
     for host in range(topology.hosts if sources is None else min(sources, topology.hosts)):
         peers = np.flatnonzero((edges == edges[host]) | (rank == rank[host]))
         peers = peers[peers != host]
-        found.append(np.stack([np.full(len(peers), host), peers], axis=1))
+        found.append(np.stack([np.full(len(peers), host), peers], axis=1, dtype=np.int64))
     if not found:
         raise FabricError("pings need a host")
     return np.concatenate(found)

@@ -49,7 +49,8 @@ class Engine:
         self._custom, self._table = custom, table
         self._max_packets = 1 << ROW_BITS  # packets in flight: a sort key has ROW_BITS for the row
         self.setup, self.ports = setup, ports
-        setup["bucket_shift"] = min(lookahead.bit_length() - 1, 39)
+        shift = min(lookahead.bit_length() - 1, 39)
+        setup["bucket_shift"] = shift
         self.sources, self.starts, self.routes = sources.records.copy(), sources.starts, sources.routes
         self.counts = np.zeros(2 * int(Count.PROBES), np.int64)
         self.histogram = np.zeros((HISTOGRAM, HISTOGRAM), np.int64)

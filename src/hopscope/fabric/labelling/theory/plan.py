@@ -209,7 +209,7 @@ def choose(interval: float, target: float, demand: LabelDemand) -> LabelChoice:
 
 def coverages(intervals: npt.ArrayLike, demand: LabelDemand) -> npt.NDArray[np.float64]:
     """Expected coverage by interval, float64 [intervals]."""
-    return np.array([expected_coverage(float(candidate), demand) for candidate in np.asarray(intervals)])
+    return np.array([expected_coverage(float(each), demand) for each in np.asarray(intervals)], np.float64)
 
 
 def _possible(demand: LabelDemand) -> float:

@@ -179,7 +179,7 @@ def _route_ports(sources: Sources) -> npt.NDArray[np.int64]:
     while (at >= 0).any():
         paths.append(np.where(at >= 0, sources.routes["port"][at], -1))
         at = np.where(at >= 0, sources.routes["next"][at], -1)
-    return np.stack(paths, axis=1)
+    return np.stack(paths, axis=1, dtype=np.int64)
 
 
 def _link_rate(fullest: float) -> int:
