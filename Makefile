@@ -14,7 +14,7 @@ STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
 PURE = $(addprefix tests/,compliance wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install-locked lock kernels lint types types-src unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel installed test durations coverage docs demo bench format clean
+.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel installed test durations coverage docs demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -42,9 +42,7 @@ lint: $(STAMP) ## Check style and formatting
 	$(BIN)/ruff format --check .
 
 types: $(STAMP) ## Check types
-	$(BIN)/mypy
-types-src: $(STAMP)
-	$(CALM) $(BIN)/mypy src  # half the time of all; `make check` looks at tests and benchmarks, too
+	$(BIN)/zuban mypy --python-executable $(BIN)/python
 
 unit: unit-1 unit-2 unit-3 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
 unit-1: kernels
@@ -90,7 +88,7 @@ installed: wheel ## Install the wheel into a clean environment and start from it
 	$(PYTEST) -m wheel tests/test_wheel.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
-	$(MAKE) --jobs=6 --keep-going --output-sync=target kernels checked-1 checked-2 types-src e2e-2 e2e-3 e2e-1 unit-3 unit-2 unit-1 installed lint
+	$(MAKE) --jobs=6 --keep-going --output-sync=target kernels checked-1 checked-2 types e2e-2 e2e-3 e2e-1 unit-3 unit-2 unit-1 installed lint
 
 durations: ## Write what a test run took into docs: make test ALL=1 2>&1 | tee build/test.log; make durations
 	$(BIN)/python tests/durations_page.py build/test.log docs/measurements/tests.md
@@ -124,5 +122,5 @@ format: $(STAMP) ## Rewrite the sources in the project's format
 	$(BIN)/ruff format .
 
 clean: ## Remove what can be made again
-	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) build dist .ruff_cache .pytest_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -187,8 +187,8 @@ def test_kernels_are_imported_where_they_are_used() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_kernels_are_listed_for_mypy() -> None:
-    """Kernels are typed by the compiler; the list of those that mypy takes leniently is complete."""
+def test_kernels_are_listed_for_the_type_checker() -> None:
+    """Kernels are typed by the compiler; the list of those that are checked leniently is complete."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     lenient = next(one for one in settings["tool"]["mypy"]["overrides"] if "disallow_untyped_defs" in one)
     listed = set(lenient["module"]) - {"hopscope.base.compiler", "hopscope.base.jit"}
