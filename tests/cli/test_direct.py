@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,7 +137,7 @@ def test_the_stores_that_are_written_here_are_asked(
         Settings, "stores_folder", property(lambda self: self.direct.folder or own / "direct")
     )
 
-    def asked(stores: list[Path], collectors: list[Path], **options: Path) -> Path:
+    def asked(stores: list[Path], collectors: list[Path], **options: Any) -> Path:
         monkeypatch.setattr(running, "running_stores", lambda: stores)
         monkeypatch.setattr(running, "running_folders", lambda: collectors)
         return StoresOptions(**options).load().stores_folder
