@@ -21,6 +21,9 @@ import numpy as np
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from hopscope.settings.export import EXPORT_KINDS, ExportSettings
+from hopscope.settings.section import plain_type
+
 FOLDER = Path(__file__).parent / "reference"
 
 
@@ -58,7 +61,7 @@ def _nested(annotation: object) -> tuple[type[BaseModel], str] | None:
         return annotation, ""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is dict:
-        named = arguments[1]
+        named = plain_type(arguments[1])
         return (named, ".NAME") if isinstance(named, type) and issubclass(named, BaseModel) else None
     if typing.get_origin(annotation) is types.UnionType:
         return _nested(arguments[0])
@@ -97,7 +100,19 @@ def settings() -> str:
         '`--set \'direct.stores=[{name = "paths", primitive = "append"}]\'`. '
         "An unknown key is an error.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
+        + "\n## Destinations\n\nA destination `[export.NAME]` has these settings besides, by `kind`.\n"
+        + "".join(_kind_of_destination(kind, model) for kind, model in EXPORT_KINDS.items())
     )
+
+
+def _kind_of_destination(kind: str, model: type[BaseModel]) -> str:
+    rows = [
+        row
+        for row in _settings_rows(model, "export.NAME.")
+        if row[0].strip("`").rpartition(".")[2] not in ExportSettings.model_fields
+    ]
+    about = inspect.getdoc(model) or ""
+    return f"\n### {kind}\n\n{about}\n\n" + _table(("key", "type", "default", "meaning"), rows)
 
 
 def counters() -> str:

@@ -17,7 +17,7 @@ from hopscope.detect.records import EVENT, EVENT_VERSION
 from hopscope.detect.sink.records import EVICTED
 from hopscope.export import exporter as module
 from hopscope.export.batch import ExportBatch, RingRead
-from hopscope.export.counters import DESTINATION, health_of, open_counters
+from hopscope.export.counters import DESTINATION, Place, health_of, open_counters
 from hopscope.export.exporter import DeliveryError, Exporter, stop_all
 from hopscope.export.run import RingSource
 from hopscope.history.files import list_journals
@@ -184,7 +184,11 @@ def test_a_reader_that_the_ring_has_lapped_reads_on_from_the_journal(regions: Pa
 def test_health_is_shown_everywhere(regions: Path) -> None:
     """Counters and health of every destination are in /metrics, /readyz and `hopscope top`."""
     folder = regions.parent
-    places = [("webhook", "http://a/b"), ("redis", "redis://***@c:1/0"), ("redis", "redis://d:1/0")]
+    places = [
+        Place("webhook", "http://a/b"),
+        Place("redis", "redis://***@c:1/0"),
+        Place("redis", "redis://d:1/0"),
+    ]
     rows = open_counters(folder, places)["destinations"]
     rows["ok"], rows["since_ns"] = [1, 1, 0], 10**18
     rows["problem"][2], rows["forgotten_total"][2], rows["sent_total"] = b"refused", 1234, 5

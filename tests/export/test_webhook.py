@@ -16,7 +16,7 @@ import pytest
 from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, Kind, Metric
 from hopscope.export import exporter as module
 from hopscope.export.batch import ExportBatch, RingRead
-from hopscope.export.counters import DESTINATION, open_counters, read_counters
+from hopscope.export.counters import DESTINATION, Place, open_counters, read_counters
 from hopscope.export.run import run
 from hopscope.export.webhook import EVENTS, QUEUE, Webhook
 from hopscope.memory.ring import RingWriter, create_ring
@@ -211,7 +211,7 @@ def test_the_process_posts_what_happens_and_stops(receiver: Receiver, tmp_path: 
 def test_counters_are_continued(tmp_path: Path) -> None:
     """The region of a process that died is taken up, unless the number of webhooks has changed."""
     (tmp_path / "regions").mkdir()
-    two = [("webhook", "http://a"), ("webhook", "http://b")]
+    two = [Place("webhook", "http://a"), Place("webhook", "http://b")]
     open_counters(tmp_path, two)["destinations"]["sent_total"][1] = 5
     assert open_counters(tmp_path, two)["destinations"]["sent_total"].tolist() == [0, 5]
     assert open_counters(tmp_path, two[:1])["destinations"]["sent_total"].tolist() == [0]

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from hopscope.cli.config import _value
 from hopscope.settings.collector import Settings
 from hopscope.settings.errors import ConfigError
+from hopscope.settings.export import EXPORT_KINDS, ExportSettings
 from hopscope.settings.file import load, parse_set
 from hopscope.settings.section import Section, plain_type, section_of
 
@@ -30,6 +31,10 @@ SAMPLES: dict[str, Any] = {
     "dialects.NAME.base": "bmv2",
     "dialects.NAME.int_dscp_bit": 4,
     "dialects.NAME.marker": "aabb",
+    "export.NAME.database": "fabric",
+    "export.NAME.kind": "influxdb",
+    "export.NAME.prefixes": ["10.1.0.0/16", "2001:db8::/32"],
+    "export.NAME.url": "http://192.0.2.8:8086",
     "label.listen": "127.0.0.1:7254",
     "label.redis": "redis://127.0.0.1:6379/1",
     "label.track[].src": "10.0.0.2",
@@ -142,7 +147,16 @@ def _found(settings: Settings, key: str) -> Any:
     return value
 
 
-DECLARED = list(_declared(Settings))
+DECLARED = [
+    *((key, "influxdb", field) for key, _, field in _declared(Settings)),
+    *(
+        (f"export.NAME.{name}", kind, field)
+        for kind, model in EXPORT_KINDS.items()
+        for name, field in model.model_fields.items()
+        if name not in ExportSettings.model_fields
+    ),
+]
+"""Key, kind of a destination, declaration."""
 
 
 def test_the_reference_has_the_same_settings() -> None:
@@ -152,13 +166,13 @@ def test_the_reference_has_the_same_settings() -> None:
     assert [key for key, _, _ in DECLARED] == listed
 
 
-@pytest.mark.parametrize(
-    ("key", "field"), [(key, field) for key, _, field in DECLARED], ids=[key for key, *_ in DECLARED]
-)
-def test_a_setting_is_set_by_each_source(tmp_path: Path, key: str, field: FieldInfo) -> None:
+@pytest.mark.parametrize(("key", "kind", "field"), DECLARED, ids=[key for key, *_ in DECLARED])
+def test_a_setting_is_set_by_each_source(tmp_path: Path, key: str, kind: str, field: FieldInfo) -> None:
     """A file, a variable and `--set` give the same settings, in which the key has the value."""
     value = _sample(key, field)
     tree = _nested(key, value)
+    for destination in tree.get("export", {}).values():
+        destination["kind"] = kind
     leaves = list(_leaves(tree))
     file = tmp_path / "hopscope.toml"
     file.write_text("".join(f"{name} = {_value(each)}\n" for name, each in tree.items()))

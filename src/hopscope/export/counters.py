@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +33,9 @@ EXPORTS = (
     ("distributions_total", "Distributions in these batches."),
     ("retried_total", "Retries after a failure."),
     ("connections_total", "Connections made to a destination."),
+    ("bytes_total", "Bytes sent to a destination, compressed if they are."),
+    ("filtered_total", "Events that a destination does not want."),
+    ("replayed_total", "Events read from history, since the ring did not have them any more."),
 )
 """Counters of any other destination, as `hopscope_export_*`."""
 LOST = (
@@ -41,6 +47,7 @@ LOST = (
         "forgotten",
         "the destination accepted them, and lost them before it came back",
     ),
+    ("expired_total", "expired", "deleted from history before they were sent"),
     ("stopped_total", "stopped", "still queued when the collector stopped"),
 )
 """Reasons for lost events and evictions: counter, label in `hopscope_export_lost_total`, meaning. State is
@@ -49,6 +56,7 @@ never lost: it is read again.
 NAMES = tuple(dict.fromkeys(row[0] for row in (*ALERTS, *EXPORTS, *LOST)))
 DESTINATION = np.dtype(
     [
+        ("name", "S64"),
         ("kind", "S16"),
         ("place", "S128"),
         ("ok", "<u8"),
@@ -57,10 +65,10 @@ DESTINATION = np.dtype(
         *((name, "<u8") for name in NAMES),
     ]
 )
-"""One destination: kind, place (without a password), health, and counters."""
+"""One destination: name (empty: its kind and index), kind, place without a password, health, counters."""
 FILE_NAME = "export.counters"
 KIND = "export"
-VERSION = 2
+VERSION = 3
 RINGS = ("next", "next_sink", "next_evicted")
 
 
@@ -75,8 +83,47 @@ class Health:
     """The problem in one line; empty: none."""
 
 
-def open_counters(folder: Path, destinations: Sequence[tuple[str, str]]) -> Region:
-    """Region with a DESTINATION for each (kind, place), and RINGS: by shard, 1 + the sequence up to which a
+class DestinationRow:
+    """A DESTINATION [1] that one process writes, from any of its threads."""
+
+    def __init__(self, row: Records) -> None:
+        self._row = row
+
+    def count(self, name: str, more: int = 1) -> None:
+        """Add to a counter."""
+        with _COUNTING:
+            self._row[name] += np.uint64(more)
+
+    def healthy(self, ok: bool, problem: str) -> None:
+        """Set the health, and the time at which it changed."""
+        row = self._row[0]
+        if bool(row["ok"]) != ok or not row["since_ns"]:
+            row["since_ns"] = time.time_ns()
+        row["ok"], row["problem"] = ok, problem.encode()[:240]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the last delivery was accepted."""
+        return bool(self._row["ok"][0])
+
+    @property
+    def place(self) -> str:
+        """The place, without a password."""
+        return bytes(self._row["place"][0]).decode("utf-8", "replace")
+
+
+class Place(NamedTuple):
+    """A destination, as it is shown."""
+
+    kind: str
+    place: str
+    """Without a password."""
+    name: str = ""
+    """As in the settings; empty: its kind and index."""
+
+
+def open_counters(folder: Path, destinations: Sequence[Place]) -> Region:
+    """Region with a DESTINATION for each, and RINGS: by shard, 1 + the sequence up to which a
     kind of ring has been read.
 
     An existing one is continued, so that a restarted export process sends nothing twice.
@@ -86,17 +133,24 @@ def open_counters(folder: Path, destinations: Sequence[tuple[str, str]]) -> Regi
         "destinations": (DESTINATION, len(destinations)),
         **{name: (np.dtype(np.uint64), SHARDS) for name in RINGS},
     }
-    kinds = np.array([kind for kind, _ in destinations], "S16")
+    kinds = np.array([f"{place.kind}:{place.name}" for place in destinations], "S80")
     try:
         region = Region.attach(path, KIND, VERSION, writable=True)
-        if region.shape() == arrays and np.array_equal(region["destinations"]["kind"], kinds):
+        if region.shape() == arrays and np.array_equal(_identities(region["destinations"]), kinds):
             return region
     except RegionError:
         pass  # none yet
     region = Region.create(path, KIND, VERSION, arrays)
     rows = region["destinations"]
-    rows["kind"], rows["place"] = kinds, np.array([place for _, place in destinations], "S128")
+    for row, destination in zip(rows, destinations, strict=True):
+        row["name"], row["kind"], row["place"] = (
+            text.encode() for text in (destination.name, destination.kind, destination.place)
+        )
     return region
+
+
+def _identities(rows: Records) -> Any:
+    return np.array([b":".join((row["kind"], row["name"])) for row in rows], "S80")
 
 
 def read_counters(folder: Path) -> Records:
@@ -119,6 +173,12 @@ def lost_of(row: np.void) -> int:
 
 
 def labels_of(rows: Records) -> list[str]:
-    """A name for each DESTINATION: its kind and index, as in the settings."""
+    """A name for each DESTINATION: its own, or its kind and index, as in the settings."""
     kinds = [bytes(kind).decode() for kind in rows["kind"]]
-    return [f"{kind}[{kinds[:at].count(kind)}]" for at, kind in enumerate(kinds)]
+    return [
+        bytes(name).decode() or f"{kind}[{kinds[:at].count(kind)}]"
+        for at, (name, kind) in enumerate(zip(rows["name"], kinds, strict=True))
+    ]
+
+
+_COUNTING = threading.Lock()

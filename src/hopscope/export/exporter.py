@@ -15,15 +15,13 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ..base.errors import HopscopeError
 from ..base.log import logger
 from ..wire.records import Records
 from .batch import ExportBatch, RingRead
-from .counters import Health, health_of
+from .counters import DestinationRow, Health, health_of
 
 if TYPE_CHECKING:
     from .state import StateFeed
@@ -63,6 +61,7 @@ class Exporter(ABC, Generic[Item]):
 
     def __init__(self, row: Records, room: int, state: StateFeed | None = None) -> None:
         self.row = row
+        self._about = DestinationRow(row)
         self.state = state
         """The live state; None: not needed."""
         self.log = logger("export")
@@ -72,7 +71,7 @@ class Exporter(ABC, Generic[Item]):
         self._filled = threading.Condition()
         self._ending = False
         self._stop = threading.Event()
-        self._healthy(True, "")
+        self._about.healthy(True, "")
         self._thread = threading.Thread(target=self._work, name=self.kind, daemon=True)
 
     # ------------------------------------------------------------------------- for subclasses
@@ -160,8 +159,7 @@ class Exporter(ABC, Generic[Item]):
 
     def count(self, name: str, more: int = 1) -> None:
         """Add to a counter of the row."""
-        with _COUNTING:
-            self.row[name] += np.uint64(more)
+        self._about.count(name, more)
 
     # ------------------------------------------------------------------------- its thread
 
@@ -209,7 +207,7 @@ class Exporter(ABC, Generic[Item]):
                         self._stop.wait(0 if self._ending else min(MIN_PAUSE, self.max_pause))
                         return
         except HopscopeError as error:  # a foreign region
-            self._healthy(False, str(error))
+            self._about.healthy(False, str(error))
 
     def _deliver(self, item: Item) -> None:
         """Try until it is accepted, retries are exhausted, or the thread must end."""
@@ -237,15 +235,15 @@ class Exporter(ABC, Generic[Item]):
         except DeliveryError as error:
             self._refused = not error.again
             if self._refused or final or self.health().ok:
-                self.log.warning("not delivered", to=self._place, reason=str(error))
-            self._healthy(False, str(error))
+                self.log.warning("not delivered", to=self._about.place, reason=str(error))
+            self._about.healthy(False, str(error))
             if self.state is not None:
                 self.state.restart()
             return False
         self.count("sent_total")
         if not self.health().ok:
-            self.log.info("delivered again", to=self._place)
-        self._healthy(True, "")
+            self.log.info("delivered again", to=self._about.place)
+        self._about.healthy(True, "")
         return True
 
     def _give(self, item: Item) -> None:
@@ -257,18 +255,24 @@ class Exporter(ABC, Generic[Item]):
         except Exception as error:
             raise DeliveryError(f"{type(error).__name__}: {error}", again=False) from error
 
+
+class Stoppable(Protocol):
+    """A thread that delivers to one destination."""
+
+    def finish(self) -> None:
+        """End when everything that waits is delivered."""
+
+    def ended(self, timeout: float, give_up: bool = False) -> bool:
+        """Whether it has ended within `timeout` seconds; `give_up`: leave what waits."""
+        ...
+
     @property
-    def _place(self) -> str:
-        return bytes(self.row["place"][0]).decode("utf-8", "replace")
-
-    def _healthy(self, ok: bool, problem: str) -> None:
-        row = self.row[0]
-        if bool(row["ok"]) != ok or not row["since_ns"]:
-            row["since_ns"] = time.time_ns()
-        row["ok"], row["problem"] = ok, problem.encode()[:240]
+    def grace(self) -> float:
+        """Maximum seconds of one delivery."""
+        ...
 
 
-def stop_all(exporters: Sequence[Exporter[Any]], timeout: float) -> None:
+def stop_all(exporters: Sequence[Stoppable], timeout: float) -> None:
     """Let all deliver their queues in parallel for at most `timeout` seconds, then end them."""
     until = time.monotonic() + timeout
     for exporter in exporters:
@@ -279,6 +283,3 @@ def stop_all(exporters: Sequence[Exporter[Any]], timeout: float) -> None:
     until = time.monotonic() + max((exporter.grace for exporter in left), default=0.0)
     for exporter in left:
         exporter.ended(max(0.0, until - time.monotonic()))
-
-
-_COUNTING = threading.Lock()

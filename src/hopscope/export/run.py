@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -25,9 +26,12 @@ from ..settings.collector import Settings
 from ..settings.export import shown, shown_webhook
 from ..wire.records import Records
 from .batch import ExportBatch, RingRead
-from .counters import RINGS, open_counters
+from .counters import RINGS, DestinationRow, Place, open_counters
+from .destination import Context
 from .exporter import Exporter, stop_all
+from .kinds import check_exports, destination_class, places
 from .redis import Redis, require_redis
+from .sender import Sender
 from .state import StateFeed
 from .webhook import Webhook
 
@@ -42,13 +46,15 @@ KINDS = {
 """Kinds of rings by field of ExportBatch, in the order of `counters.RINGS`."""
 
 
-def destinations(settings: Settings) -> list[tuple[str, str]]:
-    """Kind and place of every destination. Raises HopscopeError if one lacks a requirement."""
+def destinations(settings: Settings) -> list[Place]:
+    """Every destination. Raises HopscopeError if one lacks a requirement."""
     if settings.redis:
         require_redis()
+    check_exports(settings)
     return [
-        *(("webhook", shown_webhook(item.url)) for item in settings.alerts),
-        *(("redis", shown(item.url)) for item in settings.redis),
+        *(Place("webhook", shown_webhook(item.url)) for item in settings.alerts),
+        *(Place("redis", shown(item.url)) for item in settings.redis),
+        *places(settings),
     ]
 
 
@@ -61,8 +67,11 @@ def run(settings: Settings, folder: Path, stop: Stop, *, sink_rings: bool = Fals
     exporters = list(exporters_of(settings, folder / "regions", region["destinations"], sink_rings))
     wanted = frozenset[str]().union(*(exporter.reads for exporter in exporters))
     source = RingSource(folder / "regions", region, wanted, folder)
+    senders = list(senders_of(settings, folder, region["destinations"][len(exporters) :]))
     for exporter in exporters:
         exporter.start()
+    for sender in senders:
+        sender.start()
     full = False
     try:
         while not stop.wait(0.0 if full else TURN_SECONDS) and os.getppid() == parent:
@@ -71,7 +80,17 @@ def run(settings: Settings, folder: Path, stop: Stop, *, sink_rings: bool = Fals
         until = time.monotonic() + CLOSE_SECONDS
         while _turn(source, exporters) and time.monotonic() < until:
             pass
-        stop_all(exporters, until - time.monotonic())
+        stop_all([*exporters, *senders], until - time.monotonic())
+
+
+def senders_of(settings: Settings, folder: Path, rows: Records) -> Iterator[Sender]:
+    """Every destination of `settings.export`, with its DESTINATION."""
+    names = Names.load(settings.names)
+    member = settings.member or socket.gethostname()
+    for at, (name, export) in enumerate(settings.export.items()):
+        row = DestinationRow(rows[at : at + 1])
+        context = Context(name, member, names, row.count)
+        yield Sender(destination_class(export.kind)(export, context), folder, row)
 
 
 def exporters_of(

@@ -15,6 +15,7 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "names": ("serve", "export"),
     "alerts": ("export",),
     "redis": ("export",),
+    "export": ("export",),
     "history.keep_days": ("archive",),
     "history.keep_bytes": ("archive",),
     "serve.token": ("serve",),

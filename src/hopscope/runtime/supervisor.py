@@ -110,6 +110,10 @@ class Supervisor:
             from ..export.redis import require_redis
 
             require_redis()
+        if settings.export:
+            from ..export.kinds import check_exports
+
+            check_exports(settings)
         read_links(settings.postcards.links)
         control, sink = self.folder.regions / CONTROL_FILE, settings.sink.enabled
         self._limits = create_control(control, settings.limits, sink=sink)
@@ -128,7 +132,7 @@ class Supervisor:
             self.members.append(page)
         self._listeners.probe()
         self.members.append(Member("archive", "archive"))
-        if settings.alerts or settings.redis:
+        if settings.alerts or settings.redis or settings.export:
             self.members.append(Member("export", "export"))
         labels = self._open_labels()
         self.members += labels
@@ -183,6 +187,10 @@ class Supervisor:
             from ..export.redis import require_redis
 
             require_redis()
+        if settings.export:
+            from ..export.kinds import check_exports
+
+            check_exports(settings)
         found = reload(self.settings, settings)
         assert self._limits is not None
         with self._changing:

@@ -9,7 +9,7 @@ import platformdirs
 from pydantic import AfterValidator, Field, model_validator
 
 from .direct import DirectSettings
-from .export import AlertSettings, RedisSettings
+from .export import AlertSettings, NamedExports, RedisSettings
 from .label import LabelSettings
 from .limits import LimitSettings, ThresholdSettings, check_sink
 from .section import (
@@ -326,6 +326,10 @@ class Settings(Section):
     """Webhooks."""
     redis: tuple[RedisSettings, ...] = ()
     """Redis servers to export to."""
+    export: NamedExports = Field(default={})
+    """Databases and buses to export events to, by name, as `[export.lab]`."""
+    member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
+    """Name of this collector in what it exports; empty: the name of the machine."""
     log: LogSettings = LogSettings()
     """The log."""
     sink: SinkSettings = SinkSettings()

@@ -24,8 +24,8 @@ OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"}
 """Variables with the prefix that are not settings."""
 LOCAL_FILE = Path("hopscope.toml")
 """The file that is read from the current folder if no other is named."""
-OPEN = "dialects"
-"""The table whose keys are the user's own names."""
+OPEN = ("export", "dialects")
+"""Tables whose keys are the user's own names."""
 
 Tree = dict[str, Any]
 
@@ -108,7 +108,7 @@ def _check_dialects(settings: Settings, origins: Mapping[str, str]) -> None:
         names = [*known(settings.dialects), AUTO]
     except HopscopeError as error:
         key = str(error).split(": ", 1)[0]
-        raise ConfigError(f"{origin_of(key, origins) or OPEN}: {error}") from error
+        raise ConfigError(f"{origin_of(key, origins) or 'dialects'}: {error}") from error
     for at, listen in enumerate(settings.listen):
         if listen.dialect not in names:
             where = f"{origins.get('listen', 'listen')}: listen[{at}].dialect"
@@ -136,7 +136,7 @@ def _read(file: Path) -> Tree:
 
 def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Dotted keys and values; a mapping is one value where the user chooses its keys."""
-    if isinstance(value, Mapping) and value and (key.split(".")[0] == OPEN or _section_at(key)):
+    if isinstance(value, Mapping) and value and (key.split(".")[0] in OPEN or _section_at(key)):
         for name, inner in value.items():
             yield from _leaves(f"{key}.{name}", inner)
     else:
@@ -171,7 +171,7 @@ def _section_at(key: str) -> type[Section] | None:
 def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
     """Set a dotted key. Raises ConfigError for an unknown one, which names the closest."""
     *above, last = key.split(".")
-    if above[:1] == [OPEN]:
+    if above and above[0] in OPEN:
         _put_open(tree, above, last, value, origin)
         return
     if _annotation(key) is None:
@@ -242,16 +242,15 @@ def _unknown(key: str, origin: str) -> str:
 def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
     """Every setting of a model, then its sections (as TOML needs it), dotted, with its description."""
     sections: list[tuple[str, str, type[Section]]] = []
-    last: tuple[str, str] | None = None
+    last: list[tuple[str, str]] = []
     for name, field in model.model_fields.items():
         if kind := section_of(field.annotation):
             sections.append((f"{above}{name}", field.description or "", kind))
-        elif f"{above}{name}" == OPEN:
-            last = (OPEN, field.description or "")
+        elif f"{above}{name}" in OPEN:
+            last.append((name, field.description or ""))
         else:
             yield f"{above}{name}", field.description or ""
     for name, description, section in sections:
         yield name, description
         yield from walk(section, f"{name}.")
-    if last:
-        yield last
+    yield from last

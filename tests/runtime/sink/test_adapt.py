@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.export.counters import open_counters
+from hopscope.export.counters import Place, open_counters
 from hopscope.runtime.sink.adapt import Lag
 
 
@@ -15,7 +15,9 @@ def test_destinations_that_are_slow_are_seen(tmp_path: Path) -> None:
     (tmp_path / "regions").mkdir()
     lag = Lag(tmp_path)
     assert not lag.look()
-    rows = open_counters(tmp_path, [("webhook", "http://a"), ("redis", "redis://b")])["destinations"]
+    rows = open_counters(tmp_path, [Place("webhook", "http://a"), Place("redis", "redis://b")])[
+        "destinations"
+    ]
     rows["ok"] = 1
     found = []
     for at, name, ok in (

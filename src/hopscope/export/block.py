@@ -1,0 +1,110 @@
+"""A block of events for a destination, and which events a destination takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+import numpy as np
+import numpy.typing as npt
+
+from ..base.errors import HopscopeError
+from ..detect.records import Kind, Metric
+from ..present.events import continues
+from ..settings.export import ExportSettings
+from ..wire.records import Records
+
+Mask = npt.NDArray[np.bool_]
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class EventBlock:
+    """Consecutive events of one shard, without those that the destination does not want."""
+
+    member: str
+    """Name of the collector."""
+    shard: int
+    first: int
+    """Sequence of the first event before filtering."""
+    last: int
+    """Sequence of the last event before filtering."""
+    records: Records
+    """EVENT, by sequence."""
+
+    @property
+    def id(self) -> str:
+        """The same whenever the block is sent: destinations tell copies by it."""
+        return f"{self.member}-{self.shard}-{self.first}-{self.last}"
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+class EventFilter:
+    """The events that a destination wants: kinds, metrics, nodes, prefixes, and a sample of the flows.
+
+    Raises HopscopeError for an unknown kind or metric.
+    """
+
+    def __init__(self, settings: ExportSettings) -> None:
+        self._kinds = _codes(settings.kinds, {kind.label: kind.value for kind in Kind})
+        self._metrics = _codes(settings.metrics, {metric.label: metric.value for metric in Metric})
+        self._nodes = np.array(settings.nodes, np.uint32) if settings.nodes else None
+        self._prefixes = [_bounds(prefix) for prefix in settings.prefixes]
+        self._sample = np.uint64(settings.sample)
+
+    def of(self, events: Records) -> Records:
+        """The wanted EVENT records [n]; all records of a long path, or none."""
+        wanted = np.ones(len(events), bool)
+        if self._kinds is not None:
+            wanted &= self._kinds[events["kind"]]
+        if self._metrics is not None:
+            wanted &= self._metrics[events["metric"]]
+        if self._nodes is not None:
+            wanted &= np.isin(events["node_id"], self._nodes) | np.isin(events["path"], self._nodes).any(
+                axis=1
+            )
+        if self._prefixes:
+            wanted &= self._inside(events)
+        if self._sample > 1:
+            mixed = (events["flow_id"] * _GOLDEN) >> np.uint64(33)
+            wanted &= (events["flow_id"] == 0) | (mixed % self._sample == 0)
+        if wanted.all():
+            return events
+        heads = np.maximum.accumulate(np.where(continues(events), 0, np.arange(len(events))))
+        kept: Records = events[wanted[heads]]
+        return kept
+
+    def _inside(self, events: Records) -> Mask:
+        """Events with a flow from or to one of the prefixes."""
+        found = np.zeros(len(events), bool)
+        for hi, lo, mask_hi, mask_lo in self._prefixes:
+            for side in ("src", "dst"):
+                found |= (events[f"{side}_hi"] & mask_hi == hi) & (events[f"{side}_lo"] & mask_lo == lo)
+        found &= events["ip_version"] != 0
+        return found
+
+
+def _codes(names: Sequence[str], known: dict[str, int]) -> Mask | None:
+    """bool [256] by code; None: all."""
+    if not names:
+        return None
+    for name in names:
+        if name not in known:
+            raise HopscopeError(f"found {name!r}, expected one of {', '.join(known)}")
+    found = np.zeros(256, bool)
+    found[[known[name] for name in names]] = True
+    return found
+
+
+def _bounds(prefix: str) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Address and mask of a prefix as two halves each; IPv4 as ::ffff:a.b.c.d."""
+    network = ip_network(prefix)
+    length, address = network.prefixlen, int(network.network_address)
+    if network.version == 4:
+        length, address = length + 96, address | 0xFFFF << 32
+    mask = (1 << 128) - (1 << (128 - length))
+    low = 2**64 - 1
+    return tuple(np.uint64(part) for part in (address >> 64, address & low, mask >> 64, mask & low))  # type: ignore[return-value]

@@ -1,0 +1,61 @@
+"""What a destination of events is: the contract that every kind follows, also those of other packages.
+
+A kind is a class with a model of its settings.  Packages announce theirs as an entry point of the group
+`hopscope.destinations`; the name of the entry point is the `kind` in the settings.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..base.names import Names
+from ..settings.export import ExportSettings
+from .block import EventBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a destination may use."""
+
+    name: str
+    """Its name in the settings."""
+    member: str
+    """Name of this collector."""
+    names: Names
+    """Names of nodes and ports."""
+    count: Callable[[str, int], None]
+    """Adds to a counter of `counters.EXPORTS`, as `count("bytes_total", 512)`."""
+
+
+class Destination(ABC):
+    """One place that events go to. All methods run in its own thread, and may wait.
+
+    Every method raises DeliveryError if the destination is away, or does not accept what it was given;
+    `again` tells whether a retry may succeed.
+    """
+
+    Settings: ClassVar[type[ExportSettings]]
+    """Model of its settings."""
+
+    def __init__(self, settings: Any, context: Context) -> None:
+        self.settings = settings
+        self.context = context
+
+    @abstractmethod
+    def send(self, block: EventBlock) -> None:
+        """Deliver a block, and return when the destination has it.
+
+        It is called again with the same block after a failure, perhaps by another process: a destination that
+        can tell copies apart does it by `block.id`.
+        """
+
+    def connect(self) -> None:
+        """Prepare databases, tables, streams; called before the first block, and after a failure."""
+        return
+
+    def close(self) -> None:
+        """Close what was opened."""
+        return

@@ -1,0 +1,46 @@
+"""Kinds of destinations of events: those of Hopscope, and those of other packages (`settings.export`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from ..base.errors import HopscopeError
+from ..settings.collector import Settings
+from ..settings.export import ENTRY_POINTS
+from .block import EventFilter
+from .counters import Place
+from .destination import Destination
+
+BUILT_IN = {"influxdb": "influx:Influx"}
+"""Module of this room, and class, by kind."""
+
+
+def destination_class(kind: str) -> type[Destination]:
+    """The class of a kind. Raises HopscopeError if a package that it needs is missing."""
+    if kind in BUILT_IN:
+        module, _, name = BUILT_IN[kind].partition(":")
+        found: type[Destination] = getattr(import_module(f".{module}", __package__), name)
+        return found
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name == kind:
+            loaded: type[Destination] = point.load()
+            return loaded
+    raise HopscopeError(f"there is no kind of destination {kind!r}")
+
+
+def check_exports(settings: Settings) -> None:
+    """Raises HopscopeError if a destination cannot work with its settings."""
+    for name, export in settings.export.items():
+        try:
+            destination_class(export.kind)
+            EventFilter(export)
+        except HopscopeError as error:
+            raise HopscopeError(f"export.{name}: {error}") from error
+
+
+def places(settings: Settings) -> Iterator[Place]:
+    """The destinations of events by name."""
+    for name, export in settings.export.items():
+        yield Place(export.kind, export.place, name)

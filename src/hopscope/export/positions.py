@@ -1,0 +1,77 @@
+"""How far a destination has taken the events of every shard: a file of the data folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..memory.region import Region, RegionError
+
+KIND = "export-positions"
+VERSION = 1
+SHARDS = 1024
+FOLDER = "export"
+POSITION = np.dtype(
+    [
+        ("next", "<u8"),  # sequence of the first event that the destination has not confirmed
+        ("end", "<u8"),  # 1 + the last one of the block under way; not above `next`: none is
+        ("begun", "<u8"),  # 1: the shard has a position
+    ]
+)
+"""One shard."""
+
+
+class Positions:
+    """The positions of the destination `name`; only its thread writes them.
+
+    A block has its ends here before it is sent, so that a process that was killed sends the same block again,
+    with the same id.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        path = folder / FOLDER / f"{name}.positions"
+        arrays = {"positions": (POSITION, SHARDS)}
+        try:
+            self._region = Region.attach(path, KIND, VERSION, writable=True)
+        except RegionError:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._region = Region.create(path, KIND, VERSION, arrays)
+        self._rows = self._region["positions"]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no shard has a position yet."""
+        return not self._rows["begun"].any()
+
+    def next(self, shard: int) -> int:
+        """The first event that is to be sent."""
+        return int(self._rows["next"][shard])
+
+    def under_way(self, shard: int) -> int | None:
+        """1 + the last event of the block that was being sent; None: none was."""
+        row = self._rows[shard]
+        return int(row["end"]) if row["end"] > row["next"] else None
+
+    def start(self, shard: int, position: int) -> None:
+        """Set the first position of a shard, unless it has one."""
+        if not self._rows["begun"][shard]:
+            self._rows["next"][shard] = self._rows["end"][shard] = position
+            self._rows["begun"][shard] = 1
+
+    def sending(self, shard: int, end: int) -> None:
+        """A block up to `end` (exclusive) is sent next."""
+        self._rows["begun"][shard] = 1
+        self._rows["end"][shard] = end
+
+    def sent(self, shard: int) -> None:
+        """The block under way was confirmed."""
+        self._rows["next"][shard] = self._rows["end"][shard]
+
+    def skip(self, shard: int, position: int) -> None:
+        """Events before `position` will not be sent."""
+        self._rows["next"][shard] = self._rows["end"][shard] = position
+
+    def close(self) -> None:
+        """Unmap the file."""
+        self._region.close()

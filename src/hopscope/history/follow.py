@@ -1,0 +1,258 @@
+"""Events of a data folder, in order from a position on: of the ring, else of journals, else of segments.
+
+A position is the sequence of the next event of a shard.  A reader that keeps its positions misses nothing
+that history has, however far it falls behind.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ..memory.region import Region, RegionError
+from ..memory.ring import HEAD, RingReader, attach_ring
+from ..wire.records import Records
+from .columns import connect, quoted
+from .files import HistoryError, JournalFile, list_journals, list_segments, segment_covering
+from .journal_file import HEADER_BYTES, pull_header
+from .segments import first_line, segments_sql
+
+SEGMENT_ROWS = 65_536
+"""Events read from a segment at a time: each read searches the file again."""
+_RING = re.compile(r"worker-(\d+)\.events")
+
+
+class EventFollower:
+    """Reads the events of the data folder `folder`. It belongs to one thread.
+
+    HistoryError (of `read`): a file in the folder is not ours, or of a later version.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rings: dict[int, tuple[Region, RingReader]] = {}
+        self._journals: dict[int, _OpenJournal] = {}
+        self._ahead: dict[int, Records] = {}
+        self._segments: duckdb.DuckDBPyConnection | None = None
+        self.from_files = 0
+        """Events that were read from files, since the ring did not have them any more."""
+
+    def close(self) -> None:
+        """Close files."""
+        for journal in self._journals.values():
+            os.close(journal.fd)
+        self._journals.clear()
+        if self._segments is not None:
+            self._segments.close()
+
+    def shards(self) -> list[int]:
+        """Shards that have events, by number."""
+        rings = (_RING.fullmatch(path.name) for path in (self._folder / "regions").glob("worker-*.events"))
+        journals = (file.shard for file in list_journals(self._folder))
+        segments = (file.shard for file in list_segments(self._folder))
+        return sorted({*(int(match[1]) for match in rings if match), *journals, *segments})
+
+    def end(self, shard: int) -> int:
+        """1 + the sequence of the newest event of a shard; 0: it has none."""
+        found = 0
+        if ring := self._ring(shard):
+            found = _newest(ring[0])
+        for journal in list_journals(self._folder):
+            if journal.shard == shard and journal.first >= found:
+                opened = _OpenJournal.open(journal)
+                if opened is not None:
+                    found = max(found, opened.end())
+                    os.close(opened.fd)
+        for segment in list_segments(self._folder):
+            if segment.shard == shard:
+                found = max(found, segment.last + 1)
+        return found
+
+    def read(self, shard: int, position: int, limit: int) -> Records:
+        """EVENT [at most `limit`], by sequence without gaps, from `position` on; empty: there is none yet.
+
+        The first is later than `position` if history lacks what is between.
+        """
+        ring = self._from_ring(shard, position, limit)
+        if ring is not None and (not len(ring) or ring["sequence"][0] == position):
+            return ring
+        found = self._from_files(shard, position, limit)
+        if found is None:
+            return np.empty(0, EVENT) if ring is None else ring
+        self.from_files += len(found)
+        return found
+
+    # ----------------------------------------------------------------------------------------- the ring
+
+    def _ring(self, shard: int) -> tuple[Region, RingReader] | None:
+        known = self._rings.get(shard)
+        if known is not None and known[0].is_current():
+            return known
+        try:
+            region = attach_ring(self._folder / "regions" / f"worker-{shard}.events", EVENT_VERSION)
+        except RegionError:
+            return None
+        self._rings[shard] = region, RingReader(region)
+        return self._rings[shard]
+
+    def _from_ring(self, shard: int, position: int, limit: int) -> Records | None:
+        """Events of the ring from `position` on, or from its oldest; None: there is none, or it is empty."""
+        ring = self._ring(shard)
+        if ring is None:
+            return None
+        region, reader = ring
+        head, newest = reader.head, _newest(region)
+        if not newest:
+            return None
+        if position >= newest:
+            return np.empty(0, EVENT)
+        reader.cursor = max(0, head - (newest - position))
+        records, _ = reader.read(limit)
+        return records
+
+    # ------------------------------------------------------------------------------------------- files
+
+    def _from_files(self, shard: int, position: int, limit: int) -> Records | None:
+        """Events of files from `position` on, or from the next that they have; None: they have none."""
+        ahead = self._ahead.pop(shard, None)
+        if ahead is not None and len(ahead) and ahead["sequence"][0] == position:
+            return self._cut(shard, ahead, limit)
+        journals = [journal for journal in list_journals(self._folder) if journal.shard == shard]
+        found = self._from_journal(shard, position, limit, [j for j in journals if j.first <= position])
+        if found is not None:
+            return found
+        segments = [segment for segment in list_segments(self._folder) if segment.shard == shard]
+        covering = segment_covering(segments, shard, position)
+        if covering is not None:
+            rows = self._from_segment(covering.path, position)
+            if rows is not None and len(rows):
+                return self._cut(shard, rows, limit)
+            position = covering.last + 1  # damaged: what comes after it
+        begins = (*(file.first for file in journals), *(file.first for file in segments))
+        later = [first for first in begins if first > position]
+        return self._from_files(shard, min(later), limit) if later else None
+
+    def _cut(self, shard: int, rows: Records, limit: int) -> Records:
+        if len(rows) > limit:
+            self._ahead[shard] = rows[limit:]
+        return rows[:limit]
+
+    def _from_journal(
+        self, shard: int, position: int, limit: int, journals: list[JournalFile]
+    ) -> Records | None:
+        opened = self._journals.get(shard)
+        if not journals:
+            return None
+        if opened is None or opened.path != journals[-1].path:
+            if opened is not None:
+                os.close(opened.fd)
+                del self._journals[shard]
+            opened = _OpenJournal.open(journals[-1])
+            if opened is None:
+                return None  # a segment by now
+            self._journals[shard] = opened
+        rows = opened.read(position, limit)
+        return rows if len(rows) else None
+
+    def _from_segment(self, path: Path, position: int) -> Records | None:
+        """Events of one segment; None: it is damaged, which readers of history report."""
+        if self._segments is None:
+            self._segments = connect(256 * 1024**2, threads=1)
+        until = position + SEGMENT_ROWS
+        try:
+            columns = self._segments.execute(
+                f"SELECT {_RAW} FROM ({segments_sql([path])}) WHERE sequence >= {position}"
+                f" AND sequence < {until} ORDER BY sequence"
+            ).fetchnumpy()
+        except duckdb.Error as error:
+            if path.exists():
+                raise HistoryError(f"{path} cannot be read: {first_line(error)}") from error
+            return None
+        rows = np.zeros(len(columns["sequence"]), EVENT)
+        for name in EVENT.names or ():
+            if name in columns:
+                rows[name] = columns[name]
+        for at in range(PATH_PART):
+            rows["path"][:, at] = columns[f"p{at}"]
+        return rows
+
+
+@dataclass(slots=True)
+class _OpenJournal:
+    """A journal, perhaps growing."""
+
+    path: Path
+    fd: int
+    shard: int
+    first: int
+    layout: np.dtype[Any]
+
+    @classmethod
+    def open(cls, journal: JournalFile) -> _OpenJournal | None:
+        """None: it is gone, or has no header yet."""
+        try:
+            fd = os.open(journal.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            head = os.pread(fd, HEADER_BYTES, 0)
+            if not head.rstrip(b"\0"):
+                os.close(fd)
+                return None
+            return cls(journal.path, fd, *pull_header(journal.path, head))
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def end(self) -> int:
+        """1 + the sequence of its last whole record."""
+        return self.first + max(0, os.fstat(self.fd).st_size - HEADER_BYTES) // self.layout.itemsize
+
+    def read(self, position: int, limit: int) -> Records:
+        """EVENT records from `position` on."""
+        size = self.layout.itemsize
+        data = os.pread(self.fd, limit * size, HEADER_BYTES + (position - self.first) * size)
+        raw = np.frombuffer(data[: len(data) // size * size], self.layout)
+        rows = np.zeros(len(raw), EVENT)
+        for name in self.layout.names or ():
+            rows[name] = raw[name]
+        expected = np.arange(position, position + len(rows), dtype=np.uint64)
+        wrong = (rows["sequence"] != expected) | (rows["shard"] != self.shard)
+        return rows[: int(wrong.argmax())] if wrong.any() else rows
+
+
+def _newest(region: Region) -> int:
+    """1 + the sequence of a ring's newest record; 0: empty."""
+    head, records = int(region["cursor"][HEAD]), region["records"]
+    return int(records["sequence"][(head - 1) & (len(records) - 1)]) + 1 if head else 0
+
+
+def _codes_sql(column: str, labels: Iterable[tuple[int, str]]) -> str:
+    """The code of a label; of an unknown one, which is shown as `kind_23`, the number in it."""
+    cases = " ".join(f"WHEN {quoted(label)} THEN {code}" for code, label in labels)
+    return f"CASE {column} {cases} ELSE coalesce(TRY_CAST(split_part({column}, '_', -1) AS UTINYINT), 0) END"
+
+
+_REASON_LABELS = [(reason.value, reason.label) for reason in ClearReason]
+_RAW = ", ".join(
+    [
+        "sequence, epoch_ns(time)::BIGINT AS time_ns, value, previous, ident, hop, hop_count, shard",
+        "src_hi, src_lo, dst_hi, dst_lo, ip_version",
+        *(f"coalesce({name}, 0) AS {name}" for name in ("switch_ns", "flow_id", "sport", "dport", "proto")),
+        f"coalesce(node_id, {NO_NODE}) AS node_id, coalesce(port, {NO_PORT}) AS port",
+        f"{_codes_sql('kind', ((k, k.label) for k in Kind))} AS kind",
+        f"CASE WHEN metric IS NULL THEN 0 ELSE {_codes_sql('metric', ((m, m.label) for m in Metric))} END"
+        " AS metric",
+        f"CASE WHEN reason IS NULL THEN 0 ELSE {_codes_sql('reason', _REASON_LABELS)} END AS reason",
+        *(f"coalesce(path[{at + 1}], 0) AS p{at}" for at in range(PATH_PART)),
+    ]
+)
+"""Columns of a segment as the fields of EVENT."""

@@ -1,0 +1,197 @@
+"""InfluxDB: events written by line protocol, read back by the server's own query language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopscope.base.names import Names
+from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
+from hopscope.export import sender as module
+from hopscope.export.block import EventBlock
+from hopscope.export.counters import DESTINATION, DestinationRow
+from hopscope.export.destination import Context
+from hopscope.export.influx import Influx, LineEncoder
+from hopscope.export.sender import Sender
+from hopscope.history.journal import JournalWriter
+from hopscope.settings.export import InfluxSettings
+from hopscope.wire.address import address
+from support.event_make import Events, random_events
+from support.server_process import InfluxServer
+from support.waiting import HANG_SECONDS, eventually
+
+MAX = 2**63 - 1
+
+
+@pytest.fixture
+def server(tmp_path: Path, tool: Callable[[str], str]) -> Iterator[InfluxServer]:
+    folder = tmp_path / "influx"
+    folder.mkdir()
+    made = InfluxServer(tool("influxd"), folder)
+    made.start()
+    yield made
+    made.kill()
+
+
+def sender(folder: Path, url: str, names: Names, **more: Any) -> tuple[Sender, Any]:
+    """A sender of the data folder to a server, and its counters."""
+    row = np.zeros(1, DESTINATION)
+    about = DestinationRow(row)
+    given = {"kind": "influxdb", "url": url, "api": 1, "begin": "oldest", "batch_seconds": 0.1, **more}
+    context = Context("lab", "m1", names, about.count)
+    return Sender(Influx(InfluxSettings(**given), context), folder, about), row
+
+
+def expected(event: np.void, names: Names) -> dict[str, Any]:
+    """What the database has of an event, written down field by field."""
+    row = {name: event[name].item() for name in event.dtype.names or () if name != "path"}
+    found: dict[str, Any] = {
+        "time": row["time_ns"],
+        "collector": "m1",
+        "shard": str(row["shard"]),
+        "sequence": row["sequence"],
+        "kind": Kind(row["kind"]).label,
+        "metric": Metric(row["metric"]).label,
+    }
+    if row["node_id"] != NO_NODE:
+        found["node"] = names.node(row["node_id"]) or str(row["node_id"])
+        found["node_id"] = str(row["node_id"])
+        if row["port"] != NO_PORT:
+            found["port"] = names.port(row["node_id"], row["port"]) or str(row["port"])
+            found["port_id"] = str(row["port"])
+    if row["metric"] in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY):
+        found["queue"] = str(row["ident"])
+    if row["metric"] == Metric.FLOW_PATH and row["kind"] != Kind.FLOW_RECORD:
+        found["value_hash"], found["previous_hash"] = f"{row['value']:016x}", f"{row['previous']:016x}"
+    else:
+        found["value"], found["previous"] = min(row["value"], MAX), min(row["previous"], MAX)
+    if row["flow_id"]:
+        found["flow"] = f"{row['flow_id']:016x}"
+        found["src"], found["dst"] = (
+            address(row[f"{side}_hi"], row[f"{side}_lo"]) for side in ("src", "dst")
+        )
+        found |= {name: row[name] for name in ("sport", "dport", "proto")}
+    if row["metric"] == Metric.HOP_LATENCY:
+        found["hop"] = row["hop"]
+    if row["kind"] == Kind.CLEARED:
+        found["reason"] = ClearReason(row["reason"]).label
+    if row["switch_ns"]:
+        found["switch_ns"] = row["switch_ns"]
+    return found
+
+
+def made(count: int) -> Events:
+    """Events as a collector has them: many at the same time, paths of at most eight nodes."""
+    events = random_events(count, seed=9)
+    events["time_ns"] = 1_700_000_000_000_000_000 + np.arange(count) // 7 * 1_000
+    events["hop_count"] %= 9
+    events["switch_ns"][::5] = 12345678901234567
+    return events
+
+
+def test_every_value_is_read_back(tmp_path: Path, server: InfluxServer) -> None:
+    """Every event is in the database once, with every value and the time in ns, although many have the same
+    time and tags; also those that came while the server was killed.
+    """
+    names = Names({1: "leaf 1, rack=7", 2: 'a"b\\', 3: "größe\n"}, {(1, 2): "to=spine"})
+    shown = Names({1: "leaf 1, rack=7", 2: 'a"b', 3: "größe"}, {(1, 2): "to=spine"})
+    events = made(6000)
+    data = tmp_path / "data"
+    with JournalWriter(data, 2) as writer:
+        one, row = sender(data, server.url, names, batch_events=500)
+        one.start()
+        for at in range(0, 3000, 300):
+            writer.append(events[at : at + 300])
+        eventually(lambda: row["events_total"][0] == 3000)
+        server.kill()
+        writer.append(events[3000:])
+        eventually(lambda: row["retried_total"][0] > 0)
+        server.start()
+        eventually(lambda: row["events_total"][0] == 6000)
+        one.finish()
+        assert one.ended(HANG_SECONDS)
+    found = server.query("SELECT * FROM int_event", "hopscope")
+    rows = {
+        int(str(each["sequence"])): {
+            key: value for key, value in each.items() if value is not None and key not in ("n", "path")
+        }
+        for each in found
+    }
+    assert len(found) == len(rows) == 6000
+    for event in events:
+        assert rows[int(event["sequence"])] == expected(event, shown)
+    paths = {int(str(each["sequence"])): each["path"] for each in found if each["path"] is not None}
+    for event in events:
+        if event["metric"] == Metric.FLOW_PATH or event["kind"] == Kind.LOOP:
+            nodes = event["path"][: int(event["hop_count"])]
+            assert paths.pop(int(event["sequence"])) == ",".join(map(str, nodes))
+    assert not paths
+
+
+def test_what_a_database_rejects_is_counted(tmp_path: Path, server: InfluxServer) -> None:
+    """A block that the server rejects is counted as failed, and the next one is sent."""
+    data = tmp_path / "data"
+    with JournalWriter(data, 0) as writer:
+        one, row = sender(data, server.url, Names(), batch_events=10)
+        writer.append(made(10))
+        one.start()
+        eventually(lambda: row["events_total"][0] == 10)
+        client = one.destination._encoder  # type: ignore[attr-defined]
+        lines, client.lines = client.lines, lambda block: iter(["int_event value= 1"])
+        writer.append(made(10))
+        eventually(lambda: row["failed_total"][0] == 10)
+        assert b"status 400" in row["problem"][0]
+        client.lines = lines
+        writer.append(made(10))
+        eventually(lambda: row["events_total"][0] == 20)
+        one.finish()
+        assert one.ended(HANG_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(module, "MAX_PAUSE", 0.1)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_names_cannot_break_a_line(node: str, port: str) -> None:
+    """Whatever a name has in it, a block has a line for each event, with the same tags and fields."""
+    events = np.zeros(2, EVENT)
+    events["node_id"], events["port"], events["kind"], events["metric"] = (
+        7,
+        3,
+        Kind.RAISED,
+        Metric.HOP_LATENCY,
+    )
+    block = EventBlock("m", 0, 0, 1, events)
+    lines = list(LineEncoder(Names({7: node}, {(7, 3): port}), "m").lines(block))
+    for line in lines:
+        head, fields, time = unescaped(line, " ")
+        assert time == "0"
+        assert [unescaped(part, "=")[0] for part in unescaped(head, ",")[1:8]] == [
+            *("collector", "kind", "metric", "node", "node_id", "port", "port_id"),
+        ]
+        assert fields.startswith("sequence=0i,value=0i")
+    assert len(lines) == 2
+
+
+def unescaped(text: str, separator: str) -> list[str]:
+    """Parts between separators that have no backslash before them, as InfluxDB reads a line."""
+    parts: list[str] = []
+    part, at = "", 0
+    while at < len(text):
+        if text[at] == "\\" and at + 1 < len(text):
+            part, at = part + text[at : at + 2], at + 2
+        elif text[at] == separator:
+            parts, part, at = [*parts, part], "", at + 1
+        else:
+            part, at = part + text[at], at + 1
+    return [*parts, part]

@@ -1,0 +1,278 @@
+"""Events to named destinations: from a position on, in blocks, once, whatever ends meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.base.names import Names
+from hopscope.detect.records import EVENT, Kind
+from hopscope.export import sender as module
+from hopscope.export.block import EventBlock, EventFilter
+from hopscope.export.counters import DESTINATION, DestinationRow, health_of
+from hopscope.export.destination import Context, Destination
+from hopscope.export.exporter import DeliveryError
+from hopscope.export.positions import Positions
+from hopscope.export.sender import Sender
+from hopscope.history.files import list_journals
+from hopscope.history.journal import JournalWriter
+from hopscope.settings.export import ExportSettings
+from support.event_make import Events, random_events
+from support.waiting import HANG_SECONDS, eventually
+
+
+class Kept(Destination):
+    """Keeps what it gets; fails as told."""
+
+    Settings = ExportSettings
+
+    def __init__(self, settings: ExportSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self.blocks: list[EventBlock] = []
+        self.failures: list[Exception] = []
+        self.connects = 0
+        self.away = False
+
+    def connect(self) -> None:
+        self.connects += 1
+
+    def send(self, block: EventBlock) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        if self.away:
+            raise DeliveryError("away")
+        self.blocks.append(block)
+
+    @property
+    def sequences(self) -> list[int]:
+        return [int(number) for block in self.blocks for number in block.records["sequence"]]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MIN_PAUSE", 0.005)
+    monkeypatch.setattr(module, "MAX_PAUSE", 0.01)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.005)
+
+
+class Rig:
+    """A data folder with shard 0, and one destination."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        self.row = np.zeros(1, DESTINATION)
+        given = {"kind": "kept", "begin": "oldest", "batch_seconds": 0, **settings}
+        about = DestinationRow(self.row)
+        context = Context("here", "m1", Names(), about.count)
+        self.destination = Kept(ExportSettings(**given), context)
+        self.sender = Sender(self.destination, folder, about)
+
+    def counts(self, *names: str) -> list[int]:
+        return [int(self.row[f"{name}_total"][0]) for name in names]
+
+    def stop(self) -> None:
+        self.sender.finish()
+        assert self.sender.ended(HANG_SECONDS)
+
+
+def timed(events: Events, step: int = 1) -> Events:
+    """Each `step` events have one time."""
+    events["time_ns"] = 10**18 + np.arange(len(events)) // step
+    return events
+
+
+def test_blocks_are_consecutive_and_have_stable_names(tmp_path: Path) -> None:
+    """Every event is sent once and in order, in blocks of the size asked for; a new start goes on."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(25, seed=1)))
+        rig = Rig(tmp_path, batch_events=10)
+        rig.sender.start()
+        rig.stop()
+        assert [block.id for block in rig.destination.blocks] == ["m1-0-0-9", "m1-0-10-19", "m1-0-20-24"]
+        assert rig.counts("sent", "events", "failed", "expired") == [3, 25, 0, 0]
+        writer.append(timed(random_events(5, seed=2, start=25)))
+        again = Rig(tmp_path, batch_events=10)
+        again.sender.start()
+        again.stop()
+        assert again.destination.sequences == list(range(25, 30))
+
+
+def test_events_of_one_time_stay_together(tmp_path: Path) -> None:
+    """A block ends between two times, unless one time has more events than a block."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(30, seed=1), step=4))
+        rig = Rig(tmp_path, batch_events=10)
+        rig.sender.start()
+        rig.stop()
+        assert [block.id for block in rig.destination.blocks] == [
+            *("m1-0-0-7", "m1-0-8-15", "m1-0-16-23", "m1-0-24-29"),
+        ]
+        more = random_events(50, seed=1, start=30)
+        more["time_ns"] = 2 * 10**18
+        writer.append(more)
+        rig = Rig(tmp_path, batch_events=10)
+        rig.sender.start()
+        rig.stop()
+        assert [block.id for block in rig.destination.blocks] == ["m1-0-30-79"]
+
+
+def test_a_destination_that_is_away_gets_everything_later(tmp_path: Path) -> None:
+    """While it is away nothing is lost and health says why; a block that it will never take is counted."""
+    with JournalWriter(tmp_path, 0) as writer:
+        rig = Rig(tmp_path, batch_events=10)
+        rig.destination.away = True
+        rig.sender.start()
+        writer.append(timed(random_events(20, seed=1)))
+        eventually(lambda: rig.counts("retried")[0] > 2)
+        assert health_of(rig.row[0]).problem == "away"
+        rig.destination.failures = [DeliveryError("too long", again=False), ValueError("odd")]
+        rig.destination.away = False
+        writer.append(timed(random_events(10, seed=2, start=20)))
+        eventually(lambda: rig.destination.sequences == list(range(20, 30)))
+        assert rig.counts("failed", "events") == [20, 10]
+        assert health_of(rig.row[0]).ok
+        rig.stop()
+    assert rig.destination.connects > 2
+
+
+def test_what_retention_deleted_is_counted(tmp_path: Path) -> None:
+    """Events that history lost while the destination was away are counted; what follows is sent."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(10, seed=1)))
+        writer.rotate()
+        writer.append(timed(random_events(10, seed=2, start=10)))
+        Positions(tmp_path, "here").start(0, 4)
+        list_journals(tmp_path)[0].path.unlink()
+        rig = Rig(tmp_path)
+        rig.sender.start()
+        rig.stop()
+        assert rig.destination.sequences == list(range(10, 20))
+        assert rig.counts("expired") == [6]
+
+
+def test_a_new_destination_begins_now(tmp_path: Path) -> None:
+    """With `begin = "now"` what was there before is not sent, and what comes later is."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(10, seed=1)))
+        rig = Rig(tmp_path, begin="now")
+        rig.sender.start()
+        eventually(lambda: not Positions(tmp_path, "here").is_new)
+        writer.append(timed(random_events(3, seed=2, start=10)))
+        rig.stop()
+        assert rig.destination.sequences == [10, 11, 12]
+
+
+def test_a_killed_process_sends_the_same_block_again(tmp_path: Path) -> None:
+    """Killed while a block is under way, again and again: the next process sends that block with the same
+    id, although more events have come meanwhile; every event is delivered.
+    """
+    program = """
+import sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+from export_kept import hang
+hang(Path(sys.argv[1]))
+"""
+    hang = """
+import os, sys, time
+import numpy as np
+from hopscope.base.names import Names
+from hopscope.export.counters import DESTINATION, DestinationRow
+from hopscope.export.destination import Context, Destination
+from hopscope.export.sender import Sender
+from hopscope.settings.export import ExportSettings
+class Hangs(Destination):
+    def send(self, block):
+        print(block.id, flush=True)
+        time.sleep(1e6)
+def hang(folder):
+    row = DestinationRow(np.zeros(1, DESTINATION))
+    settings = ExportSettings(kind="x", begin="oldest", batch_seconds=0, batch_events=10)
+    sender = Sender(Hangs(settings, Context("here", "m1", Names(), row.count)), folder, row)
+    sender.start()
+    sender.ended(1e6)
+"""
+    (tmp_path / "export_kept.py").write_text(hang)
+    folder = tmp_path / "data"
+    with JournalWriter(folder, 0) as writer:
+        writer.append(timed(random_events(4, seed=1)))
+        ids = []
+        for more in range(3):
+            code = program.format(path=[str(tmp_path)])
+            with subprocess.Popen(
+                [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True
+            ) as process:
+                assert process.stdout is not None
+                ids.append(process.stdout.readline().strip())
+                os.kill(process.pid, signal.SIGKILL)
+            writer.append(timed(random_events(4, seed=2, start=4 + 4 * more)))
+        assert ids == ["m1-0-0-3"] * 3
+        rig = Rig(folder, batch_events=10)
+        rig.sender.start()
+        rig.stop()
+        assert [block.id for block in rig.destination.blocks] == ["m1-0-0-3", "m1-0-4-13", "m1-0-14-15"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "mask"),
+    [
+        ({"kinds": ["raised"]}, lambda e: e["kind"] == Kind.RAISED),
+        ({"nodes": [3]}, lambda e: (e["node_id"] == 3) | (e["path"] == 3).any(axis=1)),
+        (
+            {"prefixes": ["10.0.0.7", "2001:db8::/32"]},
+            lambda e: (
+                (e["ip_version"] != 0) & ((e["src_lo"] == 0xFFFF0A000007) | (e["dst_hi"] >> 32 == 0x20010DB8))
+            ),
+        ),
+    ],
+)
+def test_filters(settings: dict[str, Any], mask: Callable[[Events], Any]) -> None:
+    """Each filter keeps what a mask over the records keeps."""
+    events = np.zeros(6, EVENT)
+    events["kind"] = [Kind.RAISED, Kind.CLEARED, *[Kind.CHANGE] * 4]
+    events["node_id"], events["path"][2, 5] = [1, 3, 1, 1, 1, 1], 3
+    events["ip_version"] = [4, 4, 4, 4, 6, 0]
+    events["src_lo"][3] = events["src_lo"][5] = 0xFFFF0A000007
+    events["dst_hi"][4] = 0x20010DB8 << 32
+    kept = EventFilter(ExportSettings(kind="x", **settings)).of(events)
+    assert np.array_equal(kept, events[mask(events)])
+    assert 0 < len(kept) < 6
+
+
+def test_a_sample_keeps_whole_flows() -> None:
+    """About one flow in N is kept, with all its events, and always the same ones."""
+    events = np.zeros(40_000, EVENT)
+    events["flow_id"] = np.random.default_rng(1).integers(1, 2**63, 20_000).repeat(2)
+    kept = EventFilter(ExportSettings(kind="x", sample=10)).of(events)["flow_id"]
+    found, times = np.unique(kept, return_counts=True)
+    assert (times == 2).all()
+    assert 1700 < len(found) < 2300
+
+
+def test_one_that_waits_holds_up_no_other(tmp_path: Path) -> None:
+    """A destination that hangs keeps its events in history; another one gets them at once."""
+    go = threading.Event()
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(10, seed=1)))
+        slow = Rig(tmp_path)
+        slow.destination.send = lambda block: go.wait(HANG_SECONDS)  # type: ignore[assignment,method-assign]
+        slow.sender.start()
+        about = DestinationRow(np.zeros(1, DESTINATION))
+        settings = ExportSettings(kind="kept", begin="oldest", batch_seconds=0)
+        fast = Kept(settings, Context("other", "m1", Names(), about.count))
+        sender = Sender(fast, tmp_path, about)
+        sender.start()
+        eventually(lambda: len(fast.sequences) == 10)
+        go.set()
+        slow.stop()
+        sender.finish()
+        assert sender.ended(HANG_SECONDS)

@@ -1,0 +1,118 @@
+"""Following history from a position, compared with the events that were written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hopscope.detect.records import EVENT, EVENT_VERSION, Kind, Metric
+from hopscope.history.archive import archive_once
+from hopscope.history.files import list_journals, list_segments
+from hopscope.history.follow import EventFollower
+from hopscope.history.journal import JournalWriter
+from hopscope.memory.ring import RingWriter, create_ring
+from hopscope.settings.collector import HistorySettings
+from support.waiting import eventually
+
+Events = npt.NDArray[Any]
+MakeEvents = Callable[..., Events]
+
+
+def followed(folder: Path, shard: int, position: int, limit: int) -> Events:
+    """Everything from `position` on, read in parts."""
+    parts = [np.empty(0, EVENT)]
+    follower = EventFollower(folder)
+    while len(part := follower.read(shard, position, limit)):
+        assert len(part) <= limit
+        parts.append(part)
+        position = int(part["sequence"][-1]) + 1
+    follower.close()
+    return np.concatenate(parts)
+
+
+def seen(events: Events) -> list[Any]:
+    """Events as tuples, without what a segment does not keep: the ports of an event without a flow, and the
+    path of one without a path.
+    """
+    names = [
+        name for name in EVENT.names or () if name not in ("path", "reserved", "sport", "dport", "proto")
+    ]
+    return [tuple(row[name].item() for name in names) for row in events]
+
+
+def path_of(event: np.void) -> list[int]:
+    """The nodes that an event states."""
+    has_path = event["metric"] == Metric.FLOW_PATH or event["kind"] == Kind.LOOP
+    return list(event["path"][: max(0, int(event["hop_count"]) - int(event["hop"]))]) if has_path else []
+
+
+@pytest.fixture
+def written(tmp_path: Path, make_events: MakeEvents) -> Iterator[tuple[Path, Events]]:
+    """Events of shard 3 in two segments, a closed journal and one that grows."""
+    parts = []
+    with JournalWriter(tmp_path, 3) as writer:
+        for part in range(4):
+            events = make_events(700, seed=part, start=700 * part)
+            writer.append(events)
+            parts.append(events)
+            if part < 3:
+                writer.rotate()
+            if part < 2:  # a journal is archived once it is on disk
+                eventually(lambda: archive_once(tmp_path, HistorySettings()).segments == 1)
+        assert len(list_segments(tmp_path)) == 2
+        assert len(list_journals(tmp_path)) == 2
+        yield tmp_path, np.concatenate(parts)
+
+
+@pytest.mark.parametrize("limit", [1_000_000, 333])
+@pytest.mark.parametrize("position", [0, 650, 1400, 2799])
+def test_files_have_every_event_once(written: tuple[Path, Events], position: int, limit: int) -> None:
+    """From any position, in parts of any size, segments and journals give what was written."""
+    folder, events = written
+    found = followed(folder, 3, position, limit)
+    assert seen(found) == seen(events[position:])
+    assert [path_of(row) for row in found] == [path_of(row) for row in events[position:]]
+    flows = events["ip_version"][position:] != 0
+    for name in ("sport", "dport", "proto"):
+        assert np.array_equal(found[name][flows], events[name][position:][flows])
+
+
+def test_the_ring_comes_first_and_files_have_the_rest(written: tuple[Path, Events]) -> None:
+    """What the ring still has comes from it, what it has overwritten from files."""
+    folder, events = written
+    (folder / "regions").mkdir()
+    writer = RingWriter(create_ring(folder / "regions/worker-3.events", EVENT, 512, EVENT_VERSION))
+    writer.write(events)
+    follower = EventFollower(folder)
+    assert follower.end(3) == len(events)
+    newest = follower.read(3, len(events) - 100, 1000)
+    assert (seen(newest), follower.from_files) == (seen(events[-100:]), 0)
+    assert seen(followed(folder, 3, 0, 500)) == seen(events)
+    assert len(follower.read(3, len(events), 10)) == 0
+    follower.close()
+
+
+def test_a_gap_is_jumped_over(written: tuple[Path, Events]) -> None:
+    """If retention has deleted what is at the position, the next events that are there follow."""
+    folder, events = written
+    list_segments(folder)[0].path.unlink()
+    assert seen(followed(folder, 3, 5, 400)) == seen(events[700:])
+
+
+def test_a_journal_that_grows_is_followed(written: tuple[Path, Events], make_events: MakeEvents) -> None:
+    """Events that are appended later come with the next read; a shard that has none yet gives none."""
+    folder, _ = written
+    follower = EventFollower(folder)
+    with JournalWriter(folder, 7) as writer:
+        assert len(follower.read(7, 0, 10)) == 0
+        for part in range(3):
+            more = make_events(5, seed=part, start=5 * part)
+            writer.append(more)
+            assert seen(follower.read(7, 5 * part, 10)) == seen(more)
+    assert follower.shards() == [3, 7]
+    follower.close()

@@ -1,0 +1,94 @@
+"""A real server on loopback, for one test: started on free ports, killed as by a crash, started again."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+
+from .waiting import eventually
+
+
+def free_port() -> int:
+    """A TCP port of loopback that is free now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+class ServerProcess:
+    """A program that serves until `kill`; `ready` says whether it answers."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        folder: Path,
+        ready: Callable[[], bool],
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self._words, self._folder, self._ready, self._environment = words, folder, ready, environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._words, cwd=self._folder, env=self._environment, stdout=log, stderr=log
+            )
+        eventually(
+            self._is_up, lambda: (self._folder / "server.log").read_text(errors="replace")[-2000:], 0.05
+        )
+
+    def _is_up(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self._folder / "server.log").read_text(errors="replace")[-2000:]
+        try:
+            return self._ready()
+        except (httpx.HTTPError, OSError):
+            return False
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+
+class InfluxServer(ServerProcess):
+    """InfluxDB 1 with the data in `folder`."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.port, rpc = free_port(), free_port()
+        (folder / "influx.conf").write_text(
+            "reporting-disabled = true\n"
+            f'bind-address = "127.0.0.1:{rpc}"\n'
+            f'[meta]\ndir = "{folder}/meta"\n'
+            f'[data]\ndir = "{folder}/data"\nwal-dir = "{folder}/wal"\nindex-version = "inmem"\n'
+            f'[http]\nbind-address = "127.0.0.1:{self.port}"\nlog-enabled = false\n'
+        )
+        super().__init__([program, "-config", str(folder / "influx.conf")], folder, self._answers)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def _answers(self) -> bool:
+        return httpx.get(f"{self.url}/ping", trust_env=False).status_code == 204
+
+    def query(self, text: str, database: str = "") -> list[dict[str, object]]:
+        """Rows of a SELECT, with times in ns; tags of a GROUP BY * are in each row."""
+        parameters = {"q": text, "db": database, "epoch": "ns"}
+        answer = httpx.get(f"{self.url}/query", params=parameters, trust_env=False, timeout=60).json()
+        series = answer["results"][0].get("series", [])
+        return [
+            {**each.get("tags", {}), **dict(zip(each["columns"], row, strict=True))}
+            for each in series
+            for row in each["values"]
+        ]
