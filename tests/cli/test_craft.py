@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -127,28 +128,27 @@ def test_wrong_options(tmp_path: Path, words: tuple[str, str]) -> None:
 
 
 CHECKED = ("ip.check_checksum", "udp.check_checksum", "tcp.check_checksum")
+WRONG = (
+    "_ws.malformed or ip.checksum.status == 0 or udp.checksum.status == 0 or tcp.checksum.status == 0"
+    " or _ws.expert.severity >= 6291456"
+)
+
+
+def tshark(tool: Callable[..., str], path: Path, *options: str) -> list[str]:
+    """A line per packet that is shown: its number, the layers in it, what is wrong with it."""
+    command = [tool("tshark"), "-r", str(path), "-T", "fields", *options]
+    for field in ("frame.number", "frame.protocols", "_ws.expert.message"):
+        command += ["-e", field]
+    for option in CHECKED:
+        command += ["-o", f"{option}:TRUE"]
+    command += ["-o", "tcp.analyze_sequence_numbers:FALSE"]  # the packets are no connection
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    return done.stdout.splitlines()
 
 
 def experts(tool: Callable[..., str], path: Path) -> list[str]:
     """What tshark finds wrong in a capture."""
-    command = [
-        tool("tshark"),
-        "-r",
-        str(path),
-        "-T",
-        "fields",
-        "-e",
-        "_ws.expert.message",
-        "-e",
-        "frame.number",
-    ]
-    for option in CHECKED:
-        command += ["-o", f"{option}:TRUE"]
-    command += ["-o", "tcp.analyze_sequence_numbers:FALSE"]  # the packets are no connection
-    command += ["-Y", "_ws.malformed or ip.checksum.status == 0 or udp.checksum.status == 0 "
-                "or tcp.checksum.status == 0 or _ws.expert.severity >= 6291456"]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    return done.stdout.splitlines()
+    return tshark(tool, path, "-Y", WRONG)
 
 
 def test_nothing_is_wrong_to_tshark(tmp_path: Path, tool: Callable[..., str]) -> None:
@@ -173,29 +173,24 @@ LAYERS = {
 """Layers of a flow, and what tshark calls them."""
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("source", ["10.0.0.1", "2001:db8::5"])
-def test_tunnels_are_right_to_tshark(
-    tmp_path: Path, tool: Callable[..., str], layer: str, source: str
-) -> None:
-    """tshark finds the tunnel, the packet in it with INT over TCP and UDP, and nothing wrong."""
-    flow: dict[str, Any] = {"src": source, "layers": [layer]}
-    if layer in ("gre", "vxlan", "vxlan_gpe", "geneve", "gtp_u"):
-        flow["tunnel_id"] = 77
+def test_tunnels_are_right_to_tshark(tmp_path: Path, tool: Callable[..., str]) -> None:
+    """tshark finds each tunnel, the packet in it with INT over TCP and UDP, and nothing wrong."""
     hops = [{"node_id": 1}, {"node_id": 2}]
-    lines: list[dict[str, Any]] = [
-        {"flow": {**flow, "proto": proto}, "int": {}, "hops": hops} for proto in (6, 17)
-    ]
+    lines: list[dict[str, Any]] = []
+    expected: list[tuple[str, str]] = []
+    for source, layer, proto in product(("10.0.0.1", "2001:db8::5"), LAYERS, (6, 17)):
+        flow: dict[str, Any] = {"src": source, "layers": [layer], "proto": proto}
+        if layer in ("gre", "vxlan", "vxlan_gpe", "geneve", "gtp_u"):
+            flow["tunnel_id"] = 77
+        lines.append({"flow": flow, "int": {}, "hops": hops})
+        inner = "ip:ipv6" if layer == "ip_in_ip" and ":" in source else LAYERS[layer]
+        expected.append((inner, "tcp" if proto == 6 else "udp"))
     path = craft(tmp_path, *map(json.dumps, lines))
     assert experts(tool, path) == []
-    command = [tool("tshark"), "-r", str(path), "-T", "fields"]
-    seen = subprocess.run(
-        [*command, "-e", "frame.protocols"], capture_output=True, text=True, timeout=300, check=True
-    ).stdout.splitlines()
-    wanted = LAYERS[layer] if source[2] != "0" or layer != "ip_in_ip" else "ip:ipv6"
-    for protocols, last in zip(seen, ("tcp", "udp"), strict=True):
-        assert wanted in protocols
-        assert last in protocols.split(":")
+    for shown, (layer, transport) in zip(tshark(tool, path), expected, strict=True):
+        protocols = shown.split("\t")[1]
+        assert layer in protocols
+        assert transport in protocols.split(":")
 
 
 @pytest.mark.parametrize("carrier", ["gre", "vxlan_gpe", "geneve", "udp_inserted"])
@@ -203,7 +198,12 @@ def test_carriers_are_right_to_tshark(tmp_path: Path, tool: Callable[..., str], 
     """INT in a tunnel's header, and under an inserted UDP header, of every version that can be."""
     versions = ("2",) if carrier == "gre" else ("2015", "0.5", "1.0", "2")
     dialects = {"2015": "int-2015"}
+    captures = []
     for version in versions:
         line = {"int": {"version": version, "carrier": carrier}, "hops": [{"node_id": 1}, {"node_id": 2}]}
         words = ("--dialect", dialects.get(version, "spec"))
-        assert experts(tool, craft(tmp_path, json.dumps(line), words=words)) == []
+        captures.append(craft(tmp_path, json.dumps(line), words=words).read_bytes())
+    path = tmp_path / "all.pcap"
+    path.write_bytes(captures[0] + b"".join(capture[24:] for capture in captures[1:]))  # one file header
+    assert len(tshark(tool, path)) == len(versions)
+    assert experts(tool, path) == []

@@ -30,6 +30,7 @@ from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch
 from support.by_hand import ethernet, ipv4, pcap, udp
+from support.command import hopscope
 from support.waiting import HANG_SECONDS
 
 HEAVY = (
@@ -44,16 +45,10 @@ HEAVY = (
     "pandas",
 )
 IMPORT = "import sys; from hopscope.cli import main"
-RUN = f"{IMPORT}; main()"
-
-
-def run(*words: str, stdin: bytes | None = None, code: str = RUN) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, "-c", code, *words], input=stdin, capture_output=True, timeout=300)
-    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def objects(*words: str) -> list[dict[str, Any]]:
-    """What decode prints, without starting a process."""
+    """What decode prints."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
         status = build(("decode",))(["decode", *words], standalone_mode=False)
@@ -132,21 +127,22 @@ def test_json_is_as_documented(small: Path) -> None:
     assert (damaged["packet"], damaged["index"]) == (2, 0)
     assert set(damaged["error"]) == {"reason", "at", "detail"}
     assert damaged["error"]["reason"] == "truncated"
-    summary = run("decode", str(small)).stderr
+    summary = hopscope("decode", str(small)).stderr
     assert summary == "3 packets: 2 reports, 1 rejected (1 truncated), 0 other\n"
 
 
 def test_a_cold_start_imports_nothing_heavy(small: Path) -> None:
     """A small capture is decoded without Numba, web framework, database or table library."""
     code = f"{IMPORT}\ntry:\n main()\nfinally:\n print(sorted(set({HEAVY!r}) & set(sys.modules)))"
-    done = run("decode", str(small), code=code)
+    command = [sys.executable, "-c", code, "decode", str(small)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
 def test_ports(tmp_path: Path) -> None:
     """Reports are looked for on --port, or on every port that is known; elsewhere nothing is printed."""
     elsewhere = capture(tmp_path / "elsewhere.pcap", [report()], port=7777)
-    done = run("decode", str(elsewhere))
+    done = hopscope("decode", str(elsewhere))
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "1 packets: 0 reports, 0 rejected, 1 other\n"
     assert len(objects(str(elsewhere), "--port", "1", "--port", "7777")) == 1
@@ -158,8 +154,8 @@ def test_a_hint_at_other_dialects(tmp_path: Path) -> None:
     path = tmp_path / "odd.pcap"
     path.write_bytes(pcap([ethernet(ipv4(udp(b"\xf0" + bytes(40), 32766)))]))
     hint = "hopscope: these may be of another dialect: --dialect auto proposes one\n"
-    assert run("decode", str(path)).stderr.endswith(hint)
-    assert hint not in run("decode", str(path), "--dialect", "bmv2").stderr
+    assert hopscope("decode", str(path)).stderr.endswith(hint)
+    assert hint not in hopscope("decode", str(path), "--dialect", "bmv2").stderr
 
 
 @pytest.mark.parametrize(
@@ -190,20 +186,20 @@ def test_names(small: Path, tmp_path: Path) -> None:
     """Nodes are found and shown by the names that a file gives them."""
     names = tmp_path / "names.csv"
     names.write_text("node_id,port,name\n6,,leaf-6\n8,,spine-8\n")
-    done = run("decode", str(small), "--names", str(names), "--node", "leaf-6", "--format", "table")
+    done = hopscope("decode", str(small), "--names", str(names), "--node", "leaf-6", "--format", "table")
     assert "leaf-6" in done.stdout
     assert "spine-8" in done.stdout
 
 
 def test_csv_and_table(small: Path) -> None:
     """CSV has one column a key, hops joined by blanks; a table has a header and one line a report."""
-    rows = list(csv.DictReader(io.StringIO(run("decode", str(small), "-f", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(hopscope("decode", str(small), "-f", "csv").stdout)))
     assert rows[0]["flow.src"] == "198.51.100.1"
     assert rows[0]["hops.node_id"] == "4 5"
     assert rows[0]["report.tracked"] == "true"
     assert rows[0]["hops.queue_id"] == ""
     assert rows[2]["error.reason"] == "truncated"
-    header, first, _, damaged = run("decode", str(small), "-f", "table").stdout.splitlines()
+    header, first, _, damaged = hopscope("decode", str(small), "-f", "table").stdout.splitlines()
     assert header.split()[:3] == ["packet", "time", "source"]
     assert "198.51.100.1:4000 → 203.0.113.9:53 udp" in first
     assert "4 → 5" in first
@@ -215,7 +211,7 @@ def test_standard_input_and_gzip(small: Path) -> None:
     raw = small.read_bytes()
     expected = objects(str(small))
     for stdin in (raw, gzip.compress(raw)):
-        piped = run("decode", "-", stdin=stdin)
+        piped = hopscope("decode", "-", stdin=stdin)
         assert [json.loads(line) for line in piped.stdout.splitlines()] == expected
     small.write_bytes(gzip.compress(raw))
     assert objects(str(small)) == expected
@@ -235,7 +231,7 @@ def test_unreadable_files(tmp_path: Path, content: bytes | None, line: str) -> N
     path = tmp_path / "a.pcap"
     if content is not None:
         path.write_bytes(content)
-    done = run("decode", str(path))
+    done = hopscope("decode", str(path))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"hopscope: {path}: {line}\n"
 
@@ -243,7 +239,7 @@ def test_unreadable_files(tmp_path: Path, content: bytes | None, line: str) -> N
 def test_a_cut_file_is_read_to_the_cut(small: Path) -> None:
     """Whole reports are printed, the damage is told in one line, and the exit status is 1."""
     small.write_bytes(small.read_bytes()[:-10])
-    done = run("decode", str(small))
+    done = hopscope("decode", str(small))
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 2
     assert done.stderr.splitlines()[0].startswith("2 packets: 2 reports")
@@ -266,7 +262,7 @@ def test_a_cut_file_is_read_to_the_cut(small: Path) -> None:
 )
 def test_mistakes_are_one_line(small: Path, words: list[str]) -> None:
     """A flag that cannot be read ends with status 2 and one line that names it."""
-    done = run("decode", str(small), *words)
+    done = hopscope("decode", str(small), *words)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert re.match(rf"hopscope: {words[0]}[: ]", line)
@@ -279,10 +275,10 @@ def test_a_dialect_of_ones_own(small: Path, tmp_path: Path) -> None:
     elsewhere = capture(tmp_path / "elsewhere.pcap", [report()], port=7777)
     (found,) = objects(str(elsewhere), "--config", str(config), "--dialect", "lab")
     assert found["hops"]
-    done = run("decode", str(elsewhere), "--config", str(config), "--dialect", "auto")
-    assert done.stdout == run("decode", str(elsewhere), "--port", "7777").stdout
+    done = hopscope("decode", str(elsewhere), "--config", str(config), "--dialect", "auto")
+    assert done.stdout == hopscope("decode", str(elsewhere), "--port", "7777").stdout
     assert done.stderr.startswith("hopscope: dialect auto: lab, which reads 1 report with 2 hops\n")
-    done = run("decode", str(small), "--dialect", "lab")
+    done = hopscope("decode", str(small), "--dialect", "lab")
     assert done.stderr.startswith(
         "hopscope: --dialect lab: unknown dialect 'lab'; known are spec, report-0.5, "
     )
@@ -299,7 +295,9 @@ def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
     """A reader that goes away ends the program without a word."""
     path = capture(tmp_path / "many.pcap", [report()] * 2000)
     with subprocess.Popen(
-        [sys.executable, "-c", RUN, "decode", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", f"{IMPORT}; main()", "decode", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -403,4 +401,4 @@ def test_join_makes_paths_of_postcards(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_the_summary_ends_where_reading_ends(small: Path, limit: str, counted: str) -> None:
     """With --limit it counts the packets up to that of the last printed report."""
-    assert run("decode", str(small), "-n", limit).stderr == f"{counted}; --limit left the rest unread\n"
+    assert hopscope("decode", str(small), "-n", limit).stderr == f"{counted}; --limit left the rest unread\n"

@@ -18,11 +18,11 @@ Run = Callable[..., tuple[int, str, str]]
 """Exit status, output and errors of a command."""
 
 
-def hopscope(*words: object, stdin: str = "") -> CompletedProcess[str]:
+def hopscope(*words: object, stdin: bytes = b"") -> CompletedProcess[str]:
     """What `hopscope WORDS` prints, and its exit status."""
     arguments = ["hopscope", *map(str, words)]
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    source = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
+    source = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
     with (
         patch.object(sys, "argv", arguments),
         patch.object(sys, "stdin", source),
