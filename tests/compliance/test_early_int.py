@@ -151,6 +151,21 @@ def test_what_a_port_announces_is_rejected_by_name() -> None:
     assert error(frame) == ("unknown_type", "int shim")
 
 
+def test_what_only_a_dscp_announces_is_counted() -> None:
+    """INT of an unknown version passes as ordinary traffic, and its number is known; in a report and around
+    VLAN tags too. Other traffic is not counted.
+    """
+    unknown = int_2(0x8000, [u32(9)], 1)
+    unknown = unknown[:4] + b"\x70" + unknown[5:]  # version 7
+    marked, usual = ethernet(ipv4(udp(unknown), dscp=0x17)), ethernet(ipv4(udp(unknown)))
+    walked = ethernet(ipv6(udp(unknown), dscp=0x17, extensions=((0, bytes(7)),)), 0x86DD)
+    reported = outer(group(single(marked, flags=""), single(usual)))
+    batch = frame_batch([marked, usual, walked, reported, marked])
+    for decoder in (lambda: _decoder(PACKETS).decode(batch), lambda: decode_plain(batch, PACKETS)):
+        for _ in range(2):
+            assert decoder().unknown_int == 4
+
+
 # ------------------------------------------------------------ instructions, sizes
 
 

@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT
-from hopscope.history.files import HistoryError, list_journals
+from hopscope.history import journal_file
+from hopscope.history.archive import archive_once
+from hopscope.history.files import HistoryError, damaged_files, list_journals, noted_path
 from hopscope.history.journal import JournalFull, JournalWriter, read_journals
 from hopscope.history.journal_file import EVENT_BYTES, HEADER_BYTES
+from hopscope.history.query import History
+from hopscope.settings.collector import HistorySettings
 
 
 def some(n: int, start: int = 0) -> np.ndarray:
@@ -119,24 +123,69 @@ def test_one_writer_per_shard(tmp_path: Path) -> None:
     JournalWriter(tmp_path, 0).close()
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (b"GARBAGE!" + bytes(200), "is not a journal of Hopscope"),
-        (b"HOPSJRNL" + (99).to_bytes(4, "little") + bytes(200), "event layout 99"),
-        (b"HOPSJRNL", "is not a journal of Hopscope"),
-    ],
-)
-def test_foreign_and_other_files_are_rejected(tmp_path: Path, damage: bytes, message: str) -> None:
-    """A foreign file or one of another version is named and left as it is, by writer and readers."""
+@pytest.mark.parametrize("damage", [b"GARBAGE!" + bytes(200), b"HOPSJRNL", None])
+def test_a_damaged_header_is_set_aside(tmp_path: Path, damage: bytes | None) -> None:
+    """Readers leave the file out, the next writer renames it and uses none of its numbers again; None: one
+    flipped bit.
+    """
     with JournalWriter(tmp_path, 0) as writer:
-        writer.append(some(1))
-    path = list_journals(tmp_path)[0].path
+        writer.append(some(3))
+        writer.rotate()
+        writer.append(some(100))
+    _, path = (journal.path for journal in list_journals(tmp_path))
+    if damage is None:
+        whole = path.read_bytes()
+        damage = whole[:20] + bytes([whole[20] ^ 1]) + whole[21:]
     path.write_bytes(damage)
+    assert len(read_journals(tmp_path)) == 3
+    with History(tmp_path) as history:
+        assert len(history.events(limit=None)) == 3
+        assert [line for line in history.problems if f"{path} is damaged" in line]
+    lines: list[str] = []
+    with JournalWriter(tmp_path, 0, notify=lines.append) as writer:
+        assert writer.next_sequence >= 3 + (len(damage) - HEADER_BYTES) // EVENT_BYTES
+        writer.append(some(2))
+    (aside,) = damaged_files(tmp_path)
+    assert aside.read_bytes() == damage
+    assert lines[-1].endswith(f"set aside as {path.name}.damaged")
+    assert len(read_journals(tmp_path)) == 5
+
+
+def test_the_archive_sets_a_damaged_journal_aside(tmp_path: Path) -> None:
+    """Also one of a shard that nobody writes any more."""
+    for shard in (0, 1):
+        with JournalWriter(tmp_path, shard) as writer:
+            writer.append(some(3))
+    list_journals(tmp_path)[1].path.write_bytes(b"GARBAGE!" + bytes(200))
+    lines: list[str] = []
+    result = archive_once(tmp_path, HistorySettings(), lines.append)
+    assert (result.segments, result.quarantined, result.failures) == (1, 1, 0)
+    assert len(damaged_files(tmp_path)) == 1
+    assert "set aside as" in lines[0]
+
+
+def test_a_damaged_note_of_the_next_number(tmp_path: Path) -> None:
+    """It is set aside, and numbers go on far after any that it may have had."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(some(3))
+    noted_path(tmp_path, 0).write_text("12x4")
+    with JournalWriter(tmp_path, 0) as writer:
+        assert writer.next_sequence == 3 + (1 << 32)
+    assert len(damaged_files(tmp_path)) == 1
+
+
+def test_foreign_and_other_files_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A foreign file or one of another version is named and left as it is, by writer and readers."""
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_file, "EVENT_VERSION", 99)
+        with JournalWriter(tmp_path, 0) as writer:
+            writer.append(some(1))
+    path = list_journals(tmp_path)[0].path
+    content = path.read_bytes()
     for use in (lambda: JournalWriter(tmp_path, 0), lambda: read_journals(tmp_path)):
-        with pytest.raises(HistoryError, match=message):
+        with pytest.raises(HistoryError, match="event layout 99"):
             use()
-    assert path.read_bytes() == damage
+    assert path.read_bytes() == content
     path.rename(path.with_name("notes.journal"))
     with pytest.raises(HistoryError, match="not named as a journal"):
         read_journals(tmp_path)

@@ -63,8 +63,13 @@ def test_what_a_killed_collector_left_is_removed(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.write_text("x")
     rescued: list[Path] = []
+
+    def note(regions: Path) -> list[Path]:
+        rescued.append(regions)
+        return []
+
     for trapped in (False, True):
-        folder = DataFolder(tmp_path / "data", tmp_path, lambda _, regions: rescued.append(regions))
+        folder = DataFolder(tmp_path / "data", tmp_path, lambda _, regions: note(regions))
         if trapped:
             folder.regions.mkdir(exist_ok=True)
             folder.regions.chmod(0o777)
@@ -74,7 +79,7 @@ def test_what_a_killed_collector_left_is_removed(tmp_path: Path) -> None:
         (left / "worker-0.events").touch()
         os.link(kept, left / "linked")
         os.close(folder.lock)  # it was killed
-        following = DataFolder(tmp_path / "data", tmp_path, lambda _, regions: rescued.append(regions))
+        following = DataFolder(tmp_path / "data", tmp_path, lambda _, regions: note(regions))
         with following:
             assert rescued[-1] == left
             assert not list(following.regions.iterdir())
@@ -100,22 +105,27 @@ def test_other_users_cannot_read_data(tmp_path: Path) -> None:
 
 def test_regions_of_a_dead_collector_are_removed_by_another(tmp_path: Path) -> None:
     """What a killed collector left is removed by the start of one with another data folder, after what waited
-    is in its own history; regions in use, of no known owner, or of a folder that is locked stay.
+    is in its own history; regions in use, of no known owner, or of a folder that is locked stay, and so do
+    those with events that their disk does not take.
     """
     rescued: list[tuple[Path, Path]] = []
     told: list[str] = []
 
+    def note(data: Path, regions: Path) -> list[Path]:
+        rescued.append((data, regions))
+        return [regions / "worker-0.events"] if data.name == "full" else []
+
     def folder(name: str) -> DataFolder:
-        made = DataFolder(tmp_path / name, tmp_path, lambda data, regions: rescued.append((data, regions)))
+        made = DataFolder(tmp_path / name, tmp_path, note)
         made.acquire()
         made.write_owner()
         (made.regions / "worker-0.events").touch()
         return made
 
-    dead, gone, alive, locked = (folder(name) for name in ("dead", "gone", "alive", "locked"))
+    dead, full, gone, alive, locked = (folder(name) for name in ("dead", "full", "gone", "alive", "locked"))
     unknown = tmp_path / "hopscope-unknown"
     unknown.mkdir(mode=0o700)
-    for killed in (dead, gone):
+    for killed in (dead, full, gone):
         for descriptor in killed.locks:
             os.close(descriptor)
     os.close(locked.locks[1])
@@ -124,11 +134,12 @@ def test_regions_of_a_dead_collector_are_removed_by_another(tmp_path: Path) -> N
     other.remove_orphans(told.append)
     assert not dead.regions.exists()
     assert not gone.regions.exists()
-    assert rescued == [(tmp_path / "dead", dead.regions)]
+    assert sorted(rescued) == [(left.path, left.regions) for left in (dead, full)]
+    assert full.regions.exists()
     assert alive.regions.exists()
     assert locked.regions.exists()
     assert unknown.exists()
-    assert len(told) == 2
+    assert len(told) == 3
     alive.close()
     other.close()
 

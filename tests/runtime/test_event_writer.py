@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -16,15 +17,18 @@ from hopscope.detect.records import EVENT, EVENT_VERSION
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalFull, JournalWriter, read_journals
 from hopscope.history.query import History
+from hopscope.memory.data_folder import DataFolder
 from hopscope.memory.region import Region
 from hopscope.memory.ring import RingReader, attach_ring, resume_ring
 from hopscope.runtime import event_writer
 from hopscope.runtime.event_writer import EventWriter, store_leftovers
+from hopscope.runtime.shard import keep_leftovers
 from hopscope.settings.collector import HistorySettings
 from support.small_disk import fill, small_disk
 from support.waiting import HANG_SECONDS, eventually
 
 CAPACITY = 1024
+WAITING = "history: stopped; {} events wait in memory for the next start: {}"
 
 
 def some(first: int, n: int) -> np.ndarray:
@@ -180,24 +184,61 @@ def test_leftovers_of_a_killed_collector(tmp_path: Path, disk: Disk) -> None:
     disk.full = True
     made.writer.write(some(0, 10))
     made.kill()
-    store_leftovers(tmp_path, tmp_path, made.lines.append)
-    assert made.lines[-1] == "history: stopped without 10 events: No space left on device"
+    assert store_leftovers(tmp_path, tmp_path, made.lines.append) == [made.path]
+    assert made.lines[-1] == WAITING.format(10, "No space left on device")
     disk.full = False
-    store_leftovers(tmp_path, tmp_path, made.lines.append)
+    assert store_leftovers(tmp_path, tmp_path, made.lines.append) == []
     assert made.stored() == list(range(10))
     (tmp_path / "worker-1.events").write_bytes(b"damaged")
-    store_leftovers(tmp_path, tmp_path, made.lines.append)
+    assert store_leftovers(tmp_path, tmp_path, made.lines.append) == []
     assert "worker-1.events" in made.lines[-1]
 
 
-def test_an_end_with_a_full_disk_counts(tmp_path: Path, disk: Disk) -> None:
-    """What cannot be written at the end is lost, and said so."""
+def test_no_number_is_used_twice_after_all_was_killed(tmp_path: Path, disk: Disk) -> None:
+    """Events that a reader saw while the disk was full keep their numbers, though the collector was killed
+    and started again, and its disk was still full: they stay in memory until it takes them.
+    """
+    data, shared = tmp_path / "data", tmp_path / "shared"
+    shared.mkdir()
+    with DataFolder(data, shared, keep_leftovers) as folder:
+        path = folder.regions / "worker-0.events"
+        ring = resume_ring(path, EVENT, CAPACITY, EVENT_VERSION)
+        journal = JournalWriter(data, 0)
+        writer = EventWriter(0, journal, ring)
+        writer.write(some(0, 5))
+        disk.full = True
+        writer.write(some(5, 10))
+        journal.close()
+        killed = tmp_path / "killed"
+        shutil.copytree(folder.regions, killed)
+    shutil.copytree(killed, folder.regions)
+    for _ in range(2):
+        with DataFolder(data, shared, keep_leftovers) as folder:
+            assert folder.events_wait
+            assert [path.name for path in folder.regions.iterdir()] == ["worker-0.events"]
+    disk.full = False
+    with DataFolder(data, shared, keep_leftovers) as folder:
+        assert not folder.events_wait
+        assert list(folder.regions.iterdir()) == []
+        assert read_journals(data)["value"].tolist() == list(range(15))
+        with JournalWriter(data, 0) as journal:
+            assert journal.next_sequence == 15
+    assert not folder.regions.exists()
+
+
+def test_an_end_with_a_full_disk_keeps_what_waits(tmp_path: Path, disk: Disk) -> None:
+    """What cannot be written at the end waits for the next start, and the log says so."""
     made = Made(tmp_path)
     disk.full = True
     made.writer.write(some(0, 10))
     made.writer.close()
-    assert made.writer.lost == 10
-    assert made.lines[-1] == "history: stopped without 10 events: No space left on device"
+    assert (made.writer.waiting, made.writer.lost) == (10, 0)
+    assert made.lines[-1] == WAITING.format(10, "No space left on device")
+    disk.full = False
+    again = Made(tmp_path)
+    again.writer.write(some(10, 1))
+    again.writer.close()
+    assert again.stored() == list(range(11))
 
 
 def test_without_a_ring_a_full_disk_is_an_error(tmp_path: Path, disk: Disk) -> None:
@@ -242,6 +283,21 @@ def test_a_thread_writes_for_a_loop_that_must_not_wait(
     assert disk.threads == {"journal"}
 
 
+def test_a_machine_that_is_busy_loses_nothing(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the thread does not come to run, and the disk is sound, `write` lets it before it overwrites."""
+    monkeypatch.setattr(event_writer, "THREAD_SECONDS", HANG_SECONDS)
+    monkeypatch.setattr(event_writer, "STALL_SECONDS", HANG_SECONDS)
+    made = Made(tmp_path, thread=True)
+    for first in range(0, 10 * CAPACITY, 100):
+        made.writer.write(some(first, 100))
+    made.writer.close()
+    assert made.writer.lost == 0
+    assert made.stored() == list(range(first + 100))
+    assert made.lines == []
+
+
 def test_a_thread_that_is_too_slow_loses_and_counts(tmp_path: Path, disk: Disk) -> None:
     """Written, lost, and nothing else: the sum is what was given."""
     made = Made(tmp_path, thread=True)
@@ -260,14 +316,14 @@ def test_a_thread_that_is_too_slow_loses_and_counts(tmp_path: Path, disk: Disk) 
 def test_an_end_does_not_wait_for_a_disk_that_hangs(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it did not take is counted."""
+    """What it did not take waits for the next start."""
     monkeypatch.setattr(event_writer, "CLOSE_SECONDS", 0.05)
     made = Made(tmp_path, thread=True)
     disk.released.clear()
     made.writer.write(some(0, 10))
     made.writer.close()
-    assert made.writer.lost == 10
-    assert made.lines[-1] == "history: stopped without 10 events: the disk does not answer"
+    assert (made.writer.waiting, made.writer.lost) == (10, 0)
+    assert made.lines[-1] == WAITING.format(10, "the disk does not answer")
 
 
 def test_a_real_disk_that_is_full(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hopscope.detect.counters import INDEX, attach_counters
+from hopscope.detect.flows.tables import live_flows
 from hopscope.detect.records import EVENT, EVENT_VERSION, Kind
 from hopscope.history.journal import JournalWriter
 from hopscope.history.journal_file import read_journals
@@ -17,6 +20,7 @@ from hopscope.runtime.shard import Shard
 from hopscope.settings.collector import Settings
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, Link, Records, ReportBatch
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 SETTINGS = Settings.model_validate(
@@ -83,6 +87,32 @@ def test_readers_see_only_what_the_journal_has(tmp_path: Path, monkeypatch: pyte
     assert lost == 0
     assert shown.tobytes() == read_journals(tmp_path).tobytes()
     assert int(attach_counters(regions / "worker-0.counters")[INDEX["journal_bytes_total"]]) > 0
+
+
+def test_a_disk_that_hangs_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Detection, live state and the ring go on while a write does not return; then history has all of it."""
+    regions = tmp_path / "regions"
+    regions.mkdir()
+    released, pwrite = threading.Event(), os.pwrite
+
+    def hanging(fd: int, block: bytes, offset: int) -> int:
+        assert released.wait(HANG_SECONDS)
+        return pwrite(fd, block, offset)
+
+    monkeypatch.setattr(os, "pwrite", hanging)
+    pipeline = pipeline_of(SETTINGS, Shard(SETTINGS.history, data=tmp_path, regions=regions, thread=True))
+    reader = RingReader(attach_ring(regions / "worker-0.events", EVENT_VERSION), "oldest")
+    for number in range(3):
+        pipeline.step(frames(10, 10 * number))
+        pipeline.tick(int(1e18) + number)
+    shown, _ = reader.read()
+    assert (shown["kind"] == Kind.NEW_KEY).sum() >= 10
+    assert live_flows(pipeline.detection.tables)[0] == 10
+    assert len(read_journals(tmp_path)) == 0
+    released.set()
+    pipeline.close()
+    more, _ = reader.read()
+    assert np.concatenate([shown, more]).tobytes() == read_journals(tmp_path).tobytes()
 
 
 def test_sequences_go_on_after_a_restart(tmp_path: Path) -> None:

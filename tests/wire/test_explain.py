@@ -69,6 +69,15 @@ def test_words(report: bytes, words: str) -> None:
     assert told(outer(report)) == words
 
 
+def test_words_for_empty_reports() -> None:
+    """The ninth says why the rest of the datagram is not read."""
+    frame = outer(group(*[bytes(4)] * 20))
+    row = decode_plain(frame_batch([frame])).reports[-1]
+    assert explain(dict(zip(REPORT.names or (), row.item(), strict=True)), frame, DEFAULT) == (
+        "more than 8 reports of the datagram hold neither a packet nor metadata"
+    )
+
+
 @pytest.mark.parametrize("name", ["spec", "host-int", "int-2015"])
 def test_most_words_are_those_of_a_reader(name: str) -> None:
     """A reader that stops at the damage says the same of nine in ten mutants; every one is told something."""

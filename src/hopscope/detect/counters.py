@@ -66,6 +66,11 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("reports_total", "Reports decoded, including packets that carry telemetry themselves."),
     Counter("packets_total", "Packets that carry INT or IOAM themselves, without a report around them."),
     Counter("hops_total", "Hops in these reports."),
+    Counter(
+        "unknown_int_packets_total",
+        "Packets, also inside reports, whose DSCP or port announces INT, but whose INT is of no known "
+        "version: taken as ordinary traffic.",
+    ),
     *(
         Counter("rejected_reports_total", "Reports rejected, by reason.", ("reason", reason.label))
         for reason in Reason

@@ -31,6 +31,7 @@ from .files import (
     list_journals,
     list_segments,
     segment_covering,
+    set_aside,
     sync_folder,
 )
 from .journal_file import read_journal
@@ -71,7 +72,7 @@ class ArchiveResult:
     expired_bytes: int = 0
     """Bytes of them, and of deleted distributions."""
     quarantined: int = 0
-    """Damaged segments renamed to NAME.damaged."""
+    """Damaged files renamed to NAME.damaged."""
     failures: int = 0
     """Segments that could not be written; retried in the next round."""
 
@@ -150,7 +151,7 @@ def archive_once(
             remove_orphans(files)
         _expire(folder, settings, result)
         try:
-            _archive_journals(folder, result)
+            _archive_journals(folder, result, notify)
             _merge(folder, settings, result)
         except HistoryError as error:
             result.failures += 1
@@ -187,9 +188,8 @@ def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], Non
         lost |= wrong_sums(path for path in periods if path not in lost)
         _checked.update({path: _stamp(path) for path in periods if path not in lost})
         for path, damage in lost.items():
-            path.rename(path.with_suffix(".parquet.damaged"))
+            notify(f"{damage}; set aside as {set_aside(path)}")
             result.quarantined += 1
-            notify(f"{damage}; set aside as {path.name}.damaged")
         damaged = check_footers(connection, [segment.path for segment in fresh])
         damaged |= wrong_sums(segment.path for segment in fresh if segment.path not in damaged)
         for segment in fresh:
@@ -199,11 +199,9 @@ def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], Non
                 check_range(connection, segment)
                 _checked[segment.path] = _stamp(segment.path)
             except DamagedError as error:
-                aside = segment.path.with_suffix(".parquet.damaged")
                 note_sequence(folder, segment.shard, segment.last + 1)
-                segment.path.rename(aside)
+                notify(f"{error}; set aside as {set_aside(segment.path)}")
                 result.quarantined += 1
-                notify(f"{error}; set aside as {aside.name}")
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -225,13 +223,18 @@ def _remove_covered(folder: Path, result: ArchiveResult) -> None:
             result.journals += 1
 
 
-def _archive_journals(folder: Path, result: ArchiveResult) -> None:
+def _archive_journals(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> None:
     """Write each run of adjacent closed journals of a shard as a segment."""
     run: list[JournalFile] = []
     blocks: list[Records] = []
     following = -1
     for journal in list_journals(folder):
-        events = _closed_events(journal)
+        try:
+            events = _closed_events(journal)
+        except DamagedError as error:
+            notify(f"{error}; set aside as {set_aside(journal.path)}")
+            result.quarantined += 1
+            continue
         if events is None:
             continue
         adjacent = bool(run) and run[-1].shard == journal.shard and journal.first == following
@@ -258,7 +261,7 @@ def _archive_run(folder: Path, run: list[JournalFile], blocks: list[Records], re
 
 
 def _closed_events(journal: JournalFile) -> Records | None:
-    """Events of a closed journal; None if it is being written or has none.
+    """Events of a closed journal; None if it is being written or has none. DamagedError: it is damaged.
 
     A journal without events stays: its writer may be about to replace it.
     """

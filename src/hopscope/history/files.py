@@ -103,8 +103,14 @@ def segment_covering(segments: list[SegmentFile], shard: int, sequence: int) -> 
 
 
 def damaged_files(folder: Path) -> list[Path]:
-    """Files of history that the archive has set aside because they are damaged."""
-    return [path for part in ("segments", "distributions") for path in (folder / part).glob("*.damaged")]
+    """Files of history that were set aside because they are damaged."""
+    parts = ("journal", "segments", "distributions")
+    return [path for part in parts for path in (folder / part).glob("*.damaged")]
+
+
+def set_aside(path: Path) -> str:
+    """Rename a damaged file to NAME.damaged; returns its new name."""
+    return path.rename(path.with_name(f"{path.name}.damaged")).name
 
 
 def sync_folder(folder: Path) -> None:

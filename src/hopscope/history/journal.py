@@ -17,7 +17,16 @@ import numpy as np
 
 from ..settings.section import FreeSpace
 from ..wire.records import Records
-from .files import HistoryError, journal_path, list_journals, list_segments, noted_path, sync_folder
+from .files import (
+    DamagedError,
+    HistoryError,
+    journal_path,
+    list_journals,
+    list_segments,
+    noted_path,
+    set_aside,
+    sync_folder,
+)
 from .journal_file import (
     EVENT_BYTES,
     HEADER_BYTES,
@@ -33,6 +42,10 @@ __all__ = ["JournalFull", "JournalWriter", "read_journals"]
 
 SPACE_SECONDS = 1.0
 """Interval at which the free space is read, if less than what was free is written meanwhile."""
+
+
+NUMBERS_SKIPPED = 1 << 32
+"""Numbers of events that are left out if the file with the next one is damaged: more than it may have had."""
 
 
 class JournalFull(HistoryError):  # noqa: N818 - a state, named as queue.Full is
@@ -194,7 +207,9 @@ class JournalWriter:
 
 
 def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
-    """Cut torn records, remove journals without events; returns the next sequence of the shard."""
+    """Cut torn records, remove journals without events, set damaged files aside; returns the next sequence of
+    the shard.
+    """
     following = [s.last + 1 for s in list_segments(folder) if s.shard == shard]
     for part in (folder / "journal").glob(f"{shard:05d}-*.part"):
         part.unlink()
@@ -207,7 +222,7 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
             end = HEADER_BYTES + len(events) * reader.record_bytes
             torn = journal.path.stat().st_size - end
             if torn > 0:
-                kept = _set_aside(journal.path, end)
+                kept = _keep_rest(journal.path, end)
                 notify(f"{journal.path}: {torn} bytes of a torn write cut{kept}, {len(events)} events kept")
                 os.truncate(journal.path, end)
             if not len(events):
@@ -215,18 +230,25 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
         except FileNotFoundError:  # a segment by now
             following += [s.last + 1 for s in list_segments(folder) if s.shard == shard]
             continue
+        except DamagedError as error:
+            following.append(journal.first + journal.path.stat().st_size // EVENT_BYTES)
+            notify(f"{error}; set aside as {set_aside(journal.path)}")
+            continue
         following.append(journal.first + len(events))
     noted = noted_path(folder, shard)
     try:
         following.append(int(noted.read_text()))
     except FileNotFoundError:
         pass
-    except ValueError as error:
-        raise HistoryError(f"{noted} should hold one number: restore it, or use a new folder") from error
+    except ValueError:
+        following.append(max(following, default=0) + NUMBERS_SKIPPED)
+        notify(
+            f"{noted} is damaged; set aside as {set_aside(noted)}, and {NUMBERS_SKIPPED:,} numbers skipped"
+        )
     return max(following, default=0)
 
 
-def _set_aside(path: Path, end: int) -> str:
+def _keep_rest(path: Path, end: int) -> str:
     """Copy what is after `end` into a file *.cut if it may be events after a damaged one; says so."""
     with path.open("rb") as file:
         file.seek(end)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..detect.records import EVENT, EVENT_VERSION
 from ..wire.records import Records
-from .files import HistoryError, list_journals, list_segments, segment_covering
+from .files import DamagedError, HistoryError, list_journals, list_segments, segment_covering
 
 MAGIC = b"HOPSJRNL"
 HEADER_BYTES = 128
@@ -42,18 +42,20 @@ def push_header(shard: int, first: int) -> bytes:
 
 
 def pull_header(path: Path, head: bytes) -> tuple[int, int, np.dtype[Any]]:
-    """Shard, first sequence, layout; HistoryError if the file is not ours, damaged, or of a later version."""
+    """Shard, first sequence, layout. DamagedError: the header is not what was written; HistoryError: it is of
+    a later version.
+    """
     if len(head) < HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
-        raise HistoryError(f"{path} is not a journal of Hopscope: move it out of the folder")
+        raise DamagedError(f"{path} is damaged: it does not begin as a journal")
     _, version, record, shard, header, first, _, check = _HEADER.unpack_from(head)
+    if check != zlib.crc32(head[: _HEADER.size - 4]):
+        raise DamagedError(f"{path} is damaged: its header does not have its checksum")
     layout = LAYOUTS.get(version)
     if layout is None or record != layout.itemsize or header != HEADER_BYTES:
         raise HistoryError(
             f"{path} has event layout {version}, and this version of Hopscope reads {EVENT_VERSION}:"
             " open the folder with the version that wrote it, or use a new one"
         )
-    if check != zlib.crc32(head[: _HEADER.size - 4]):
-        raise HistoryError(f"{path} has a damaged header: move it out of the folder")
     return shard, first, layout
 
 
@@ -68,7 +70,7 @@ class JournalReader:
         self._count = 0
 
     def read(self) -> Records:
-        """Whole EVENT records up to the first with a wrong sequence. FileNotFoundError passes."""
+        """Whole EVENT records up to the first with a wrong sequence. FileNotFoundError, DamagedError pass."""
         with self.path.open("rb") as file:
             head = file.read(HEADER_BYTES)
             if not head.rstrip(b"\0"):
@@ -102,7 +104,7 @@ def read_journal(path: Path) -> Records:
 
 
 def read_range(folder: Path, shard: int, first: int, end: int) -> Records:
-    """Those EVENT records of a shard with the numbers `first` to `end - 1` that journals still have."""
+    """EVENT records of a shard with the numbers `first` to `end - 1` that undamaged journals still have."""
     journals = [journal for journal in list_journals(Path(folder)) if journal.shard == shard]
     blocks = [np.empty(0, EVENT)]
     for number, journal in enumerate(journals):
@@ -111,20 +113,22 @@ def read_range(folder: Path, shard: int, first: int, end: int) -> Records:
             continue
         try:
             events = read_journal(journal.path)
-        except FileNotFoundError:
-            continue  # a segment by now
+        except (FileNotFoundError, DamagedError):
+            continue  # a segment by now, or set aside soon
         blocks.append(events[(events["sequence"] >= first) & (events["sequence"] < end)].copy())
     return np.concatenate(blocks)
 
 
 def read_journals(folder: Path) -> Records:
-    """EVENT records of all journals of a data folder that are not in a segment yet, by (shard, sequence)."""
+    """EVENT records of all undamaged journals of a data folder that are not in a segment yet, by (shard,
+    sequence).
+    """
     blocks = []
     for journal in list_journals(Path(folder)):
         try:
             blocks.append((journal, read_journal(journal.path)))
-        except FileNotFoundError:
-            continue  # a segment by now
+        except (FileNotFoundError, DamagedError):
+            continue  # a segment by now, or set aside soon
     segments = list_segments(Path(folder))
     fresh = [
         events for journal, events in blocks if not segment_covering(segments, journal.shard, journal.first)

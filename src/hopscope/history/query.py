@@ -64,7 +64,7 @@ class History:
 
     @property
     def problems(self) -> list[str]:
-        """A line for each segment that is skipped because it is damaged."""
+        """A line for each file that is skipped because it is damaged."""
         return [str(error) for error in self._source.damaged.values()]
 
     def close(self) -> None:

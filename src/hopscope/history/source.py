@@ -60,7 +60,7 @@ class HistorySource:
                 f"{self.folder} is not a Hopscope data folder: it has no journal and no segments"
             )
         self.damaged: dict[Path, DamagedError] = dict(damaged or {})
-        """Skipped segments, with the reason."""
+        """Skipped files, with the reason."""
         self._sums = damaged is None
         self._checked: set[Path] = set()
         self._checked_periods: set[Path] = set()
@@ -83,6 +83,9 @@ class HistorySource:
                     blocks.append((journal, reader.read()))
                 except FileNotFoundError:
                     continue  # a segment by now
+                except DamagedError as damage:
+                    self.damaged[journal.path] = damage
+                    continue
                 readers[journal.path] = reader
             self._journals = readers
             segments = list_segments(self.folder)

@@ -58,13 +58,17 @@ class DataFolder:
         self,
         path: Path,
         regions: Path | None = None,
-        rescue: Callable[[Path, Path], object] | None = None,
+        rescue: Callable[[Path, Path], list[Path]] | None = None,
     ) -> None:
         self.path = path.absolute()
         self.regions = _regions_folder(self.path, regions)
         """Folder of this data folder's regions; `acquire` chooses another name if this one is taken."""
         self._rescue = rescue
-        """Called with the folder and its regions before the regions of a killed collector are deleted."""
+        """Called with the folder and its regions before those of a collector that has ended are deleted;
+        returns files that must stay.
+        """
+        self.events_wait = False
+        """Whether rings hold events that the disk does not take: they stay when the folder is closed."""
         self.lock = -1
         """Descriptor of the lock, to be inherited by child processes."""
         self._regions_lock = -1
@@ -136,8 +140,8 @@ class DataFolder:
 
     def _make_regions(self) -> None:
         for folder in {self._previous_regions(), self.regions} - {None}:
-            if folder is not None and _is_own(folder):
-                self._empty(folder)
+            if folder is not None and _is_own(folder) and self._empty(folder):
+                self.regions, self.events_wait = folder, True
         try:
             self.regions.parent.mkdir(parents=True, exist_ok=True)
             if not _is_own(self.regions):  # whatever is there, another user may have put it there
@@ -165,20 +169,16 @@ class DataFolder:
             return None
         return folder if folder.name.startswith(self.regions.name) else None
 
-    def _empty(self, folder: Path) -> None:
-        """Delete the regions of a collector that was killed, and what it had counted goes into history."""
-        if self._rescue and any(folder.glob("worker-*")):
-            self._rescue(self.path, folder)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            for entry in os.scandir(descriptor):
-                if entry.is_file(follow_symlinks=False):
-                    os.unlink(entry.name, dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        if folder != self.regions:
+    def _empty(self, folder: Path) -> bool:
+        """Delete the regions of a collector that has ended; what waited in them goes into history. Returns
+        whether some must stay.
+        """
+        kept = self._rescue(self.path, folder) if self._rescue and any(folder.glob("worker-*")) else []
+        _delete_files(folder, {path.name for path in kept})
+        if folder != self.regions and not kept:
             with suppress(OSError):
                 folder.rmdir()
+        return bool(kept)
 
     def remove_orphans(self, warn: Callable[[str], object]) -> None:
         """Remove regions beside these that killed collectors of this user left, of whatever data folder; what
@@ -206,8 +206,9 @@ class DataFolder:
                 opened.callback(os.close, descriptor)
                 if not _lock(descriptor):
                     return False
-            if len(files) > 1 and self._rescue and any(folder.glob("worker-*")):
-                self._rescue(data, folder)
+            rescue = self._rescue if len(files) > 1 and any(folder.glob("worker-*")) else None
+            if rescue and rescue(data, folder):
+                raise FolderError("the disk does not take the events that wait there")
             shutil.rmtree(folder)
             return True
 
@@ -227,10 +228,16 @@ class DataFolder:
         draft.replace(self.path / "owner.json")
 
     def close(self) -> None:
-        """Delete the shared memory, and release the lock."""
+        """Delete the shared memory, but for rings if `events_wait`, and release the lock."""
         if self.lock < 0:
             return
-        shutil.rmtree(self.regions, ignore_errors=True)
+        if self.events_wait:
+            with suppress(OSError):
+                _delete_files(
+                    self.regions, {OWNER_NAME, *(path.name for path in self.regions.glob("worker-*.events"))}
+                )
+        else:
+            shutil.rmtree(self.regions, ignore_errors=True)
         os.close(self.lock)
         self.lock = -1
         if self._regions_lock >= 0:
@@ -286,6 +293,17 @@ def _findable(place: Path) -> Iterator[None]:
             yield
         finally:
             place.unlink(missing_ok=True)
+
+
+def _delete_files(folder: Path, kept: set[str]) -> None:
+    """Delete the files of a folder that is not a link, but for some names."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for entry in os.scandir(descriptor):
+            if entry.is_file(follow_symlinks=False) and entry.name not in kept:
+                os.unlink(entry.name, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _lock(descriptor: int) -> bool:

@@ -33,7 +33,12 @@ def run(child: Child) -> None:
     warm_detector(settings, lambda line: child.report(message=line))
     child.started = True
     shard = Shard(
-        settings.history, process=DETECTOR, data=child.data, regions=child.regions, notify=child.warn
+        settings.history,
+        process=DETECTOR,
+        data=child.data,
+        regions=child.regions,
+        thread=True,
+        notify=child.warn,
     )
     queues = [
         QueueReader(attach_queue(queue_path(child.regions, worker))) for worker in range(settings.workers)

@@ -21,6 +21,7 @@ from ..present.units import ago
 from ..serve import readiness
 from ..settings.collector import Settings
 from .environment import Finding, Verdict, receive_buffer, size
+from .full_tables import TABLES
 from .summary import LABEL_LOST, LOST, family
 
 BUSY = 0.8
@@ -44,12 +45,7 @@ ADVICE: Mapping[str, str] = {
 """What to do about a counter of losses."""
 WARNINGS: Mapping[str, tuple[str, str]] = {
     "abandoned_frames_total": ("frames lost when a worker was killed", "the log says why it ended"),
-    "flow_evictions_total": ("flows evicted while they were live", "raise detect.flow_rows"),
-    "port_table_full_total": ("values without room in the table of ports", "raise detect.ports"),
-    "source_table_full_total": ("reports not checked for loss", "raise detect.sources"),
-    "hop_pool_full_total": ("paths of more than 8 hops cut short", "raise detect.hop_pool"),
-    "distribution_table_full_total": ("hops not counted in distributions", "raise distributions.queues"),
-    "postcard_evictions_total": ("paths emitted before they were complete", "raise postcards.packets"),
+    **TABLES,
     "late_postcards_total": ("postcards after their path was emitted", "raise postcards.window_ms"),
     "journal_sync_failures_total": ("failed writes to the disk", "check the disk of the data folder"),
     "late_kernels_total": ("kernels compiled while frames waited", "run `hopscope warmup`, and report it"),
@@ -83,6 +79,9 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from _losses(state, seconds)
     yield _busy(state)
     yield _history(state, folder)
+    for part in readiness.tables(state):
+        advice = "" if part.ready else "raise detect.ports or detect.sources, or limit who sends"
+        yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.ADVICE, advice)
     for part in readiness.detector(state):
         advice = "" if part.ready else "raise detect.queue_reports, or sample less"
         yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)

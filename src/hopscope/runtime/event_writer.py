@@ -1,12 +1,13 @@
 """Writes the events of a shard into its journal and its ring, also while the disk takes none.
 
-Usually the journal comes first, then the ring that shows the events.  While the disk is full or broken, they
-go into the ring only: live state, alerts and exports go on, and the ring is the memory in which events wait
-for the journal.  What it overwrites before the disk takes it is lost to history, and counted.  The ring is
-shared memory, so what waits there outlives the worker: the next one writes it.
+With a thread, the writer never touches the disk in the caller's thread: forwarding, detection, live state and
+alerts go on while the disk hangs.  Events go into the ring, which shows them, and the thread reads it as any
+other reader does.  Without one (replays, the library, the end of a process), the journal comes first, then the
+ring.
 
-With a thread of its own, the writer never touches the disk in the caller's thread: for workers that forward
-packets, which must not wait for a slow disk either.  The thread reads the ring as any other reader does.
+While the disk is full, broken or slow, the ring is the memory in which events wait for the journal.  What it
+overwrites before the disk takes it is lost to history, and counted.  The ring is shared memory, so what waits
+there outlives the worker, and the collector: the next one writes it.
 
 The number of a lost event is not used again: it is missing in history.
 """
@@ -35,6 +36,8 @@ MIN_PAUSE, MAX_PAUSE = 0.1, 1.0
 """Seconds between two attempts of a failing disk."""
 THREAD_SECONDS = 0.01
 """Interval at which a writer's thread looks for events."""
+STALL_SECONDS = 0.05
+"""Most time that `write` waits for the thread, if the ring has no more room: once, until it goes on."""
 HANG_SECONDS = 2.0
 """Time after which a write that has not returned is reported."""
 CLOSE_SECONDS = 5.0
@@ -77,7 +80,13 @@ class EventWriter:
         self._pause, self._retry_at = MIN_PAUSE, 0.0
         self._progress_at = time.monotonic()
         self._lost_before = 0  # `lost` when the problem began
-        self._stop = threading.Event()
+        self._stop = False
+        self._wake = threading.Event()
+        """Set for the thread: it is time to write."""
+        self._moved = threading.Event()
+        """Set by the thread: it has written."""
+        self._stalled = False
+        """Whether the thread has not gone on since `write` waited for it."""
         self._thread: threading.Thread | None = None
         if ring is None or journal is None:
             return
@@ -109,6 +118,8 @@ class EventWriter:
 
     def write(self, events: Records) -> None:
         """Number EVENT records, write them to the journal if the disk takes them, and show them."""
+        if self._thread is not None:
+            self._await_room(len(events))
         if self._journal is None or self._backlog is not None:
             number_events(events, self._shard, self._following)
         else:
@@ -135,7 +146,8 @@ class EventWriter:
         """Have the thread write what waits, and `write` do its work from now on; unless the disk hangs."""
         if self._thread is None:
             return
-        self._stop.set()
+        self._stop = True
+        self._wake.set()
         self._thread.join(CLOSE_SECONDS)
         if not self._thread.is_alive():
             self._thread = None
@@ -143,7 +155,9 @@ class EventWriter:
                 self._backlog = None
 
     def close(self) -> None:
-        """Write what waits, if the disk takes it, and close the journal. It may be called twice."""
+        """Write what waits, if the disk takes it, and close the journal. It may be called twice. What it does
+        not take stays in the ring.
+        """
         journal = self._journal
         if journal is None:
             return
@@ -151,10 +165,12 @@ class EventWriter:
         if self._thread is None:
             self._finish()
         if self.waiting and self._ring is not None:
-            left = self._ring.head - self._stored
-            self.lost += left
-            self._notify(f"history: stopped without {left:,} events: {self.problem or HANGS}")
-        self._journal = self._backlog = None
+            self.lost += self._ring.head - self._stored - self.waiting
+            self._notify(
+                f"history: stopped; {self.waiting:,} events wait in memory for the next start: "
+                f"{self.problem or HANGS}"
+            )
+        self._journal = None
         if self._thread is None:
             journal.close()
 
@@ -162,10 +178,23 @@ class EventWriter:
 
     def _work(self) -> None:
         """The thread: follow the ring until `close`, then write the rest."""
-        while not self._stop.wait(THREAD_SECONDS):
+        while not self._stop:
+            self._wake.wait(THREAD_SECONDS)
+            self._wake.clear()
             self._progress_at = time.monotonic()
             self._round()
         self._finish()
+
+    def _await_room(self, more: int) -> None:
+        """Let the thread write what `more` events would overwrite: a busy machine loses none. If it does not
+        go on, the disk hangs, and nothing waits for it.
+        """
+        assert self._ring is not None
+        room = self._ring.capacity - min(more, self._ring.capacity)
+        while self.waiting > room and not self.problem and not self._stalled:
+            self._moved.clear()
+            self._wake.set()
+            self._stalled = self.waiting > room and not self._moved.wait(STALL_SECONDS)
 
     def _round(self) -> None:
         for _ in range(CHUNKS_PER_TICK):
@@ -198,6 +227,8 @@ class EventWriter:
             backlog.cursor = self._stored
             self._failed(full)
             return False
+        self._stalled = False
+        self._moved.set()
         if lost and not self.problem:
             self._report("the disk is too slow")
         if not self.waiting:
@@ -237,16 +268,26 @@ class EventWriter:
         self._ring.write(events[(events["shard"] == self._shard) & (events["sequence"] >= end)])
 
 
-def store_leftovers(folder: Path, regions: Path, notify: Callable[[str], None]) -> None:
-    """Write events into history that waited in the rings of a killed collector."""
+def store_leftovers(folder: Path, regions: Path, notify: Callable[[str], None]) -> list[Path]:
+    """Write events into history that waited in the rings of a collector that has ended; returns the rings
+    with events that the disk does not take.
+    """
+    kept = []
     for path in sorted(regions.glob("worker-*.events")):
         try:
             shard = int(path.name[len("worker-") : -len(".events")])
             with JournalWriter(folder, shard, notify=notify) as journal:
                 ring = attach_ring(path, EVENT_VERSION, writable=True)
-                EventWriter(shard, journal, ring, notify=notify).close()
-        except (HistoryError, RegionError, ValueError) as error:
+                writer = EventWriter(shard, journal, ring, notify=notify)
+                writer.close()
+                if writer.waiting:
+                    kept.append(path)
+        except HistoryError as error:
+            notify(f"{path}: {error}; events that wait there are kept")
+            kept.append(path)
+        except (RegionError, ValueError) as error:
             notify(f"{path}: {error}; events that waited there are left out")
+    return kept
 
 
 def _end(ring: Region) -> int | None:

@@ -31,6 +31,7 @@ from ..settings.label import LabelSettings
 from ..settings.section import host_and_port
 from ..wire.reasons import Reason
 from ..wire.records import FrameBatch
+from .full_tables import LABEL_TABLES, FullTables
 from .label_events import LabelEvents
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class LabelProcess:
             settings, self.table, history or HistorySettings(), data, folder, self._notify
         )
         self.counts = LabelCounts(folder)
+        self._full = FullTables(LABEL_TABLES, self._notify, self._full_counts())
         self.datagrams = self.bytes = self.packets = self.unwritten = 0
         """Taken from the socket; changes of Reg2 that no register took."""
         self.rejected = np.zeros(len(Reason), np.int64)
@@ -184,6 +186,7 @@ class LabelProcess:
             self.events.tick(now, ahead_ns)
         if self._count(now):
             self.counts.collect(self)
+            self._full.update(self._full_counts())
             self._store()
         return 0 if batch is None else len(batch)
 
@@ -228,6 +231,10 @@ class LabelProcess:
         self.counts.collect(self)
         if self.listener is not None:
             self.listener.close()
+
+    def _full_counts(self) -> tuple[int, int]:
+        """Counters of LABEL_TABLES."""
+        return self.table.rejected, self.table.evicted
 
     def _forget(self, rows: Ints) -> None:
         """These rows of the table are reused for other ports."""

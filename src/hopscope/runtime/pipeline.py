@@ -139,6 +139,7 @@ class Steps(ABC):
         self.count("frames_total", len(frames))
         self.count("frame_bytes_total", int(frames.frames["length"].sum()))
         self.count("other_frames_total", batch.other)
+        self.count("unknown_int_packets_total", batch.unknown_int)
         packets = int(np.count_nonzero((reports["version"] == 0) & (reports["reason"] == 0)))
         self.count("reports_total", accepted)
         self.count("packets_total", packets)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..base import log
-from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION
+from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from ..detect.records import EVENT, EVENT_VERSION
 from ..history.journal import JournalWriter
 from ..memory.counter_region import CounterRegion
@@ -15,6 +15,7 @@ from ..memory.ring import resume_ring
 from ..settings.collector import HistorySettings
 from ..wire.records import Records
 from .event_writer import EventWriter, store_leftovers
+from .full_tables import TABLES, FullTables
 
 
 def open_counters(regions: Path | None, process: str) -> CounterRegion:
@@ -29,9 +30,9 @@ class Shard:
     `data` is the data folder whose journal is written (None: nothing is kept), `regions` the folder of the
     mapped tables, counters and ring (None: private memory). Regions of a killed worker are continued.
     `process` names the counters; None: the worker with the shard's number.
-    `on_events` gets every block of EVENT records after it is written; `notify` gets the writer's lines; with
-    `thread` the journal is written in a thread of its own (see `event_writer`). Raises HistoryError and
-    RegionError.
+    `on_events` gets every block of EVENT records after it is written; `notify` gets the writer's lines, and
+    those about full tables; with `thread` the journal is written in a thread of its own (see
+    `event_writer`). Raises HistoryError and RegionError.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class Shard:
         """uint64 [COUNTERS]; kernels count into it."""
         self.count = self.counted.add
         self._on_events = on_events
+        self._slots = [INDEX[key] for key in TABLES]
+        self._full = FullTables(TABLES, notify, self.counters[self._slots].tolist())
         ring = self._journal = None
         if regions is not None:
             ring = resume_ring(regions / f"worker-{number}.events", EVENT, history.ring_events, EVENT_VERSION)
@@ -72,9 +75,10 @@ class Shard:
         self._events.end_thread()
 
     def tick(self) -> None:
-        """Retry failed writes, begin a new journal if it is time to, count."""
+        """Retry failed writes, begin a new journal if it is time to, count, report full tables."""
         self._events.tick()
         self._count()
+        self._full.update(self.counters[self._slots].tolist())
 
     def close(self) -> None:
         """Close the journal: everything accepted is on disk, unless that fails."""
@@ -108,13 +112,14 @@ def open_journal(
     )
 
 
-def keep_leftovers(folder: Path, regions: Path) -> None:
-    """Write into history what a killed collector left in memory: events that waited for the disk, and
-    distributions; for those, DuckDB is imported.
+def keep_leftovers(folder: Path, regions: Path) -> list[Path]:
+    """Write into history what a collector that has ended left in memory: events that waited for the disk, and
+    distributions; for those, DuckDB is imported. Returns the rings with events that the disk does not take.
     """
     warn = log.logger("history").warning
-    store_leftovers(folder, regions, warn)
+    kept = store_leftovers(folder, regions, warn)
     if any(regions.glob("worker-*.distributions")):
         from ..history.periods import take_leftovers
 
         take_leftovers(folder, regions, warn)
+    return kept

@@ -154,6 +154,7 @@ class Supervisor:
         for member in workers:
             self._send_sockets(member)
         self._await(workers + detectors + labels, "ready")
+        self.folder.events_wait = False  # they have the rings, and count what waits in them
         self._write_owner()
         if any(listen.output for listen in settings.listen):
             self._standby = Member("standby", "standby", due=time.monotonic())
@@ -221,6 +222,9 @@ class Supervisor:
             for member in running:
                 self._end(member, until)
         self.last_counters = self.counters()
+        self.folder.events_wait |= any(
+            self.last_counters[key] for key in ("journal_waiting_events", "label_waiting_events")
+        )
         self._control.close()
         for member in self.members:
             for listener in member.sockets:
@@ -236,6 +240,7 @@ class Supervisor:
             member.process.wait(max(0.1, until - time.monotonic()))
         except TimeoutExpired:
             self._log.warning("killed, because it did not stop", process=member.name)
+            self.folder.events_wait = True
             member.process.kill()
             member.process.wait()
         while member.channel is not None and self._receive(member):

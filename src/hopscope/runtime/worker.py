@@ -1,7 +1,7 @@
 """A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
 
-Nothing wakes it per packet: it sleeps for a millisecond if little came. It never waits for a full disk; if it
-forwards packets, it does not wait for a slow one either (see `event_writer`).
+Nothing wakes it per packet: it sleeps for a millisecond if little came. It waits for no disk, be it full,
+slow or hung (see `event_writer`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run(child: Child, *, standby: bool = False) -> None:
             child.index,
             data=child.data,
             regions=child.regions,
-            thread=any(listen.output for _, listen in shares),
+            thread=True,
             notify=child.warn,
         )
         steps = mode.pipeline(shard)

@@ -118,6 +118,8 @@ def tables(state: CollectorState) -> list[Component]:
         detail += f"; {refused:,} values and reports were not tracked"
     if evicted := counters["port_evictions_total"] + counters["source_evictions_total"]:
         detail += f"; {evicted:,} rows went to sources with fewer"
+    if flows := counters["flow_evictions_total"]:
+        detail += f"; {flows:,} live flows made room for others"
     return [Component("tables", max(fill.values()) < FULL, detail)]
 
 

@@ -36,6 +36,8 @@ class Reason(IntEnum):
     """All bits of the instruction bitmap are reserved, so that no value of a hop has a meaning; perhaps the
     source swaps its bytes.
     """
+    EMPTY_REPORTS = 12
+    """More than 8 reports of a datagram hold neither a packet nor metadata: the rest of it is not read."""
 
     @property
     def label(self) -> str:

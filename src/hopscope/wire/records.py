@@ -14,6 +14,10 @@ Records = npt.NDArray[np.void]
 
 MAX_HOPS = 64
 """Hops of one report that are decoded; one more is rejected as `too_many_hops`."""
+MAX_EMPTY_REPORTS = 8
+"""Reports of one datagram that may hold neither a packet nor metadata; one more is rejected as
+`empty_reports`, with the rest of the datagram.
+"""
 
 
 class Link(IntEnum):
@@ -305,6 +309,10 @@ class ReportBatch:
     first_packet: int = 0
     other: int = 0
     """Frames that are not reports: another protocol or port."""
+    unknown_int: int = 0
+    """Packets, also inside reports, whose DSCP or port announces INT, and that have none of a known version:
+    they are taken as ordinary traffic.
+    """
     trails: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros((1, 0), np.uint64))
     """Headers around the INT-MD of captured packets, uint64 [numbers of a trail, frames]; no columns unless
     the decoder was asked for them (`decode/trail_kernel`).

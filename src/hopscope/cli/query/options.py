@@ -153,7 +153,7 @@ def colour(row: Mapping[str, Any]) -> str:
 
 
 def left_out(history: History) -> None:
-    """Report segments that were damaged."""
+    """Report files that are damaged."""
     for line in history.problems:
         print(f"hopscope: left out: {line}", file=sys.stderr)
 

@@ -76,9 +76,12 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
         return
     from ...detect.distributions.reader import copy_region
     from ...history.archive import archive_once
+    from ...history.files import HistoryError
     from ...history.periods import take_once
 
     with DataFolder(data, settings.regions, keep_leftovers) as folder:
+        if folder.events_wait:
+            raise HistoryError(f"{data}: its disk does not take the events of the collector that ran before")
         folder.write_owner(names=None if settings.names is None else str(settings.names.absolute()))
         pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, on_events=on_events))
         try:

@@ -26,7 +26,7 @@ class Decoder:
         self._kernel = decode_kernel.decode_frames
         self._readonly = readonly
         self._fixed = (dialect.table(), np.zeros(trail_kernel.MEMORY, np.uint64))
-        self._keeps = trail_kernel.KEEPS
+        self._keeps, self._unknown = trail_kernel.KEEPS, trail_kernel.UNKNOWN
         self._counts = np.zeros(3, np.uint64)
         self._reports = _block(frames + _MARGIN, REPORT)
         self._hops = _block(frames * HOPS_PER_FRAME + _MARGIN, HOP)
@@ -42,7 +42,8 @@ class Decoder:
             self._trails = np.empty((len(self._trails), 2 * len(frames)), np.uint64)
         kept = self._trails if trails else self._no_trails
         kept[0] = 0
-        self._fixed[1][self._keeps] = trails
+        memory = self._fixed[1]
+        memory[self._keeps], memory[self._unknown] = trails, 0
         counts = self._counts
         counts[:] = 0
         at = np.uint64(0)
@@ -54,7 +55,14 @@ class Decoder:
                 break
             self._grow(int(batch.frames[int(at)]["length"]) // 4 + 2)
         reports, hops, other = counts.tolist()
-        return ReportBatch(self._reports[:reports], self._hops[:hops], batch.first_packet, other, kept)
+        return ReportBatch(
+            self._reports[:reports],
+            self._hops[:hops],
+            batch.first_packet,
+            other,
+            int(memory[self._unknown]),
+            kept,
+        )
 
     def _grow(self, room: int) -> None:
         """Make room for a frame that may hold `room` reports or hops, and for more like it."""

@@ -13,7 +13,7 @@ from ..dialect import Dialect
 from ..errors import WireError
 from ..fields import Header
 from ..reasons import Place, Reason
-from ..records import MAX_HOPS, Carried, Carrier
+from ..records import MAX_EMPTY_REPORTS, MAX_HOPS, Carried, Carrier
 from ..telemetry import hop_stack, int_header, ioam
 
 Row = Mapping[str, int]
@@ -113,6 +113,10 @@ def _report_header(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
                 yield _TRUNCATED, f"the report takes {size} bytes, {len(raw) - at} are left"
             yield _TRUNCATED, f"the report ends after the datagram, {len(raw) - at} bytes are left"
             yield Reason.UNSUPPORTED, "IOAM report: its contents are not defined"
+            yield (
+                Reason.EMPTY_REPORTS,
+                f"more than {MAX_EMPTY_REPORTS} reports of the datagram hold neither a packet nor metadata",
+            )
             form = table[rules.MAIN_2_0 + 2 * head["report_type"]]
             kind = f"RepType {head['report_type']}" if form == 255 else f"InType {head['inner_type']}"
             yield Reason.UNKNOWN_TYPE, kind

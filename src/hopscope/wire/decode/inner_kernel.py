@@ -34,9 +34,9 @@ TLV_TYPE, TLV_LENGTH = (
 
 
 @kernel
-def reject_int(row: Any, why: Any, at: Any, origin: Any, certain: Any) -> Any:
-    """Reject the report, unless the supposed INT may be ordinary traffic with this DSCP; whether it was
-    rejected. `certain`: a port announces it.
+def reject_int(row: Any, why: Any, at: Any, origin: Any, certain: Any, plans: Any) -> Any:
+    """Reject the report, unless the supposed INT may be ordinary traffic with this DSCP, which is counted;
+    whether it was rejected. `certain`: a port announces it.
     """
     if (
         U64(row.flags) & TRACKED
@@ -46,6 +46,8 @@ def reject_int(row: Any, why: Any, at: Any, origin: Any, certain: Any) -> Any:
     ):
         packet_kernel.refuse(row, why, at, origin)
         return True
+    if walk_kernel.is_of_int(why):
+        plans[U64(trail.UNKNOWN)] += U64(1)
     return False
 
 
@@ -140,7 +142,8 @@ def plain(
                 if walk_kernel.leads_on(row, table):
                     return OTHER_FORM
             return count
-        rejected = reject_int(row, why, at, origin, role & walk_kernel.ROLE_INT != packet_kernel.NONE)
+        certain = role & walk_kernel.ROLE_INT != packet_kernel.NONE
+        rejected = reject_int(row, why, at, origin, certain, plans)
     if not rejected and walk_kernel.wants_id(row):
         row.packet_id = walk_kernel.packet_id(buf, start, version, length, ports + U64(4), limit)
     return packet_kernel.NONE

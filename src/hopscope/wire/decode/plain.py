@@ -48,6 +48,7 @@ class PlainDecoder:
             np.array([hop_values(hop) for hop in hops], HOP),
             batch.first_packet,
             other,
+            self._plans[self._trail.UNKNOWN],
             trails,
         )
 
@@ -64,7 +65,7 @@ class PlainDecoder:
         frames = [frame_class(*values) for values in batch.frames.tolist()]
         reports, hops, counts = plain.Rows(REPORT), plain.Rows(HOP), [0, 0, 0]
         arena = batch.arena.tobytes()
-        self._plans[self._trail.KEEPS] = trails.shape[1]
+        self._plans[self._trail.KEEPS], self._plans[self._trail.UNKNOWN] = trails.shape[1], 0
         self._kernel(arena, frames, 0, self._table, self._plans, reports, hops, trails, counts)
         return [reports[i] for i in range(counts[0])], [hops[i] for i in range(counts[1])], counts[2]
 

@@ -28,10 +28,11 @@ MAX_HEADERS = 40
 """Six IP headers, L4, a tunnel and MPLS labels after each, and room."""
 TRAIL = 1 + MAX_HEADERS
 """Numbers of a trail."""
-KEEPS, COUNT, FIRST = PLANS, PLANS + 1, PLANS + 2
+KEEPS, COUNT, UNKNOWN, FIRST = PLANS, PLANS + 1, PLANS + 2, PLANS + 3
 MEMORY = FIRST + MAX_HEADERS
 """Numbers in the decoder's working memory: its plans, whether trails are kept (0: no, and `walk` notes
-nothing), then the headers of the packet that `walk` reads."""
+nothing), how many headers `walk` noted, how many packets seemed to have INT of an unknown version, then the
+headers of the packet that `walk` reads."""
 IPV4_WORDS = word(layout.IPV4, "header_words")
 TWO, LOW_8, LOW_24 = U64(2), U64(0xFF), U64(0xFFFFFF)
 

@@ -393,6 +393,8 @@ def walk(
             return packet.NONE
         if not complete:
             count = packet.NONE
+            if announced and is_of_int(why):
+                plans[U64(trail.UNKNOWN)] += U64(1)
     if trace_end and not row.int_version:
         why, count = read_extensions(buf, origin, trace_at, trace_end, row, hops, first)
         if why:

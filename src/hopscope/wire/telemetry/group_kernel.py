@@ -6,13 +6,23 @@ from typing import Any
 
 from ...base.jit import U64, clear, inlined, kernel
 from .. import layout, rules
-from ..decode.inner_kernel import CUT_HEADER, CUT_METADATA, INTERMEDIATE, KIND_INNER, find_tlv, finish
+from ..decode.inner_kernel import (
+    CUT_HEADER,
+    CUT_METADATA,
+    HAS_FLOW,
+    INTERMEDIATE,
+    KIND_INNER,
+    find_tlv,
+    finish,
+)
 from ..headers.packet_kernel import NONE, code, get, refuse, word
 from ..reasons import Place, Reason
+from ..records import MAX_EMPTY_REPORTS
 from . import report_kernel as report
 from .metadata_kernel import ANY_SIZE, INGRESS, OWN_2_0, WORDS, plan
 
 UNSUPPORTED = code(Reason.UNSUPPORTED, Place.REPORT_HEADER)
+EMPTY_REPORTS = code(Reason.EMPTY_REPORTS, Place.REPORT_HEADER)
 REPORT_TYPE, INNER_TYPE = word(layout.REPORT_2_0, "report_type"), word(layout.REPORT_2_0, "inner_type")
 REPORT_LENGTH, MD_LENGTH = (
     word(layout.REPORT_2_0, "report_length"),
@@ -146,6 +156,7 @@ def group_2_0(
     at += U64(8)
     bare = U64(table[BARE_2_0])
     to_end = bare != NONE or table[report.ANY_REPORT_LENGTH] != 0
+    empty_reports = NONE
     while True:
         row = reports[index]
         if bare == NONE and at + U64(4) > end:
@@ -164,7 +175,13 @@ def group_2_0(
             row.first_hop = first
             refuse(row, CUT_HEADER, at, origin)
             return index + U64(1), first
-        first = part_2_0(buf, origin, at, stop, bare, row, table, plans, hops, first)
+        done = part_2_0(buf, origin, at, stop, bare, row, table, plans, hops, first)
+        if done == first and U64(row.carried) & HAS_FLOW == NONE:
+            empty_reports += U64(1)
+            if empty_reports > U64(MAX_EMPTY_REPORTS):
+                refuse(row, EMPTY_REPORTS, at, origin)
+                return index + U64(1), first
+        first = done
         at = stop
         index += U64(1)
         if at + U64(4) > announced:  # less than a header is padding
