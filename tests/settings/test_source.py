@@ -73,3 +73,13 @@ def test_mistakes(text: str, line: str) -> None:
     assert str(caught.value).startswith(f"{text}: ")
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_strangers_choose_no_dialect() -> None:
+    """Whoever sends first would fix it: beyond loopback `auto` needs to know who may."""
+    for host in ("0.0.0.0", "[::]", "192.0.2.1"):
+        with pytest.raises(SourceError, match="without allow, so that strangers would choose the dialect"):
+            parse(f"udp://{host}:32766?dialect=auto")
+        assert parse(f"udp://{host}:32766?dialect=auto&allow=192.0.2.0/24").dialect == "auto"
+    assert parse("udp://[::1]:32766?dialect=auto").dialect == "auto"
+    assert parse("mirror://lo?dialect=auto").dialect == "auto"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from ..memory.data_folder import read_owner
 from ..settings.collector import HistorySettings
 from .files import SegmentFile, list_segments, noted_path, sync_folder
 from .period_files import list_files
@@ -20,7 +21,7 @@ STEP_NS = 3600 * 10**9
 class AgeClock:
     """Time that ages are counted by: the system's, but a jump of it forward makes nothing older.
 
-    Only while the process runs: at its start the system's clock is right.
+    Only while the process runs: at its start the system's clock is right, or `start_clock` says how far off.
     """
 
     def __init__(
@@ -48,14 +49,16 @@ def expire(
     """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes` or while less
     than `keep_free`, or `room` bytes, are free.
 
-    Segments and distributions are treated alike.  Yields (path, segment or None, bytes) of each.
+    Segments and distributions are treated alike.  A clock that was not believed at the start (`start_clock`)
+    makes nothing older.  Yields (path, segment or None, bytes) of each.
     """
     segments = {segment.path: segment for segment in list_segments(folder)}
     stats = {path: path.stat() for path in [*segments, *(file.path for file in list_files(folder))]}
     size = sum(stat.st_size for stat in stats.values())
     free, keep = free_bytes(folder), max(room, kept_bytes(folder, settings.keep_free))
     last = {segment.shard: segment.path for segment in segments.values()}
-    limit_ns = _clock.now_ns() - int(settings.keep_days * 86_400e9)
+    ahead_ns = int(read_owner(folder).get("clock_ahead_ns", 0))
+    limit_ns = _clock.now_ns() - ahead_ns - int(settings.keep_days * 86_400e9)
     for path, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
         if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes and free >= keep:
             continue

@@ -79,6 +79,8 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     yield from _losses(state, seconds)
     yield _busy(state)
     yield _history(state, folder)
+    for part in readiness.clock(folder):
+        yield Finding(part.name, part.detail, Verdict.BAD, "set the clock, and start the collector again")
     for part in readiness.tables(state):
         advice = "" if part.ready else "raise detect.ports or detect.sources, or limit who sends"
         yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.ADVICE, advice)

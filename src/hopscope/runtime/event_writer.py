@@ -2,12 +2,11 @@
 
 With a thread, the writer never touches the disk in the caller's thread: forwarding, detection, live state and
 alerts go on while the disk hangs.  Events go into the ring, which shows them, and the thread reads it as any
-other reader does.  Without one (replays, the library, the end of a process), the journal comes first, then the
-ring.
+other reader does.  Without one (replays, the library, the end of a process), the journal comes first.
 
-While the disk is full, broken or slow, the ring is the memory in which events wait for the journal.  What it
-overwrites before the disk takes it is lost to history, and counted.  The ring is shared memory, so what waits
-there outlives the worker, and the collector: the next one writes it.
+While the disk is full, broken or slow, events wait in the ring.  What is overwritten there before the disk
+takes it is lost to history, and counted.  The ring is shared memory, so what waits outlives the worker, and
+the collector: the next one writes it.
 
 The number of a lost event is not used again: it is missing in history.
 """

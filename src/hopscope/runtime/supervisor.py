@@ -23,6 +23,7 @@ from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counte
 from ..detect.links import read_links
 from ..detect.report_queue import create_queue, queue_path
 from ..detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits
+from ..history.start_clock import StartClock, check_clock
 from ..labels.counters import INDEX as LABEL_INDEX
 from ..labels.counters import read_label_counters
 from ..memory.data_folder import DataFolder
@@ -82,6 +83,7 @@ class Supervisor:
         """Held while limits change, by a request or a reload."""
         self._listeners = Listeners(settings)
         self._watch = Watch(self.folder.path / "regions")
+        self._clock = StartClock()
         self._standby: Member | None = None
         """Takes over from a worker that ends, at once: frames that should go on wait for it."""
         self.stopping = threading.Event()
@@ -93,8 +95,12 @@ class Supervisor:
 
     def start(self) -> None:
         """Own the folder, bind everything, start all processes; return once all that receive do so."""
+        with suppress(HopscopeError, OSError):  # `acquire` says what is wrong with the folder
+            self._clock = check_clock(self.folder.path)
         self.folder.acquire()
         try:
+            if self._clock.problem:
+                self._log.warning(self._clock.problem)
             self.folder.remove_orphans(self._log.warning)
             if not hash_secret(self.folder.path):
                 self._log.warning("hashes are not secret: others can read this file", file=HASH_SECRET)
@@ -377,6 +383,8 @@ class Supervisor:
             listen=self.listening,
             labels=self.labels,
             names=None if names is None else str(names.absolute()),
+            clock_problem=self._clock.problem,
+            clock_ahead_ns=self._clock.ahead_ns,
         )
 
     def _answer(self, request: dict[str, Any], author: str) -> dict[str, Any]:

@@ -107,6 +107,12 @@ def history(state: CollectorState, folder: Path) -> Component:
     return Component("history", not failing, detail)
 
 
+def clock(folder: Path) -> list[Component]:
+    """The system's clock, if it was not believed at the start. Nothing waits for it."""
+    problem = read_owner(folder).get("clock_problem")
+    return [Component("clock", False, str(problem))] if problem else []
+
+
 def tables(state: CollectorState) -> list[Component]:
     """Ready while there is room for new keys. Nothing waits for it, since strangers can fill tables."""
     fill = state.fill()

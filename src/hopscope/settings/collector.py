@@ -52,7 +52,8 @@ class ListenSettings(Section):
     """Processes that share this port or interface. Reports of one source, and packets of one flow, always
     reach the same process. The reports of several workers meet in one more process, the detector."""
     dialect: str = "spec"
-    """Dialect of the reports; `hopscope config dialects` lists the names."""
+    """Dialect of the reports; `hopscope config dialects` lists the names. `auto`: the first reports choose;
+    UDP beyond loopback then needs `allow`, or strangers would choose."""
     receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
     """UDP: requested socket buffer; a warning at startup says if the kernel grants less."""
     ring_bytes: int = Field(default=32 * 1024 * 1024, ge=1024 * 1024, le=2**34)
@@ -79,6 +80,11 @@ class ListenSettings(Section):
             if self.interface or self.filter:
                 found = f"interface {self.interface!r}" if self.interface else "filter"
                 raise ValueError(f"found {found} with kind udp, expected kind mirror")
+            if self.dialect == "auto" and not self.allow and not is_loopback(self.host):
+                raise ValueError(
+                    f"found dialect auto on {self.host} without allow, so that strangers would choose the "
+                    "dialect: name the dialect, or allow the networks of your switches"
+                )
             return self
         if not 1 <= len(self.interface) <= 15 or set(self.interface) & set("/: \t\n"):
             raise ValueError(f"found interface {self.interface!r}, expected a name as eth1")
