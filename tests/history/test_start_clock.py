@@ -33,7 +33,7 @@ def test_a_clock_that_cannot_be_right_is_named(tmp_path: Path) -> None:
     early = check_clock(tmp_path, now_ns - 400 * DAY_NS)
     assert early.ahead_ns == 0
     assert "400.0 days before the newest file" in early.problem
-    with DataFolder(tmp_path, tmp_path / "regions") as folder:
+    with DataFolder(tmp_path, tmp_path / "shared") as folder:
         folder.write_owner(clock_problem=late.problem)
         assert readiness.clock(tmp_path) == [readiness.Component("clock", False, late.problem)]
         folder.write_owner(clock_problem="")
@@ -52,7 +52,7 @@ def test_a_start_years_later_deletes_nothing(tmp_path: Path) -> None:
     years_ago = time.time() - 3 * 365 * 86_400
     os.utime(segment.path, (years_ago, years_ago))
     late = check_clock(tmp_path)
-    with DataFolder(tmp_path, tmp_path / "regions") as folder:
+    with DataFolder(tmp_path, tmp_path / "shared") as folder:
         folder.write_owner(clock_ahead_ns=late.ahead_ns)
         archive_once(tmp_path, settings)
         assert len(list_segments(tmp_path)) == 1
