@@ -76,6 +76,7 @@ def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
     one._limits = create_control(None, one.settings.limits)
     monkeypatch.setattr(one, "_write_owner", lambda: None)
     monkeypatch.setattr(one, "_launch", lambda member: member.started(sleeper(), None))
+    monkeypatch.setattr(one, "_can_start", lambda _: True)
     monkeypatch.setattr(module, "TURN_SECONDS", 0.01)
     one.members = [Member("worker-0", "worker"), Member("serve", "serve")]
     for member in one.members:

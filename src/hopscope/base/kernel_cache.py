@@ -42,9 +42,14 @@ _PROSE = re.compile(r'^[ \t]*"""(?:[^"]|"(?!""))*"""[ \t]*$|[ \t]+# [^"\'\n]*$|^
 """Docstrings and comments: no machine code depends on them."""
 
 
-def _imports(path: Path, source: str) -> Iterator[Path]:
+@cache
+def _imports(path: Path) -> tuple[Path, ...]:
     """Files of this package that a file imports at its top level."""
-    for dots, module, names in _IMPORT.findall(source):
+    return tuple(_find_imports(path))
+
+
+def _find_imports(path: Path) -> Iterator[Path]:
+    for dots, module, names in _IMPORT.findall(path.read_text(encoding="utf-8")):
         if dots:
             folder = path.parents[len(dots) - 1]
         elif module.partition(".")[0] == PACKAGE.name:
@@ -65,7 +70,7 @@ def closure(path: Path) -> tuple[Path, ...]:
     found, ahead = {path}, [path]
     while ahead:
         file = ahead.pop()
-        for other in _imports(file, file.read_text(encoding="utf-8")):
+        for other in _imports(file):
             if other not in found:
                 found.add(other)
                 ahead.append(other)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Iterator
@@ -59,10 +58,10 @@ def destinations(settings: Settings) -> list[Place]:
 
 
 def run(settings: Settings, folder: Path, stop: Stop, *, sink_rings: bool = False) -> None:
-    """Export until `stop` is set, or the parent process has ended; then deliver the rest for at most
-    CLOSE_SECONDS. `sink_rings`: workers write sink events and evicted flows to rings of their own.
+    """Export until `stop` is set; then deliver the rest for at most CLOSE_SECONDS.
+
+    `sink_rings`: workers write sink events and evicted flows to rings of their own.
     """
-    parent = os.getppid()
     region = open_counters(folder, destinations(settings))
     exporters = list(exporters_of(settings, folder / "regions", region["destinations"], sink_rings))
     wanted = frozenset[str]().union(*(exporter.reads for exporter in exporters))
@@ -74,7 +73,7 @@ def run(settings: Settings, folder: Path, stop: Stop, *, sink_rings: bool = Fals
         sender.start()
     full = False
     try:
-        while not stop.wait(0.0 if full else TURN_SECONDS) and os.getppid() == parent:
+        while not stop.wait(0.0 if full else TURN_SECONDS):
             full = _turn(source, exporters)
     finally:
         until = time.monotonic() + CLOSE_SECONDS

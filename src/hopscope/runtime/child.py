@@ -1,4 +1,4 @@
-"""A child process of the supervisor: how it starts, the messages of both ends, how it ends.
+"""A child process of the supervisor: the messages of both ends, how it ends.
 
 Both ends hold a socket pair of packets; a packet is one JSON object, with open files if needed.  When the
 supervisor is gone, the child reads end of file and stops: no child outlives its supervisor for longer than
@@ -7,16 +7,14 @@ its own clean-up takes.  Roles are functions that take a `Child`.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,8 @@ from ..settings.collector import Settings
 
 PACKET_BYTES = 1 << 17
 MAX_FILES = 253  # SCM_MAX_FD
+_ARG_START = 45
+"""Field of /proc/PID/stat, after the name: where the command line begins in memory; in the next, it ends."""
 
 
 def send(channel: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
@@ -42,32 +42,14 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     return (json.loads(packet) if packet else None), list(files)
 
 
-def start(
-    role: str, message: dict[str, Any], inherit: Sequence[int] = ()
-) -> tuple[subprocess.Popen[bytes], Any]:
-    """Start a child; returns it and our end of the channel. `inherit` are open files that it only holds."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs, _without_signals():
-        child = subprocess.Popen(
-            [sys.executable, "-m", "hopscope.runtime.roles", role, str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno(), *inherit],
-        )
-    send(ours, message)
-    return child, ours
-
-
-@contextmanager
-def _without_signals() -> Iterator[None]:
-    """Block SIGINT, SIGHUP and SIGTERM in children, from their first thread on: Ctrl-C and the end of a
-    terminal are for the supervisor, and a SIGTERM that reached a thread of a library (OpenBLAS) would kill
-    the process instead of ending it.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP, signal.SIGTERM})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def show_name(name: str) -> None:
+    """Show in ps(1) which process of Hopscope this is, in place of the command line that it has inherited."""
+    title = f"hopscope: {name}".encode()
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    start, end = map(int, fields[_ARG_START : _ARG_START + 2])
+    if start:
+        ctypes.memmove(start, title.ljust(end - start, b"\0")[: end - start - 1] + b"\0", end - start)
+    Path("/proc/self/comm").write_bytes(title[:15])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +83,7 @@ class Child:
         message, _ = receive(channel)
         if message is None:
             raise SystemExit(0)
+        show_name(message["name"])
         self.index: int = message.get("index", 0)
         """Number of this worker."""
         self.settings = Settings.model_validate(message["settings"])
@@ -167,6 +150,7 @@ class Child:
                 log.configure(**message["log"])
             if "index" in message:
                 self.index = message["index"]
+                show_name(message["name"])
                 self._assigned.set()
             if "sockets" in message:
                 self._sockets, rest = files[: message["sockets"]], files[message["sockets"] :]

@@ -26,11 +26,8 @@ TICK_NS = 100_000_000
 
 
 def run(child: Child) -> None:
-    """Role of the detector: compile, take the workers' reports until `child.stop`, drain, close."""
-    from .warmup import warm_detector
-
+    """Role of the detector: take the workers' reports until `child.stop`, drain, close."""
     settings = child.settings
-    warm_detector(settings, lambda line: child.report(message=line))
     child.started = True
     shard = Shard(
         settings.history,

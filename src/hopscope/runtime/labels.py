@@ -58,11 +58,10 @@ def listen_settings(settings: LabelSettings) -> ListenSettings:
 
 
 def run(child: Child) -> None:
-    """Role of the process: compile, take the socket over, take labels until `child.stop`."""
+    """Role of the process: take the socket over, take labels until `child.stop`."""
     settings = child.settings.label
     history = child.settings.history
     process = LabelProcess(settings, child.regions, data=child.data, history=history, notify=child.notify)
-    process.warm()
     child.started = True
     sockets = child.sockets()
     if not sockets:
@@ -144,12 +143,6 @@ class LabelProcess:
         """UDP port, even if the kernel chose it."""
         assert self.listener is not None
         return self.listener.port
-
-    def warm(self) -> None:
-        """Compile."""
-        from ..wire.records import FRAME
-
-        self._decoder.decode(FrameBatch(np.zeros(64, np.uint8), np.zeros(1, FRAME)))
 
     def open(self, handle: socket.socket | None = None) -> None:
         """Bind, or take the socket over: labels are taken from now on. Raises CaptureError."""

@@ -7,7 +7,10 @@ import socket
 from collections import deque
 from dataclasses import dataclass, field
 from subprocess import Popen
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .fork_server import Process
 
 MAX_EXITS = 5
 """Exits within EXITS_SECONDS after which a process is left stopped."""
@@ -27,7 +30,7 @@ class Member:
     index: int = 0
     sockets: list[socket.socket] = field(default_factory=list)
     """Sockets that it receives on, if it is not a worker (`Listeners`); they outlive it."""
-    process: Popen[bytes] | None = None
+    process: Process | Popen[bytes] | None = None
     channel: Any = None
     ready: bool = False
     warm: bool = False
@@ -43,7 +46,7 @@ class Member:
     """It ends because it starts again with other settings."""
     exits: deque[float] = field(default_factory=deque)
 
-    def started(self, process: Popen[bytes], channel: Any) -> None:
+    def started(self, process: Process | Popen[bytes], channel: Any) -> None:
         """The process runs; it reports over `channel`."""
         self.process, self.channel = process, channel
         self.due, self.ready, self.warm, self.error, self.stopped = 0.0, False, False, None, False
@@ -55,7 +58,7 @@ class Member:
         status = self.process.returncode
         ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
         self.last_error = self.error or ended
-        self.process = None
+        self.process, self.warm = None, False
         self.exits.append(now)
         while now - self.exits[0] > EXITS_SECONDS:
             self.exits.popleft()

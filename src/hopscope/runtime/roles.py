@@ -1,15 +1,15 @@
-"""The roles of a supervisor's children, and the entry point of every child process."""
+"""The roles of a supervisor's children."""
 
 from __future__ import annotations
 
 import os
 import socket
-import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..base import log
 from ..base.errors import HopscopeError
 from .child import Child
 from .mode import mode_of
@@ -89,12 +89,9 @@ ROLES = {
 }
 
 
-def main() -> None:
-    """Entry point of a child: `python -m hopscope.runtime.roles ROLE DESCRIPTOR`."""
-    from ..base import log
-
-    role, descriptor = sys.argv[1:]
-    child = Child(role, socket.socket(fileno=int(descriptor)))
+def run(role: str, channel: socket.socket) -> int:
+    """Run a role in this process until it ends; returns the exit status."""
+    child = Child(role, channel)
     child.watch()
     log.configure(level=child.settings.log.level, form=child.settings.log.format)
     os.nice(ROLES[role].niceness)
@@ -102,17 +99,14 @@ def main() -> None:
         ROLES[role].run(child)
     except HopscopeError as error:
         child.report(error=str(error))
-        sys.exit(error.status)
+        return error.status
     except OSError as error:
         child.report(error=f"{error.filename or role}: {error.strerror or error}")
-        sys.exit(2)
+        return 2
     except Exception as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
         child.report(error=f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})")
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
+        return 1
+    return 0

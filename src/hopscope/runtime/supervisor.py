@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import signal
+import socket
 import sys
 import threading
 import time
@@ -32,7 +33,8 @@ from ..memory.region import Region
 from ..settings.collector import Settings
 from ..settings.limits import as_json
 from ..settings.source import url
-from . import child as process
+from . import fork_server
+from .child import receive, send
 from .control import ControlServer
 from .environment import memory_text
 from .labels import listen_settings
@@ -44,6 +46,7 @@ from .reload import reload
 from .shard import keep_leftovers
 from .summary import summary_lines
 from .tracking import change_tracked_flows, tracked_flows
+from .warmup import steps_for
 from .watch import HANG_SECONDS, Watch
 
 STOP_SECONDS = 15.0
@@ -53,6 +56,9 @@ EXIT_SECONDS = 0.05
 """How long a process may take to end once its channel is closed."""
 STANDBY_SECONDS = 1.0
 """Pause before the next standby starts: the one that took over is busy until then."""
+SILENT_SECONDS = 2.0, 5.0
+"""A start is silent for the first time; then a line says every so often what it waits for."""
+FORK_SERVER = "fork-server"
 
 
 class CollectorError(HopscopeError):
@@ -74,6 +80,7 @@ class Supervisor:
         """Address of the live page and the API, once started."""
         self.labels: str | None = None
         """Address on which labels are taken."""
+        self._server = Member(FORK_SERVER, FORK_SERVER)
         self.members: list[Member] = []
         self._control = ControlServer(self.folder.path, self._answer)
         self._log = log.logger("supervisor")
@@ -86,6 +93,9 @@ class Supervisor:
         self._clock = StartClock()
         self._standby: Member | None = None
         """Takes over from a worker that ends, at once: frames that should go on wait for it."""
+        self._receiving = ("worker", DETECTOR) if settings.workers else ("labels",)
+        """Roles without which there is no collector."""
+        self._silent_until = time.monotonic() + SILENT_SECONDS[0]
         self.stopping = threading.Event()
         """Set it to end the collector, even while it starts."""
         self.last_counters: dict[str, int] = {}
@@ -111,6 +121,10 @@ class Supervisor:
 
     def _start(self) -> None:
         settings = self.settings
+        if not settings.listen and not settings.label.listen:
+            raise CollectorError("nothing to collect: set listen or label.listen")
+        self.members = [self._server]
+        self._launch(self._server)  # before this process has threads
         Names.load(settings.names)  # report an error in it here, once
         if settings.redis or settings.label.redis:
             from ..export.redis import require_redis
@@ -123,11 +137,9 @@ class Supervisor:
         read_links(settings.postcards.links)
         control, sink = self.folder.regions / CONTROL_FILE, settings.sink.enabled
         self._limits = create_control(control, settings.limits, sink=sink)
-        if not settings.listen and not settings.label.listen:
-            raise CollectorError("nothing to collect: set listen or label.listen")
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
         detectors = self._make_queues()
-        self.members = [*workers, *detectors]
+        receivers = workers + detectors
         page = Member("serve", "serve")
         if settings.serve.enabled:
             from ..serve.server import bind, url_of
@@ -135,23 +147,23 @@ class Supervisor:
             listener = bind(settings.serve)
             page.sockets.append(listener)
             self.url = url_of(listener)
-            self.members.append(page)
-        self._listeners.probe()
-        self.members.append(Member("archive", "archive"))
+        helpers = [page] if settings.serve.enabled else []
+        helpers.append(Member("archive", "archive"))
         if settings.alerts or settings.redis or settings.export:
-            self.members.append(Member("export", "export"))
+            helpers.append(Member("export", "export"))
+        self._listeners.probe()
         labels = self._open_labels()
-        self.members += labels
         self._write_owner()
         self._control.start()
-        for member in self.members:
-            if member not in workers[1:]:
-                self._launch(member)
-        self._await(workers[:1] + detectors, "warm")  # the first one compiles for all
-        for member in workers[1:]:
+        self.members = [self._server, *receivers, *helpers, *labels]
+        for member in helpers:  # they need no kernels, which may take a minute to compile
+            self._launch(member)
+        self._load_kernels()
+        self._await([self._server], "warm")
+        for member in receivers + labels:
             if not self.stopping.is_set():
                 self._launch(member)
-        self._await(workers, "warm")
+        self._await(receivers, "warm")
         self._listeners.open()
         if self._listeners.interfaces is not None:
             self._selector.register(
@@ -159,8 +171,7 @@ class Supervisor:
             )
         for member in workers:
             self._send_sockets(member)
-        self._await(workers + detectors + labels, "ready")
-        self.folder.events_wait = False  # they have the rings, and count what waits in them
+        self._await(receivers + labels, "ready")
         self._write_owner()
         if any(listen.output for listen in settings.listen):
             self._standby = Member("standby", "standby", due=time.monotonic())
@@ -180,7 +191,7 @@ class Supervisor:
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
                 self._reap(member)
-            if member.process is None and member.due and now >= member.due:
+            if member.process is None and member.due and now >= member.due and self._can_start(member):
                 member.restarts += bool(member.exits)
                 self._launch(member)
 
@@ -220,7 +231,9 @@ class Supervisor:
 
     def stop(self) -> None:
         """End all processes, workers first; then give the folder back. It may be called at any time."""
-        for role in ("standby", "worker", DETECTOR, "labels", "export", "archive", "serve"):
+        if self._server.process is not None:
+            self._server.process.kill()  # it has nothing to clean up
+        for role in ("standby", "worker", DETECTOR, "labels", "export", "archive", "serve", FORK_SERVER):
             running = [m for m in self.members if m.role == role and m.process is not None]
             for member in running:
                 member.process.terminate()  # type: ignore[union-attr]
@@ -239,6 +252,7 @@ class Supervisor:
         self._listeners.close()
         self._selector.close()
         self.folder.close()
+        fork_server.disown()
 
     def _end(self, member: Member, until: float) -> None:
         assert member.process is not None
@@ -272,16 +286,52 @@ class Supervisor:
 
     # ---------------------------------------------------------------------------------- processes
 
+    def _can_start(self, member: Member) -> bool:
+        """Whether a process can be started now: roles are forked by a server that loads nothing.
+
+        Raises CollectorError if one that receives waits for a server that keeps ending.
+        """
+        if member is self._server or (self._server.warm and self._server.channel is not None):
+            return True
+        if self._server.stopped and member.role in self._receiving:
+            raise CollectorError(self._server.exits_text)
+        return False
+
+    def _load_kernels(self) -> None:
+        """Let the server load what roles call; it forks nothing meanwhile."""
+        self._send(self._server, {"load": steps_for(self.settings)})
+
     def _launch(self, member: Member) -> None:
-        message = {
-            "index": member.index,
-            "settings": self.settings.model_dump(mode="json"),
-            "data": str(self.folder.path),
-            "regions": str(self.folder.regions),
-        }
-        member.started(*process.start(member.role, message, self.folder.locks))
-        self._selector.register(member.channel, selectors.EVENT_READ, partial(self._receive, member))
+        """Start a process; if the fork server does not answer, it is restarted first."""
+        if member is self._server:
+            member.started(*fork_server.start(self.folder.locks))
+            self._follow(member)
+            if member.restarts:
+                self._load_kernels()
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            send(ours, {
+                "name": member.name,
+                "index": member.index,
+                "settings": self.settings.model_dump(mode="json"),
+                "data": str(self.folder.path),
+                "regions": str(self.folder.regions),
+            })  # fmt: skip
+            try:
+                member.started(fork_server.fork(self._server.channel, member.role, theirs), ours)
+            except fork_server.ForkServerError as error:
+                ours.close()
+                member.due = time.monotonic()
+                self._server.error, self._server.warm = str(error), False
+                if self._server.process is not None:
+                    self._server.process.kill()
+                return
+        self._follow(member)
         self._send_sockets(member)
+
+    def _follow(self, member: Member) -> None:
+        self._selector.register(member.channel, selectors.EVENT_READ, partial(self._receive, member))
 
     def _send_sockets(self, member: Member) -> None:
         """Hand a process the sockets that it receives on, once they are open."""
@@ -296,11 +346,11 @@ class Supervisor:
     def _send(self, member: Member, message: dict[str, Any], files: Sequence[int] = ()) -> None:
         if member.channel is not None:
             with suppress(OSError):  # it has ended: `turn` sees it
-                process.send(member.channel, message, files)
+                send(member.channel, message, files)
 
     def _receive(self, member: Member) -> bool:
         """Take one message of a process; False after its last."""
-        message, _ = process.receive(member.channel)
+        message, _ = receive(member.channel)
         if message is None:
             self._selector.unregister(member.channel)
             member.channel.close()
@@ -314,17 +364,30 @@ class Supervisor:
         member.error = message.get("error", member.error)
         if "message" in message:
             self._log.info(message["message"])
+            self._announced()
         if "warning" in message:
             self._log.warning(message["warning"])
         return True
 
     def _await(self, members: list[Member], what: str) -> None:
         """Turn until all of them have reported `what`; if one ends before, so does the program."""
-        while not self.stopping.is_set() and not all(getattr(member, what) for member in members):
+        while not self.stopping.is_set():
+            waiting = [member.name for member in members if not getattr(member, what)]
+            if not waiting:
+                return
+            if time.monotonic() >= self._silent_until:
+                self._announced()
+                self._log.info(
+                    "starting", waits_for=["kernels" if each == FORK_SERVER else each for each in waiting]
+                )
             self.turn()
-            for member in members:
+            for member in [self._server, *members]:
                 if member.exits:
                     raise CollectorError(member.reason)
+
+    def _announced(self) -> None:
+        """Something was logged: a start may be silent again for a while."""
+        self._silent_until = time.monotonic() + SILENT_SECONDS[1]
 
     def _reap(self, member: Member) -> None:
         while member.channel is not None and self._receive(member):
@@ -339,7 +402,7 @@ class Supervisor:
             self._log.warning(
                 "restarting", process=member.name, reason=member.last_error, after_seconds=pause
             )
-        elif member.role in (("worker", DETECTOR) if self.settings.workers else ("labels",)):
+        elif member.role in self._receiving:
             raise CollectorError(member.exits_text)
         else:
             self._log.error("left stopped", process=member.exits_text, next_start_seconds=pause)
@@ -354,7 +417,7 @@ class Supervisor:
         self._selector.modify(member.channel, selectors.EVENT_READ, partial(self._receive, member))
         standby.process = standby.channel = None
         standby.warm, standby.due = False, time.monotonic() + STANDBY_SECONDS
-        self._send(member, {"index": member.index})
+        self._send(member, {"index": member.index, "name": member.name})
         self._send_sockets(member)
         return True
 
@@ -448,6 +511,7 @@ def run(settings: Settings, load: Callable[[], Settings]) -> int:
             )
         while not supervisor.stopping.is_set():
             supervisor.turn()
+            fork_server.reap_orphans({m.process.pid for m in supervisor.members if m.process is not None})
             if due.is_set():
                 due.clear()
                 try:

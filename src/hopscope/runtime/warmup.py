@@ -49,7 +49,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "files": ("decoder", "detector", "files"),
     "encoder": ("encoder",),
     "fabric": ("fabric", "encoder"),
-    "labels": ("labels", "label-simulation"),
+    "labels": ("label-decoder", "labels", "label-simulation"),
     "direct": ("translator", "rocev2"),
 }
 """Steps by part; parts share steps."""
@@ -61,14 +61,15 @@ def steps_of(parts: Iterable[str]) -> list[str]:
 
 
 def steps_for(settings: Settings) -> list[str]:
-    """The steps of a worker with these settings."""
+    """The steps of all processes of a collector with these settings."""
     from .mode import mode_of
 
-    kinds, mode = {listen.kind for listen in settings.listen}, mode_of(settings)
+    kinds = {listen.kind for listen in settings.listen}
     return (
-        list(mode.steps[: 1 if mode.has_detector else None])
-        + ["listener"] * ("udp" in kinds)
+        list(mode_of(settings).steps if kinds else ())
+        + ["listener"] * ("udp" in kinds or bool(settings.label.listen))
         + ["interface"] * ("mirror" in kinds)
+        + ["label-decoder"] * bool(settings.label.listen)
     )
 
 
@@ -156,19 +157,8 @@ def compile_parts(*parts: str) -> None:
     announce.show("")
 
 
-def warm_worker(settings: Settings, notify: Notify) -> None:
-    """Compile what a worker needs, and load it."""
-    _warm(steps_for(settings), notify)
-
-
-def warm_detector(settings: Settings, notify: Notify) -> None:
-    """Compile what the detector of several workers needs, and load it."""
-    from .mode import mode_of
-
-    _warm(mode_of(settings).steps[1:], notify)
-
-
-def _warm(steps: Sequence[str], notify: Notify) -> None:
+def load_steps(steps: Sequence[str], notify: Notify) -> None:
+    """Compile what is missing of some steps, and load their kernels into this process."""
     compile_steps(steps, notify)
     for step in steps:
         STEPS[step][1]()
@@ -344,14 +334,18 @@ def _fabric() -> None:
         simulation.frames(reports)
 
 
+def _label_decoder() -> None:
+    from ..wire.label.batch import LabelDecoder
+
+    LabelDecoder().decode(_frames(Link.UDP_PAYLOAD))
+
+
 def _labels() -> None:
     from ..labels.registers import Registers
     from ..settings.label import LabellingSettings
     from ..testbed.forwarder import Forwarder, RoutingTables
-    from ..wire.label.batch import LabelDecoder
 
     frames = _frames(Link.ETHERNET)
-    LabelDecoder().decode(frames)
     registers = Registers.create(None, [(1, 1), (1, 2)], 1_000_000)
     switch = Forwarder(registers, RoutingTables([], {}), [True, True], LabellingSettings())
     slots = np.zeros(0, np.uint64)
@@ -378,7 +372,8 @@ STEPS: dict[str, tuple[int, Callable[[], None]]] = {
     "sink": (12, _sink),
     "encoder": (5, _encoder),
     "fabric": (4, _fabric),
-    "labels": (6, _labels),
+    "label-decoder": (2, _label_decoder),
+    "labels": (4, _labels),
     "label-simulation": (4, _label_simulation),
     "translator": (10, _direct),
     "rocev2": (8, _rdma),

@@ -47,15 +47,12 @@ EVIDENCE_NS = 1_000_000_000
 
 
 def run(child: Child, *, standby: bool = False) -> None:
-    """Role of a worker: compile, take the sockets over, receive until `child.stop`, drain, close.
+    """Role of a worker: take the sockets over, receive until `child.stop`, drain, close.
 
-    A standby waits with its kernels loaded until it takes over from a worker that has ended.
+    A standby waits until it takes over from a worker that has ended.
     """
-    from .warmup import warm_worker
-
     settings = child.settings
     mode = mode_of(settings)
-    warm_worker(settings, lambda line: child.report(message=line))
     if standby:
         child.report(warm=True)
         if not child.assigned():

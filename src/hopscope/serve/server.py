@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,9 +98,8 @@ def _no_signals() -> Iterator[None]:
 
 
 async def _watch(stop: Stop, server: uvicorn.Server, closing: asyncio.Event) -> None:
-    """Turn the stop event, or the death of the supervisor, into a graceful end."""
-    parent = os.getppid()
-    while not stop.is_set() and os.getppid() == parent:
+    """Turn the stop event into a graceful end."""
+    while not stop.is_set():
         await asyncio.sleep(0.2)
     closing.set()  # ends the live feeds, which would otherwise hold the server open
     server.should_exit = True
