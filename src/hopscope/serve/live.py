@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,27 +41,14 @@ _FLOW_OF_CLICK = """(e) => {
 }"""
 
 
-def mount(app: FastAPI) -> None:
-    """Put the page on the application, at `/`."""
-    context: Context = app.state.context
-    drawing = Drawing(context)
+def mount(app: FastAPI, poller: Poller) -> None:
+    """Put the page on the application, at `/`; it shows the snapshots of `poller`."""
+    drawing = Drawing(app.state.context, poller)
 
     @ui.page("/", title="Hopscope")
     async def page() -> None:
         await Page(drawing).build()
 
-    inner = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def lifespan(owner: FastAPI) -> AsyncIterator[Any]:
-        async with inner(owner) as state:
-            task = asyncio.create_task(drawing.poller.run())
-            try:
-                yield state
-            finally:
-                task.cancel()
-
-    app.router.lifespan_context = lifespan
     logging.getLogger("nicegui").setLevel(logging.ERROR)  # it warns of every unknown path
     ui.run_with(app, title="Hopscope", favicon=_ICON, dark=None, tailwind=False, show_welcome_message=False)
 
@@ -71,9 +56,8 @@ def mount(app: FastAPI) -> None:
 class Drawing:
     """The newest snapshot as HTML and chart points, shared by all pages."""
 
-    def __init__(self, context: Context) -> None:
-        self.context = context
-        self.poller = Poller(context)
+    def __init__(self, context: Context, poller: Poller) -> None:
+        self.context, self.poller = context, poller
         self._fragments: Fragments | None = None
         self._paths: dict[int | None, str] = {}
         self._series: dict[str, list[dict[str, Any]]] = {}

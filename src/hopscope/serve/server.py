@@ -63,7 +63,7 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     from ..direct.collectors.open import open_collectors
     from .api import create_app  # the framework takes half a second to import
     from .connection import HEAD_BYTES, Connection
-    from .live import mount
+    from .live_mount import mount
 
     query = settings.direct.query
     collectors = open_collectors(
