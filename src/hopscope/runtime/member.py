@@ -56,6 +56,7 @@ class Member:
         """The process has ended; returns the pause before its restart, a long one if it ended too often."""
         assert self.process is not None
         status = self.process.returncode
+        assert status is not None
         ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
         self.last_error = self.error or ended
         self.process, self.warm = None, False
