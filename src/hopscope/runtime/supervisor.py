@@ -56,8 +56,8 @@ EXIT_SECONDS = 0.05
 """How long a process may take to end once its channel is closed."""
 STANDBY_SECONDS = 1.0
 """Pause before the next standby starts: the one that took over is busy until then."""
-SILENT_SECONDS = 2.0, 5.0
-"""A start is silent for the first time; then a line says every so often what it waits for."""
+SILENT_SECONDS = 2.0, 10.0
+"""How long a start may be silent: at first, and after each line, until one says what it waits for."""
 FORK_SERVER = "fork-server"
 
 
