@@ -17,7 +17,8 @@ from hopscope.export import sender as module
 from hopscope.export.block import EventBlock
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
-from hopscope.export.influx import Influx, LineEncoder
+from hopscope.export.influx import Influx
+from hopscope.export.line_protocol import IntCollectorEncoder, LineEncoder
 from hopscope.export.sender import Sender
 from hopscope.history.journal import JournalWriter
 from hopscope.settings.export import InfluxSettings
@@ -152,6 +153,30 @@ def test_what_a_database_rejects_is_counted(tmp_path: Path, server: InfluxServer
         eventually(lambda: row["events_total"][0] == 20)
         one.finish()
         assert one.ended(HANG_SECONDS)
+
+
+def test_measurements_of_intcollector() -> None:
+    """With its naming, the lines are those that its exporter writes, escaped as InfluxDB's client does."""
+    events = np.zeros(6, EVENT)
+    events["time_ns"], events["kind"], events["value"] = 5, Kind.NEW_KEY, [9, 400, 4, 30, 2, 1]
+    events["metric"] = [
+        *(Metric.FLOW_PATH, Metric.FLOW_LATENCY, Metric.HOP_LATENCY, Metric.QUEUE_OCCUPANCY),
+        *(Metric.QUEUE_CONGESTION, Metric.LINK_UTILIZATION),
+    ]
+    events["src_lo"], events["dst_lo"] = 0xFFFF0A000001, 0xFFFF0A000002
+    events["sport"] = events["dport"] = 5000
+    events["proto"], events["node_id"], events["port"], events["ident"] = 17, 4, 3, 2
+    events["path"][:, :3], events["hop_count"] = [4, 5, 6], 3
+    assert list(IntCollectorEncoder().lines(EventBlock("m", 0, 0, 5, events))) == [
+        'flow_stat\\,10.0.0.1:5000->10.0.0.2:5000\\,proto=17 path="4:5:6" 5',
+        "flow_stat\\,10.0.0.1:5000->10.0.0.2:5000\\,proto=17 flow_latency=400i 5",
+        "flow_hop_latency\\,10.0.0.1:5000->10.0.0.2:5000\\,proto=17\\,sw_id=4 value=4i 5",
+        "queue_occupancy\\,sw_id=4\\,queue_id=2 value=30i 5",
+        "queue_congestion\\,sw_id=4\\,queue_id=2 value=2i 5",
+        "port_tx_utilize\\,sw_id=4\\,port_id=3 value=1i 5",
+    ]
+    events["kind"] = Kind.RAISED
+    assert not list(IntCollectorEncoder().lines(EventBlock("m", 0, 0, 5, events)))
 
 
 @pytest.fixture(autouse=True)

@@ -1,138 +1,18 @@
-"""InfluxDB 1, 2 and 3, and VictoriaMetrics: events as line protocol over HTTP.
-
-An event is a point of the measurement `int_event` at its time in ns.  Tags are bounded: kind, metric, node,
-port, queue, collector, shard.  The flow is a field.  Points with the same tags and time would replace
-each other: the second and later ones in a block have a tag `n`.  A block that is sent again writes the same
-points, so each is there once.
-"""
+"""InfluxDB 1, 2 and 3, and VictoriaMetrics: events as line protocol over HTTP."""
 
 from __future__ import annotations
 
 import gzip
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 
-from ..base.names import Names
 from ..base.version import VERSION
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
-from ..present.events import continues, long_paths
 from ..settings.export import InfluxSettings, secret
-from ..wire.address import address
 from .block import EventBlock
 from .destination import Context, Destination
 from .exporter import DeliveryError
-
-MAX_INTEGER = 2**63 - 1
-"""Largest integer of a field; larger values are written as this one."""
-TEXT = 256
-"""Most characters of a name in a tag."""
-_QUEUED = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
-_KINDS = {kind.value: kind.label for kind in Kind}
-_METRICS = {metric.value: metric.label for metric in Metric}
-_REASONS = {reason.value: reason.label for reason in ClearReason}
-
-
-def tag(text: str) -> str:
-    """A tag's value: separators escaped; control characters and backslashes are spaces, as no escape keeps
-    them.
-    """
-    clean = _CONTROL.sub(" ", text[:TEXT]).strip() or "-"
-    return clean.replace(",", "\\,").replace("=", "\\=").replace(" ", "\\ ")
-
-
-def text_field(text: str) -> str:
-    """A text as a field's value, in quotes."""
-    clean = _CONTROL.sub(" ", text)
-    return '"' + clean.replace('"', '\\"') + '"'
-
-
-class LineEncoder:
-    """Events as lines."""
-
-    def __init__(self, names: Names, member: str) -> None:
-        self._names = names
-        self._member = tag(member)
-        self._heads: dict[tuple[int, ...], str] = {}
-
-    def lines(self, block: EventBlock) -> Iterator[str]:
-        """A line for each event; a long path is one event."""
-        paths = long_paths(block.records)
-        records = block.records[~continues(block.records)]
-        columns = {name: records[name].tolist() for name in records.dtype.names or ()}
-        seen: dict[tuple[str, int], int] = {}
-        for row in zip(*(columns[name] for name in _COLUMNS), strict=True):
-            (
-                kind,
-                metric,
-                node,
-                port,
-                ident,
-                value,
-                previous,
-                time_ns,
-                sequence,
-                switch_ns,
-                reason,
-                *rest,
-            ) = row
-            flow_id, version, src_hi, src_lo, dst_hi, dst_lo, sport, dport, proto, hop, hops, path = rest
-            queue = ident if metric in _QUEUED else -1
-            head = self._head(block.shard, kind, metric, node, port, queue)
-            before = seen.get((head, time_ns), 0)
-            seen[head, time_ns] = before + 1
-            fields = [f"sequence={sequence}i"]
-            if metric == Metric.FLOW_PATH and kind != Kind.FLOW_RECORD:
-                fields.append(f'value_hash="{value:016x}",previous_hash="{previous:016x}"')
-            else:
-                fields.append(f"value={min(value, MAX_INTEGER)}i,previous={min(previous, MAX_INTEGER)}i")
-            if flow_id:
-                fields.append(
-                    f'flow="{flow_id:016x}",src="{address(src_hi, src_lo)}",dst="{address(dst_hi, dst_lo)}",'
-                    f"sport={sport}i,dport={dport}i,proto={proto}i"
-                )
-            elif version or src_lo:
-                fields.append(f'source="{address(src_hi, src_lo)}",hw_id={ident}i')
-            if metric == Metric.HOP_LATENCY:
-                fields.append(f"hop={hop}i")
-            if metric == Metric.FLOW_PATH or kind == Kind.LOOP:
-                whole = paths.get((block.shard, sequence)) or path[: min(PATH_PART, hops)]
-                fields.append(f'path="{",".join(map(str, whole))}"')
-            if kind == Kind.CLEARED:
-                fields.append(f'reason="{_REASONS.get(reason, str(reason))}"')
-            if switch_ns:
-                fields.append(f"switch_ns={min(switch_ns, MAX_INTEGER)}i")
-            number = f",n={before}" if before else ""
-            yield f"{head}{number} {','.join(fields)} {time_ns}"
-
-    def _head(self, shard: int, kind: int, metric: int, node: int, port: int, queue: int) -> str:
-        """Measurement and tags."""
-        key = shard, kind, metric, node, port, queue
-        head = self._heads.get(key)
-        if head is None:
-            tags = [f"collector={self._member}", f"kind={_KINDS.get(kind, kind)}"]
-            tags.append(f"metric={_METRICS.get(metric, metric)}")
-            if node != NO_NODE:
-                tags.append(f"node={tag(self._names.node(node) or str(node))},node_id={node}")
-                if port != NO_PORT:
-                    tags.append(f"port={tag(self._names.port(node, port) or str(port))},port_id={port}")
-            if queue >= 0:
-                tags.append(f"queue={queue}")
-            head = f"int_event,{','.join(tags)},shard={shard}"
-            if len(self._heads) > 100_000:
-                self._heads.clear()
-            self._heads[key] = head
-        return head
-
-
-_COLUMNS = (
-    *("kind", "metric", "node_id", "port", "ident", "value", "previous", "time_ns", "sequence", "switch_ns"),
-    *("reason", "flow_id", "ip_version", "src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto"),
-    *("hop", "hop_count", "path"),
-)
+from .line_protocol import IntCollectorEncoder, LineEncoder
 
 
 class Influx(Destination):
@@ -142,7 +22,8 @@ class Influx(Destination):
 
     def __init__(self, settings: InfluxSettings, context: Context) -> None:
         super().__init__(settings, context)
-        self._encoder = LineEncoder(context.names, context.member)
+        naming = settings.naming == "intcollector"
+        self._encoder = IntCollectorEncoder() if naming else LineEncoder(context.names, context.member)
         self._client: httpx.Client | None = None
 
     def connect(self) -> None:
@@ -194,6 +75,8 @@ class Influx(Destination):
         """Write the points of a block in one request."""
         one: InfluxSettings = self.settings
         body = "\n".join(self._encoder.lines(block)).encode("utf-8", "replace")
+        if not body:
+            return
         headers = {"content-type": "text/plain; charset=utf-8"}
         if one.gzip:
             body, headers["content-encoding"] = gzip.compress(body, compresslevel=1, mtime=0), "gzip"

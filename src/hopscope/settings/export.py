@@ -174,6 +174,8 @@ class InfluxSettings(ExportSettings):
     """Token (2, 3); `env:NAME` or `file:PATH` names where it is."""
     create: bool = True
     """Create the database or bucket if it is missing; nothing is ever dropped."""
+    naming: Literal["hopscope", "intcollector"] = "hopscope"
+    """Measurements: `int_event`, or those that INTCollector writes, for who moves over from it."""
     gzip: bool = True
     """Compress requests."""
 
