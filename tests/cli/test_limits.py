@@ -19,8 +19,11 @@ from support import command
 from support.command import Run
 
 CONFIGURED: dict[str, Any] = {
-    "sink": {"enabled": True, "switches": [{"node": 7, "hop_latency": {"raise_above": 500_000}}]},
-    "detect": {"thresholds": {"hop_latency": {"change": 1000, "raise_above": 900_000}}},
+    "sink": {"enabled": True},
+    "detect": {
+        "thresholds": {"hop_latency": {"change": 1000, "raise_above": 900_000}},
+        "switches": [{"node": 7, "hop_latency": {"raise_above": 500_000}}],
+    },
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.settings.collector import DetectSettings
-from hopscope.settings.limits import MetricLimits, ThresholdSettings
+from hopscope.settings.limits import MetricLimits, SwitchLimits, SwitchMetricLimits, ThresholdSettings
 from hopscope.wire.records import Flag, Have
 
 pytestmark = pytest.mark.kernel
@@ -26,6 +26,20 @@ LIMITS = ThresholdSettings(
     queue_congestion=MetricLimits(change=0),
     link_utilization=MetricLimits(raise_above=10),
     buffer_occupancy=MetricLimits(change=2, raise_above=9, clear_below=9),
+)
+SWITCHES = (
+    SwitchLimits(
+        node=2,
+        hop_latency=SwitchMetricLimits(raise_above="never", clear_below="never"),
+        queue_congestion=SwitchMetricLimits(change="never", raise_above=9),
+    ),
+    SwitchLimits(
+        node=3,
+        hop_latency=SwitchMetricLimits(change=15),
+        queue_occupancy=SwitchMetricLimits(change=0, clear_below="never"),
+        link_utilization=SwitchMetricLimits(clear_below=5),
+        buffer_occupancy=SwitchMetricLimits(change="never"),
+    ),
 )
 MEASURED = (
     Have.NODE_ID
@@ -136,12 +150,17 @@ seeds = given(seed=st.integers(0, 1 << 32), count=st.integers(1, 120), parts=st.
 
 @quick
 @seeds
-@pytest.mark.parametrize("queue_key", ["switch-queue", "switch-port-queue"])
+@pytest.mark.parametrize(
+    ("queue_key", "switches"),
+    [("switch-queue", SWITCHES), ("switch-port-queue", ()), ("switch-port-queue", SWITCHES)],
+)
 def test_kernel_equals_twin(
-    make: Any, reference: Any, seed: int, count: int, parts: int, queue_key: Any
+    make: Any, reference: Any, seed: int, count: int, parts: int, queue_key: Any, switches: Any
 ) -> None:
-    """Any reports of a few flows: same events in the same order, same counters, whatever the batches."""
-    config = DetectSettings(thresholds=LIMITS, queue_key=queue_key, **SMALL)
+    """Any reports of a few flows: same events in the same order, same counters, whatever the batches; with
+    and without limits by switch.
+    """
+    config = DetectSettings(thresholds=LIMITS, switches=switches, queue_key=queue_key, **SMALL)
     compare(make, reference, config, any_reports(make, seed, count, 4, 5), parts)
 
 

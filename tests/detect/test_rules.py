@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.flows.tables import alarms_in
-from hopscope.detect.records import NO_NODE, NO_PORT, ClearReason, Metric
+from hopscope.detect.records import NO_NODE, NO_PORT, ClearReason
+from hopscope.detect.thresholds import set_limits
 from hopscope.settings.collector import DetectSettings
-from hopscope.settings.limits import MetricLimits, ThresholdSettings
+from hopscope.settings.limits import (
+    LimitSettings,
+    MetricLimits,
+    SwitchLimits,
+    SwitchMetricLimits,
+    ThresholdSettings,
+)
 from hopscope.wire.records import Flag, Have, Mode
 
 pytestmark = pytest.mark.kernel
@@ -23,6 +29,12 @@ NODES_ONLY = int(Have.NODE_ID)
 
 def detector(**limits: Any) -> Detector:
     return Detector(DetectSettings(thresholds=ThresholdSettings(**limits), **SMALL))
+
+
+def change(one: Detector, *switches: SwitchLimits, **limits: Any) -> None:
+    """Limits as another process changes them."""
+    general = ThresholdSettings(**limits)
+    set_limits(one.control, LimitSettings(general=general, switches=switches), "a test")
 
 
 def kinds(events: list[Any]) -> list[str]:
@@ -76,14 +88,25 @@ def test_threshold_without_hysteresis(make: Any) -> None:
     assert found == [(value, 10, "queue_occupancy") for value in (11, 11, 12)]
 
 
-def test_hysteresis_switched_off_while_raised(make: Any) -> None:
-    """An alarm that is raised when its limit is taken away is cleared by the next report."""
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        (MetricLimits(), ["cleared"]),
+        (MetricLimits(raise_above=10), ["cleared", "threshold"]),
+        (MetricLimits(raise_above=10, clear_below=5), []),
+    ],
+)
+def test_hysteresis_switched_off_while_raised(make: Any, after: MetricLimits, found: list[str]) -> None:
+    """The next report clears an alarm whose hysteresis was switched off, also above the limit; says why."""
     one = detector(queue_occupancy=MetricLimits(raise_above=10, clear_below=5))
     assert "raised" in kinds(make.run(one, [make.Report(make.path(1, occupancy=20))]))
-    one.thresholds["raise_above"][Metric.QUEUE_OCCUPANCY] = np.uint64(0xFFFFFFFFFFFFFFFF)
-    one.thresholds["clear_below"][Metric.QUEUE_OCCUPANCY] = np.uint64(0xFFFFFFFFFFFFFFFF)
-    assert kinds(make.run(one, [make.Report(make.path(1, occupancy=20), sequence=1)])) == ["cleared"]
-    assert not make.run(one, [make.Report(make.path(1, occupancy=20), sequence=2)])
+    change(one, queue_occupancy=after)
+    events = make.run(one, [make.Report(make.path(1, occupancy=20), sequence=1)])
+    assert kinds(events) == found
+    assert {e.reason for e in events if e.kind == "cleared"} <= {ClearReason.LIMITS}
+    assert one.counters[INDEX["alarms.queue_occupancy"]] == (found == [])
+    again = make.run(one, [make.Report(make.path(1, occupancy=20), sequence=2)])
+    assert kinds(again) == [kind for kind in found if kind == "threshold"]
 
 
 def test_thresholds_change_while_it_runs(make: Any) -> None:
@@ -91,9 +114,41 @@ def test_thresholds_change_while_it_runs(make: Any) -> None:
     one = detector(hop_latency=MetricLimits(change=100), flow_latency=MetricLimits())
     make.run(one, [make.Report([make.Hop(1, 50, have=5)])])
     assert not make.run(one, [make.Report([make.Hop(1, 60, have=5)], sequence=1)])
-    one.thresholds["change"][Metric.HOP_LATENCY] = 5
+    change(one, hop_latency=MetricLimits(change=5), flow_latency=MetricLimits())
     events = make.run(one, [make.Report([make.Hop(1, 60, have=5)], sequence=2)])
     assert [(e.kind, e.value, e.previous) for e in events] == [("change", 60, 50)]
+
+
+def test_limits_by_switch(make: Any) -> None:
+    """A switch inherits the limits that it does not set, follows them, and has its own while it runs."""
+    one = Detector(
+        DetectSettings(
+            thresholds=ThresholdSettings(
+                hop_latency=MetricLimits(change=10, raise_above=100), flow_latency=MetricLimits()
+            ),
+            switches=(SwitchLimits(node=2, hop_latency=SwitchMetricLimits(raise_above=50)),),
+            **SMALL,
+        )
+    )
+
+    def found(sequence: int, latency: int) -> list[Any]:
+        report = make.Report(make.path(1, 2, 3, latency=latency, have=5), sequence=sequence)
+        return [(e.kind, e.node, e.previous) for e in make.run(one, [report]) if e.kind != "new_key"]
+
+    assert found(0, 55) == [("threshold", 2, 50)]
+    assert found(1, 60) == [("threshold", 2, 50)]
+    assert found(2, 45) == []
+    change(one, hop_latency=MetricLimits(change=0, raise_above=40), flow_latency=MetricLimits())
+    assert found(3, 45) == [
+        ("change", 1, 55), ("threshold", 1, 40),
+        ("change", 2, 55), ("threshold", 2, 40),
+        ("change", 3, 55), ("threshold", 3, 40),
+    ]  # fmt: skip
+    own = SwitchLimits(node=3, hop_latency=SwitchMetricLimits(change="never", raise_above="never"))
+    change(one, own, hop_latency=MetricLimits(change=0, raise_above=40), flow_latency=MetricLimits())
+    assert found(4, 50) == [
+        ("change", 1, 45), ("threshold", 1, 40), ("change", 2, 45), ("threshold", 2, 40)
+    ]  # fmt: skip
 
 
 def test_path_change_keeps_what_stays(make: Any) -> None:
@@ -220,7 +275,7 @@ def test_local_report_updates_ports_and_known_flows(make: Any) -> None:
     ]
     assert (events[-1].node, events[-1].ident, events[-1].port) == (2, 3, 6)
     make.run(one, [make.Report(make.path(1, 2, latency=50, have=5), sequence=1)])
-    one.thresholds["change"][Metric.HOP_LATENCY] = 100
+    change(one, hop_latency=MetricLimits(change=100))
     alone.sequence = 2
     changed = make.run(one, [alone])
     assert ("change", "hop_latency", 500) in make.brief(changed)

@@ -51,8 +51,8 @@ def test_switches_and_back() -> None:
     table = to_switch_table(SWITCHES[::-1])
     assert table["node_id"][:3].tolist() == [4, 9, NO_NODE]
     nothing = (INHERITED,) * 3
-    assert table["limits"][0].tolist() == [nothing] * 3
-    assert table["limits"][1].tolist() == [(NEVER, 9, INHERITED), nothing, nothing]
+    assert table["limits"][0].tolist() == [nothing] * 5
+    assert table["limits"][1].tolist() == [(NEVER, 9, INHERITED), *[nothing] * 4]
     assert to_switches(table) == SWITCHES
 
 

@@ -11,6 +11,7 @@ from hopscope.base.hash_keys import hash_keys
 from hopscope.base.jit import U64
 from hopscope.detect.flows.event_kernel import hash_flow, pack_l4
 from hopscope.detect.flows.path_kernel import hash_path
+from hopscope.settings.limits import SWITCH_METRICS
 from hopscope.wire.records import Carried, Flag, Have, Mode
 
 NOBODY = 0xFFFFFFFF
@@ -129,8 +130,15 @@ class Reference:
                 path=tuple(part + [0] * (8 - len(part))), **more,
             )  # fmt: skip
 
+    def _limits(self, node: int, metric: str) -> Any:
+        """Limits of a metric at a switch: each its own, or that of all."""
+        for switch in self.settings.switches:
+            if switch.node == node and metric in SWITCH_METRICS:
+                return switch.resolved(self.settings.thresholds, metric)
+        return getattr(self.settings.thresholds, metric)
+
     def _judge(self, state: Value, metric: str, value: int, **where: Any) -> None:
-        limits = getattr(self.settings.thresholds, metric)
+        limits = self._limits(where.get("node", NOBODY), metric)
         self.values += 1
         state.latest = value
         state.sum += value

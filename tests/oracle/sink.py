@@ -81,7 +81,7 @@ class Reference:
     def __init__(self, settings: Any) -> None:
         self.settings = settings
         self.sink = settings.sink
-        self.own = {switch.node: switch for switch in self.sink.switches}
+        self.own = {switch.node: switch for switch in settings.detect.switches}
         self.rows: list[list[Flow]] = [[] for _ in range(settings.detect.flow_rows)]  # least recent first
         self.blocks = settings.detect.hop_pool
         self.events: list[tuple[Any, ...]] = []

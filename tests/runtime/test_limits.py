@@ -105,9 +105,11 @@ def test_wrong_changes_are_rejected(changes: Any, line: str) -> None:
     assert line in str(error.value)
 
 
-def test_a_collector_has_no_limits_by_switch() -> None:
-    """It says so, and takes those of metrics that a sink does not compare."""
-    with pytest.raises(ValueError, match="switches: found limits by switch, expected them in a sink"):
-        changed_limits(LIMITS, {"switches": {"7": {"hop_latency": {"change": 1}}}}, sink=False)
-    after = changed_limits(LIMITS, {"general": {"buffer_occupancy": {"change": 1}}}, sink=False)
-    assert after.general.buffer_occupancy.change == 1
+def test_a_collector_compares_more_metrics() -> None:
+    """Buffers and congestion have limits in a collector, of all switches and of one; a sink rejects them."""
+    limits = {"buffer_occupancy": {"change": 1}}
+    after = as_json(changed_limits(LIMITS, {"general": limits, "switches": {"7": limits}}, sink=False))
+    assert after["general"]["buffer_occupancy"]["change"] == 1
+    assert after["switches"]["7"] == limits
+    with pytest.raises(ValueError, match=r"switches\.7\.buffer_occupancy: unknown metric"):
+        changed_limits(LIMITS, {"switches": {"7": limits}}, sink=True)

@@ -28,8 +28,12 @@ def changed(**sections: Any) -> Settings:
 def test_what_may_change_changes() -> None:
     """Keys are named; processes that need them start again; the others stay as they were."""
     after = changed(
-        detect={"thresholds": {"hop_latency": {"raise_above": 5}}, "idle_seconds": 9},
-        sink={"switches": [{"node": 7}], "quota": 3},
+        detect={
+            "thresholds": {"hop_latency": {"raise_above": 5}},
+            "switches": [{"node": 7}],
+            "idle_seconds": 9,
+        },
+        sink={"quota": 3},
         history={"keep_days": 3, "keep_free": "2%"},
         serve={**BEFORE["serve"], "token": "fedcba9876543210", "port": 9},
         alerts=[{"url": "http://127.0.0.1:1/x"}],
@@ -37,14 +41,13 @@ def test_what_may_change_changes() -> None:
     )
     found = reload(changed(), after)
     assert set(found.changed) == {
-        "detect.thresholds.hop_latency.change", "detect.thresholds.hop_latency.raise_above", "sink.switches",
-        "history.keep_days", "serve.token", "alerts", "log.level",
+        "detect.thresholds.hop_latency.change", "detect.thresholds.hop_latency.raise_above",
+        "detect.switches", "history.keep_days", "serve.token", "alerts", "log.level",
     }  # fmt: skip
     assert set(found.left) == {"detect.idle_seconds", "sink.quota", "history.keep_free", "serve.port"}
     assert found.roles == {"serve", "archive", "export"}
     assert found.settings == changed(
-        detect={"thresholds": {"hop_latency": {"raise_above": 5}}},
-        sink={"switches": [{"node": 7}]},
+        detect={"thresholds": {"hop_latency": {"raise_above": 5}}, "switches": [{"node": 7}]},
         history={"keep_days": 3},
         serve={**BEFORE["serve"], "token": "fedcba9876543210"},
         alerts=[{"url": "http://127.0.0.1:1/x"}],
@@ -66,7 +69,7 @@ def test_settings_that_do_not_fit_are_rejected() -> None:
 
 def test_changeable_settings_exist() -> None:
     """Every key is one of the reference."""
-    assert set(CHANGEABLE) <= {key for key, _ in walk(Settings)} | {"alerts", "redis", "sink.switches"}
+    assert set(CHANGEABLE) <= {key for key, _ in walk(Settings)} | {"alerts", "redis", "detect.switches"}
 
 
 @pytest.fixture

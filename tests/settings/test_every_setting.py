@@ -61,9 +61,11 @@ BESIDE: dict[str, dict[str, Any]] = {
     "detect.thresholds.queue_congestion.clear_below": {"raise_above": 9},
     "detect.thresholds.link_utilization.clear_below": {"raise_above": 9},
     "detect.thresholds.buffer_occupancy.clear_below": {"raise_above": 9},
-    "sink.switches[].hop_latency.clear_below": {"raise_above": 9},
-    "sink.switches[].queue_occupancy.clear_below": {"raise_above": 9},
-    "sink.switches[].link_utilization.clear_below": {"raise_above": 9},
+    "detect.switches[].hop_latency.clear_below": {"raise_above": 9},
+    "detect.switches[].queue_occupancy.clear_below": {"raise_above": 9},
+    "detect.switches[].queue_congestion.clear_below": {"raise_above": 9},
+    "detect.switches[].link_utilization.clear_below": {"raise_above": 9},
+    "detect.switches[].buffer_occupancy.clear_below": {"raise_above": 9},
 }
 """What a setting needs in its table."""
 

@@ -62,8 +62,10 @@ switches = st.lists(
 def test_settings_print_as_they_are_read(general: ThresholdSettings, switches: list[SwitchLimits]) -> None:
     """TOML that `config show` and `limits show --toml` print is accepted, and means the same limits."""
     tree = {
-        "detect": {"thresholds": general.model_dump()},
-        "sink": {"switches": [switch.given() for switch in switches]},
+        "detect": {
+            "thresholds": general.model_dump(),
+            "switches": [switch.given() for switch in switches],
+        }
     }
     read = Settings.model_validate(tomllib.loads("\n".join(toml_lines(tree, {}))))
     assert read.limits == LimitSettings(general=general, switches=tuple(switches))
@@ -93,18 +95,18 @@ def test_what_a_switch_does_not_set_is_that_of_all(
             "clear_below = 4 without raise_above, expected clear_below to be at most raise_above",
         ),
         (
-            ["sink.switches=[{node = 7}, {node = 7}]"],
-            "--set sink.switches: found two with node = 7, expected one each",
+            ["detect.switches=[{node = 7}, {node = 7}]"],
+            "--set detect.switches: found two with node = 7, expected one each",
         ),
         (
-            ["sink.switches=[{node = 7, hop_latency = {raise_above = 3}}]",
+            ["detect.switches=[{node = 7, hop_latency = {raise_above = 3}}]",
              "detect.thresholds.hop_latency.raise_above=9", "detect.thresholds.hop_latency.clear_below=5"],
-            "--set sink.switches: hop_latency of switch 7, with what it inherits: found clear_below = 5 with "
-            "raise_above = 3, expected clear_below to be at most raise_above",
+            "--set detect.switches: hop_latency of switch 7, with what it inherits: found clear_below = 5 "
+            "with raise_above = 3, expected clear_below to be at most raise_above",
         ),
         (
-            ["sink.switches=[{node = 7, hop_latency = {change = -1}}]"],
-            "--set sink.switches: sink.switches[0].hop_latency.change: found -1, expected at least 0",
+            ["detect.switches=[{node = 7, hop_latency = {change = -1}}]"],
+            "--set detect.switches: detect.switches[0].hop_latency.change: found -1, expected at least 0",
         ),
         (
             ["sink.enabled=true", "detect.thresholds.buffer_occupancy.raise_above=1"],
@@ -128,6 +130,6 @@ def test_contradictions_are_named(changes: list[str], line: str) -> None:
 def test_a_collector_has_limits_that_a_sink_does_not_compare(tmp_path: Path) -> None:
     """The same file serves both if it sets only what both compare."""
     file = tmp_path / "both.toml"
-    file.write_text("[detect.thresholds.hop_latency]\nraise_above = 5\n[[sink.switches]]\nnode = 7\n")
+    file.write_text("[detect.thresholds.hop_latency]\nraise_above = 5\n[[detect.switches]]\nnode = 7\n")
     for flags in ([], [("sink", "sink.enabled", True)]):
         assert load(file, flags, environment={}).settings.limits.general.hop_latency.raise_above == 5

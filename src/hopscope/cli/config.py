@@ -25,7 +25,7 @@ def show(settings: SettingsOptions) -> None:
         name: dialect.model_dump(mode="json", exclude_none=True)
         for name, dialect in loaded.settings.dialects.items()
     }
-    tree["sink"]["switches"] = [switch.given() for switch in loaded.settings.sink.switches]
+    tree["detect"]["switches"] = [switch.given() for switch in loaded.settings.detect.switches]
     for section in (tree["serve"], tree["direct"]["query"]):
         if section["token"]:
             section["token"] = "(set)"

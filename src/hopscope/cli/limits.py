@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = Commands(help="Show and change the limits of a running collector or sink.")
 NodeOption = Annotated[
     list[str] | None,
-    option("--node", "-n", metavar="NODE", help="In a sink: only this switch, by id or name. Repeatable."),
+    option("--node", "-n", metavar="NODE", help="Only this switch, by id or name. Repeatable."),
 ]
 COLUMNS = ("switch", "metric", "change", "raise_above", "clear_below")
 
@@ -196,7 +196,7 @@ def _toml(found: LimitsInForce) -> Iterator[str]:
     from .config import toml_lines
 
     general = found.limits.general.model_dump()
-    tree: dict[str, Any] = {"detect": {"thresholds": {name: general[name] for name in found.metrics}}}
+    detect: dict[str, Any] = {"thresholds": {name: general[name] for name in found.metrics}}
     if found.limits.switches:
-        tree["sink"] = {"switches": [switch.given() for switch in found.limits.switches]}
-    yield from toml_lines(tree, {})
+        detect["switches"] = [switch.given() for switch in found.limits.switches]
+    yield from toml_lines({"detect": detect}, {})

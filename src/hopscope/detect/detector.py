@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from ..base.hash_keys import hash_keys
 from ..settings.collector import DetectSettings
-from ..settings.limits import LimitSettings
 from ..wire.records import Records, ReportBatch
 from .counters import COUNTERS, INDEX, tally_slots
 from .flows.tables import alarms_in, open_tables
 from .records import EVENT, HOP_STATE, KEYS, METRICS, NEVER
 from .sweep import Sweep
-from .thresholds import Table, open_control, read_tables
+from .switch_limits import overrides, resolve
+from .thresholds import open_control, read_tables
 
 EVENT_BUFFER = 8192
 MIN_EVENT_BUFFER = 2048
@@ -54,7 +54,7 @@ class Detector:
             )
         self.settings = settings
         self.counters = np.zeros(len(COUNTERS), np.uint64) if counters is None else counters
-        self.control = open_control(folder, LimitSettings(general=settings.thresholds))
+        self.control = open_control(folder, settings.limits)
         self.tables = open_tables(settings, folder, shard)
         self._readonly = readonly
         self._kernels: Any = detect_kernel
@@ -79,15 +79,9 @@ class Detector:
         for name, count in alarms_in(self.tables).items():
             self.counters[INDEX[f"alarms.{name}"]] = count
         self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports[0]))
-        self._seen_limits = b""
-        self._limits = read_tables(self.control)[0]
         self._bounds = np.zeros(3 * METRICS, np.uint64)
-
-    @property
-    def thresholds(self) -> Table:
-        """THRESHOLD[METRICS] in force, read at every update; read-only if the supervisor owns it."""
-        table: Table = self.control["thresholds"]
-        return table
+        self._seen_changes = -1
+        self._read_limits()
 
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Process reports; yield blocks of EVENT records, each valid until the next is asked for.
@@ -107,6 +101,7 @@ class Detector:
                 *self._ports,
                 *self._sources,
                 self._limits,
+                self._overrides,
                 self._bounds,
                 self._knobs,
                 self._events,
@@ -170,16 +165,17 @@ class Detector:
             yield self._events[: int(count)]
 
     def _read_limits(self) -> None:
-        """Prepare the limits for the kernel when the thresholds have changed."""
-        raw = self.thresholds.tobytes()
-        if raw == self._seen_limits:
+        """Prepare the limits for the kernel if they have changed."""
+        changes = int(self.control["changes"][0])
+        if changes == self._seen_changes:
             return
-        table = read_tables(self.control)[0]
-        span = np.minimum(table["change"], np.uint64(MAX_CHANGE))
-        self._bounds[:] = np.stack([span, span * np.uint64(2), table["raise_above"]], axis=1).reshape(-1)
-        self._seen_limits = table.tobytes()
-        self._limits = table
+        self._seen_changes = changes
+        table, nodes = resolve(*read_tables(self.control))
+        span = np.minimum(table["change"].min(axis=0), np.uint64(MAX_CHANGE))
+        above = table["raise_above"].min(axis=0)
+        self._bounds[:] = np.stack([span, span * np.uint64(2), above], axis=1).reshape(-1)
         change = table["change"]
         change[:] = np.where(change == NEVER, change, change + np.uint64(1))
         if not self.settings.enabled:
             change[:] = 0
+        self._limits, self._overrides = table.reshape(-1), overrides(nodes)

@@ -21,8 +21,8 @@ class Kind(IntEnum):
     `previous` is the limit. `label_coverage` is raised below its limit.
     """
     CLEARED = 5
-    """An alarm ended; `reason` says why: the value fell below `clear`, and `previous` is the limit; or the
-    key left the table, and `value` is its last value.
+    """An alarm ended; `reason` says why: the value fell below `clear`, and `previous` is the limit; or
+    hysteresis was switched off; or the key left the table, and `value` is its last value.
     """
     PATH_CHANGE = 6
     """Another path than before; `value` and `previous` are the hashes of the two."""
@@ -78,6 +78,8 @@ class ClearReason(IntEnum):
     """Its switch left the path of the flow."""
     STOPPED = 4
     """The collector stopped."""
+    LIMITS = 5
+    """Its hysteresis was switched off."""
 
     @property
     def label(self) -> str:
@@ -174,7 +176,13 @@ THRESHOLD = np.dtype(
 """Limits of one metric; the table has one row per Metric."""
 NEVER = 0xFFFFFFFFFFFFFFFF
 INHERITED = 0xFFFFFFFFFFFFFFFE
-SWITCH_METRICS = (Metric.HOP_LATENCY, Metric.QUEUE_OCCUPANCY, Metric.LINK_UTILIZATION)
+SWITCH_METRICS = (
+    Metric.HOP_LATENCY,
+    Metric.QUEUE_OCCUPANCY,
+    Metric.QUEUE_CONGESTION,
+    Metric.LINK_UTILIZATION,
+    Metric.BUFFER_OCCUPANCY,
+)
 """Metrics with limits by switch."""
 SWITCH_THRESHOLDS = np.dtype(
     [
@@ -183,7 +191,7 @@ SWITCH_THRESHOLDS = np.dtype(
         ("limits", THRESHOLD, (len(SWITCH_METRICS),)),  # by SWITCH_METRICS; INHERITED: that of all switches
     ]
 )
-"""Limits of one switch in a sink, 80 bytes."""
+"""Limits of one switch, 128 bytes."""
 
 # ------------------------------------------------------------------------------------------------ state
 

@@ -27,7 +27,7 @@ from .records import INHERITED, METRICS, NEVER, NO_NODE, SWITCH_METRICS, SWITCH_
 Table = npt.NDArray[np.void]
 CONTROL_FILE = "control.region"
 KIND = "control"
-CONTROL_VERSION = 5
+CONTROL_VERSION = 6
 AUTHOR_BYTES = 256
 ARRAYS = {
     "changes": (np.uint64, 1),  # odd while limits are written

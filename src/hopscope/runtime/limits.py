@@ -43,8 +43,8 @@ def change_limits(
 def changed_limits(limits: LimitSettings, changes: Any, *, sink: bool) -> LimitSettings:
     """Limits after a request: given keys are set (None: never), absent ones stay. ValueError: it is rejected.
 
-    `general` has limits of all switches by metric, `switches` those of single ones by node id and metric (in
-    a sink): "general" takes a limit away, so that it is inherited; None in place of a switch takes all away.
+    `general` has limits of all switches by metric, `switches` those of single ones by node id and metric:
+    "general" takes a limit away, so that it is inherited; None in place of a switch takes all away.
     """
     if not isinstance(changes, dict) or (unknown := changes.keys() - {"general", "switches"}):
         raise ValueError(
@@ -56,8 +56,7 @@ def changed_limits(limits: LimitSettings, changes: Any, *, sink: bool) -> LimitS
     switches = changes.get("switches", {})
     if not isinstance(switches, dict):
         raise ValueError(EXPECTED)
-    if switches and not sink:
-        raise ValueError("switches: found limits by switch, expected them in a sink")
+    known = [metric for metric in SWITCH_METRICS if not sink or metric in SINK_METRICS]
     for node, given in switches.items():
         if given is None:
             tree["switches"].pop(node, None)
@@ -65,7 +64,7 @@ def changed_limits(limits: LimitSettings, changes: Any, *, sink: bool) -> LimitS
         own = tree["switches"].setdefault(node, {})
         for metric in SWITCH_METRICS:
             own.setdefault(metric, {})
-        _change(own, given, f"switches.{node}.", SWITCH_METRICS)
+        _change(own, given, f"switches.{node}.", known)
     return from_json(tree, sink=sink)
 
 

@@ -10,7 +10,7 @@ from ..settings.collector import Settings
 
 CHANGEABLE: dict[str, tuple[str, ...]] = {
     "detect.thresholds": (),
-    "sink.switches": (),
+    "detect.switches": (),
     "log": (),
     "names": ("serve", "export"),
     "alerts": ("export",),

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from .direct import DirectSettings
 from .export import AlertSettings, NamedExports, RedisSettings
 from .label import LabelSettings
-from .limits import LimitSettings, ThresholdSettings, check_sink
+from .limits import MAX_SWITCHES, LimitSettings, SwitchLimits, ThresholdSettings, check_sink
 from .section import (
     Dscp,
     FreeSpace,
@@ -60,8 +60,8 @@ class ListenSettings(Section):
     """Mirror: size of each worker's ring for frames from the kernel. A small frame takes 200 bytes;
     at low rates each takes a block, of 128 KiB in 16 ms, or of 16 KiB in 1 ms if frames are forwarded."""
     filter: str = ""
-    """Mirror: BPF program of the frames to receive, as `tcpdump -ddd` prints it, with commas instead of line
-    breaks; empty: all frames."""
+    """Mirror: the frames to receive, as `udp port 4791` (compiled by libpcap), or as `tcpdump -ddd` prints a
+    program, with commas instead of line breaks; empty: all frames."""
     gro: bool = True
     """Receive datagrams that the kernel has merged (UDP_GRO)."""
     allow: tuple[str, ...] = ()
@@ -228,6 +228,13 @@ class DetectSettings(Section):
     INTCollector paper."""
     thresholds: ThresholdSettings = ThresholdSettings()
     """Limits by metric, of a collector and of a sink."""
+    switches: tuple[SwitchLimits, ...] = Field(default=(), max_length=MAX_SWITCHES)
+    """Switches with limits of their own; those of all are `detect.thresholds`."""
+
+    @property
+    def limits(self) -> LimitSettings:
+        """Limits of all switches, and of single ones."""
+        return LimitSettings(general=self.thresholds, switches=self.switches)
 
 
 class PostcardSettings(Section):
@@ -363,7 +370,7 @@ class Settings(Section):
     @property
     def limits(self) -> LimitSettings:
         """Limits of all switches, and of single ones."""
-        return LimitSettings(general=self.detect.thresholds, switches=self.sink.switches)
+        return self.detect.limits
 
     @property
     def workers(self) -> int:

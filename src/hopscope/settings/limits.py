@@ -13,9 +13,15 @@ MAX_SWITCHES = 4096
 """Maximum switches with limits of their own."""
 LIMITS = ("change", "raise_above", "clear_below")
 """The limits of a metric."""
-SWITCH_METRICS = ("hop_latency", "queue_occupancy", "link_utilization")
+SWITCH_METRICS = (
+    "hop_latency",
+    "queue_occupancy",
+    "queue_congestion",
+    "link_utilization",
+    "buffer_occupancy",
+)
 """Metrics with limits by switch."""
-SINK_METRICS = ("flow_latency", *SWITCH_METRICS)
+SINK_METRICS = ("flow_latency", "hop_latency", "queue_occupancy", "link_utilization")
 """Metrics that a sink compares."""
 
 
@@ -90,7 +96,7 @@ class SwitchMetricLimits(Section):
     raise_above: OwnLimit = None
     """Alarm threshold; `never`: no value becomes an event."""
     clear_below: OwnLimit = None
-    """Hysteresis; `never`: every packet above `raise_above` becomes an event."""
+    """Hysteresis; `never`: every report above `raise_above` becomes an event."""
 
 
 class SwitchLimits(Section):
@@ -102,8 +108,12 @@ class SwitchLimits(Section):
     """Latency of one hop of a flow."""
     queue_occupancy: SwitchMetricLimits = SwitchMetricLimits()
     """Occupancy of a queue."""
+    queue_congestion: SwitchMetricLimits = SwitchMetricLimits()
+    """Congestion status of a queue (INT 0.5); not in a sink."""
     link_utilization: SwitchMetricLimits = SwitchMetricLimits()
     """Utilisation of an egress port's link."""
+    buffer_occupancy: SwitchMetricLimits = SwitchMetricLimits()
+    """Occupancy of a buffer (INT 2.x); not in a sink."""
 
     def given(self) -> dict[str, Any]:
         """What is set, as in a configuration file."""
@@ -134,14 +144,14 @@ class LimitSettings(Section):
         nodes = [switch.node for switch in self.switches]
         if len(set(nodes)) < len(nodes):
             twice = next(node for node in nodes if nodes.count(node) > 1)
-            raise ValueError(f"sink.switches: found two with node = {twice}, expected one each")
+            raise ValueError(f"detect.switches: found two with node = {twice}, expected one each")
         for switch in self.switches:
             for metric in SWITCH_METRICS:
                 try:
                     switch.resolved(self.general, metric)
                 except ValueError as error:
                     inherited = f"{metric} of switch {switch.node}, with what it inherits"
-                    raise ValueError(f"sink.switches: {inherited}: {error}") from None
+                    raise ValueError(f"detect.switches: {inherited}: {error}") from None
         return self
 
 
@@ -154,6 +164,13 @@ def check_sink(limits: LimitSettings) -> None:
                 f"detect.thresholds.{metric}: found limits, expected none in a sink, which compares "
                 f"{', '.join(SINK_METRICS)}"
             )
+    for switch in limits.switches:
+        for metric in SWITCH_METRICS:
+            if metric not in SINK_METRICS and getattr(switch, metric) != SwitchMetricLimits():
+                raise ValueError(
+                    f"detect.switches: {metric} of switch {switch.node}: found limits, expected none in a "
+                    f"sink, which compares {', '.join(SINK_METRICS)}"
+                )
 
 
 def as_json(limits: LimitSettings) -> dict[str, Any]:

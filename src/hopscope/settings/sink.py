@@ -1,4 +1,4 @@
-"""Settings of the INT sink: limits by switch, quotas, adaptive thresholds, forwarding, distributions."""
+"""Settings of the INT sink: quotas, adaptive thresholds, forwarding, distributions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from .limits import MAX_SWITCHES, SwitchLimits
 from .section import PowerOfTwo, Seconds, Section, host_and_port
 
 
@@ -61,8 +60,6 @@ class SinkSettings(Section):
     CAP_BPF with CAP_NET_ADMIN."""
     bypass_seconds: Seconds = Field(default=0.5, ge=0.05, le=60)
     """How long a worker may stand still before frames bypass it."""
-    switches: tuple[SwitchLimits, ...] = Field(default=(), max_length=MAX_SWITCHES)
-    """Switches with limits of their own; those of all are `detect.thresholds`."""
     quota: int = Field(default=0, ge=0, le=10**9)
     """Most events per second of one type and worker; 0: no limit. Suppressed events are counted by type."""
     ring_events: PowerOfTwo = Field(default=65_536, ge=1024, le=2**26)

@@ -9,8 +9,9 @@ import pytest
 
 from hopscope.detect.records import NEVER
 from hopscope.detect.sink.adaptive import AdaptiveThresholds
-from hopscope.detect.sink.limits import for_kernel, overrides, resolve
+from hopscope.detect.sink.limits import METRICS, for_kernel
 from hopscope.detect.sink.quota import Buckets
+from hopscope.detect.switch_limits import overrides, resolve
 from hopscope.detect.thresholds import to_switch_table, to_table
 from hopscope.settings.limits import MetricLimits, SwitchLimits, SwitchMetricLimits, ThresholdSettings
 from hopscope.settings.sink import AdaptSettings, SinkSettings
@@ -40,6 +41,7 @@ def test_switches_inherit_each_limit() -> None:
     """Switches are in order of their ids; each limit that one does not set is that of all."""
     table, nodes = tables()
     assert nodes.tolist() == [4, 9]
+    table = table[:, METRICS]
     assert table["change"].tolist() == [[5, NEVER, NEVER, 0]] * 3
     assert table["raise_above"].tolist() == [[NEVER, 7, NEVER, 9]] * 2 + [[1, 7, NEVER, 9]]
     assert table["clear_below"].tolist() == [[NEVER, 3, NEVER, NEVER]] * 2 + [[NEVER] * 4]

@@ -21,7 +21,7 @@ from hopscope.detect.thresholds import CONTROL_FILE, create_control, set_limits
 from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.limits import (
-    SWITCH_METRICS,
+    SINK_METRICS,
     LimitSettings,
     MetricLimits,
     SwitchLimits,
@@ -49,19 +49,20 @@ ALARMS = ThresholdSettings(
     link_utilization=MetricLimits(raise_above=10, clear_below=10),
     flow_latency=MetricLimits(change=30, raise_above=70, clear_below=40),
 )
+MEASURED_METRICS = (*SINK_METRICS[1:], SINK_METRICS[0])  # in the order of Measure
 NONE = ThresholdSettings.model_validate({name: {} for name in ThresholdSettings.model_fields})
-SINK = SinkSettings(
-    switches=(
-        SwitchLimits(node=3, hop_latency=SwitchMetricLimits(raise_above=10)),
-        SwitchLimits(node=70000, queue_occupancy=SwitchMetricLimits(change=0, clear_below="never")),
-    )
+SWITCHES = (
+    SwitchLimits(node=3, hop_latency=SwitchMetricLimits(raise_above=10)),
+    SwitchLimits(node=70000, queue_occupancy=SwitchMetricLimits(change=0, clear_below="never")),
 )
 
 
-def config(limits: ThresholdSettings = LIMITS, sink: SinkSettings = SINK, **detect: Any) -> Settings:
+def config(limits: ThresholdSettings = LIMITS, sink: SinkSettings | None = None, **detect: Any) -> Settings:
+    """Settings; without those of a sink, two switches have limits of their own."""
+    switches = SWITCHES if sink is None else ()
     return Settings(
-        detect=SMALL.model_copy(update={"thresholds": limits, **detect}),
-        sink=sink,
+        detect=SMALL.model_copy(update={"thresholds": limits, "switches": switches, **detect}),
+        sink=sink or SinkSettings(),
         distributions=DistributionSettings(queues=1024),
     )
 
@@ -344,7 +345,7 @@ def test_kernel_equals_twin(
     Tables are small, so that flows are evicted and the pool is short; paths change, are long, cut and
     nameless; measures are missing or null; quotas run out; alarms are raised and cleared.
     """
-    chosen = config(limits, SINK.model_copy(update={"quota": quota, "journal_events": journal}), ports=1024)
+    chosen = config(limits, SinkSettings(quota=quota, journal_events=journal), switches=SWITCHES, ports=1024)
     twin = sink_reference.Reference(chosen)
     detector = SinkDetector(chosen)
     compare(make, twin, detector, any_packets(make, seed, count, flows, longest), parts, seed)
@@ -420,7 +421,7 @@ def test_every_packet_is_in_a_record_or_live(make: Any, tmp_path: Path, quota: i
     evictions, after expiry and at the end.
     """
     detector = SinkDetector(
-        config(sink=SINK.model_copy(update={"journal_flows": quota}), idle_seconds=8.0), tmp_path
+        config(sink=SinkSettings(journal_flows=quota), switches=SWITCHES, idle_seconds=8.0), tmp_path
     )
     came = written = 0
     for turn in range(7):
@@ -444,9 +445,7 @@ def test_every_packet_is_in_a_record_or_live(make: Any, tmp_path: Path, quota: i
 
 def test_records_that_do_not_fit_one_call(make: Any, sink_reference: Any) -> None:
     """More events than a call's block: the rest come with the next call, and nothing is missing."""
-    everything = ThresholdSettings(
-        **{name: MetricLimits(raise_above=0) for name in ("flow_latency", *SWITCH_METRICS)}
-    )
+    everything = ThresholdSettings(**{name: MetricLimits(raise_above=0) for name in SINK_METRICS})
     chosen = config(everything, SinkSettings(journal_flows=10**6), flow_rows=1)
     packets = [
         make.Report(hops=make.path(*range(1, 6), occupancy=1, utilization=1), flow=k % 40, version=0, time=k)
@@ -555,7 +554,7 @@ def alarms(blocks: Iterable[Any]) -> list[tuple[Any, ...]]:
 def test_alarms_of_a_queue_link_hop_and_flow(make: Any) -> None:
     """Hysteresis as in the collector: raised once above one limit, cleared once below the other, counted."""
     limits = MetricLimits(raise_above=10, clear_below=5)
-    four = (*SWITCH_METRICS, "flow_latency")
+    four = MEASURED_METRICS
     chosen = NONE.model_copy(update=dict.fromkeys(four, limits))
     detector = SinkDetector(config(chosen, SinkSettings()))
     found, gauges = [], []
@@ -592,7 +591,7 @@ def test_an_alarm_of_a_queue_is_one_for_all_flows(make: Any) -> None:
 
 def test_alarms_end_with_their_keys(make: Any) -> None:
     """Alarms of a flow, hop, queue or link that expires, and of a hop that left, are cleared."""
-    names = (*SWITCH_METRICS, "flow_latency")
+    names = MEASURED_METRICS
     chosen = NONE.model_copy(update=dict.fromkeys(names, MetricLimits(raise_above=10, clear_below=5)))
     detector = SinkDetector(config(chosen, SinkSettings(), idle_seconds=8.0))
 

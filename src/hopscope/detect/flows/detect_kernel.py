@@ -9,7 +9,8 @@ the flows and hops, then the work.  So the cache misses of a block overlap.
 `flows`, `states`     FLOW [rows * WAYS]; HOP_STATE, see `records.HOP_STATE`
 `pool`                uint32 [blocks + 1]: number of free blocks of hops, then a stack of their numbers
 `ports`, `sources`    PORT and SOURCE [rows]; their `shares`: uint32 [OWNERS + 1], see `fair_kernel`
-`limits`, `bounds`    THRESHOLD [METRICS]; uint64 [METRICS * 3], see `update_kernel`
+`limits`, `bounds`    THRESHOLD [rows * METRICS]; uint64 [METRICS * 3], see `update_kernel`
+`overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `knobs`               uint64 [event_kernel.KNOBS]: keys of hashes, then settings
 `events`, `tally`     EVENT [n] and uint64 [event_kernel.TALLY]: results
 `hashes`              uint64 [2 * BLOCK]: hashes of the block's flows, then their ways
@@ -43,11 +44,11 @@ FLAGGED = slow_path.DROPPED | slow_path.CONGESTED
 def room_for(report: Any) -> Any:
     """Most events that one report can cause.
 
-    Eighteen per hop (five values, two events each, and two alarms of each of four rows that make room); 138
+    23 per hop (five values, three events each, and two alarms of each of four rows that make room); 138
     of an evicted flow (a path of 8 parts, a latency, 64 hops, 65 alarms), or 64 of hops that left the path;
     the flow's own path and loop, latency, flags and gap.
     """
-    return (U64(report.hop_count) + U64(1)) * U64(18) + U64(256)
+    return (U64(report.hop_count) + U64(1)) * U64(23) + U64(256)
 
 
 @inlined
@@ -100,14 +101,16 @@ def update_kernel(
     reports: Any, start: Any, hops: Any,
     tags: Any, flows: Any, states: Any, pool: Any,
     ports: Any, port_shares: Any, sources: Any, source_shares: Any,
-    limits: Any, bounds: Any, knobs: Any, events: Any, tally: Any,
+    limits: Any, overrides: Any, bounds: Any, knobs: Any, events: Any, tally: Any,
     hashes: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
     """Process reports from `start` on. Returns (first report not processed, events written).
 
     Stops before a report whose events might not fit.  `limits` are the thresholds with T + 1 as `change`
-    (a difference of at least this is a change), or 0 if detection is off, so that every value is reported;
-    `bounds` is uint64 [metric][T, 2T, above] of the same limits, for `fast_path_kernel`.
+    (a difference of at least this is a change), or 0 if detection is off, so that every value is reported:
+    METRICS of all switches, then METRICS of each switch in `overrides`. `bounds` is uint64
+    [metric][T, 2T, above] of the lowest of these limits, for `fast_path_kernel`: what is within them is
+    within those of every switch.
     """
     n = U64(0)
     values = U64(0)
@@ -171,7 +174,7 @@ def update_kernel(
                 if found == U64(0):
                     n, found = slow_path.take_report(
                         reports, i, hops, hashes[j], way, tags, flows, states, pool, ports, port_shares,
-                        limits, knobs, events, n, tally, path, where, old_hops,
+                        limits, overrides, knobs, events, n, tally, path, where, old_hops,
                     )  # fmt: skip
                 values += found
         base = end

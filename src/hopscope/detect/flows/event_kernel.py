@@ -4,7 +4,8 @@
 `events`              EVENT [n]: records of this call; `n` is the number written so far
 `tally`               uint64 [TALLY]: counts of this call
 `knobs`               uint64 [KNOBS]: keys of hashes, then settings
-`limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
+`limits`              THRESHOLD [rows * METRICS], see `detect_kernel.update_kernel`
+`base`                index of a switch's first limit, see `limits_of`
 `reports`, `i`        REPORT [n], and the index of the current one
 `flows`, `f`          FLOW [rows * WAYS], and the index of a flow
 `path`                uint32 [64]: node ids
@@ -21,7 +22,7 @@ from ...base.jit import U8, U16, U32, U64, inlined, kernel
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
 from .. import records
-from ..records import KEYS, METRICS, NEVER, PATH_PART, Kind
+from ..records import KEYS, METRICS, NEVER, PATH_PART, ClearReason, Kind
 
 NEW_KEY = U64(Kind.NEW_KEY)
 CHANGE = U64(Kind.CHANGE)
@@ -29,6 +30,7 @@ THRESHOLD = U64(Kind.THRESHOLD)
 RAISED = U64(Kind.RAISED)
 CLEARED = U64(Kind.CLEARED)
 VALUE = U64(Kind.VALUE)
+CHANGED_LIMITS = U64(ClearReason.LIMITS)
 NO_NODE = U64(records.NO_NODE)
 NO_PORT = U64(records.NO_PORT)
 NOT_FOUND = U64(records.NOT_FOUND)
@@ -179,6 +181,23 @@ def put_path(events: Any, n: Any, path: Any, first: Any, count: Any) -> Any:
             e.path[U64(k)] = path[h]
 
 
+@inlined
+def limits_of(overrides: Any, node: Any) -> Any:
+    """Row of the limits of a switch: its own, or 0, those of all.
+
+    `overrides` is an open-addressing table of row << 32 | node; of length 1: none.
+    """
+    mask = U64(len(overrides)) - U64(1)
+    if mask == U64(0):
+        return U64(0)
+    at = (node * U64(0x9E3779B97F4A7C15)) >> U64(32) & mask
+    while overrides[at]:
+        if overrides[at] & U64(0xFFFFFFFF) == node:
+            return overrides[at] >> U64(32)
+        at = (at + U64(1)) & mask
+    return U64(0)
+
+
 @kernel
 def check_limits(
     events: Any,
@@ -188,6 +207,7 @@ def check_limits(
     reports: Any,
     i: Any,
     limits: Any,
+    base: Any,
     metric: Any,
     value: Any,
     stored: Any,
@@ -204,7 +224,7 @@ def check_limits(
     `has` is 0 without a stored value, `alarm` 0 unless it is raised.  Returns (events so far, stored value,
     alarm).  Not inlined: the fast path does not come here.
     """
-    limit = limits[metric]
+    limit = limits[base + metric]
     time_ns = reports[i].time_ns
     begin = n
     if knobs[ENABLED] == U64(0):
@@ -226,8 +246,9 @@ def check_limits(
             stored = value
         above = value > limit.raise_above
         if limit.clear_below == OFF:
-            if alarm != U64(0) and not above:  # hysteresis was switched off while it was raised
-                emit(events, n, tally, CLEARED, metric, time_ns, value, limit.raise_above)
+            if alarm != U64(0):  # hysteresis was switched off while it was raised
+                emit(events, n, tally, CLEARED, metric, time_ns, value, NOTHING)
+                events[n].reason = U8(CHANGED_LIMITS)
                 tally[ALARMS + metric] -= U64(1)
                 n += U64(1)
             alarm = U64(0)

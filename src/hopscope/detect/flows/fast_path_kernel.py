@@ -11,7 +11,7 @@ keeps about sixty values alive and spills them; with the fast path 51 ns.
 `flows`, `f`          FLOW [rows * WAYS], and the index of a flow
 `states`              HOP_STATE, those of flow f from f * INLINE on
 `ports`               PORT [rows]
-`bounds`              uint64 [METRICS * 3]: T, 2T and the limit of each metric
+`bounds`              uint64 [METRICS * 3]: T, 2T and the limit of each metric, the lowest of any switch
 `knobs`               uint64 [event_kernel.KNOBS]: settings
 `have`                bits of `Have` that a hop has
 ===================== ==========================================================================

@@ -7,7 +7,8 @@
 `have`                bits of `Have` that the hop has
 `own`                 node of a hop that carries no id
 `reports`, `i`        REPORT [n], and the index of the current one
-`limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
+`limits`, `base`      THRESHOLD [rows * METRICS], and where those of the hop's switch begin
+`overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `events`, `n`         EVENT [n], and their number so far
 `tally`, `knobs`      uint64 [TALLY], uint64 [KNOBS], see `event_kernel`
 ===================== ==========================================================================
@@ -19,8 +20,8 @@ from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined
 from ...wire.records import Have
-from ..records import Metric, PortKind
-from .event_kernel import NO_NODE, NO_PORT, NOT_FOUND, NOTHING, PORT_QUEUES, check_limits
+from ..records import METRICS, Metric, PortKind
+from .event_kernel import NO_NODE, NO_PORT, NOT_FOUND, NOTHING, PORT_QUEUES, check_limits, limits_of
 from .fair_kernel import owner_of
 from .flow_cache_kernel import HOP_LATENCY
 from .port_table_kernel import find_port, port_key, store_value
@@ -37,6 +38,7 @@ QUEUE_OCCUPANCY = U64(Metric.QUEUE_OCCUPANCY)
 QUEUE_CONGESTION = U64(Metric.QUEUE_CONGESTION)
 LINK_UTILIZATION = U64(Metric.LINK_UTILIZATION)
 BUFFER_OCCUPANCY = U64(Metric.BUFFER_OCCUPANCY)
+LIMITS = U64(METRICS)
 KIND_EGRESS = U64(PortKind.EGRESS)
 KIND_QUEUE = U64(PortKind.QUEUE)
 KIND_BUFFER = U64(PortKind.BUFFER)
@@ -66,7 +68,7 @@ def queue_place(knobs: Any, port: Any, queue: Any) -> Any:
 @inlined
 def update_ports(
     ports: Any, shares: Any, hops: Any, at: Any, have: Any, node: Any, port: Any, slots: Any, h: Any, m: Any,
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
+    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any, base: Any,
 ) -> Any:  # fmt: skip
     """Queue, link and buffer of a hop of switch `node`; `slots` are the hints (link, queue, buffer).
 
@@ -82,20 +84,20 @@ def update_ports(
             values += U64(1)
             if row != NOT_FOUND:
                 queue = row
-                limit = limits[QUEUE_OCCUPANCY]
+                limit = limits[base + QUEUE_OCCUPANCY]
                 n = store_value(
                     ports, row, U64(0), U64(hop.queue_occupancy), port, limit.change, limit.raise_above,
-                    events, n, tally, knobs, reports, i, limits, QUEUE_OCCUPANCY, node, h, m,
+                    events, n, tally, knobs, reports, i, limits, base, QUEUE_OCCUPANCY, node, h, m,
                 )  # fmt: skip
         if have & CONGESTION:
             key = port_key(KIND_QUEUE, queue_place(knobs, port, U64(hop.congestion_queue_id)), node)
             n, row = find_row(ports, shares, queue, key, reports, i, events, n, tally, knobs)
             values += U64(1)
             if row != NOT_FOUND:
-                limit = limits[QUEUE_CONGESTION]
+                limit = limits[base + QUEUE_CONGESTION]
                 n = store_value(
                     ports, row, U64(1), U64(hop.queue_congestion), port, limit.change, limit.raise_above,
-                    events, n, tally, knobs, reports, i, limits, QUEUE_CONGESTION, node, h, m,
+                    events, n, tally, knobs, reports, i, limits, base, QUEUE_CONGESTION, node, h, m,
                 )  # fmt: skip
     if have & UTILIZATION and have & (PORTS | L2_PORTS):
         ident = U64(hop.egress_port) if have & PORTS else U64(hop.l2_egress_port)
@@ -104,10 +106,10 @@ def update_ports(
         values += U64(1)
         if row != NOT_FOUND:
             link = row
-            limit = limits[LINK_UTILIZATION]
+            limit = limits[base + LINK_UTILIZATION]
             n = store_value(
                 ports, row, U64(0), U64(hop.tx_utilization), port, limit.change, limit.raise_above,
-                events, n, tally, knobs, reports, i, limits, LINK_UTILIZATION, node, h, m,
+                events, n, tally, knobs, reports, i, limits, base, LINK_UTILIZATION, node, h, m,
             )  # fmt: skip
     if have & BUFFER:
         key = port_key(KIND_BUFFER, U64(hop.buffer_id), node)
@@ -115,10 +117,10 @@ def update_ports(
         values += U64(1)
         if row != NOT_FOUND:
             buffer = row
-            limit = limits[BUFFER_OCCUPANCY]
+            limit = limits[base + BUFFER_OCCUPANCY]
             n = store_value(
                 ports, row, U64(0), U64(hop.buffer_occupancy), port, limit.change, limit.raise_above,
-                events, n, tally, knobs, reports, i, limits, BUFFER_OCCUPANCY, node, h, m,
+                events, n, tally, knobs, reports, i, limits, base, BUFFER_OCCUPANCY, node, h, m,
             )  # fmt: skip
     return n, values, (link, queue, buffer)
 
@@ -126,11 +128,11 @@ def update_ports(
 @inlined
 def update_latency(
     states: Any, s: Any, value: Any, node: Any, port: Any, h: Any, m: Any,
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
+    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any, base: Any,
 ) -> Any:  # fmt: skip
     """Store the latency of a flow's hop. Returns events so far."""
     state = states[s]
-    limit = limits[HOP_LATENCY]
+    limit = limits[base + HOP_LATENCY]
     stored = U64(state.latency_stored)
     gap = value - stored if value > stored else stored - value
     state.latency_latest = U32(value)
@@ -138,7 +140,7 @@ def update_latency(
     state.samples += U32(1)
     if (gap >= limit.change) | (value > limit.raise_above) | (state.state == 0) | (state.alarm != 0):
         n, stored, alarm = check_limits(
-            events, n, tally, knobs, reports, i, limits, HOP_LATENCY, value, stored,
+            events, n, tally, knobs, reports, i, limits, base, HOP_LATENCY, value, stored,
             U64(state.state), U64(state.alarm), node, NOTHING, port, h, m,
         )  # fmt: skip
         state.latency_stored = U32(stored)
@@ -150,7 +152,7 @@ def update_latency(
 @inlined
 def update_hop(
     ports: Any, shares: Any, states: Any, s: Any, hops: Any, at: Any, own: Any, h: Any, m: Any,
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
+    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any, overrides: Any,
 ) -> Any:  # fmt: skip
     """Process one hop of report i.
 
@@ -160,6 +162,7 @@ def update_hop(
     have = U64(hop.present & ~hop.null)
     node = U64(hop.node_id) if have & U64(1) else own
     port = U64(hop.egress_port) if have & PORTS else NO_PORT
+    base = limits_of(overrides, node) * LIMITS
     values = U64(0)
     slots = (U64(0), U64(0), U64(0))
     if s != NOT_FOUND:
@@ -167,7 +170,7 @@ def update_hop(
     if node != NO_NODE:
         n, values, slots = update_ports(
             ports, shares, hops, at, have, node, port, slots, h, m,
-            events, n, tally, knobs, reports, i, limits,
+            events, n, tally, knobs, reports, i, limits, base,
         )  # fmt: skip
     if s != NOT_FOUND:
         state = states[s]
@@ -181,8 +184,9 @@ def update_hop(
             state.utilization_latest = hop.tx_utilization
         if have & LATENCY:
             n = update_latency(
-                states, s, U64(hop.hop_latency), node, port, h, m, events, n, tally, knobs, reports, i, limits
-            )
+                states, s, U64(hop.hop_latency), node, port, h, m,
+                events, n, tally, knobs, reports, i, limits, base,
+            )  # fmt: skip
             values += U64(1)
     has = U64((have & LATENCY) != U64(0))
     return n, values, U64(hop.hop_latency) * has, has, U64(node == NO_NODE)

@@ -7,7 +7,8 @@
 `tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`; `f`: a flow
 `states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`
 `ports`, `shares`     PORT [rows], uint32 [OWNERS + 1], see `port_table_kernel`
-`limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
+`limits`              THRESHOLD [rows * METRICS], see `detect_kernel.update_kernel`
+`overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
 `old_hops`            HOP_STATE [64]: copies
 `events`, `n`         EVENT [n], and their number so far
@@ -174,8 +175,8 @@ def update_flow_latency(
     alarm = U64(flow.alarm) & ALARM
     if (gap >= limit.change) | (value > limit.raise_above) | (has == U64(0)) | (alarm != U64(0)):
         n, stored, alarm = check_limits(
-            events, n, tally, knobs, reports, i, limits, flow_cache.FLOW_LATENCY, value, stored, has, alarm,
-            NO_NODE, NOTHING, NO_PORT, NOTHING, m,
+            events, n, tally, knobs, reports, i, limits, NOTHING, flow_cache.FLOW_LATENCY, value, stored,
+            has, alarm, NO_NODE, NOTHING, NO_PORT, NOTHING, m,
         )  # fmt: skip
         flow.latency_stored = stored
         flow.state |= U8(flow_cache.HAS_LATENCY)
@@ -187,7 +188,8 @@ def update_flow_latency(
 def take_report(
     reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
     tags: Any, flows: Any, states: Any, pool: Any, ports: Any, shares: Any,
-    limits: Any, knobs: Any, events: Any, n: Any, tally: Any, path: Any, where: Any, old_hops: Any,
+    limits: Any, overrides: Any, knobs: Any, events: Any, n: Any, tally: Any, path: Any, where: Any,
+    old_hops: Any,
 ) -> Any:  # fmt: skip
     """Process report i, except for its sequence number. Returns (events so far, values in it).
 
@@ -274,7 +276,7 @@ def take_report(
         begin = n
         n, more, latency, has, without_id = update_hop(
             ports, shares, states, s, hops, first + h, named, h, count,
-            events, n, tally, knobs, reports, i, limits,
+            events, n, tally, knobs, reports, i, limits, overrides,
         )  # fmt: skip
         if n != begin:
             put_time(events, begin, n, hop_time(hops, first + h))

@@ -23,6 +23,7 @@ from typing import Any
 from ...base.jit import U8, U16, U32, U64, kernel, order
 from ..flows.event_kernel import (
     ALARMS,
+    CHANGED_LIMITS,
     CLEARED,
     NO_NODE,
     NO_PORT,
@@ -63,12 +64,12 @@ def settle(
     """
     above = limits[at + U64(2)]
     below = limits[at + U64(3)]
-    kind, limit = U64(0), above
+    kind, limit, reason = U64(0), above, U64(0)
     if alarm == U64(0):
         if (below != OFF) & (value > above):
             kind = RAISED
-    elif below == OFF:  # hysteresis was switched off
-        kind = CLEARED
+    elif below == OFF:
+        kind, limit, reason = CLEARED, NOTHING, CHANGED_LIMITS
     elif value < below:
         kind, limit = CLEARED, below
     if (kind == U64(0)) | (knobs[JOURNAL] == U64(0)):
@@ -77,6 +78,7 @@ def settle(
     emit(journal, j, tally, kind, metric, reports[i].time_ns, value, limit)
     put_report_flow(journal, j, reports, i, knobs)
     put_hop(journal, j, node, ident, port, h, m)
+    journal[j].reason = U8(reason)
     if kind == RAISED:
         tally[ALARMS + metric] += U64(1)
         knobs[ALARMED] |= U64(1) << measure

@@ -19,9 +19,10 @@ from ..distributions.region import Distributions
 from ..flows.tables import alarms_in, open_tables
 from ..records import EVENT, HOP_STATE, KEYS, NO_NODE, NO_PORT, Kind
 from ..sweep import Sweep
+from ..switch_limits import overrides, resolve
 from ..thresholds import open_control, read_tables
 from .adaptive import AdaptiveThresholds
-from .limits import METRICS, for_kernel, overrides, resolve
+from .limits import METRICS, for_kernel
 from .quota import Buckets
 from .records import EVICTED, EVICTED_VERSION, SINK_EVENT, SINK_EVENT_VERSION, EvictionReason, Type
 from .rings import EVENT_RING, EVICTION_RING

@@ -25,6 +25,7 @@ from typing import Any
 from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64, order
 from ...wire.records import Flag, IntFlag
 from ..distributions.distribution_kernel import count_hop, count_path, queue_key, slot_of
+from ..flows import event_kernel as flow_events
 from ..flows import flow_cache_kernel as flow_cache
 from ..flows.event_kernel import NEW_KEY, NO_NODE, NO_PORT, NOT_FOUND, WITHOUT_NODE_ID
 from ..flows.hop_kernel import LATENCY, OCCUPANCY, PORTS, UTILIZATION
@@ -65,19 +66,8 @@ def measured(have: Any) -> Any:
 
 @inlined
 def limits_of(overrides: Any, node: Any) -> Any:
-    """Index of the limits of a switch: its own, or 0, those of all.
-
-    `overrides` is an open-addressing table of row << 32 | node; of length 1: none.
-    """
-    mask = U64(len(overrides)) - U64(1)
-    if mask == U64(0):
-        return U64(0)
-    at = (node * U64(0x9E3779B97F4A7C15)) >> U64(32) & mask
-    while overrides[at]:
-        if overrides[at] & U64(0xFFFFFFFF) == node:
-            return (overrides[at] >> U64(32)) * event.ROW
-        at = (at + U64(1)) & mask
-    return U64(0)
+    """Index of the limits of a switch: its own, or 0, those of all."""
+    return flow_events.limits_of(overrides, node) * event.ROW
 
 
 @inlined

@@ -55,7 +55,7 @@ class LimitChanges(Model):
     general: dict[str, MetricChanges] = Field(default={}, max_length=16)
     """Of all switches, by metric."""
     switches: dict[str, dict[str, SwitchChanges] | None] = Field(default={}, max_length=4096)
-    """In a sink, by node id and metric; null takes away all that a switch has itself."""
+    """By node id and metric; null takes away all that a switch has itself."""
 
 
 class LastChange(Model):

@@ -1,4 +1,4 @@
-"""Routes about limits: those of all switches, and in a sink those of single ones."""
+"""Routes about limits: those of all switches, and those of single ones."""
 
 from __future__ import annotations
 
