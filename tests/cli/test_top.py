@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import sys
 import threading
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from rich.console import Console
 
 from hopscope.base.names import Names
 from hopscope.cli.top.keys import Keys
 from hopscope.cli.top.screen import Screen, parse_filter
+from hopscope.cli.top.view import TopView
 from hopscope.detect.records import Kind
+from hopscope.labels.state import FILE_NAME, LabelRule
+from hopscope.labels.table import LabelTable
 from hopscope.present.select import FLOW_ORDER, EventFilter, FlowFilter
 from hopscope.present.text import UnreadableError
+from hopscope.wire.label.records import LABEL
 
 NAMES = Names({7: "leaf-1"})
 
@@ -92,3 +100,33 @@ def test_keys_come_without_enter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         monkeypatch.setattr(sys, "stdin", file)
         with Keys() as keys:
             assert keys.wait(0) == ""
+
+
+def test_labels_have_rows_and_a_table(tmp_path: Path) -> None:
+    """A collector of labels alone shows coverage and ports, the silent first, and nothing of reports."""
+    start = time.time_ns() - 2 * 10**9
+    (tmp_path / "regions").mkdir()
+    rule = LabelRule(100_000_000, 50_000_000, 50_000_000, "off")
+    table = LabelTable(tmp_path / "regions" / FILE_NAME, rule, ports=16)
+    for _ in range(20):
+        labels = np.zeros(2, LABEL)
+        labels["node_id"], labels["egress_port"], labels["position"] = 7, (1, 2), (0, 1)
+        labels["time_ns"], labels["latency_ns"], labels["occupancy"] = start, (900, 3_000_000), 1500
+        start += 100_000_000
+        table.update(labels, start)
+        table.tick(start)
+    table.region["rows"]["silent"][table.rows_of([7], [1])] = 1
+    view = TopView(tmp_path, NAMES, Screen(EventFilter(), NAMES))
+    assert view.running
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(view.draw(rows=5))
+    lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    assert "ports that label 2" in lines
+    assert "silent ports 1" in lines
+    assert any(line.startswith("coverage, 10 s 100.00%") for line in lines)
+    at = next(number for number, line in enumerate(lines) if line.startswith("ports that label latency"))
+    assert [line.split()[:3] for line in lines[at + 1 : at + 3]] == [
+        ["leaf-1", "900", "ns"],
+        ["leaf-1", "3.00", "ms"],
+    ]
+    assert not any("flows" in line or "reports" in line for line in lines)

@@ -13,12 +13,13 @@ from hopscope.history.query import History
 from hopscope.labels.counters import INDEX, read_label_counters
 from hopscope.labels.state import LabelRule
 from hopscope.labels.table import CLOCK_BACK_NS, LabelTable
+from hopscope.labels.tracked import TrackedTable
 from hopscope.present.feed import Feed
 from hopscope.runtime.label_events import SHARD, LabelEvents
 from hopscope.runtime.labels import LabelProcess
 from hopscope.settings.collector import HistorySettings
 from hopscope.settings.label import LabelSettings
-from hopscope.wire.label.records import LABEL
+from hopscope.wire.label.records import LABEL, LABEL_FLOW
 from hopscope.wire.records import Records
 
 MS = 1_000_000
@@ -50,7 +51,10 @@ class Labelled:
         settings = LabelSettings.model_validate({"silent_seconds": 2.0, **more})
         self.table = LabelTable(None, RULE, ports=ports)
         history = HistorySettings(fsync_seconds=0)
-        self.events = LabelEvents(settings, self.table, history, folder, folder / "regions", lambda _: None)
+        self.tracked = TrackedTable(None, START)
+        self.events = LabelEvents(
+            settings, self.table, self.tracked, history, folder, folder / "regions", lambda _: None
+        )
 
     def wait(self, seconds: float, *ports: tuple[int, int, int, int]) -> None:
         """Labels of these ports every 50 ms."""
@@ -60,6 +64,18 @@ class Labelled:
                 self.table.update(labels_of(list(ports), self.now), self.now)
             self.table.tick(self.now)
             self.events.tick(self.now, 0)
+
+    def track(self, *nodes: int) -> None:
+        """A packet of a tracked flow through these switches."""
+        self.now += 50 * MS
+        labels = np.zeros(len(nodes), LABEL)
+        labels["node_id"], labels["position"], labels["tracked"] = nodes, range(len(nodes)), 1
+        labels["egress_port"], labels["time_ns"] = 1, self.now
+        flow = np.zeros(1, LABEL_FLOW)
+        flow["src_lo"], flow["dst_lo"], flow["proto"] = 0xFFFF0A000002, 0xFFFF0A000102, 17
+        flow["sport"], flow["dport"] = 4321, 53
+        self.tracked.update(labels, flow, self.now)
+        self.events.tick(self.now, 0)
 
     def stored(self, *names: str, **filters: Any) -> list[Row]:
         """Columns of the events in history, oldest first, after the end."""
@@ -116,6 +132,23 @@ def test_a_silent_port_that_is_evicted_is_cleared(tmp_path: Path) -> None:
     rows = labelled.stored("kind", "node_id", "port", "reason")
     assert rows == [("raised", 1, 1, None), ("cleared", 1, 1, "evicted")]
     assert labelled.events.silent_ports == 0
+
+
+def test_a_tracked_flow_that_takes_another_path_is_an_event(tmp_path: Path) -> None:
+    """With the flow and its new path, in one event however long; the first path is none, nor is a part."""
+    labelled = Labelled(tmp_path, period_seconds=0)
+    for nodes in ((1, 2, 3), (1, 2, 3), (1, 3), (1, 4, 3), range(1, 11), (1, 4, 3)):
+        labelled.track(*nodes)
+    assert labelled.events.counts["path_change"] == 3
+    labelled.events.close()
+    with History(tmp_path) as history:
+        found = history.events(order="oldest", kinds=["path_change"]).rows()
+    assert [row["path"] for row in found] == [[1, 4, 3], list(range(1, 11)), [1, 4, 3]]
+    first, second, third = found
+    assert (first["src"], first["dst"], first["sport"], first["dport"]) == ("10.0.0.2", "10.0.1.2", 4321, 53)
+    assert (second["previous"], third["previous"]) == (first["value"], second["value"])
+    assert third["value"] == first["value"]
+    assert len({row["flow_id"] for row in found}) == 1
 
 
 def test_low_coverage_raises_an_alarm(tmp_path: Path) -> None:

@@ -243,7 +243,9 @@ def to_limits(collector: Any) -> Any:
 
 
 def test_limits_by_switch_are_read_and_changed(api: Any, collector: Any) -> None:
-    """In a sink PATCH also changes those of one switch; DELETE undoes it; who did it is shown."""
+    """PATCH also changes those of one switch, in a sink of fewer metrics; DELETE undoes it; who did it is
+    shown.
+    """
     from hopscope.detect.thresholds import read_limits
 
     async def use(client: httpx.AsyncClient) -> None:
@@ -254,9 +256,9 @@ def test_limits_by_switch_are_read_and_changed(api: Any, collector: Any) -> None
             "general": {"flow_latency": {"raise_above": 9}},
             "switches": {"7": {"hop_latency": {"change": None}}},
         }
-        refused = await client.patch(url, json=body)
-        assert refused.status_code == 400
-        assert refused.json()["error"] == "switches: found limits by switch, expected them in a sink"
+        buffers = {"switches": {"7": {"buffer_occupancy": {"change": 1}}}}
+        assert (await client.patch(url, json=buffers)).json()["switches"] == buffers["switches"]
+        assert (await client.delete(url)).json()["switches"] == {}
         sink = collector.settings.sink.model_copy(update={"enabled": True})
         collector.settings = collector.settings.model_copy(update={"sink": sink})
         collector.control["sink"][0] = 1
@@ -269,7 +271,7 @@ def test_limits_by_switch_are_read_and_changed(api: Any, collector: Any) -> None
         bad: list[Any] = [
             {"speed": {}}, {"general": {"hop_latency": {"raise_above": -1}}}, {"switches": {"x": {}}}, [],
             {"general": {"hop_latency": {"change": "general"}}},
-            {"general": {"buffer_occupancy": {"change": 1}}},
+            {"general": {"buffer_occupancy": {"change": 1}}}, buffers,
         ]  # fmt: skip
         for wrong in bad:
             assert (await client.patch(url, json=wrong)).status_code == 400, wrong
@@ -405,6 +407,12 @@ def test_a_full_disk_is_not_ready(api: Any, collector: Any) -> None:
     found = run(api, collector.folder, history)
     assert found["ready"]
     assert found["detail"].endswith("; 5 were lost")
+    labels = LabelCounts(collector.folder / "regions")
+    labels.put("label_journal_failing", 1)
+    labels.put("label_waiting_events", 3)
+    found = run(api, collector.folder, history)
+    assert not found["ready"]
+    assert "it does not take events, 1,237 wait in memory" in found["detail"]
 
 
 def test_full_tables_are_named_and_stop_nothing(api: Any, collector: Any) -> None:

@@ -121,8 +121,8 @@ COUNTERS: tuple[Counter, ...] = (
         of="unwritten",
     ),
     *family(
-        "label_events_total", "Events of labels, by kind.", "kind", ("raised", "cleared", "label_record"),
-        of="events.counts",
+        "label_events_total", "Events of labels, by kind.", "kind",
+        ("raised", "cleared", "path_change", "label_record"), of="events.counts",
     ),
     Counter("label_silent_ports", "Ports that are silent.", of="events.silent_ports", gauge=True),
     Counter(
@@ -132,6 +132,10 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "label_waiting_events", "Events of labels in memory that the journal lacks.",
         of="events.writer.waiting", gauge=True,
+    ),
+    Counter(
+        "label_journal_failing", "1 while the disk does not take the journal of labels, else 0.",
+        of="events.writer.failing", gauge=True,
     ),
     Counter(
         "label_lost_events_total", "Events of labels that history will not have.", of="events.writer.lost"

@@ -6,6 +6,7 @@ in plain Python, and `tick` writes changes for readers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +24,7 @@ IDLE_NS = 10_000_000_000
 """In a full table, a flow that is silent for this time may be evicted."""
 RATE_NS = 5_000_000_000
 Key = tuple[int, int, int, int, int, int, int]
+"""A flow: source and destination, high and low half each, protocol, ports."""
 Port = tuple[int, int, int]
 """A switch on a path: node, ingress port, egress port."""
 
@@ -88,6 +90,8 @@ class TrackedTable:
         """Packets rejected: their last hop does not report the flow; the registers do not list a port; no
         room.  Flows evicted because others needed their room.
         """
+        self.on_path_change: Callable[[Key, Sequence[Port], Sequence[Port]], object] = lambda *_: None
+        """Called with a flow, its path and the previous one when the path has changed."""
         self._flows: dict[Key, _Flow] = {}
         self._free: list[int] = []
         self._dirty: set[Key] = set()
@@ -127,7 +131,7 @@ class TrackedTable:
                 self.rejected += 1
                 continue
             self.taken += 1
-            self._take(entry, packet, now_ns)
+            self._take(key, entry, packet, now_ns)
             self._dirty.add(key)
         self.without_flow += tracked
 
@@ -153,7 +157,7 @@ class TrackedTable:
         """Unmap the region."""
         self.region.close()
 
-    def _take(self, flow: _Flow, labels: Records, now_ns: int) -> None:
+    def _take(self, key: Key, flow: _Flow, labels: Records, now_ns: int) -> None:
         flow.packets += 1
         hops = [
             _Hop(time, node, latency, latency, queue, queue, ingress, egress)
@@ -178,6 +182,7 @@ class TrackedTable:
             flow.changed_ns = now_ns
             flow.changes += 1
             self.changes += 1
+            self.on_path_change(key, ports, flow.ports)
         flow.path, flow.ports, flow.hops = hops, ports, len(labels)
 
     def _is_late(self, flow: _Flow, first: _Hop, now_ns: int) -> bool:

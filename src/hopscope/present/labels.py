@@ -47,6 +47,15 @@ class Labels(CachedRegion[LabelReader]):
             reader = self._attached()
             return np.zeros(0, COVERAGE) if reader is None else reader.coverage(last)
 
+    def mean_coverage(self, seconds: float = 10.0) -> float | None:
+        """Mean of the newest telemetry intervals with traffic; None without any."""
+        about = self.about()
+        if about is None:
+            return None
+        newest = self.coverage(max(1, round(seconds * 1e9) // about.telemetry_ns))
+        busy = newest[newest["active"] > 0]
+        return float((busy["reported"] / busy["active"]).mean()) if len(busy) else None
+
 
 def _ports(reader: LabelReader) -> Records:
     ports = reader.ports()

@@ -1,17 +1,33 @@
-"""Events of labels: silent ports, low coverage, and the record of every period, as a shard of their own."""
+"""Events of labels: silent ports, low coverage, paths of tracked flows, and the record of every period.
+
+They are a shard of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, ClearReason, Kind, Metric
+from ..detect.flows.flow_id import FlowIds
+from ..detect.records import (
+    EVENT,
+    EVENT_VERSION,
+    NO_NODE,
+    NO_PORT,
+    PATH_PART,
+    ClearReason,
+    Kind,
+    Metric,
+)
 from ..history.journal import JournalWriter
 from ..labels.coverage import Ints
 from ..labels.state import NEVER
 from ..labels.table import Devices, LabelTable, Ports
+from ..labels.tracked import Key, Port, TrackedTable
+from ..memory.private_file import hash_secret
 from ..memory.ring import resume_ring
 from ..settings.collector import HistorySettings
 from ..settings.label import LabelSettings
@@ -25,10 +41,12 @@ RING_EVENTS = 1 << 14
 """Room of the ring of events: 2 MiB."""
 PPM = 1_000_000
 """Coverage is counted in parts per million."""
+IPV4 = 0xFFFF
+"""Upper half of the low word of an IPv4 address, ::ffff:a.b.c.d."""
 
 
 class LabelEvents:
-    """Writes the events of a table. `tick` it; times are those of the table, `ahead_ns` of the system clock.
+    """Writes the events of two tables. `tick` it; their times are `ahead_ns` of the system clock.
 
     `data` and `regions` are folders, None: nothing is kept. Raises HistoryError and RegionError.
     """
@@ -37,6 +55,7 @@ class LabelEvents:
         self,
         settings: LabelSettings,
         table: LabelTable,
+        tracked: TrackedTable,
         history: HistorySettings,
         data: Path | None,
         regions: Path | None,
@@ -52,7 +71,7 @@ class LabelEvents:
         self._shares: list[float] = []
         self._low = table.region["coverage_low"]
         self.counts: dict[str, int] = {
-            kind.label: 0 for kind in (Kind.RAISED, Kind.CLEARED, Kind.LABEL_RECORD)
+            kind.label: 0 for kind in (Kind.RAISED, Kind.CLEARED, Kind.PATH_CHANGE, Kind.LABEL_RECORD)
         }
         """Events by kind."""
         ring = None
@@ -62,7 +81,9 @@ class LabelEvents:
             None if data is None else open_journal(data, SHARD, history, notify)
         )
         self.writer = EventWriter(SHARD, self.journal, ring, thread=True, notify=notify)
+        self._flow_ids = FlowIds(hash_secret(data))
         table.on_silent_evict = self._evicted
+        tracked.on_path_change = self._path_changed
 
     @property
     def is_low(self) -> bool:
@@ -120,6 +141,25 @@ class LabelEvents:
         events["reason"], events["previous"] = ClearReason.EVICTED, self._silent_ns
         self._write(events)
 
+    def _path_changed(self, flow: Key, path: Sequence[Port], previous: Sequence[Port]) -> None:
+        """PATH_CHANGE of a tracked flow, a record for each 8 switches."""
+        src_hi, src_lo, dst_hi, dst_lo, proto, sport, dport = flow
+        version = 4 if src_hi == 0 and src_lo >> 32 == IPV4 else 6
+        events = self._events(Kind.PATH_CHANGE, Metric.FLOW_PATH, -(-len(path) // PATH_PART))
+        for name, value in zip(_FLOW, flow, strict=True):
+            events[name] = value
+        events["flow_id"] = self._flow_ids.of(
+            (src_hi, src_lo), (dst_hi, dst_lo), sport, dport, proto, version
+        )
+        events["ip_version"], events["node_id"], events["port"] = version, NO_NODE, NO_PORT
+        events["value"], events["previous"] = _hash(path), _hash(previous)
+        events["hop_count"] = len(path)
+        for number, event in enumerate(events):
+            event["hop"] = number * PATH_PART
+            part = path[number * PATH_PART :][:PATH_PART]
+            event["path"][: len(part)] = [node for node, *_ in part]
+        self._write(events)
+
     def _close_period(self) -> None:
         found = self._table.periods.close()
         for metric, name in ((Metric.LABEL_LATENCY, "latency"), (Metric.LABEL_OCCUPANCY, "occupancy")):
@@ -153,6 +193,16 @@ class LabelEvents:
 
     def _write(self, events: Records) -> None:
         if len(events):
-            for kind, count in zip(*np.unique(events["kind"], return_counts=True), strict=True):
+            kinds = events["kind"][events["hop"] == 0]  # the others continue a long path
+            for kind, count in zip(*np.unique(kinds, return_counts=True), strict=True):
                 self.counts[Kind(int(kind)).label] += int(count)
             self.writer.write(events)
+
+
+_FLOW = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
+"""Fields of EVENT in the order of Key."""
+
+
+def _hash(path: Sequence[Port]) -> int:
+    """Hash of a path's switches and ports, 64 bits."""
+    return int.from_bytes(hashlib.blake2b(np.array(path, "<u4").tobytes(), digest_size=8).digest(), "little")

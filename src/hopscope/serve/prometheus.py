@@ -24,7 +24,7 @@ from ..base.names import Names
 from ..base.version import VERSION
 from ..detect.counters import COUNTERS, INDEX
 from ..detect.distributions.quantiles import VIEWS, Distribution, grouped
-from ..detect.records import NO_NODE, NO_PORT, PortKind
+from ..detect.records import NO_NODE, NO_PORT, Metric, PortKind
 from ..detect.sink.records import Measure
 from ..direct import counters as translator
 from ..export.counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
@@ -58,7 +58,8 @@ _PORT_FAMILIES = (
     ("buffer_occupancy", "Latest occupancy of a buffer, as the source sends it.", PortKind.BUFFER, 0),
 )
 
-COVERAGE_NS = 10 * 10**9
+_LABEL_ALARMS = {"label_silent_ports": Metric.LABEL_AGE, "label_coverage_low": Metric.LABEL_COVERAGE}
+"""Counters of labels whose value is the number of alarms of a metric."""
 _LABEL_FAMILIES = {
     "labels_total": "Labels of an egress port.",
     "late_labels_total": "Of these, overtaken by a newer one.",
@@ -100,7 +101,7 @@ class _Scrape(Collector):
         )  # fmt: skip
         yield from self._exports()
         yield from _of_direct(translator.COUNTERS, translator.read_counters(self._stores))
-        yield from _of_direct(labels.COUNTERS, labels.read_label_counters(self._folder / "regions"))
+        yield from _of_direct(labels.COUNTERS, labels.read_label_counters(self._state.regions))
         yield from _of_direct(nic.NIC_COUNTERS, nic.read_nic_counters(self._stores))
 
     def _counters(self) -> Iterable[Family]:
@@ -114,10 +115,17 @@ class _Scrape(Collector):
             for process, block in sorted(counts.processes.items()):
                 values = [process, *([counter.label[1]] if counter.label else [])]
                 family.add_metric(values, counter.exposed(int(block[INDEX[counter.key]])))
+        if self._state.labels.about() is not None:
+            for key, metric in _LABEL_ALARMS.items():
+                families["hopscope_alarms"].add_metric(["labels", metric.label], self._label_counts()[key])
         yield from families.values()
         yield GaugeMetricFamily(
             "hopscope_workers", "Workers that have counters.", value=len(self._state.workers())
         )
+
+    def _label_counts(self) -> dict[str, int]:
+        counts = labels.read_label_counters(self._state.regions)
+        return dict(zip(labels.INDEX, counts.tolist(), strict=True))
 
     def _processes(self) -> Iterable[Family]:
         try:
@@ -242,9 +250,9 @@ class _Scrape(Collector):
 
     def _labels(self) -> Iterable[Family]:
         """Ports that label (INT-label)."""
-        about, (now, rows) = self._state.labels.about(), self._state.labels.copy()
-        if about is None:
+        if self._state.labels.about() is None:
             return
+        now, rows = self._state.labels.copy()
         labels = ["node", "node_name", "port", "port_name"]
         families: dict[str, Single] = {}
         for name, text in _LABEL_FAMILIES.items():
@@ -265,14 +273,12 @@ class _Scrape(Collector):
             for name, value in values.items():
                 families[name].add_metric(place, value)
         yield from families.values()
-        newest = self._state.labels.coverage(max(1, COVERAGE_NS // about.telemetry_ns))
-        busy = newest[newest["active"] > 0]
         coverage = GaugeMetricFamily(
             "hopscope_label_coverage_ratio",
             "Mean coverage of labels over the last ten seconds.",
         )
-        if len(busy):
-            coverage.add_metric([], float((busy["reported"] / busy["active"]).mean()))
+        if (mean := self._state.labels.mean_coverage()) is not None:
+            coverage.add_metric([], mean)
         yield coverage
 
     def _exports(self) -> Iterable[Family]:

@@ -12,6 +12,8 @@ from ..detect.counters import DETECTOR
 from ..export.counters import health_of, labels_of, lost_of, read_counters
 from ..history.files import damaged_files
 from ..history.space import free_bytes
+from ..labels.counters import INDEX as LABEL_INDEX
+from ..labels.counters import read_label_counters
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.events import when
@@ -91,16 +93,18 @@ def regions(state: CollectorState, folder: Path) -> Component:
 
 
 def history(state: CollectorState, folder: Path) -> Component:
-    """Ready while its disk takes events."""
+    """Ready while its disk takes events, those of labels too."""
     journal = folder / "journal"
     if not os.access(journal, os.R_OK):
         return Component("history", False, f"{journal} cannot be read")
     counters = state.counters()
     detail = f"{free_bytes(journal) / 1e9:,.3f} GB free on its disk"
-    failing = counters["journal_failing"] > 0
+    labels = dict(zip(LABEL_INDEX, read_label_counters(state.regions).tolist(), strict=True))
+    failing = counters["journal_failing"] > 0 or labels["label_journal_failing"] > 0
     if failing:
-        detail += f"; it does not take events, {counters['journal_waiting_events']:,} wait in memory"
-    if lost := counters["journal_lost_events_total"]:
+        waiting = counters["journal_waiting_events"] + labels["label_waiting_events"]
+        detail += f"; it does not take events, {waiting:,} wait in memory"
+    if lost := counters["journal_lost_events_total"] + labels["label_lost_events_total"]:
         detail += f"; {lost:,} were lost"
     if damaged := damaged_files(folder):
         detail += f"; {len(damaged):,} damaged files were set aside"

@@ -30,7 +30,7 @@ def top(
     all_events: Annotated[bool, option("--all", "-a", help="Routine events, too.")] = False,
     once: Annotated[bool, option("--once", help="Print one frame and end; needs no terminal.")] = False,
 ) -> None:
-    """Watch a collector in the terminal.
+    """Watch a collector of reports, labels or both in the terminal.
 
     Keys: q quits, p pauses, s changes the order of flows, a shows routine events too, / filters by kind,
     node, address or part of a flow. It reads the shared memory of the collector, and cannot slow it down.

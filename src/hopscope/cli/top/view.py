@@ -1,4 +1,4 @@
-"""What `hopscope top` shows: rates, slowest flows, fullest queues, recent events, as Rich tables."""
+"""What `hopscope top` shows: rates, slowest flows, fullest queues, labels, recent events, as Rich tables."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ...export.counters import labels_of, lost_of, read_counters
 from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
 from ...memory.ring import RingReader, attach_ring
-from ...present.collector_state import CollectorState
+from ...present.collector_state import CollectorState, CounterSnapshot, Rates
 from ...present.events import ALARMING, ROUTINE, event_cells, event_object, label, long_paths
 from ...present.select import EventFilter, ordered
 from ...present.units import duration, flow_text
 from ...runtime.summary import LOST
 from ...wire.address import address
 from ...wire.records import Records
+from .labels import LabelTables
 from .screen import Screen
+from .table import make_table, red
 
 RECENT = 4096
 """Newest events of each worker that are searched for matches."""
-WORDS = ("path", "where", "flow", "switch", "port", "metric")
-"""Columns of text; the others are numbers."""
 
 
 class TopView:
@@ -39,6 +39,7 @@ class TopView:
     def __init__(self, folder: Path, names: Names, screen: Screen) -> None:
         self._folder = folder
         self._state = CollectorState(folder)
+        self._labels = LabelTables(self._state, names)
         self._names = names
         self._screen = screen
         self._rings: dict[str, RecentReader] = {}
@@ -52,32 +53,52 @@ class TopView:
 
     @property
     def running(self) -> bool:
-        """Whether a collector has workers on this folder."""
-        return bool(self._state.workers())
+        """Whether a collector takes reports or labels on this folder."""
+        return bool(self._state.workers()) or self._labels.exist
 
     def draw(self, *, rows: int | None = None, height: int = 40) -> RenderableType:
         """One frame; each table has at most `rows` rows (None: what fits into `height` lines)."""
         if not self.running:
             return Text(f"no collector runs on {self._folder}", style="yellow")
         head, counts = self._head(), self._counts()
-        each = rows
-        if each is None:
-            each = max(3, (height - counts.row_count - 5) // 3)  # without the head and four headings
-        tables = [counts, self._flows(each), self._queues(each)]
+        each, nodes = rows, self._filter.nodes
+        reports, labels = bool(self._state.workers()), self._labels.exist
+        if each is None:  # without the head, the headings, and with the events
+            below = 2 * reports + labels
+            each = max(3, (height - counts.row_count - 3 - below) // (below + 1))
+        tables = [counts]
+        if reports:
+            tables += [self._flows(each), self._queues(each)]
+        if labels:
+            tables.append(self._labels.ports(each, nodes))
         if rows is None:
             each = max(3, height - 2 - sum(table.row_count + 1 for table in tables))
         return Group(head, *tables, self._feed(each))
 
     def _head(self) -> Text:
         owner = read_owner(self._folder)
-        listening = ", ".join(owner.get("listen", ())) or "replay"
+        labels = [f"labels on {owner['labels']}"] if owner.get("labels") else []
+        listening = ", ".join([*owner.get("listen", ()), *labels]) or "replay"
         page = owner.get("api") or "no page"
         line = f"hopscope {owner.get('version')}  {listening}  {page}  {self._folder}"
         return Text(line, style="bold", no_wrap=True, overflow="ellipsis")
 
     def _counts(self) -> Table:
         now, rates = self._state.counters(), self._state.rates()
-        table = _table("", "per second", "total")
+        table = make_table("", "per second", "total")
+        if self._state.workers():
+            self._add_reports(table, now, rates)
+        if self._labels.exist:
+            self._labels.add_counts(table)
+        exports = read_counters(self._folder)
+        for name, row in zip(labels_of(exports), exports, strict=True):
+            lost, ok = lost_of(row), bool(row["ok"])
+            sent = f"{int(row['sent_total']):,} sent" + ("" if ok else ", failing")
+            table.add_row(name, f"{lost:,} lost" if lost else "", sent, style=red(lost > 0 or not ok))
+        return table
+
+    def _add_reports(self, table: Table, now: CounterSnapshot, rates: Rates) -> None:
+        """Rows about reports and workers."""
         rows = {
             "reports": "reports_total",
             "hops": "hops_total",
@@ -89,24 +110,18 @@ class TopView:
         for name, family in (("events", "events_total."), ("rejected", "rejected_reports_total.")):
             total = sum(now[key] for key in INDEX if key.startswith(family))
             rate = sum(rates[key] for key in INDEX if key.startswith(family))
-            table.add_row(name, f"{rate:,.0f}", f"{total:,}", style=_red(name == "rejected" and total > 0))
+            table.add_row(name, f"{rate:,.0f}", f"{total:,}", style=red(name == "rejected" and total > 0))
         for key, meaning in LOST.items():
             if now[key] or key in ("lost_reports", "kernel_drops_total"):
                 text = f"lost: {meaning.partition(',')[0]}"
-                table.add_row(text, f"{rates[key]:,.0f}", f"{now[key]:,}", style=_red(now[key] > 0))
+                table.add_row(text, f"{rates[key]:,.0f}", f"{now[key]:,}", style=red(now[key] > 0))
         busy = rates["busy_ns_total"] / 1e9 / max(len(now.processes), 1)
         per_report = rates["busy_ns_total"] / rates["reports_total"] if rates["reports_total"] else 0.0
-        exports = read_counters(self._folder)
-        for name, row in zip(labels_of(exports), exports, strict=True):
-            lost, ok = lost_of(row), bool(row["ok"])
-            sent = f"{int(row['sent_total']):,} sent" + ("" if ok else ", failing")
-            table.add_row(name, f"{lost:,} lost" if lost else "", sent, style=_red(lost > 0 or not ok))
         table.add_row("workers busy", f"{busy:.0%}", f"{per_report:,.0f} ns per report" if per_report else "")
-        return table
 
     def _flows(self, rows: int) -> Table:
         title = "slowest flows" if self._screen.order == "latency" else f"flows by {self._screen.order}"
-        table = _table(title, "latency", "mean", "reports", "path")
+        table = make_table(title, "latency", "mean", "reports", "path")
         flows = self._state.flows()
         known = flows["state"] & 2 != 0
         flows = flows[known if self._filter.flow is None else known & self._filter.flow.mask(flows)]
@@ -123,12 +138,12 @@ class TopView:
                 duration(mean),
                 f"{int(row['packets']):,}",
                 self._names.path_label(nodes),
-                style=_red(bool(row["alarm"])),
+                style=red(bool(row["alarm"])),
             )
         return table
 
     def _queues(self, rows: int) -> Table:
-        table = _table("fullest queues", "now", "highest", "switch", "port")
+        table = make_table("fullest queues", "now", "highest", "switch", "port")
         ports = self._state.ports()
         kept = np.isin(ports["kind"], [PortKind.QUEUE, PortKind.BUFFER])
         if self._filter.nodes:
@@ -142,7 +157,7 @@ class TopView:
                 f"{int(row['highest'][0]):,}",
                 self._names.node_label(node),
                 "" if port == NO_PORT else self._names.port_label(node, port),
-                style=_red(bool(row["alarm"])),
+                style=red(bool(row["alarm"])),
             )
         return table
 
@@ -150,7 +165,7 @@ class TopView:
         self._read_rings()
         shown = self._screen.all_events or bool(self._filter.kinds)
         title = "recent events" if shown else "notable events"
-        table = _table(title, "metric", "value", "before", "where", "flow")
+        table = make_table(title, "metric", "value", "before", "where", "flow")
         events = self._events if shown else self._notable
         for row in events[self._filter.mask(events)][::-1][:rows]:
             event = event_object(row, self._names, self._paths)
@@ -206,22 +221,6 @@ def _joined(events: Records, more: Records) -> Records:
     return both[np.argsort(both["time_ns"], kind="stable")][-RECENT:]
 
 
-def _table(first: str, *columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, expand=True, header_style="bold cyan")
-    table.add_column(first, no_wrap=True, min_width=14, ratio=None if columns[0] == "metric" else 1)
-    for column in columns:
-        words = column in WORDS
-        wide = column in ("path", "where", "flow")
-        table.add_column(
-            column,
-            justify="left" if words else "right",
-            no_wrap=True,
-            min_width=16 if words else 12,
-            ratio=1 if wide else None,
-        )
-    return table
-
-
 def _where(event: Mapping[str, Any]) -> str:
     """Switch, port and queue of an event's object."""
     node, port, queue = label(event["node"]), event["port"], event["queue"]
@@ -237,7 +236,3 @@ def _flow(row: np.void) -> str:
     src, dst = (address(int(row[f"{side}_hi"]), int(row[f"{side}_lo"])) for side in ("src", "dst"))
     ports = {name: int(row[name]) for name in ("sport", "dport", "proto")}
     return flow_text({"src": src, "dst": dst, **ports})
-
-
-def _red(alarming: bool) -> str:
-    return "red" if alarming else ""

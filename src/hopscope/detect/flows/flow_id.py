@@ -1,0 +1,29 @@
+"""The id of a flow, computed without a compiler: for the few flows of which Python code writes events."""
+
+from __future__ import annotations
+
+from ...base.hash_keys import hash_keys
+from ..records import KEYS
+
+WORD = 2**64 - 1
+HALF = 2**32 - 1
+
+
+class FlowIds:
+    """Ids as the kernels compute them (`event_kernel.hash_flow`), with the same secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._keys: list[int] = hash_keys(secret, KEYS).tolist()
+
+    def of(
+        self, src: tuple[int, int], dst: tuple[int, int], sport: int, dport: int, proto: int, ip_version: int
+    ) -> int:
+        """Id of a 5-tuple; addresses are halves of 64 bits, the high one first."""
+        l4 = sport | dport << 16 | proto << 32 | ip_version << 40
+        total = 0
+        for at, word in enumerate((src[1], src[0], dst[1], dst[0], l4)):
+            total += (word & HALF) * self._keys[2 * at] + (word >> 32) * self._keys[2 * at + 1]
+        total &= WORD
+        total ^= total >> 32
+        total = total * 0xFF51AFD7ED558CCD & WORD
+        return (total ^ total >> 29) or 1
