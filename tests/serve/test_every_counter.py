@@ -1,0 +1,87 @@
+"""Every counter that a process declares is in /metrics, with its value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import hopscope
+from hopscope.base.counter import Counter
+from hopscope.base.names import Names
+from hopscope.detect import counters as detect
+from hopscope.direct import counters as direct
+from hopscope.export import counters as export
+from hopscope.labels import counters as labels
+from hopscope.memory.counter_region import open_counter_region
+from hopscope.present.collector_state import CollectorState
+from hopscope.rdma import counters as rdma
+from hopscope.serve.prometheus import render
+
+SOURCE = Path(hopscope.__file__).parent
+REGIONS = [
+    ("regions/worker-0.counters", detect.COUNTERS_KIND, detect.COUNTERS_VERSION, detect.COUNTERS),
+    ("regions/detector.counters", detect.COUNTERS_KIND, detect.COUNTERS_VERSION, detect.COUNTERS),
+    (f"regions/{labels.FILE_NAME}", labels.KIND, labels.VERSION, labels.COUNTERS),
+    (f"direct/{direct.FILE_NAME}", direct.KIND, direct.VERSION, direct.COUNTERS),
+    (f"direct/{rdma.NIC_FILE}", rdma.NIC_KIND, rdma.NIC_VERSION, rdma.NIC_COUNTERS),
+]
+"""File, kind, version and counters of every process that counts in a region of its own."""
+
+
+@pytest.fixture
+def samples(tmp_path: Path) -> list[tuple[str, dict[str, str], float]]:
+    """Name, labels and value of all samples; each counter has the value 1 + its place."""
+    (tmp_path / "journal").mkdir()
+    for file, kind, version, counters in REGIONS:
+        values = open_counter_region(tmp_path / file, kind, version, len(counters))
+        values[:] = np.arange(1, len(counters) + 1)
+    places = [export.Place("webhook", "http://127.0.0.1/x"), export.Place("redis", "127.0.0.1")]
+    region = export.open_counters(tmp_path, places)
+    for at, name in enumerate(export.NAMES, 1):
+        region["destinations"][name] = at
+    text = render(CollectorState(tmp_path), Names(), tmp_path, tmp_path / "direct").decode()
+    return [
+        (sample.name, sample.labels, sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    ]
+
+
+@pytest.mark.parametrize(("file", "kind", "version", "counters"), REGIONS, ids=[row[0] for row in REGIONS])
+def test_every_declared_counter_is_exported(
+    samples: list[tuple[str, dict[str, str], float]],
+    file: str, kind: str, version: int, counters: Sequence[Counter],
+) -> None:  # fmt: skip
+    """In base units, with the label of its family and, of workers, its process."""
+    process = re.search(r"worker-(\d+)|(detector)", file)
+    more = {"worker": process[1] or process[2]} if process else {}
+    missing = []
+    for value, counter in enumerate(counters, 1):
+        wanted = dict([counter.label] if counter.label else []) | more
+        found = [has for name, of, has in samples if name == counter.metric and of == wanted]
+        if found != [pytest.approx(counter.exposed(value))]:
+            missing.append((counter.metric, wanted, found))
+    assert missing == []
+
+
+def test_every_counter_of_exports_is_exported(samples: list[tuple[str, dict[str, str], float]]) -> None:
+    """Those of a webhook, of another destination, and the reasons of losses."""
+    values = {name: float(at) for at, name in enumerate(export.NAMES, 1)}
+    wanted = [(f"hopscope_alerts_{name}", {"webhook": "0"}, values[name]) for name, _ in export.ALERTS]
+    other = {"destination": "redis[0]"}
+    wanted += [(f"hopscope_export_{name}", other, values[name]) for name, _ in export.EXPORTS]
+    lost = [(name, other | {"reason": reason}) for name, reason, _ in export.LOST]
+    wanted += [("hopscope_export_lost_total", of, values[name]) for name, of in lost]
+    assert [each for each in wanted if each not in samples] == []
+
+
+def test_no_counters_are_declared_elsewhere() -> None:
+    """A module that declares counters is one of those above."""
+    declaration = re.compile(r"^COUNTERS\b.*= \(", re.M)
+    declared = {path for path in SOURCE.rglob("*.py") if declaration.search(path.read_text())}
+    assert declared == {Path(str(module.__file__)) for module in (detect, labels, direct, rdma)}
