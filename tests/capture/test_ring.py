@@ -203,7 +203,7 @@ def test_only_what_the_filter_takes(namespace: Namespace) -> None:
             far.send(frame)
     assert received(listener, 2, seconds=0.2) == [BROADCAST + b"x" * 60]
     listener.close()
-    for text in ("port 80", "2,6 0 0 0", "1,6 0 0", "1,6 0 0 -1", "0", "1,6 0 0 99999999999"):
+    for text in ("2,6 0 0 0", "1,6 0 0", "1,6 0 0 -1", "0", "1,6 0 0 99999999999"):
         with pytest.raises(CaptureError, match=r"found filter .*, expected the number of its lines"):
             namespace.listener(filter=text)
     with pytest.raises(CaptureError, match="mirror://near: the kernel refuses the filter"):

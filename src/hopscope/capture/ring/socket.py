@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from ...settings.collector import ListenSettings
 from ...settings.source import url
-from ..bpf import NOTHING, assemble, attach, by_addresses
+from ..bpf import NOTHING, attach, by_addresses
 from ..errors import CaptureError, InterfaceGoneError
 from ..layout import BLOCK_PRIVATE
+from .filter import compile_filter
 
 SOL_PACKET = 263
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, VERSION = 1, 5, 6, 10
@@ -24,7 +25,6 @@ _ETHERNET_TYPES = (1, 772)
 """ARPHRD_ETHER and loopback, whose frames have an Ethernet header too."""
 _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
 _BY_HASH, _BY_PROGRAM, _UNIQUE, _DEFRAGMENT = 0, 6, 0x2000, 0x8000
-_MOST_LINES = 4096  # BPF_MAXINSNS
 
 BLOCK_BYTES = 1 << 17
 """A block holds the largest frame that GRO makes (64 KiB), or 600 small ones."""
@@ -160,20 +160,10 @@ def let_in(handle: socket.socket, settings: ListenSettings) -> None:
 
 def program(settings: ListenSettings) -> bytes:
     """The filter of the settings as struct sock_filter [lines]; empty: none. Raises CaptureError."""
-    text = settings.filter.replace("\n", ",").strip(", ")
-    if not text:
-        return b""
-    count, *lines = text.split(",")
     try:
-        parts = [[int(number) for number in line.split()] for line in lines]
-        if int(count) != len(parts) or not 0 < len(parts) <= _MOST_LINES:
-            raise ValueError
-        return assemble([(code, true, false, constant) for code, true, false, constant in parts])
-    except (ValueError, struct.error) as error:
-        raise CaptureError(
-            f"{url(settings)}: found filter {settings.filter[:40]!r}, expected the number of its lines and"
-            " four numbers a line, as 1,6 0 0 262144 (tcpdump -ddd)"
-        ) from error
+        return compile_filter(settings.filter)
+    except ValueError as error:
+        raise CaptureError(f"{url(settings)}: found filter {settings.filter[:40]!r}: {error}") from None
 
 
 def dropped(handle: socket.socket) -> int:
