@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from .options.declare import Flag, Key, Options, option
-from .options.settings import FolderOptions, StoreOptions
+from .options.settings import FolderOptions, LogOptions, StoreOptions
 
 
 @dataclass(frozen=True)
@@ -46,25 +46,28 @@ class TranslateOptions(Options):
         return [*super().flags(), ("--to", "direct.translator.transport", "rocev2" if self.to else None)]
 
 
-def translate(options: TranslateOptions, stores: StoreOptions, settings: FolderOptions) -> None:
+def translate(
+    options: TranslateOptions, stores: StoreOptions, log: LogOptions, settings: FolderOptions
+) -> None:
     """Run a DTA translator: reports into memory that answers by key.
 
     Without flags it receives `sized` reports on loopback UDP 40040 and writes into stores of the user's data
     folder; `hopscope direct query` reads them. Exit status 2: it could not start.
     """
+    from ..base.log import logger
     from ..direct.counters import COUNTERS
     from ..memory.data_folder import owned_stores
     from ..runtime.direct.translator import TranslatorProcess
     from ..runtime.warmup import compile_parts
     from .output.running import run_counted, until_stopped
 
-    loaded = settings.load(options, stores)
+    loaded = settings.load(options, stores, log)
+    log.configure(loaded)
     translator = loaded.direct.translator
     with until_stopped() as stop, owned_stores(loaded.stores_folder):
         compile_parts("direct")
-        process = TranslatorProcess(
-            loaded.direct, loaded.stores_folder, notify=lambda line: print(line, file=sys.stderr)
-        )
+        notify = logger("translator").info
+        process = TranslatorProcess(loaded.direct, loaded.stores_folder, notify=notify)
         process.open()
         where = (
             f"stores in {loaded.stores_folder}"
@@ -76,4 +79,4 @@ def translate(options: TranslateOptions, stores: StoreOptions, settings: FolderO
             f"udp://{translator.host}:{process.port} into {where}",
             file=sys.stderr,
         )
-        run_counted(process, COUNTERS, "dta_datagrams_total", "reports", stop)
+        run_counted(process, COUNTERS, "dta_datagrams_total", "reports", stop, notify)

@@ -77,7 +77,9 @@ class Supervisor:
         self.settings = settings
         self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
         self.url: str | None = None
-        """Address of the live page and the API, once started."""
+        """Address of the live page and the API on this machine, once started."""
+        self.bound: str | None = None
+        """The same as it is listened on, `0.0.0.0` if on all addresses."""
         self.labels: str | None = None
         """Address on which labels are taken."""
         self._server = Member(FORK_SERVER, FORK_SERVER)
@@ -146,7 +148,7 @@ class Supervisor:
 
             listener = bind(settings.serve)
             page.sockets.append(listener)
-            self.url = url_of(listener)
+            self.url, self.bound = url_of(listener), url_of(listener, bound=True)
         helpers = [page] if settings.serve.enabled else []
         helpers.append(Member("archive", "archive"))
         if settings.alerts or settings.redis or settings.export:
@@ -481,10 +483,11 @@ class Supervisor:
         )
 
 
-def run(settings: Settings, load: Callable[[], Settings]) -> int:
+def run(settings: Settings, load: Callable[[], Settings], ready: Callable[[], object] = lambda: None) -> int:
     """Collect until SIGINT or SIGTERM; returns the exit status. Events are logged, the summary is printed.
 
-    `load` reads the settings again, at SIGHUP. At the end of its terminal the collector ends.
+    `load` reads the settings again, at SIGHUP; `ready` is called once all processes work. At the end of its
+    terminal the collector ends.
     """
     require_linux()
     log.configure(level=settings.log.level, form=settings.log.format)
@@ -507,8 +510,9 @@ def run(settings: Settings, load: Callable[[], Settings]) -> int:
                 **({"labels": supervisor.labels} if supervisor.labels else {}),
                 memory=memory_text(settings),
                 data=str(supervisor.folder.path),
-                page=supervisor.url,
+                page=supervisor.bound,
             )
+            ready()
         while not supervisor.stopping.is_set():
             supervisor.turn()
             fork_server.reap_orphans({m.process.pid for m in supervisor.members if m.process is not None})

@@ -46,11 +46,12 @@ def bind(settings: ServeSettings) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
-    """Address of the page, as a browser takes it."""
+def url_of(listener: socket.socket, *, bound: bool = False) -> str:
+    """Address of the page, as a browser on this machine takes it; `bound`: as it is listened on."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{host}:{port}/"
+    if not bound:
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | None = None) -> None:

@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 import numpy as np
@@ -191,8 +191,13 @@ def routes(parts: FabricPlan, down: Collection[int] = ()) -> RoutingTables:
     return RoutingTables(addresses, next_ports(parts, down))
 
 
-def run(state: FabricState, settings: LabelSettings, stop: Stop | None = None) -> None:
-    """Run the switches until `stop`, or SIGTERM. Raises HopscopeError."""
+def run(
+    state: FabricState,
+    settings: LabelSettings,
+    stop: Stop | None = None,
+    ready: Callable[[], object] = lambda: None,
+) -> None:
+    """Run the switches until `stop`, or SIGTERM; `ready` is called once they work. Raises HopscopeError."""
     stop = stop or _until_signal()
     parts = state.plan()
     registers = Registers.attach(state.registers, writable=True)
@@ -212,6 +217,7 @@ def run(state: FabricState, settings: LabelSettings, stop: Stop | None = None) -
         log.logger("switches").info(
             "switching", switches=len(parts.topology.switches), ports=len(parts.ports)
         )
+        ready()
         loop.run(switches, stop, idle=lambda moved: None)  # a turn waits for frames
 
 

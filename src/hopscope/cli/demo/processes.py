@@ -122,7 +122,8 @@ class Collector:
     def __init__(self, data: Path, config: Path, log: Path) -> None:
         self.data, self.log = data, log
         self.owner: dict[str, Any] = {}
-        self._process = start(["collect", "--config", str(config)], log)
+        form = ["--log-level", "info", "--log-format", "json"]  # as `wait` reads it, whatever is set
+        self._process = start(["collect", "--config", str(config), *form], log)
         self._counters: list[npt.NDArray[np.uint64]] = []
         self._feed: Feed | None = None
         self._cursor: Cursor = {}

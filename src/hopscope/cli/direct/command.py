@@ -10,7 +10,7 @@ import typer
 
 from ..options.declare import Commands, Key, Options, option
 from ..options.network import SeedOption, TopologyOption
-from ..options.settings import FolderOptions, StoreOptions, StoresOptions
+from ..options.settings import FolderOptions, LogOptions, StoreOptions, StoresOptions
 from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
 from .view import print_entries, print_notices, print_stores, read_values, readable
 
@@ -204,13 +204,14 @@ class NicOptions(Options):
 
 
 @app.command()
-def serve(nic: NicOptions, stores: StoreOptions, settings: FolderOptions) -> None:
+def serve(nic: NicOptions, stores: StoreOptions, log: LogOptions, settings: FolderOptions) -> None:
     """Run a software NIC: accept RoCEv2 on UDP 4791 and write into stores, until Ctrl-C.
 
     Requesters connect by RDMA-CM and receive an advertisement of the stores. Without flags it listens on
     loopback and serves one store of each primitive in the user's data folder. Exit status 2: it could not
     start.
     """
+    from ...base.log import logger
     from ...memory.data_folder import owned_stores
     from ...rdma.counters import NIC_COUNTERS
     from ...runtime.direct.nic import NicProcess
@@ -218,7 +219,8 @@ def serve(nic: NicOptions, stores: StoreOptions, settings: FolderOptions) -> Non
     from ...runtime.warmup import compile_parts
     from ..output.running import run_counted, until_stopped
 
-    loaded = settings.load(nic, stores)
+    loaded = settings.load(nic, stores, log)
+    log.configure(loaded)
     folder = loaded.stores_folder
     with until_stopped() as stop, owned_stores(folder):
         compile_parts("direct")
@@ -226,7 +228,7 @@ def serve(nic: NicOptions, stores: StoreOptions, settings: FolderOptions) -> Non
         process.open()
         places = ", ".join(f"{host}:4791" for host in loaded.direct.nic.hosts)
         print(f"RoCEv2 on {places} into stores in {folder}", file=sys.stderr)
-        run_counted(process, NIC_COUNTERS, "nic_packets_total", "packets", stop)
+        run_counted(process, NIC_COUNTERS, "nic_packets_total", "packets", stop, logger("nic").info)
 
 
 @app.command()

@@ -13,7 +13,7 @@ import typer
 from ..options.declare import Commands, Key, Options, option
 from ..options.network import TopologyOption
 from ..options.quantities import seconds as seconds_of
-from ..options.settings import SettingsOptions
+from ..options.settings import LogOptions, SettingsOptions
 from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
 from .change import NameOption, PortArgument, SwitchArgument, link, track, untrack
 from .start import StartProgress, print_fabric, tracked_flows
@@ -102,7 +102,7 @@ class UpOptions(Options):
 
 
 @app.command()
-def up(options: UpOptions, labelling: LabellingOptions, settings: SettingsOptions) -> None:
+def up(options: UpOptions, labelling: LabellingOptions, log: LogOptions, settings: SettingsOptions) -> None:
     """Start hosts, labelling switches and a collector; return when all of them work.
 
     The fabric runs until `hopscope fabric down`. Exit status 2: it could not start, and nothing remains.
@@ -114,7 +114,7 @@ def up(options: UpOptions, labelling: LabellingOptions, settings: SettingsOption
     from ...testbed.state import check_name
 
     require_root()
-    loaded = settings.load(options, labelling)
+    loaded = settings.load(options, labelling, log)
     fabric = parse_topology(options.topology)
     label = loaded.label
     tracked = tuple(flow for text in labelling.track or () for flow in tracked_flows(text, fabric))

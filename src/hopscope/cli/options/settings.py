@@ -195,6 +195,13 @@ class LogOptions(Options):
         Key("log.format"),
     ] = None  # fmt: skip
 
+    @staticmethod
+    def configure(settings: Settings) -> None:
+        """Let this process log as its settings say."""
+        from ...base import log
+
+        log.configure(level=settings.log.level, form=settings.log.format)
+
 
 @dataclass(frozen=True)
 class StoreOptions(Options):

@@ -84,10 +84,14 @@ def run_counted(
     shown: str,
     what: str,
     stop: threading.Event,
+    notify: Callable[[str], object],
 ) -> None:
-    """Run an open process until `stop` with the progress of the counter `shown`, then print all counters."""
+    """Run an open process until `stop` with the progress of the counter `shown`, then print all counters.
+
+    `notify` gets a line for the log.
+    """
     for note in process.notes():
-        print(note, file=sys.stderr)
+        notify(note)
     with progress(lambda: process.counted[shown], what, stop):
         process.run(stop)
     print_counters(

@@ -1,7 +1,8 @@
 """The two processes of a fabric, in the background: `python -m hopscope.runtime.fabric.process ROLE NAME`.
 
 `switches` moves frames, `collector` is a supervised collector that takes the labels.  Both write a log into
-the fabric's folder and end with SIGTERM.
+the fabric's folder (`ROLE.log`), and make a file there (`ROLE.ready`) when they do their work. They end with
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from ...settings.collector import Settings
 from ...testbed.fabric import TestbedError
 from ...testbed.state import MARK, SETTINGS_FILE, FabricState, read
 
-READY = {"switches": '"switching"', "collector": '"collecting"'}
-"""Text in the log of each once it does its work."""
+_LAST = {"switches": "switching", "collector": "collecting"}
+"""Text in the last line of each log if nothing else has happened."""
 START_SECONDS = 600.0
 """How long the first start may take: it compiles."""
 
 
 def start(state: FabricState, role: str) -> subprocess.Popen[bytes]:
     """Start a process that outlives this program."""
+    _ready(state, role).unlink(missing_ok=True)
     with _log(state, role).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "hopscope.runtime.fabric.process", role, state.name],
@@ -45,7 +47,7 @@ def await_ready(
 ) -> None:
     """Wait until it does its work, calling `turn` now and then. Raises TestbedError with its last words."""
     until = time.monotonic() + START_SECONDS
-    while READY[role] not in _log(state, role).read_text(encoding="utf-8", errors="replace"):
+    while not _ready(state, role).exists():
         if process.poll() is not None:
             raise TestbedError(f"the {role} of the fabric ended: {last_words(state, role)}")
         if time.monotonic() > until:
@@ -62,7 +64,7 @@ def last_words(state: FabricState, role: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return "it logged nothing"
-    if READY[role] in lines[-1]:
+    if _LAST[role] in lines[-1]:
         return "killed, or ended without an error"
     with suppress(ValueError, TypeError, KeyError):
         return str(json.loads(lines[-1])["event"])
@@ -73,6 +75,10 @@ def _log(state: FabricState, role: str) -> Path:
     return state.folder / f"{role}.log"
 
 
+def _ready(state: FabricState, role: str) -> Path:
+    return state.folder / f"{role}.ready"
+
+
 def _settings(state: FabricState) -> Settings:
     return Settings.model_validate_json((state.folder / SETTINGS_FILE).read_bytes())
 
@@ -80,21 +86,22 @@ def _settings(state: FabricState) -> Settings:
 def main() -> None:
     """Entry point of a process."""
     role, name = sys.argv[1:]
-    log.configure()
     state = read(name)
     try:
         if state is None:
             raise TestbedError(f"unknown fabric {name!r}")
         load = partial(_settings, state)
         settings = load()
+        log.configure(level=settings.log.level, form=settings.log.format)
+        ready = _ready(state, role).touch
         if role == "switches":
             from ...testbed.switch import run
 
-            run(state, settings.label)
+            run(state, settings.label, ready=ready)
         else:
             from ..supervisor import run as collect
 
-            sys.exit(collect(settings, load))
+            sys.exit(collect(settings, load, ready=ready))
     except HopscopeError as error:
         sys.exit(f"hopscope: {error}")
     except OSError as error:
