@@ -17,6 +17,14 @@ def test_postcards() -> None:
     assert line == "postcards  9, 8 of them hops of joined paths; paths 3: 2 complete, 1 incomplete"
 
 
+def test_the_reduction_counts_stored_values() -> None:
+    """Flow records and alarms are events, and store no value of the reports."""
+    counts = Counter({"reports_total": 9, "frames_total": 9, "values_total": 100})
+    counts["events_total.new_key"], counts["events_total.change"], counts["events_total.push"] = 5, 10, 5
+    counts["events_total.flow_record"], counts["events_total.raised"] = 50, 3
+    assert summary_lines(counts)[-1] == "reduction  100 values in the reports, 20 stored: 5.0 to 1"
+
+
 def test_a_sink() -> None:
     """What went on, what was found and what was held back is said where there is any."""
     counts = Counter({"reports_total": 9, "frames_total": 9})

@@ -7,6 +7,7 @@ a counter.  Law 5: everything that moves has a counter, everything rejected has 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from ..wire.reasons import DropReason, Place, Reason
 from .records import METRICS, Kind, Metric
 from .sink.records import Type
 
+STORED = (Kind.NEW_KEY, Kind.CHANGE, Kind.PUSH, Kind.VALUE)
+"""Kinds of events that store a value of the reports."""
 COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
 """Kind and version of a worker's region of counters."""
@@ -323,3 +326,8 @@ def counter_files(regions: Path) -> dict[str, Path]:
 def attach_counters(path: Path) -> npt.NDArray[np.uint64]:
     """Counters of a worker, uint64 [COUNTERS], to read. Raises RegionError."""
     return Region.attach(path, COUNTERS_KIND, COUNTERS_VERSION)["counters"]
+
+
+def stored_values(counters: Mapping[str, int]) -> int:
+    """Values that events stored, of counters by key: `values_total` per each of them is the reduction."""
+    return sum(counters.get(f"events_total.{kind.label}", 0) for kind in STORED)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..detect.counters import stored_values
+
 LOST = {
     "lost_reports": "missing by sequence number",
     "kernel_drops_total": "dropped by the kernel: the socket buffer was full",
@@ -55,10 +57,11 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
     lost = {text: counters[key] for key, text in LOST.items() if counters[key]}
     lines.append(f"lost       {_listed(lost)}")
     lines.append(f"events     {_listed(events)}")
-    stored = sum(events.values())
-    if stored and counters["values_total"]:
-        ratio = counters["values_total"] / stored
-        lines.append(f"reduction  {counters['values_total']:,} values in the reports, {ratio:,.1f} per event")
+    values, stored = counters["values_total"], stored_values(counters)
+    if stored and values:
+        lines.append(
+            f"reduction  {values:,} values in the reports, {stored:,} stored: {values / stored:,.1f} to 1"
+        )
     return lines
 
 

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ...detect.counters import stored_values
 from ...detect.records import Kind, Metric
 from ...fabric.topology import Topology
 from ...runtime.summary import LOST, family
 from ...wire.records import Records
 from .judge import Verdict
 
-STORED = ("new_key", "change", "push")
-"""Kinds of events that store a value."""
 PLAIN_SECONDS = 5.0
 """Time between two plain lines of numbers."""
 
@@ -164,7 +163,7 @@ def numbers(state: State) -> list[tuple[str, str]]:
         ("lost", f"{lost(counters):,}"),
         ("damaged", f"{damaged(counters):,}"),
         ("events", f"{sum(family(counters, 'events_total').values()):,}"),
-        ("values per event", f"{reduction(counters)[2]:,.0f}"),
+        ("values per stored event", f"{reduction(counters)[2]:,.0f}"),
     ]
 
 
@@ -180,8 +179,7 @@ def damaged(counters: Mapping[str, int]) -> int:
 
 def reduction(counters: Mapping[str, int]) -> tuple[int, int, float]:
     """(values in the reports, stored values, values per stored one)."""
-    values = counters.get("values_total", 0)
-    stored = sum(counters.get(f"events_total.{kind}", 0) for kind in STORED)
+    values, stored = counters.get("values_total", 0), stored_values(counters)
     return values, stored, values / stored if stored else 0.0
 
 

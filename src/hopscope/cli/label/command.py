@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...present.events import when
-from ...present.units import flow_text
+from ...present.units import duration, flow_text
 from ..options.declare import Commands, option
 from ..options.reading import CaptureArgument
 from ..options.settings import NamesOption
@@ -27,7 +27,7 @@ _CSV = (
 )
 _COLUMNS = {
     Format.JSON: (),
-    Format.TABLE: ("packet", "time", "form", "flow", "path", "latency", "occupancy"),
+    Format.TABLE: ("packet", "time", "form", "flow", "path", "latency", "queue bytes"),
     Format.CSV: _CSV,
 }
 
@@ -138,6 +138,6 @@ def _short(packet: dict[str, Any], known: Names) -> dict[str, Any]:
     row["form"] = packet["form"] + " tracked" * packet.get("tracked", packet.get("specific", False))
     row["flow"] = flow_text(packet["flow"]) if "flow" in packet else packet.get("source", "")
     row["path"] = " → ".join(f"{known.node_label(hop['node_id'])}:{hop['egress_port']}" for hop in hops)
-    row["latency"] = " ".join(str(hop["latency_ns"]) for hop in hops)
-    row["occupancy"] = " ".join(str(hop["occupancy"]) for hop in hops)
+    row["latency"] = ", ".join(duration(hop["latency_ns"]) for hop in hops)
+    row["queue bytes"] = ", ".join(f"{hop['occupancy']:,}" for hop in hops)
     return row

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...base.names import Names
 from ...detect.bottleneck.shares import QuantileRange
-from ...detect.records import NO_PORT
+from ...detect.counters import STORED
+from ...detect.records import NO_PORT, Kind
 from ...present.collector_state import LimitsInForce
 from ...present.units import duration, endpoints, measured, place, port_text, si
 from ...settings.limits import SWITCH_METRICS, MetricLimits, SwitchMetricLimits
@@ -90,9 +91,10 @@ class Fragments:
         s = self.snapshot.summary
         lost, reports = int(s.lost), int(s.reports)
         ratio = lost / (lost + reports) if lost + reports else 0
-        stored = int(s.events)
+        counted = {each.label["kind"]: int(each.value) for each in self._counted(_EVENTS) if each.label}
+        stored = sum(counted.get(kind.label, 0) for kind in STORED)
         reduction = int(s.values) / stored if stored else 0
-        drops = sum(int(each.value) for each in self._counted(_EVENTS) if each.label == {"kind": "drop"})
+        drops = counted.get(Kind.DROP.label, 0)
         per_report = duration(s.ns_per_report).split() if s.ns_per_report else ["–", ""]
         cells = [
             ("Reports", si(s.reports_per_second), "/s", f"{si(reports)} total", ""),
@@ -124,8 +126,8 @@ class Fragments:
                 "reported by switches",
                 _mood(drops, "bad"),
             ),
-            ("Events", si(s.events_per_second), "/s", f"{si(stored)} total", ""),
-            ("Values per event", si(reduction), ":1", "reduction by detection", ""),
+            ("Events", si(s.events_per_second), "/s", f"{si(int(s.events))} total", ""),
+            ("Values per stored event", si(reduction), ":1", "reduction by detection", ""),
             ("Live flows", si(s.flows), "", f"{s.switches} switches · {s.sources} sources", ""),
             ("Worker", *per_report, f"per report · {s.busy_ratio:.0%} busy", _mood(s.busy_ratio > 0.9)),
         ]
