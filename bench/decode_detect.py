@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from harness.common import Bench, median
-from harness.reports import payloads
 from hopscope.detect.detector import Detector
 from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import EVENT
+from hopscope.fabric.load import payloads
 from hopscope.settings.collector import DetectSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DIALECTS

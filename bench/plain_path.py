@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.common import Bench, median
-from harness.reports import payloads
+from hopscope.fabric.load import payloads
 
 BATCH, BATCHES, ROUNDS = 4096, 16, 40
 """Frames a batch, batches a round, rounds a measurement (about 0.15 s)."""

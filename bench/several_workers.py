@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from harness.common import Bench, median
-from harness.reports import report_batch
 from hopscope.detect.merge import Merge
 from hopscope.detect.report_queue import QueueReader, attach_queue, create_queue, queue_path
+from hopscope.fabric.load import report_batch
 from hopscope.runtime.detector import Detector
 from hopscope.runtime.mode import mode_of
 from hopscope.runtime.pipeline import HandOver, Pipeline

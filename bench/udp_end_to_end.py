@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.collector import running, settle
 from harness.common import Bench
-from harness.reports import payloads
 from hopscope.capture.udp.listener import UdpSender
+from hopscope.fabric.load import payloads
 from hopscope.runtime.supervisor import Supervisor
 from hopscope.wire.records import FrameBatch
 

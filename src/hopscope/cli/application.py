@@ -16,8 +16,8 @@ from .options.declare import Commands
 
 GROUPS = {
     "Collect": ("collect", "sink", "limits", "translate", "label", "replay"),
-    "Query": ("query", "top", "direct", "decode"),
-    "Simulate": ("demo", "simulate", "samples", "fabric", "plan", "craft"),
+    "Query": ("query", "top", "open", "direct", "decode"),
+    "Simulate": ("demo", "simulate", "blast", "samples", "fabric", "plan", "craft"),
     "Tools": ("config", "check", "doctor", "warmup", "dissector", "version"),
 }
 """Commands by what they are for, in the order of `hopscope --help`."""

@@ -1,15 +1,21 @@
-"""Reports for benchmarks: any number of hops, fields and flows; once known, their values cause no events."""
+"""Reports for load tests: any number of hops, fields and flows; once known, their values cause no events."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
-from hopscope.wire.records import FrameBatch, Link, ReportBatch
+from ..wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
+from ..wire.records import FrameBatch, Link, ReportBatch
 
 FIELDS = {1: 0x8000, 8: 0xFF00}
 """Instruction bitmaps: the node id alone, or the first eight fields of INT 2.x (44 bytes a hop)."""
 SWITCHES = 20
+BLOCK = 16_384
+"""Reports that `Load` makes, and then sends again with other sequence numbers."""
+LOOPBACK = 0x7F000101
+"""127.0.1.1: the first source."""
+SEQUENCES = 1 << 22
+"""Sequence numbers of Report 2.0: 22 bits."""
 
 
 def report_batch(
@@ -49,3 +55,33 @@ def report_batch(
 def payloads(count: int, hops: int, fields: int, flows: int, sequence: int = 0) -> FrameBatch:
     """The same as UDP payloads from one source."""
     return encode_reports(report_batch(count, hops, fields, flows, sequence), link=Link.UDP_PAYLOAD)
+
+
+class Load:
+    """An endless stream of reports from several sources, each with sequence numbers of its own.
+
+    Sources take turns, so `sources` must divide BLOCK.
+    """
+
+    def __init__(self, *, hops: int, flows: int, sources: int) -> None:
+        if BLOCK % sources:
+            raise ValueError(f"{sources} sources: expected a divisor of {BLOCK}")
+        batch = report_batch(BLOCK, hops, 8, flows)
+        number = np.arange(BLOCK)
+        batch.reports["source_lo"] = mapped_v4((LOOPBACK + number % sources).astype(np.uint32))
+        batch.reports["sequence"] = number // sources
+        self._frames = encode_reports(batch, link=Link.UDP_PAYLOAD)
+        self.report_bytes = int(self._frames.frames["length"][0])
+        """Payload of one datagram."""
+        words = self._frames.arena[: BLOCK * self.report_bytes].reshape(BLOCK, self.report_bytes)[:, :4]
+        self._words = words.view(">u4")[:, 0]
+        self._each, self._at = BLOCK // sources, 0
+
+    def next(self, most: int) -> FrameBatch:
+        """At most `most` reports as UDP payloads, valid until the next call."""
+        if self._at == BLOCK:
+            self._at = 0
+            sequences = ((self._words & (SEQUENCES - 1)) + self._each) & (SEQUENCES - 1)
+            self._words[:] = self._words & ~np.uint32(SEQUENCES - 1) | sequences
+        begin, self._at = self._at, min(BLOCK, self._at + most)
+        return FrameBatch(self._frames.arena, self._frames.frames[begin : self._at])

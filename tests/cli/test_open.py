@@ -1,0 +1,46 @@
+"""`hopscope open`: the page of the collector that runs."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from hopscope.memory.data_folder import DataFolder
+from hopscope.runtime.control import ControlServer
+from support.command import run
+
+PAGE = "http://127.0.0.1:8099/"
+
+
+def test_the_address_is_printed_and_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser gets it only with a display, and not with --print; a collector without a page says so."""
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda page: opened.append(page) or True)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", ":7")
+    with DataFolder(tmp_path / "data") as folder:
+        server = ControlServer(folder.path, lambda request, peer: {})
+        server.start()
+        try:
+            folder.write_owner(listen=[], api=PAGE)
+            assert run("open", "--data", folder.path, "--print") == (0, PAGE + "\n", "")
+            assert opened == []
+            assert run("open", "--data", folder.path)[:2] == (0, PAGE + "\n")
+            assert opened == [PAGE]
+            monkeypatch.delenv("DISPLAY")
+            assert run("open", "--data", folder.path)[:2] == (0, PAGE + "\n")
+            assert opened == [PAGE]
+            folder.write_owner(listen=[], api=None)
+            status, out, err = run("open", "--data", folder.path)
+            assert (status, out, "has no page" in err) == (2, "", True)
+        finally:
+            server.close()
+
+
+def test_without_a_collector(tmp_path: Path) -> None:
+    """One line says that none answers."""
+    status, out, err = run("open", "--data", tmp_path)
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert "no collector answers" in err
