@@ -23,7 +23,7 @@ venv: $(STAMP) ## Make .venv with Hopscope and its development tools
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[dev]"
 	@touch $@
 
 install-locked: ## Make .venv with Hopscope and exactly what requirements.lock pins, files checked by hash
@@ -58,13 +58,13 @@ unit-3: kernels
 e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 e2e-1: kernels
 	@echo "== $@"
-	$(PYTEST) tests/e2e --ignore=tests/e2e/test_crash.py
+	$(PYTEST) $(REUSE) tests/e2e --ignore=tests/e2e/test_crash.py
 e2e-2: kernels
 	@echo "== $@"
-	$(PYTEST) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -v '^tests/e2e\|^tests/live')
+	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -v '^tests/e2e\|^tests/live')
 e2e-3: kernels
 	@echo "== $@"
-	$(PYTEST) tests/e2e/test_crash.py tests/live
+	$(PYTEST) $(REUSE) tests/e2e/test_crash.py tests/live
 
 checked: checked-1 checked-2 ## Run tests of kernels that write state with bounds checks; tests/wire/test_plain.py does that for wire's
 checked-1: $(STAMP)
@@ -83,9 +83,9 @@ quick: $(STAMP)
 wheel: kernels ## Build a wheel for this platform with compiled kernels, in dist
 	HOPSCOPE_SHIP_KERNELS=1 $(BIN)/python -m hatchling build -t wheel -d dist
 
-installed: wheel ## Install the wheel into a clean environment and start from it
+installed: kernels ## Build a wheel, install it into a clean environment and start from it
 	@echo "== $@"
-	$(PYTEST) -m wheel tests/test_wheel.py
+	$(PYTEST) $(REUSE) -m wheel tests/test_wheel.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
 	$(MAKE) --jobs=6 --keep-going --output-sync=target kernels checked-1 checked-2 types e2e-2 e2e-3 e2e-1 unit-3 unit-2 unit-1 installed lint
@@ -108,7 +108,7 @@ docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken lin
 
 $(DEMO)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(DEMO)
-	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable .
 	@touch $@
 
 demo: $(if $(wildcard $(STAMP)),,$(DEMO)/.installed) ## Watch a simulated network (DURATION=30 ends it after 30 s)

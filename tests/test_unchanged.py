@@ -26,7 +26,7 @@ FILES = {
     "tests/conftest.py": (
         "from pathlib import Path\nfrom support.unchanged import Unchanged\n\n"
         "def pytest_configure(config):\n"
-        "    config.pluginmanager.register(Unchanged(config.rootpath, config.rootpath / 'passed'))\n"
+        "    config.pluginmanager.register(Unchanged(config.rootpath, config.rootpath / '.passed'))\n"
     ),
     "tests/support/expected.py": "THREE = 3\n",
     "tests/room/conftest.py": "",
@@ -51,8 +51,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def key(root: Path, name: str = "tests/room/test_sum.py") -> str | None:
-    return Dependencies(root).key(root / name)
+def key(root: Path, name: str = "tests/room/test_sum.py", *, end_to_end: bool = False) -> str:
+    return Dependencies(root).key(root / name, end_to_end=end_to_end)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_it_does_not_depend_on_leaves_its_key(project: Path) -> None:
     """A module that nothing of it imports; whether a cache was written."""
     before = key(project)
     (project / "src/hopscope/unused.py").write_text("CHANGED = 1\n")
-    assert key(project) == before is not None
+    assert key(project) == before
 
 
 def test_environment_and_lookups_are_in_the_key(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,14 +103,49 @@ def test_environment_and_lookups_are_in_the_key(project: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("line", ["import subprocess", "HERE = __file__", "def test_x(shared: object): ..."])
-def test_processes_and_files_run_always(project: Path, line: str) -> None:
+def test_processes_and_files_depend_on_everything(project: Path, line: str) -> None:
     """In the test or in a helper."""
     for name in ("tests/support/expected.py", "tests/room/test_sum.py"):
         before = (project / name).read_text()
         (project / name).write_text(f"{before}{line}\n")
-        assert key(project) is None
+        assert key(project) == key(project, end_to_end=True)
         (project / name).write_text(before)
-    assert key(project) is not None
+    assert key(project) != key(project, end_to_end=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["src/hopscope/unused.py", "docs/page.md", "tests/room/test_other.py", "Makefile"]
+)
+def test_everything_is_every_file_of_the_project(project: Path, name: str) -> None:
+    """Changed, new or gone; but nothing that is made from others, and each test file has a key of its own."""
+    other = project / "tests/room/test_other.py"
+    other.write_text("")
+    before = key(project, end_to_end=True)
+    assert key(project, "tests/room/test_other.py", end_to_end=True) != before
+    for made in ("dist/wheel", "build/site.html", ".git/index", "src/hopscope/__pycache__/unused.pyc"):
+        (project / made).parent.mkdir(parents=True, exist_ok=True)
+        (project / made).write_text("made")
+    assert key(project, end_to_end=True) == before
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).write_text("CHANGED = 1\n")
+    changed = key(project, end_to_end=True)
+    (project / name).unlink()
+    assert len({before, changed, key(project, end_to_end=True)}) == (
+        2 if name in ("docs/page.md", "Makefile") else 3
+    )
+
+
+def test_captures_beside_the_project_are_in_the_key(tmp_path: Path) -> None:
+    """Tests that read them depend on everything."""
+    root = tmp_path / "project"
+    (root / "tests").mkdir(parents=True)
+    (root / "tests/test_capture.py").write_text("def test_x(shared: object): ...\n")
+    (root / "tests/conftest.py").touch()
+    (root / "pyproject.toml").touch()
+    before = key(root, "tests/test_capture.py")
+    (tmp_path / "shared/captures").mkdir(parents=True)
+    (tmp_path / "shared/captures/report.pcap").write_bytes(b"report")
+    assert key(root, "tests/test_capture.py") != before
 
 
 def run(root: Path, status: int | None = None) -> str:
@@ -127,20 +162,14 @@ def run(root: Path, status: int | None = None) -> str:
 
 
 def test_what_passed_is_left_out_until_it_changes(project: Path) -> None:
-    """Only after they passed, and none marked `e2e`; after a failure and a repair they run again."""
+    """Only after it passed; one marked `e2e` until any file changes. After a failure it runs again."""
     assert "2 passed" in run(project)
-    again = run(project)
-    assert "1 passed" in again
-    assert "1 tests were not run: unchanged since they passed here" in again
-    test = project / "tests/room/test_sum.py"
-    test.write_text(FILES["tests/room/test_sum.py"].replace("@pytest.mark.e2e", ""))
-    assert "2 passed" in run(project)
-    assert "2 tests were not run" in run(project, status=0)
-    test.write_text(FILES["tests/room/test_sum.py"])
+    assert "2 tests were not run: unchanged since they passed here" in run(project, status=0)
+    (project / "src/hopscope/unused.py").write_text("CHANGED = 1\n")
+    assert "1 passed" in run(project)
     kernel = project / "src/hopscope/room/sum_kernel.py"
     kernel.write_text(FILES["src/hopscope/room/sum_kernel.py"].replace("a + b", "a - b"))
-    for _ in range(2):
-        assert "1 failed, 1 passed" in run(project)
+    assert "1 failed, 1 passed" in run(project)
+    assert "1 failed" in run(project)
     kernel.write_text(FILES["src/hopscope/room/sum_kernel.py"].replace("a + b", "b + a"))
     assert "2 passed" in run(project)
-    assert "1 passed" in run(project)

@@ -39,14 +39,13 @@ def run(*command: str | Path, cwd: Path, cache: Path | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an environment `clean`, in which the wheel of `make wheel` is."""
+    """A folder with an environment `clean`, in which a wheel is, built as by `make wheel`."""
     folder = tmp_path_factory.mktemp("wheel")
-    wheels = sorted((ROOT / "dist").glob("hopscope-*-linux_*.whl"), key=lambda path: path.stat().st_mtime)
-    assert wheels, "no wheel with compiled kernels in dist: run `make wheel`"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, env=os.environ | {"HOPSCOPE_SHIP_KERNELS": "1"}, check=True)
+    wheel = next(folder.glob("hopscope-*-linux_*.whl"))
     run(sys.executable, "-m", "venv", "clean", cwd=folder)
-    run(
-        folder / "clean/bin/python", "-m", "pip", "install", "--quiet", "--no-compile", wheels[-1], cwd=folder
-    )
+    run(folder / "clean/bin/python", "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=folder)
     return folder
 
 

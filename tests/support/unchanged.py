@@ -3,14 +3,14 @@
 A test depends on its file, on all that this imports directly or not (statements anywhere in a file, modules
 that a string names), on the `conftest.py` files above it, packages, settings of pytest, and the environment.
 A module that looks up others or files when it runs depends on its whole folder; one that starts processes, on
-the whole package.  A test file that starts processes or reads files always runs.
+the whole package.  A test that is marked `e2e`, starts processes or reads files depends on every file of the
+project, on the captures beside it, and on the packages of the system.
 
 What has passed is kept beside the compiled kernels, in a file per key.  A test that fails deletes its file.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import platform
@@ -19,21 +19,27 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
 KEEP_SECONDS = 30 * 86_400
-_ALWAYS_RUN = re.compile(
+_READS_ANY = re.compile(
     r"\b(subprocess|multiprocessing|Popen|fork|__file__)\b|\b(shared|tool|browser|redis_server):"
 )
 """In a test, or in what tests share: it starts processes or reads files."""
 _LOOKS_UP = re.compile(r"\b(import_module|__import__|__file__|importlib|plain\.load)\b")
 _STARTS = re.compile(r"(import|from) (subprocess|multiprocessing|concurrent)\b|\bos\.fork")
 _ENVIRONMENT = re.compile(r"HOPSCOPE_|NUMBA_|PYTHON(OPTIMIZE|WARNINGS)")
-_MODULE = re.compile(r"hopscope(\.\w+)+")
+_MODULE = re.compile(r"\bhopscope(?:\.\w+)+")
+_IMPORT = re.compile(r"^[ \t]*(?:import +([^\n]+)|from +([.\w]+) +import +(\([^)]*\)|[^\n]+))", re.MULTILINE)
+_DOTTED = re.compile(r"[\w.]+")
+_MADE = {"build", "dist", "out", "__pycache__"}
+"""Folders that hold no sources, besides hidden ones."""
+_SYSTEM = Path("/var/lib/dpkg/status")
+"""Changes when a tool is installed, upgraded or removed."""
 
 
 class Dependencies:
@@ -43,24 +49,36 @@ class Dependencies:
         self._root, self._package = root, root / "src" / "hopscope"
         self._tests = root / "tests"
         self._homes = [root / "src", self._tests, root / "bench"]
-        self._imports = cache(self._imports_of)
+        self._imports, self._modules = cache(self._imports_of), cache(self._modules_of)
+        self._digest, self._reads_any = cache(_digest), cache(_reads_any)
         packages = sorted(f"{each.name} {each.version}" for each in distributions())
         switches = sorted(f"{name}={value}" for name, value in os.environ.items() if _ENVIRONMENT.match(name))
         self._surroundings = "\n".join([sys.version, platform.platform(), *packages, *switches]).encode()
 
-    def key(self, test: Path) -> str | None:
-        """Changes with all that a test file depends on; None if it must always run."""
+    def key(self, test: Path, *, end_to_end: bool = False) -> str:
+        """Changes with all that a test file depends on; `end_to_end`: its tests that are marked `e2e`."""
+        if end_to_end:
+            return self._of_everything(test)
         conftests = {folder / "conftest.py" for folder in test.parents if folder.is_relative_to(self._tests)}
-        always = self._tests / "conftest.py"  # what its fixtures use is in no key: who uses them always runs
+        always = self._tests / "conftest.py"  # who uses its fixtures depends on everything
         files = self._closure({test} | {path for path in conftests - {always} if path.is_file()})
-        for file in files:
-            if not file.is_relative_to(self._package) and _ALWAYS_RUN.search(file.read_text("utf-8")):
-                return None
-        digest = hashlib.blake2b(self._surroundings, digest_size=16)
-        for file in (self._root / "pyproject.toml", always, *sorted(files)):
-            content = hashlib.blake2b(file.read_bytes()).hexdigest()
-            digest.update(f"{file.relative_to(self._root)} {content}\n".encode())
-        return digest.hexdigest()
+        if any(self._reads_any(file) for file in files if not file.is_relative_to(self._package)):
+            return self._of_everything(test)
+        return self._of([self._root / "pyproject.toml", always, *sorted(files)])
+
+    def _of(self, files: list[Path], *more: str) -> str:
+        lines = [*more, *(f"{file.relative_to(self._root)} {self._digest(file)}" for file in files)]
+        return hashlib.blake2b("\n".join(lines).encode() + self._surroundings, digest_size=16).hexdigest()
+
+    def _of_everything(self, test: Path) -> str:
+        return self._of([], str(test.relative_to(self._root)), self._everything)
+
+    @cached_property
+    def _everything(self) -> str:
+        outside = [_SYSTEM, *sorted((self._root.parent / "shared" / "captures").rglob("*"))]
+        states = [(file, file.stat()) for file in outside if file.is_file()]
+        told = [f"{file} {state.st_size} {state.st_mtime_ns}" for file, state in states]
+        return self._of(sorted(_sources(self._root)), f"user {os.geteuid()}", *told)
 
     def _closure(self, found: set[Path]) -> set[Path]:
         ahead = list(found)
@@ -80,12 +98,13 @@ class Dependencies:
             elif _LOOKS_UP.search(source):
                 found |= _tree(path.parent)
         home = next((home for home in self._homes if path.is_relative_to(home)), path.parent)
-        for name in _names(ast.parse(source), path.relative_to(home).parent.parts):
-            found |= self._modules(name.split("."))
+        for name in set(_names(source, path.relative_to(home).parent.parts)):
+            found |= self._modules(name)
         return found
 
-    def _modules(self, parts: list[str]) -> set[Path]:
+    def _modules_of(self, name: str) -> set[Path]:
         """Files of a module and of the packages that it is in; for the package itself, all of it."""
+        parts = name.split(".")
         if parts == [self._package.name]:
             return _tree(self._package)
         found = set()
@@ -100,17 +119,36 @@ def _tree(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
 
-def _names(tree: ast.Module, package: tuple[str, ...]) -> Iterator[str]:
-    """Dotted names of modules that a file imports or names, and of what it takes from them."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            module = ".".join([*above, *filter(None, [node.module])])
-            yield from [module, *(f"{module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _MODULE.fullmatch(node.value):
-            yield node.value
+def _sources(folder: Path) -> Iterator[Path]:
+    """Files of a project but those that are made from others."""
+    for path in folder.iterdir():
+        if path.is_dir() and path.name[0] != "." and path.name not in _MADE:
+            yield from _sources(path)
+        elif path.is_file():
+            yield path
+
+
+def _digest(file: Path) -> str:
+    return hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
+
+
+def _reads_any(file: Path) -> bool:
+    return _READS_ANY.search(file.read_text("utf-8")) is not None
+
+
+def _names(source: str, package: tuple[str, ...]) -> Iterator[str]:
+    """Dotted names of modules that a file imports or mentions, and of what it takes from them.
+
+    A few other words are among them: syntax trees would be exact, but those of all files take seconds.
+    """
+    for whole, origin, taken in _IMPORT.findall(source):
+        yield from _DOTTED.findall(whole)
+        if origin:
+            name = origin.lstrip(".")
+            above = package[: len(package) - (len(origin) - len(name)) + 1] if name != origin else ()
+            module = ".".join([*above, *filter(None, [name])])
+            yield from [module, *(f"{module}.{word}" for word in _DOTTED.findall(taken))]
+    yield from _MODULE.findall(source)
 
 
 class Unchanged:
@@ -123,14 +161,13 @@ class Unchanged:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect tests that have passed, but those marked `e2e`."""
+        """Deselect tests that have passed."""
         key, passed, kept = cache(self._dependencies.key), cache(self._passed), []
         for item in items:
-            if not item.get_closest_marker("e2e") and (found := key(item.path)):
-                self._keys[item.nodeid] = found
-                if item.nodeid in passed(found):
-                    continue
-            kept.append(item)
+            found = key(item.path, end_to_end=item.get_closest_marker("e2e") is not None)
+            self._keys[item.nodeid] = found
+            if item.nodeid not in passed(found):
+                kept.append(item)
         self._left_out, items[:] = len(items) - len(kept), kept
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
