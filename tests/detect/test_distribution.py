@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from hopscope.detect.distributions.reader import copy_region
 from hopscope.detect.distributions.region import Distributions, log_edges, padded
 from hopscope.detect.records import BINS, DISTRIBUTED, NO_PORT
 from hopscope.settings.sink import DistributionSettings
 from hopscope.wire.records import Flag, Have, IntFlag
 
 pytestmark = pytest.mark.kernel
+SECOND = 1_000_000_000
 
 SMALL = DistributionSettings(queues=64, queue_occupancy=(0, 5, 50, 4_000_000_000), end_to_end=(10, 100, 1000))
 
@@ -103,3 +106,83 @@ def test_a_full_table_rejects_and_continues(make: ModuleType) -> None:
     assert [counts.update(batch), counts.update(batch)] == [15, 15]
     assert counts.rows["key"][0] == 1
     assert sorted(counts.bins.reshape(-1, DISTRIBUTED, BINS).sum(2)[1:, 0].tolist()) == [2] * 15
+
+
+def _report(make: ModuleType, source: int, nodes: range, seconds: float = 0.0) -> Any:
+    """A report of a source about the latency of these switches."""
+    return make.Report(make.path(*nodes), int_version=20, source=source, time=int(seconds * SECOND))
+
+
+def _nodes(counts: Distributions) -> set[int]:
+    """Switches in the table."""
+    return set(counts.rows["node_id"][1:][counts.rows["key"][1:] != 0].tolist())
+
+
+def test_a_source_does_not_take_the_table_of_distributions(make: ModuleType) -> None:
+    """A full table of one source's rows makes room for another's, up to an equal share; the one that filled
+    it takes none of them back, and what stays is exact. Rows that made room are counted.
+    """
+    counts = Distributions(DistributionSettings(queues=64), secret=b"secret")
+    for first in range(1000, 1400, 40):
+        counts.update(make.batch([_report(make, 1, range(first, first + 40))]))
+    assert _nodes(counts) <= set(range(1000, 1400))
+    assert len(_nodes(counts)) == 63
+    assert counts.evictions == 0, "a source does not take its own rows"
+    wanted = make.batch([_report(make, 2, range(1, 5))])
+    assert counts.update(wanted) == 0
+    assert _nodes(counts) >= {1, 2, 3, 4}
+    assert counts.evictions == 4
+    for first in range(2000, 2400, 40):
+        counts.update(make.batch([_report(make, 1, range(first, first + 40))]))
+    counts.update(wanted)
+    assert counts.evictions == 4
+    of_node = dict(zip(counts.rows["node_id"].tolist(), range(64), strict=True))
+    bins = counts.bins.reshape(-1, DISTRIBUTED, BINS)
+    assert [int(bins[of_node[node], 0].sum()) for node in (1, 2, 3, 4)] == [2] * 4
+
+
+def test_silent_rows_make_room(make: ModuleType) -> None:
+    """A row without values for a minute goes to whoever needs it; one that has some stays."""
+    counts = Distributions(DistributionSettings(queues=16), secret=b"secret")
+    counts.update(make.batch([_report(make, 1, range(1, 16))]))
+    assert counts.update(make.batch([_report(make, 1, range(20, 21), 59)])) == 1
+    counts.update(make.batch([_report(make, 1, range(1, 6), 59)]))
+    assert counts.update(make.batch([_report(make, 1, range(20, 30), 61)])) == 0
+    assert _nodes(counts) == {*range(1, 6), *range(20, 30)}
+    assert counts.evictions == 10
+
+
+def test_many_sources_do_not_displace_one_that_reports_steadily(make: ModuleType) -> None:
+    """Sources that send once each take rows from one another, hardly any from a steady one."""
+    counts = Distributions(DistributionSettings(queues=64), secret=b"secret")
+    for second in (0, 2):
+        counts.update(make.batch([_report(make, 1, range(1, 64), second)]))
+    for source in range(2, 1000):
+        counts.update(make.batch([_report(make, source, range(1000 + source, 1001 + source), 3)]))
+    assert len(_nodes(counts) & set(range(1, 64))) >= 48
+
+
+def test_places_in_the_table_depend_on_the_secret(make: ModuleType) -> None:
+    """Nobody who does not know it can choose switches that share a row."""
+    batch = make.batch([_report(make, 1, range(1, 31))])
+    places = []
+    for secret in (b"one", b"one", b"two"):
+        counts = Distributions(DistributionSettings(queues=1024), secret=secret)
+        counts.update(batch)
+        places.append(np.flatnonzero(counts.rows["key"]).tolist())
+    assert places[0] == places[1] != places[2]
+
+
+def test_a_row_that_made_room_begins_again_for_readers(make: ModuleType) -> None:
+    """What was counted between two moments has none of the queue that had the row before."""
+    counts = Distributions(DistributionSettings(queues=16), secret=b"secret")
+    counts.update(make.batch([_report(make, 1, range(1, 16))] * 3))
+    before = copy_region(counts.region, 0)
+    counts.update(make.batch([_report(make, 1, range(1, 6), 59)]))
+    counts.update(make.batch([_report(make, 1, range(20, 30), 61)]))
+    change = copy_region(counts.region, 0).since(before)
+    assert change is not None
+    latency = [each for each in change.distributions() if each.node and each.measure == 0]
+    assert sorted((each.node, each.count) for each in latency) == [
+        *((node, 1) for node in range(1, 6)), *((node, 1) for node in range(20, 30)),
+    ]  # fmt: skip

@@ -151,7 +151,7 @@ def test_shards_are_merged_and_differences_taken(tmp_path: Path) -> None:
 def test_foreign_regions_are_rejected(tmp_path: Path) -> None:
     """A file that is no region, or one with other arrays, is reported in one line; a writer keeps off it."""
     path = tmp_path / "worker-0.distributions"
-    Region.create(path, "distributions", 1, {"rows": (np.uint64, 3)}).close()
+    Region.create(path, "distributions", 2, {"rows": (np.uint64, 3)}).close()
     with pytest.raises(HopscopeError, match="its arrays are not those of distributions"):
         DistributionReader.attach(tmp_path)
     path.write_bytes(b"something else")

@@ -116,6 +116,31 @@ def test_unknown_reporters_start_fresh() -> None:
     assert sorted(tracker.reporters["lost"].tolist()) == [0, 1]
 
 
+def test_a_host_with_many_ports_keeps_nobody_out() -> None:
+    """It loses rows to reporters of other addresses, up to an equal share, and takes none of them."""
+    tracker = SequenceTracker(Form.SIZED, reporters=64)
+
+    def track(sources: list[int], ports: list[int], sequence: int) -> None:
+        reports, frames = batch([sequence] * len(sources), sources)
+        frames["source_port"] = ports
+        tracker.track(reports, frames)
+
+    def tracked() -> set[int]:
+        return set(tracker.reporters["source_lo"].tolist()) - {7}
+
+    many = range(1, 2001)
+    track([7] * 2000, list(many), 3)
+    assert len(tracker.reporters) == 64
+    track([*range(100, 108)], [9] * 8, 3)
+    assert tracked() == set(range(100, 108))
+    assert tracker.counts["replaced"] == 8
+    track([7] * 2000, list(many), 4)
+    track([*range(100, 108)], [9] * 8, 5)
+    assert tracked() == set(range(100, 108))
+    lost = {int(row["source_lo"]): int(row["lost"]) for row in tracker.reporters}
+    assert [lost[source] for source in range(100, 108)] == [1] * 8, "their numbers were kept"
+
+
 def test_a_flood_of_addresses_is_bounded() -> None:
     """More addresses than rows pass untracked, until those that are known have been silent for long."""
     tracker = SequenceTracker(Form.SIZED, reporters=16, idle_s=10)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -30,6 +31,7 @@ from hopscope.labels.state import LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.present.collector_state import CollectorState
 from hopscope.rdma.counters import NicCounters
+from hopscope.serve.readiness import reporters
 
 pytestmark = pytest.mark.kernel
 Use = Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]]
@@ -432,6 +434,24 @@ def test_full_tables_are_named_and_stop_nothing(api: Any, collector: Any) -> Non
     assert (whole, part) == (True, False)
     assert "queues and ports 100%" in detail
     assert "; 7 values and reports were not tracked; 3 rows went to sources with fewer" in detail
+    collector.pipeline.shard.counted.put("distribution_evictions_total", 2)
+    assert run(api, collector.folder, ready)[2].endswith("; 2 distributions made room for others")
+
+
+def test_reporters_without_room_are_named(tmp_path: Path) -> None:
+    """A translator's table of reporters is shown once it has run, and is ready while it has room."""
+    assert reporters(tmp_path) == []
+    counted = TranslatorCounters(tmp_path)
+    counted.put("dta_datagrams_total", 10)
+    assert [part.ready for part in reporters(tmp_path)] == [True]
+    counted.put("dta_untracked_total", 4)
+    counted.put("dta_reporters_full", 1)
+    (part,) = reporters(tmp_path)
+    assert (part.name, part.ready, part.detail) == (
+        "reporters",
+        False,
+        "numbers of 4 reports were not checked",
+    )
 
 
 def test_a_collector_of_labels_alone_is_ready(api: Any, collector: Any, tmp_path: Any) -> None:

@@ -195,6 +195,11 @@ COUNTERS: tuple[Counter, ...] = (
         tally="sink.DISTRIBUTIONS_FULL",
     ),
     Counter(
+        "distribution_evictions_total",
+        "Queues whose distributions made room for those of another, because the table was full.",
+        tally="sink.DISTRIBUTION_EVICTIONS",
+    ),
+    Counter(
         "source_table_full_total",
         "Reports not checked for loss because the source table was full.",
         tally="flows.SOURCES_FULL",

@@ -355,23 +355,27 @@ DISTRIBUTION = np.dtype(
         ("sum", "<u8", (DISTRIBUTED,)),  # by metric, as bins; mean = sum / (sum of the bins)
         ("latest", "<u4", (DISTRIBUTED,)),  # NO_VALUE: none yet
         ("highest", "<u4", (DISTRIBUTED,)),
-        ("first_ns", "<i8"),
+        ("first_ns", "<i8"),  # since when the row has this key
         ("node_id", "<u4"),
         ("port", "<u2"),  # egress port; NO_PORT if unknown
+        ("owner", "<u2"),  # whoever caused the row, by a keyed hash
         ("queue_id", "u1"),
-        ("reserved", "u1", (49,)),
+        ("reserved", "u1", (47,)),
     ]
 )
 """Sums and latest values of one (switch, egress port, queue), 128 bytes, in an open-addressing table.
 
 Fields written by every packet are in the first cache line. Its bins are uint64 [rows][DISTRIBUTED][BINS]. Row
 0 is not in the table: its metric 0 is the end-to-end latency of all packets, with `latest` and `highest`
-limited to MAX_LATENCY. A switch's distribution is the sum of its rows.
+limited to MAX_LATENCY. A switch's distribution is the sum of its rows. In a full table a row makes room for
+another key (`distribution_kernel`): its counts begin at 0, and `first_ns` changes.
 """
 NO_VALUE = 0xFFFFFFFF
 MAX_LATENCY = 0xFFFFFFFE
-DISTRIBUTION_VERSION = 1
+DISTRIBUTION_VERSION = 2
 """Schema version of the regions `distributions`."""
+SILENT_NS = 60_000_000_000
+"""A row of the distributions that had no value for this time makes room for any other."""
 
 OWNERS = 1024
 """Owners of rows of PORT and SOURCE: sources of reports, by a hash."""

@@ -86,6 +86,16 @@ COUNTERS: tuple[Counter, ...] = (
         "dta_untracked_total", "Reports whose sequence numbers could not be tracked for lack of room.",
         of="received.untracked",
     ),
+    Counter(
+        "dta_replaced_reporters_total",
+        "Reporters that made room for others: silent ones, or of an address with many.",
+        of="received.replaced",
+    ),
+    Counter(
+        "dta_reporters_full",
+        "1 if reports could not be tracked within the last minute, else 0.",
+        of="reporters_full", gauge=True,
+    ),
     *family(
         "dta_paths_total", "Postcard paths written, by what flushed them from the cache.", "by",
         ("completed", "early", "aged", "flushed"), of="writers.postcarding",

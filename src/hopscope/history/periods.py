@@ -145,19 +145,22 @@ def _with_files(note: PeriodNote, counts: ShardCounts, paths: list[Path]) -> Per
     rows = counts.rows.copy()
     rows["sum"] = 0
     if note.counts is not None:
-        place = np.searchsorted(counts.at, note.counts.at)
-        bins[place] = note.counts.bins
-        rows["sum"][place] = note.counts.rows["sum"]
+        now, then = counts.continued(note.counts)
+        bins[now] = note.counts.bins[then]
+        rows["sum"][now] = note.counts.rows["sum"][then]
     names = ("node_id", "port", "queue_id")
     slots = {tuple(int(row[name]) for name in names): i for i, row in enumerate(rows) if counts.at[i]}
     labels = {measure.label: measure for measure in Measure}
     for label, node, port, queue, total, upper, values, until_ns in found:
         measure = labels[label]
-        slot, metric = (0, 0) if measure == Measure.END_TO_END else (slots[node, port, queue], int(measure))
+        note.until_ns = max(note.until_ns, until_ns)
+        end_to_end = measure == Measure.END_TO_END
+        slot, metric = (0, 0) if end_to_end else (slots.get((node, port, queue), -1), int(measure))
+        if slot < 0:
+            continue  # its row has made room for another queue
         at = np.searchsorted(counts.edges[measure], np.array(upper, np.uint64))
         bins[slot, metric, at] += np.array(values, np.uint64)
         rows["sum"][slot, metric] += np.uint64(total)
-        note.until_ns = max(note.until_ns, until_ns)
     note.counts = ShardCounts(
         counts.shard, counts.generation, counts.made_ns, counts.at, rows, bins, counts.edges
     )

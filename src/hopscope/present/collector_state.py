@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -143,10 +144,16 @@ class CollectorState:
         return self._once("sources", lambda: self._read("sources"))
 
     def fill(self) -> dict[str, float]:
-        """Share of the rows in use by table, `ports` and `sources`; empty without a worker."""
+        """Share of the rows in use of `ports`, `sources` and `distributions`; empty without a worker."""
+        from ..detect.distributions.reader import DistributionReader
+
         with self._lock:
             self._attach()
-            return {} if self._reader is None else self._reader.fill()
+            found: dict[str, float] = {} if self._reader is None else self._reader.fill()
+        if found:
+            with suppress(RegionError):  # a worker that starts has not made its region
+                found["distributions"] = DistributionReader.attach(self.regions).fill()
+        return found
 
     def hops_of(self, flow: np.void) -> Records:
         """Hops of one flow in path order, HOP_STATE [hops]."""

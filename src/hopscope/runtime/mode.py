@@ -103,7 +103,9 @@ class Collector(Mode):
         detector = Detector(settings.detect, shard.regions, shard.number, shard.counters, secret=shard.secret)
         distributions = None
         if self.counts_distributions:
-            distributions = Distributions(settings.distributions, shard.regions, shard.number)
+            distributions = Distributions(
+                settings.distributions, shard.regions, shard.number, secret=shard.secret
+            )
             stages.append(CountDistributions(distributions, shard))
         joiner = Joiner(settings.postcards, shard.counters, held=True, secret=shard.secret)
         return Pipeline(shard, detector, stages, joining=joiner, distributions=distributions)

@@ -87,8 +87,10 @@ class CountDistributions(Stage):
         distributions.update(ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP)))  # loads the kernel
 
     def update(self, batch: ReportBatch, frames: FrameBatch | None) -> None:
-        """Count them; hops without a place in the table are counted as such."""
+        """Count them; hops without a place in the table are counted as such, and rows that made room."""
+        evictions = self._distributions.evictions
         self._shard.count("distribution_table_full_total", self._distributions.update(batch))
+        self._shard.count("distribution_evictions_total", self._distributions.evictions - evictions)
 
 
 class Steps(ABC):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..base import control_client as control
 from ..detect.counters import DETECTOR
+from ..direct import counters as translator
 from ..export.counters import health_of, labels_of, lost_of, read_counters
 from ..history.files import damaged_files
 from ..history.space import free_bytes
@@ -123,14 +124,28 @@ def tables(state: CollectorState) -> list[Component]:
     if not fill:
         return []
     counters = state.counters()
-    detail = f"queues and ports {fill['ports']:.0%}, sources {fill['sources']:.0%} in use"
-    if refused := counters["port_table_full_total"] + counters["source_table_full_total"]:
-        detail += f"; {refused:,} values and reports were not tracked"
+    names = {"ports": "queues and ports", "sources": "sources", "distributions": "distributions"}
+    shares = ", ".join(f"{names[table]} {share:.0%}" for table, share in fill.items())
+    detail = f"{shares} in use"
+    if rejected := sum(counters[f"{table}_table_full_total"] for table in ("port", "source", "distribution")):
+        detail += f"; {rejected:,} values and reports were not tracked"
     if evicted := counters["port_evictions_total"] + counters["source_evictions_total"]:
         detail += f"; {evicted:,} rows went to sources with fewer"
     if flows := counters["flow_evictions_total"]:
         detail += f"; {flows:,} live flows made room for others"
+    if evicted := counters["distribution_evictions_total"]:
+        detail += f"; {evicted:,} distributions made room for others"
     return [Component("tables", max(fill.values()) < FULL, detail)]
+
+
+def reporters(stores: Path) -> list[Component]:
+    """Ready while a translator tracks the numbers of all its reporters. Nothing waits for it."""
+    counters = translator.read_counters(stores)
+    untracked = int(counters[translator.INDEX["dta_untracked_total"]])
+    if not counters[translator.INDEX["dta_datagrams_total"]]:
+        return []
+    detail = f"numbers of {untracked:,} reports were not checked"
+    return [Component("reporters", not counters[translator.INDEX["dta_reporters_full"]], detail)]
 
 
 def exports(folder: Path) -> list[Component]:

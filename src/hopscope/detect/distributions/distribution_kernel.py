@@ -7,15 +7,22 @@
                       last one unbounded; then for each Measure 1 if its bins are logarithmic, and
                       need no search (SmartNIC INT sink, III-C)
 `reports`, `hops`     REPORT [n], HOP [m]
-`full`                uint64 [1]: hops for which the table had no row
+`network`             uint64: who sent a report or a packet, its IPv4 address or the /64 of its IPv6 address
+`keys`                uint64, see `keyed_kernel`
+`tally`               uint64 [TALLY]: FULL, hops for which the table had no row; EVICTIONS
 ===================== ==========================================================================
+
+A row belongs to the network that caused it.  If a new key finds no room, it takes one of CANDIDATES rows,
+which the key's hash chooses: one that is silent, else one of the network that has most of them, see
+`find_worst`.  Keys of hashes are secret, so the candidates are a sample of the table that nobody can choose.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, highest_bit, inlined, kernel, mix64, order
+from ...base.jit import I64, U8, U16, U32, U64, highest_bit, inlined, kernel, order
+from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried, Flag, Have, IntFlag, Mode
 from .. import records
 from ..records import BINS, DISTRIBUTED, NO_VALUE
@@ -24,6 +31,16 @@ from ..sink.records import MEASURES, Measure
 NOT_FOUND = U64(records.NOT_FOUND)
 EDGES = MEASURES * BINS + MEASURES
 PROBES = 128
+CANDIDATES = 16
+"""Rows from which the one to go is chosen, if there is no room for another."""
+STEADY = U64(8)
+"""An owner needs this many times as many rows to lose a steady one."""
+STEADY_NS = I64(1_000_000_000)
+"""A row is steady if its first and last value are this far apart."""
+SILENT_NS = I64(records.SILENT_NS)
+FULL, EVICTIONS = U64(0), U64(1)
+"""Indices into `tally`."""
+TALLY = 2
 USED = U64(1) << U64(63)
 WHOLE_ROW = U64(1)
 """Key of row 0, which is that of no queue."""
@@ -79,38 +96,110 @@ def queue_key(node: Any, port: Any, queue: Any) -> Any:
     return USED | (queue << U64(48)) | (port << U64(32)) | node
 
 
+@inlined
+def home_of(rows: Any, key: Any, keys: Any) -> Any:
+    """First row at which a key may be."""
+    return spread(weigh(keys, 0, key)) & (U64(len(rows)) - U64(1))
+
+
 @kernel
-def add_queue(rows: Any, key: Any) -> Any:
-    """Row of a key, made if it is new; NOT_FOUND: the table is full."""
+def add_queue(
+    rows: Any, bins: Any, key: Any, network: Any, now: Any, keys: Any, tally: Any, evictions: Any
+) -> Any:
+    """Row of a key, made if it is new; NOT_FOUND: no row makes room for it.
+
+    Rows that made room for others are counted in `tally[evictions]`.
+    """
     mask = U64(len(rows)) - U64(1)
-    at = mix64(key) & mask
+    home = home_of(rows, key, keys)
+    owner = spread(weigh(keys, 0, network)) & U64(0xFFFF)
+    at = home
+    free = NOT_FOUND
     for _ in range(min(PROBES, len(rows))):
         found = rows[at].key
         if found == key:
             return at
         if found == U64(0) and at != U64(0):
-            row = rows[at]
-            row.node_id = U32(key)
-            row.port = U16(key >> U64(32))
-            row.queue_id = U8(key >> U64(48))
-            for k in range(DISTRIBUTED):
-                row.latest[k] = U32(NO_VALUE)
-            order()
-            row.key = key
-            return at
+            free = at
+            break
         at = (at + U64(1)) & mask
-    return NOT_FOUND
+    if free == NOT_FOUND:
+        free = find_worst(rows, home, owner, now)
+        if free == NOT_FOUND:
+            return NOT_FOUND
+        tally[evictions] += U64(1)
+        rows[free].key = U64(0)  # readers skip it
+        order()
+        for k in range(EACH * WIDTH):
+            bins[free * EACH * WIDTH + U64(k)] = U64(0)
+    row = rows[free]
+    row.first_ns = now
+    row.last_ns = now
+    row.node_id = U32(key)
+    row.port = U16(key >> U64(32))
+    row.queue_id = U8(key >> U64(48))
+    row.owner = U16(owner)
+    for k in range(DISTRIBUTED):
+        row.sum[k] = U64(0)
+        row.latest[k] = U32(NO_VALUE)
+        row.highest[k] = U32(0)
+    order()
+    row.key = key
+    return free
+
+
+@kernel
+def find_worst(rows: Any, home: Any, owner: Any, now: Any) -> Any:
+    """Row that goes for a new one of this owner whose search begins at `home`; NOT_FOUND: none does.
+
+    A silent row goes first. Of the others it is one of the owner who has most of the candidates: of those
+    that are not steady, if that is as many as the new one's owner would have; else of the steady ones, if it
+    is more than STEADY times as many.
+    """
+    mask = U64(len(rows)) - U64(1)
+    count = min(CANDIDATES, len(rows))
+    young, most_young, steady, most_steady = NOT_FOUND, U64(0), NOT_FOUND, U64(0)
+    for k in range(count):
+        at = (home + U64(k)) & mask
+        if at == U64(0):
+            continue
+        row = rows[at]
+        if I64(now) - row.last_ns >= SILENT_NS:
+            return at
+        share = rows_of(rows, home, count, U64(row.owner))
+        if row.last_ns - row.first_ns >= STEADY_NS:
+            if share > most_steady:
+                steady, most_steady = at, share
+        elif share > most_young:
+            young, most_young = at, share
+    wanted = rows_of(rows, home, count, owner) + U64(1)
+    if most_young >= wanted:
+        return young
+    return steady if most_steady > wanted * STEADY else NOT_FOUND
+
+
+@kernel
+def rows_of(rows: Any, home: Any, count: Any, owner: Any) -> Any:
+    """How many of `count` rows from `home` on are an owner's."""
+    mask = U64(len(rows)) - U64(1)
+    found = U64(0)
+    for k in range(count):
+        at = (home + U64(k)) & mask
+        found += U64(U64(rows[at].owner) == owner and at != U64(0))
+    return found
 
 
 @inlined
-def slot_of(rows: Any, key: Any, hint: Any) -> Any:
+def slot_of(
+    rows: Any, bins: Any, key: Any, hint: Any, network: Any, now: Any, keys: Any, tally: Any, evictions: Any
+) -> Any:
     """Row of a key: the hinted one (any row) if it has the key, else found or made.
 
-    NOT_FOUND: the table is full, which the caller counts.
+    NOT_FOUND: no row makes room for it, which the caller counts.
     """
     if rows[hint].key == key:
         return hint
-    return add_queue(rows, key)
+    return add_queue(rows, bins, key, network, now, keys, tally, evictions)
 
 
 @inlined
@@ -130,10 +219,7 @@ def count_hop(
     latency: Any, occupancy: Any, utilization: Any, now: Any,
 ) -> None:  # fmt: skip
     """Count the values of a hop: `have` has a bit for each Measure. Values are uint64 below NO_VALUE."""
-    row = rows[slot]
-    if row.last_ns == 0:
-        row.first_ns = now
-    row.last_ns = now
+    rows[slot].last_ns = now
     if have & HAS_LATENCY:
         count_value(rows, bins, slot, LATENCY, bin_of(edges, LATENCY, latency), latency)
     if have & HAS_OCCUPANCY:
@@ -182,7 +268,10 @@ def measured(have: Any) -> Any:
 
 
 @inlined
-def count_hop_at(hops: Any, at: Any, own: Any, now: Any, rows: Any, bins: Any, edges: Any, full: Any) -> Any:
+def count_hop_at(
+    hops: Any, at: Any, own: Any, network: Any, now: Any,
+    rows: Any, bins: Any, edges: Any, keys: Any, tally: Any,
+) -> Any:  # fmt: skip
     """Count hop `at`, of node `own` if it carries no id. Returns (latency, 1 if it has one)."""
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
@@ -192,9 +281,9 @@ def count_hop_at(hops: Any, at: Any, own: Any, now: Any, rows: Any, bins: Any, e
         port = U64(hop.egress_port) if have & HAVE_PORTS else NO_PORT
         queue = U64(hop.queue_id) if have & HAVE_OCCUPANCY else U64(0)
         key = queue_key(node, port, queue)
-        slot = slot_of(rows, key, mix64(key) & (U64(len(rows)) - U64(1)))
+        slot = slot_of(rows, bins, key, home_of(rows, key, keys), network, now, keys, tally, EVICTIONS)
         if slot == NOT_FOUND:
-            full[U64(0)] += U64(1)
+            tally[FULL] += U64(1)
         else:
             count_hop(
                 rows, bins, edges, slot, measures,
@@ -205,7 +294,7 @@ def count_hop_at(hops: Any, at: Any, own: Any, now: Any, rows: Any, bins: Any, e
 
 
 @kernel
-def count_batch(reports: Any, hops: Any, rows: Any, bins: Any, edges: Any, full: Any) -> None:
+def count_batch(reports: Any, hops: Any, rows: Any, bins: Any, edges: Any, keys: Any, tally: Any) -> None:
     """Count all hops of accepted reports, and the end-to-end latency of whole paths.
 
     Paths, and the report's own hop in them, are as in `flows.slow_path_kernel.take_report`.
@@ -241,8 +330,9 @@ def count_batch(reports: Any, hops: Any, rows: Any, bins: Any, edges: Any, full:
         for h in range(count):
             at = first + U64(h)
             latency, has = count_hop_at(
-                hops, at, own if at == last else NO_NODE, r.time_ns, rows, bins, edges, full
-            )
+                hops, at, own if at == last else NO_NODE, r.source_hi if r.source_hi else r.source_lo,
+                r.time_ns, rows, bins, edges, keys, tally,
+            )  # fmt: skip
             total += latency
             with_latency += has
         if has_stack and with_latency == count and not (U64(r.int_flags) & CUT_SHORT or flags & PARTIAL):

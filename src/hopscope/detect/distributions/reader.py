@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...memory.region import Region, RegionError, barrier
 from ...wire.records import Records
-from ..records import BINS, DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
+from ..records import BINS, DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT, SILENT_NS
 from ..sink.records import MEASURES, Measure
 from .quantiles import Distribution, merged
 from .region import KIND, shape_of
@@ -28,7 +28,9 @@ class ShardCounts:
     made_ns: int
     """Creation time of the region."""
     at: npt.NDArray[np.int64]
-    """Used rows of the region, int64 [rows], ascending; a row always belongs to the same queue."""
+    """Used rows of the region, int64 [rows], ascending. While its key and its `first_ns` stay, a row belongs
+    to the same queue.
+    """
     rows: Records
     """DISTRIBUTION [rows]."""
     bins: Numbers
@@ -39,19 +41,26 @@ class ShardCounts:
     def since(self, before: ShardCounts | None) -> ShardCounts | None:
         """Counts after `before`; None if a count decreased, so this is not its continuation.
 
+        What a row counted between `before` and the moment when it made room for another queue is not known.
         `highest` remains that of all values, an upper bound for the difference.
         """
         rows, bins = self.rows.copy(), self.bins.copy()
         if before is not None and before.generation == self.generation:
-            place = np.searchsorted(self.at, before.at)
-            if not np.array_equal(self.at[place[place < len(self.at)]], before.at):
+            now, then = self.continued(before)
+            if np.any(bins[now] < before.bins[then]):
                 return None
-            if np.any(bins[place] < before.bins):
-                return None
-            bins[place] -= before.bins
-            rows["sum"][place] -= before.rows["sum"]
+            bins[now] -= before.bins[then]
+            rows["sum"][now] -= before.rows["sum"][then]
         changed = bins.any(axis=(1, 2))
         return replace(self, at=self.at[changed], rows=rows[changed], bins=bins[changed])
+
+    def continued(self, before: ShardCounts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Indices, here and in `before`, of the rows that have the same queue as before."""
+        _, now, then = np.intersect1d(self.at, before.at, assume_unique=True, return_indices=True)
+        same = np.ones(len(now), bool)
+        for name in ("key", "first_ns"):
+            same &= self.rows[name][now] == before.rows[name][then]
+        return now[same], then[same]
 
     def distributions(self) -> list[Distribution]:
         """One for every measure and queue with values, and the end-to-end latency."""
@@ -80,14 +89,20 @@ def bounds(edges: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def copy_region(region: Region, shard: int) -> ShardCounts:
-    """Copy a region; values counted during the copy may be in some of its numbers and not in others."""
+    """Copy a region; values counted during the copy may be in some of its numbers and not in others. Rows
+    that make room for another queue meanwhile are left out.
+    """
     rows, bins = region["rows"], region["bins"].reshape(-1, DISTRIBUTED, BINS)
     at = np.flatnonzero(rows["key"])
     barrier()
-    sums = rows[at]
+    sums, counts = rows[at], bins[at]
+    barrier()
+    same = (sums["key"] != 0) & (sums["key"] == rows["key"][at])
+    if not same.all():
+        at, sums, counts = at[same], sums[same], counts[same]
     edges = region["edges"][: MEASURES * BINS].reshape(MEASURES, BINS).copy()
     generation, made_ns = region["origin"].tolist()
-    return ShardCounts(shard, generation, made_ns, at, sums, bins[at], edges)
+    return ShardCounts(shard, generation, made_ns, at, sums, counts, edges)
 
 
 class DistributionReader:
@@ -109,6 +124,16 @@ class DistributionReader:
     def counts(self) -> list[ShardCounts]:
         """Copy the counts of every shard."""
         return [copy_region(region, shard) for shard, region in self.shards.items()]
+
+    def fill(self) -> float:
+        """Share of rows in use, without silent ones, in the fullest shard."""
+        shares = [0.0]
+        for region in self.shards.values():
+            rows = region["rows"][1:]
+            heard = rows["last_ns"][rows["key"] != 0]
+            newest = heard.max(initial=0)
+            shares.append(np.count_nonzero(heard > newest - SILENT_NS) / len(rows))
+        return max(shares)
 
     def distributions(self) -> list[Distribution]:
         """By measure and queue over all shards, since each started; see `quantiles.grouped`."""

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ...base.hash_keys import hash_keys
 from ...memory.region import Region
 from ...wire.records import Records, ReportBatch
-from ..records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION
+from ..records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION, KEYS
 from ..sink.records import MEASURES, Measure
 from .quantiles import NO_BOUND
 
@@ -60,11 +61,19 @@ def shape_of(queues: int) -> dict[str, tuple[np.dtype[Any], int]]:
 class Distributions:
     """Counts of one shard, in the region `worker-SHARD.distributions` of a folder; None: private memory.
 
-    An existing region with the same settings is continued, another one recreated. Raises RegionError for a
+    An existing region with the same settings is continued, another one recreated. `secret`: of the hash
+    table. Raises RegionError for a
     foreign file.
     """
 
-    def __init__(self, settings: DistributionSettings, folder: Path | None = None, shard: int = 0) -> None:
+    def __init__(
+        self,
+        settings: DistributionSettings,
+        folder: Path | None = None,
+        shard: int = 0,
+        *,
+        secret: bytes = b"",
+    ) -> None:
         self.region = _open(settings, folder, shard)
         self.rows: Records = self.region["rows"]
         """DISTRIBUTION [queues]."""
@@ -72,7 +81,10 @@ class Distributions:
         """uint64 [queues * DISTRIBUTED * BINS]."""
         self.edges: Edges = self.region["edges"]
         """See `edges_of`."""
-        self._full = np.zeros(1, np.uint64)
+        self._keys = hash_keys(secret, KEYS)
+        self._tally = np.zeros(2, np.uint64)
+        self.evictions = 0
+        """Rows that made room for another queue in `update`."""
 
     def update(self, batch: ReportBatch) -> int:
         """Count the hops of accepted reports; returns the number of those without room in the table."""
@@ -80,9 +92,11 @@ class Distributions:
         from .distribution_kernel import count_batch
 
         reports, hops = readonly(batch.reports), readonly(batch.hops)
-        self._full[0] = 0
-        count_batch(reports, hops, self.rows, self.bins, self.edges, self._full)
-        return int(self._full[0])
+        self._tally[:] = 0
+        count_batch(reports, hops, self.rows, self.bins, self.edges, self._keys, self._tally)
+        full, evictions = self._tally.tolist()
+        self.evictions += evictions
+        return int(full)
 
 
 def _open(settings: DistributionSettings, folder: Path | None, shard: int) -> Region:

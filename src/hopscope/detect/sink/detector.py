@@ -68,7 +68,7 @@ class SinkDetector:
         self.tables = open_tables(settings.detect, folder, shard)
         counted = settings.distributions.enabled is not False
         self.distributions = (
-            Distributions(settings.distributions, folder, shard)
+            Distributions(settings.distributions, folder, shard, secret=secret)
             if counted
             else Distributions(DistributionSettings(queues=16))
         )

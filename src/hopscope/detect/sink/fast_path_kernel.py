@@ -33,7 +33,7 @@ from ..flows.flow_cache_kernel import INLINE
 from ..flows.hop_kernel import OCCUPANCY, PORTS
 from ..flows.path_kernel import NODE_ID
 from .alarm_kernel import settle_hop
-from .event_kernel import ALARMED, emit_hop
+from .event_kernel import ALARMED, DISTRIBUTION_EVICTIONS, emit_hop
 from .slow_path_kernel import MAX_SAMPLES, limits_of, measured, types_of
 
 ALL = U64(7)
@@ -102,18 +102,31 @@ def look(
 
 
 @kernel
-def find_rows(f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any) -> Any:
-    """Find the distributions of every hop; False if the table has no room for one."""
+def find_rows(
+    f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any, bins: Any, reports: Any, i: Any,
+    knobs: Any, tally: Any,
+) -> Any:  # fmt: skip
+    """Find the distributions of every hop of packet i; False if the table has no room for all."""
+    r = reports[i]
     for k in range(count):
         h = U64(k)
         hop = hops[first + h]
         have = U64(hop.present & ~hop.null)
         if measured(have):
             state = states[f * INLINE + h]
-            slot = slot_of(rows, key_of(hop, have), U64(state.queue_slot) & (U64(len(rows)) - U64(1)))
+            slot = slot_of(
+                rows, bins, key_of(hop, have), U64(state.queue_slot) & (U64(len(rows)) - U64(1)),
+                r.src_hi if r.src_hi else r.src_lo, r.time_ns, knobs, tally, DISTRIBUTION_EVICTIONS,
+            )  # fmt: skip
             if slot == NOT_FOUND:
                 return False
             state.queue_slot = U32(slot)
+    for k in range(count):  # none has made room for a later one
+        hop = hops[first + U64(k)]
+        have = U64(hop.present & ~hop.null)
+        slot = U64(states[f * INLINE + U64(k)].queue_slot)
+        if measured(have) and rows[slot].key != key_of(hop, have):
+            return False
     return True
 
 
@@ -174,10 +187,7 @@ def commit_hop(
     if counted and measures:
         slot = U64(state.queue_slot)
         if logs:
-            row = rows[slot]
-            if row.last_ns == 0:
-                row.first_ns = now
-            row.last_ns = now
+            rows[slot].last_ns = now
             if measures & U64(1):
                 count_value(rows, bins, slot, OF_LATENCY, log_bin(latency), latency)
             if measures & U64(2):

@@ -27,10 +27,13 @@ NO_VALUE_32 = U32(NO_VALUE)
 
 @kernel
 def update_port(
-    ports: Any, shares: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any,
+    ports: Any, shares: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, since: Any, seen: Any,
     events: Any, tally: Any, knobs: Any,
 ) -> None:  # fmt: skip
-    """Copy the latest and highest value of a measure of distribution row `at` to the port table."""
+    """Copy the latest and highest value of a measure of distribution row `at` to the port table.
+
+    A row that began after `since` has made room for another key: none of its values are copied yet.
+    """
     row = rows[at]
     total = U64(0)
     base = (at * U64(DISTRIBUTED) + measure) * U64(BINS)
@@ -45,7 +48,8 @@ def update_port(
         port.last_ns = row.last_ns
         port.port = row.port
     port.highest[U64(0)] = max(port.highest[U64(0)], row.highest[measure])
-    port.samples += total - seen[at * U64(2) + measure - OCCUPANCY]
+    before = seen[at * U64(2) + measure - OCCUPANCY]
+    port.samples += total if total < before or row.first_ns > since else total - before
     port.state |= U8(1)
     seen[at * U64(2) + measure - OCCUPANCY] = total
 
@@ -68,8 +72,8 @@ def update_ports(
             if knobs[PORT_QUEUES]:
                 queue |= U64(row.port) << U64(8)
             key = port_key(KIND_QUEUE, queue, node)
-            update_port(ports, shares, key, rows, at, OCCUPANCY, bins, seen, events, tally, knobs)
+            update_port(ports, shares, key, rows, at, OCCUPANCY, bins, since, seen, events, tally, knobs)
         if row.latest[UTILIZATION] != NO_VALUE_32 and U64(row.port) != NO_PORT:
             key = port_key(KIND_EGRESS, U64(row.port), node)
-            update_port(ports, shares, key, rows, at, UTILIZATION, bins, seen, events, tally, knobs)
+            update_port(ports, shares, key, rows, at, UTILIZATION, bins, since, seen, events, tally, knobs)
     return newest

@@ -171,7 +171,7 @@ def update_kernel(
                     )
                     fast = off_path == U64(0)
                     if fast and moved != U64(0) and counted:
-                        fast = find_rows(f, states, hops, first, count, rows)
+                        fast = find_rows(f, states, hops, first, count, rows, bins, reports, i, knobs, tally)
             if not fast:
                 n, j, g = take_packet(
                     reports, i, hops, hashed, way, tags, flows, states, pool, rows, bins, edges,

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64, order
+from ...base.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...wire.records import Flag, IntFlag
-from ..distributions.distribution_kernel import count_hop, count_path, queue_key, slot_of
+from ..distributions.distribution_kernel import count_hop, count_path, home_of, queue_key, slot_of
 from ..flows import event_kernel as flow_events
 from ..flows import flow_cache_kernel as flow_cache
 from ..flows.event_kernel import NEW_KEY, NO_NODE, NO_PORT, NOT_FOUND, WITHOUT_NODE_ID
@@ -139,8 +139,12 @@ def update_hop(
     if node != NO_NODE:
         if measures != U64(0) and knobs[event.COUNTED] != U64(0):
             key = queue_key(node, port, queue)
-            hint = U64(states[s].queue_slot) if s != NOT_FOUND else mix64(key)
-            slot = slot_of(rows, key, hint & (U64(len(rows)) - U64(1)))
+            hint = U64(states[s].queue_slot) if s != NOT_FOUND else home_of(rows, key, knobs)
+            r = reports[i]
+            slot = slot_of(
+                rows, bins, key, hint & (U64(len(rows)) - U64(1)), r.src_hi if r.src_hi else r.src_lo,
+                r.time_ns, knobs, tally, event.DISTRIBUTION_EVICTIONS,
+            )  # fmt: skip
             if slot == NOT_FOUND:
                 tally[event.DISTRIBUTIONS_FULL] += U64(1)
             else:

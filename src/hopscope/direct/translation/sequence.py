@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import numpy.typing as npt
 
+from ...base.hash_keys import hash_keys
 from ...wire.dta.codec import Form
 from ...wire.dta.records import DTA_ANSWER
 from ...wire.records import Records
@@ -19,10 +22,10 @@ class SequenceTracker:
     """Tracks the numbers of up to `reporters` sources, address and port (rounded up to a multiple of 8).
 
     A report must not be executed twice, so duplicates are rejected, and so are reports that are too old to
-    classify. If there are more reporters, those silent for `idle_s` seconds lose their row; reports of the
-    others pass untracked, and are counted. 8-bit numbers wrap early: a loss of more than 191 in a row appears
-    shorter, and the reports after it as late or duplicate. Supports THREE and SIZED; raises ValueError for
-    the form without numbers.
+    classify. If there are more reporters, those silent for `idle_s` seconds lose their row, then those of
+    networks with many (`sequence_kernel`); reports of the others pass untracked, and are counted. 8-bit
+    numbers wrap early: a loss of more than 191 in a row appears shorter, and the reports after it as late or
+    duplicate. Supports THREE and SIZED; raises ValueError for the form without numbers.
     """
 
     def __init__(self, form: Form, *, reporters: int = 1024, idle_s: float = 60) -> None:
@@ -34,7 +37,8 @@ class SequenceTracker:
         window, highest = WINDOWS[form], (1 << form.sequence_bits) - 1
         rows = -(-reporters // 8) * 8
         self._kernel = kernel
-        self._limits = np.zeros(4, np.uint64)
+        self._limits = np.zeros(kernel.KEYS + kernel.HASH_KEYS, np.uint64)
+        self._limits[kernel.KEYS :] = hash_keys(os.urandom(16), kernel.HASH_KEYS)
         self._limits[kernel.WINDOW], self._limits[kernel.MASK] = window, highest
         self._limits[kernel.AHEAD] = min(_AHEAD, highest + 1 - window)
         self._limits[kernel.IDLE_NS] = int(idle_s * 1e9)

@@ -11,6 +11,11 @@ Simple reporters ask for no retransmission.  One of them that sends 0 or 1 again
 64 reports since, or nothing for a second.  As long as a reporter has only sent 0 it is not numbered at all.
 A reporter is an address and a UDP port.
 
+Reporters are in sets of eight rows, which a hash with secret keys chooses. In a full set, a new reporter gets
+the row of one that was silent for `limits[IDLE_NS]`, else of the network (IPv4 address, IPv6 /64) that has
+most rows of the set, if it has more than the new one's would have: one host with many ports does not keep
+others out.
+
 `seen` is one ring of bits per reporter: bit (number mod window) says that the number has been received.
 
 Parameters: `reporters`: REPORTER [rows]; `seen`: uint64 [rows * window / 64]; `limits`, `tally`: uint64, see
@@ -21,14 +26,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
+from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel
+from ...base.keyed_kernel import spread, weigh
 from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason
 
-WINDOW, MASK, AHEAD, IDLE_NS = range(4)
-"""Indices into `limits`: tracked numbers, highest number, largest accepted jump, and the age from which a row
-may be given to another reporter.
+WINDOW, MASK, AHEAD, IDLE_NS, KEYS = range(5)
+"""Indices into `limits`: tracked numbers, highest number, largest accepted jump, the age from which a row may
+be given to another reporter, and the first of HASH_KEYS keys of the hash.
 """
+HASH_KEYS = 5
 RECEIVED, LOST, LATE, DUPLICATE, STALE, RESTARTS, UNTRACKED, REPLACED = range(8)
 """Indices into `tally`: totals of REPORTER's columns, reports of reporters without a row, and reporters that
 lost their row.
@@ -56,9 +63,10 @@ def is_row(row: Any, high: Any, low: Any, port: Any) -> Any:
 
 @kernel
 def find(reporters: Any, high: Any, low: Any, port: Any, make: Any, now: Any, limits: Any, tally: Any) -> Any:
-    """Row of a reporter; NONE if it has none, and `make` is false or all rows of its set are in use."""
+    """Row of a reporter; NONE if it has none, and `make` is false or no row of its set makes room for it."""
     sets = U64(len(reporters)) // SET_ROWS
-    mixed = mix64(low ^ ((high + U64(port)) * U64(0x9E3779B97F4A7C15)))
+    words = weigh(limits, KEYS, high) + weigh(limits, KEYS + 2, low)
+    mixed = spread(words + U64(port) * limits[U64(KEYS + 4)])
     start = ((mixed >> U64(32)) * sets >> U64(32)) * SET_ROWS
     oldest = start
     for column in range(SET_ROWS):
@@ -73,7 +81,10 @@ def find(reporters: Any, high: Any, low: Any, port: Any, make: Any, now: Any, li
     row = reporters[oldest]
     if row.depth != U32(0):
         if now - row.last_ns < I64(limits[IDLE_NS]):
-            return NONE
+            oldest = find_crowded(reporters, start, network_of(high, low))
+            if oldest == NONE:
+                return NONE
+            row = reporters[oldest]
         tally[REPLACED] += ONE
     row.source_hi = high
     row.source_lo = low
@@ -87,6 +98,37 @@ def find(reporters: Any, high: Any, low: Any, port: Any, make: Any, now: Any, li
     row.depth = U32(0)
     row.suspected = U32(0)
     return oldest
+
+
+@inlined
+def network_of(high: Any, low: Any) -> Any:
+    """The /64 of an IPv6 address, an IPv4 address itself."""
+    return high if high else low
+
+
+@kernel
+def rows_of(reporters: Any, start: Any, network: Any) -> Any:
+    """How many rows of a full set are a network's."""
+    found = ZERO
+    for column in range(SET_ROWS):
+        row = reporters[start + column]
+        found += U64(network_of(row.source_hi, row.source_lo) == network)
+    return found
+
+
+@kernel
+def find_crowded(reporters: Any, start: Any, network: Any) -> Any:
+    """The oldest row of the network that has most rows of a full set; NONE unless it has more than the new
+    one's network would have.
+    """
+    found, most = NONE, rows_of(reporters, start, network) + ONE
+    for column in range(SET_ROWS):
+        row = reporters[start + column]
+        share = rows_of(reporters, start, network_of(row.source_hi, row.source_lo))
+        older = found != NONE and share == most and row.last_ns < reporters[found].last_ns
+        if share > most or older:
+            found, most = start + column, share
+    return found
 
 
 @kernel

@@ -72,7 +72,8 @@ class Intake:
 
 
 _COUNTED = (
-    "datagrams", "bytes", "acks", "nacks", "late", "lost", "restarts", "untracked", "unsendable",
+    "datagrams", "bytes", "acks", "nacks", "late", "lost", "restarts", "untracked", "replaced",
+    "unsendable",
     "kernel_drops_total", "denied_frames_total", "oversized_frames_total",
 )  # fmt: skip
 

@@ -35,6 +35,8 @@ BATCH_TIMEOUT_NS = 100_000_000
 WAIT_SECONDS = 0.0001
 DRAIN_SECONDS = 1.0
 """Maximum time after a stop to process reports that still arrive."""
+FULL_NS = 60_000_000_000
+"""Time for which the table of reporters counts as full after a report that was not tracked."""
 FLUSH_SECONDS = 5.0
 """Longest time that a stop waits for collectors."""
 
@@ -43,8 +45,8 @@ class TranslatorProcess:
     """A translator with its workers' sockets, its counters and its output.
 
     `folder`: of the stores and counters, `DATA/direct`. `notify` gets a line about every collector that
-    connects or disconnects. Raises StoreError, RegionError, RouteError, CaptureError, and ValueError for a
-    bad address.
+    connects or disconnects, and when the table of reporters is full. Raises StoreError, RegionError,
+    RouteError, CaptureError, and ValueError for a bad address.
     """
 
     def __init__(
@@ -66,6 +68,10 @@ class TranslatorProcess:
         self._tick = loop.Timer(TICK_NS)
         self._flush = loop.Timer(self.options.flush_ns // 2)
         self._wait_until_ns = 0
+        self._notify = notify or (lambda _: None)
+        self.reporters_full = False
+        """Whether reports were not tracked within the last FULL_NS, for lack of room."""
+        self._untracked = self._full_until_ns = 0
         self._threads: list[threading.Thread] = []
         self._ending = threading.Event()
         self._failure: BaseException | None = None
@@ -129,6 +135,7 @@ class TranslatorProcess:
                 self.translator.flush(now)
             if self._tick(now):
                 self.output.tick(time.time_ns())
+                self._check_reporters(now)
                 self.counted.collect(self)
         return count
 
@@ -140,6 +147,15 @@ class TranslatorProcess:
         self.translator.translate(reports, batch.arena, frames, now_ns)
         if self.options.slow_paths is not None:
             self.options.slow_paths.append(self.translator, now_ns)
+
+    def _check_reporters(self, now_ns: int) -> None:
+        """Note whether all reporters are tracked; a line when some are not any more."""
+        untracked = self.received["untracked"]
+        if untracked > self._untracked:
+            if not self.reporters_full:
+                self._notify("the table of reporters is full: sequence numbers of some are not checked")
+            self._untracked, self._full_until_ns = untracked, now_ns + FULL_NS
+        self.reporters_full = now_ns < self._full_until_ns
 
     def _make_room(self) -> bool:
         """Move packets while a collector is busy; False once the batch has waited for too long."""

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from .. import prometheus
 from ..context import Context, Ctx
-from ..readiness import clock, components, exports, tables
+from ..readiness import clock, components, exports, reporters, tables
 from . import collector_models as c
 
 router = APIRouter(tags=["health"])
@@ -38,7 +38,13 @@ async def metrics(context: Ctx) -> Response:
 
 def _ready(context: Context) -> c.Ready:
     needed = components(context.state, context.folder)
-    shown = [*needed, *clock(context.folder), *tables(context.state), *exports(context.folder)]
+    shown = [
+        *needed,
+        *clock(context.folder),
+        *tables(context.state),
+        *reporters(context.stores),
+        *exports(context.folder),
+    ]
     return c.Ready(
         ready=all(part.ready for part in needed),
         components=[c.Component(name=part.name, ready=part.ready, detail=part.detail) for part in shown],
