@@ -9,7 +9,12 @@ import pytest
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import named
-from hopscope.direct.primitives.key_increment import KeyIncrementLayout, bound, query
+from hopscope.direct.primitives.key_increment import (
+    KeyIncrementLayout,
+    KeyIncrementWriter,
+    bound,
+    query,
+)
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.stores.answers import QueryOptions, Status
 from hopscope.direct.stores.store import Store, StoreError
@@ -17,6 +22,7 @@ from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import Verb
 from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
 from oracle import hashing as twin
 from oracle.dta import parse_scalar
@@ -151,3 +157,65 @@ def test_only_atomics_are_made() -> None:
     assert set(block.filled["target"].tolist()) == {3}
     assert not (block.filled["address"] % 8).any()
     assert (block.filled["value"] == 9).all()
+
+
+def test_combined_increments_are_the_same_counters() -> None:
+    """What is held and written later adds up to the counters of a dictionary, over two collectors; additions
+    to one counter become one operation, and every report is in one of them or combined.
+    """
+    layout = KeyIncrementLayout(slots=512, copies=2, seed=3, collectors=2)
+    stores = [Store.create(None, layout) for _ in range(2)]
+    translator = Translator([layout], [MemoryTransport([store]) for store in stores])
+    (writer,) = translator.writers
+    assert isinstance(writer, KeyIncrementWriter)
+    writer.combine(64)  # fewer than the counters: some make room for others
+    random = np.random.default_rng(1)
+    memories = [[0] * layout.slots for _ in range(2)]
+    additions = 0
+    for _ in range(20):
+        numbers = random.zipf(1.2, 500).clip(0, 1000).astype(np.uint64)
+        values = random.integers(0, 2**64, 500, np.uint64)
+        keys = as_bytes(numbers)
+        translator.translate(*dta(3, keys, np.repeat(COUNTER, 500, 0), redundancy=2, counter=values))
+        for key, value in zip(keys, values.tolist(), strict=True):
+            owner = twin.collector(layout.hashing, key.tobytes(), 3, 2)
+            slots = {twin.slot(layout.hashing, key.tobytes(), 3, copy, layout.slots) for copy in range(2)}
+            additions += len(slots)
+            for slot in slots:
+                memories[owner][slot] = (memories[owner][slot] + value) % 2**64
+    assert writer.counters["waiting"] == 64
+    while not translator.flush():
+        pass
+    assert [store.memory.view(np.uint64).tolist() for store in stores] == memories
+    operations = int(translator.fanout.kinds[Verb.FETCH_ADD])
+    assert operations + writer.counters["combined"] == additions
+    assert operations < additions / 2
+    assert writer.counters["waiting"] == 0
+
+
+def test_held_increments_are_written_in_time() -> None:
+    """After `idle_ns`, as calls of `flush` count time, and not before; one with a notice at once."""
+    store = Store.create(None, KeyIncrementLayout(slots=64, copies=1))
+    translator = Translator([store.layout], MemoryTransport([store]))
+    (writer,) = translator.writers
+    assert isinstance(writer, KeyIncrementWriter)
+    writer.combine()
+    writer.idle_ns = 100
+    keys = as_bytes(np.zeros(3, np.uint64))
+
+    def report(flags: int = 0) -> int:
+        translator.translate(
+            *dta(3, keys, np.repeat(COUNTER, 3, 0), redundancy=1, counter=np.array([1, 2, 3]), flags=flags)
+        )
+        return int(store.memory.view(np.uint64).sum())
+
+    assert translator.flush(1000)
+    assert report() == 0
+    assert translator.flush(1010)
+    assert int(store.memory.view(np.uint64).sum()) == 6, "nothing was written for long"
+    assert report() == 6
+    assert translator.flush(1109)
+    assert int(store.memory.view(np.uint64).sum()) == 6
+    assert translator.flush(1110)
+    assert int(store.memory.view(np.uint64).sum()) == 12
+    assert report(int(DtaFlag.IMMEDIATE)) == 18

@@ -107,6 +107,14 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "dta_waiting_paths", "Paths in the postcard cache.", of="writers.postcarding.waiting", gauge=True,
     ),
+    Counter(
+        "dta_combined_increments_total", "Additions to counters that were made together with others.",
+        of="writers.key-increment.combined",
+    ),
+    Counter(
+        "dta_waiting_counters", "Counters with additions that are not written yet.",
+        of="writers.key-increment.waiting", gauge=True,
+    ),
     *family(
         "dta_batches_total", "Append batches written, by what flushed them.", "by",
         ("full", "aged", "partial"), of="writers.append",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ...direct.primitives.append import AppendWriter
+from ...direct.primitives.key_increment import KeyIncrementWriter
 from ...direct.primitives.key_write import KeyWriteWriter
 from ...direct.primitives.key_write_adaptive import AdaptiveCopies
 from ...direct.primitives.postcarding import PostcardingWriter
@@ -32,6 +33,7 @@ class TranslatorOptions:
     flush_ns: int
     """Batches and paths that wait longer are written."""
     adaptive_copies: bool
+    combine_increments: bool
     limit: TokenBucket | None
     form: Form
     """Of the reports' base header."""
@@ -52,6 +54,7 @@ class TranslatorOptions:
         return cls(
             flush_ns=translator.flush_ms * 1_000_000,
             adaptive_copies=translator.adaptive_copies,
+            combine_increments=translator.combine_increments,
             limit=TokenBucket(translator.rate_limit) if translator.rate_limit else None,
             form=form,
             unnumbered=tuple(map(network, translator.unnumbered)),
@@ -93,6 +96,9 @@ class TranslatorOptions:
             elif isinstance(writer, KeyWriteWriter) and self.adaptive_copies:
                 layout = writer.layout
                 writer.adaptive = AdaptiveCopies(layout.slots, layout.copies, layout.collectors)
+            elif isinstance(writer, KeyIncrementWriter) and self.combine_increments:
+                writer.idle_ns = self.flush_ns
+                writer.combine()
         if self.slow_paths is not None and made.routes:
             self.slow_paths.watch(made)
         return made

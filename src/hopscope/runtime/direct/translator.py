@@ -88,7 +88,7 @@ class TranslatorProcess:
         layouts = [route.layout for route in self.translator.routes]
         if not layouts:  # collectors announce theirs once they are connected
             layouts = [spec.layout for spec in store_specs(DirectSettings())]
-        warm_translator(layouts, self.options.form)
+        warm_translator(layouts, self.options.form, combined=self.options.combine_increments)
         ports = [self._settings.port]
         ports += sorted({rule.port for rule in self.options.rules} - {0, *ports})
         for worker, intake in enumerate(self.intakes):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...direct.primitive import load
+from ...direct.primitives.key_increment import KeyIncrementWriter
 from ...direct.reporter import Reporter
 from ...direct.stores.store import Layout, Store
 from ...direct.translation.acknowledge import Acknowledger
@@ -68,13 +69,17 @@ def warm_progress(layouts: Sequence[Layout]) -> None:
         load()[layout.opcode].progress(Store.create(None, type(layout).sized(1 << 20)))
 
 
-def warm_translator(layouts: Sequence[Layout], form: Form) -> None:
-    """A report of every primitive of the paper through parser and translator, into memory of its own."""
+def warm_translator(layouts: Sequence[Layout], form: Form, *, combined: bool = False) -> None:
+    """A report of every primitive of the paper through parser and translator, into memory of its own.
+    `combined`: additions to counters are combined.
+    """
     small = {layout.opcode: type(layout).sized(1 << 20) for layout in layouts}
     stores = [Store.create(None, layout) for layout in small.values()]
     acknowledger = Acknowledger(SequenceTracker(form)) if form.sequence_bits else None
     translator = Translator(list(small.values()), MemoryTransport(stores))
     for route, writer in zip(translator.routes, translator.writers, strict=True):
+        if isinstance(writer, KeyIncrementWriter) and combined:
+            writer.combine()
         writer.begin(0, None, 1)
         writer.begin(0, stores[route.at[0][1]].memory, 1)
     reporter, parser = Reporter(form, first=1), DtaParser(form)
