@@ -132,6 +132,10 @@ COUNTERS: tuple[Counter, ...] = (
         of="options.slow_paths.appended",
     ),
     Counter(
+        "dta_heavy_hitters_total", "Keys reported because their counters grew by the threshold.",
+        of="options.heavy_hitters.appended",
+    ),
+    Counter(
         "dta_late_kernels_total",
         "Kernels that were first called while frames waited: compiled or loaded late.",
         of="late_kernels",

@@ -48,6 +48,21 @@ class PathSumSettings(Section):
     """Number of the list to append to."""
 
 
+class HeavyHitterSettings(Section):
+    """Finds keys whose counters grow by much, over all reporters, as Key-Increment reports pass (DTA 4).
+
+    Results are entries of an Append list: the key, which takes the rest of the entry, and the estimated sum
+    (8 bytes) when it reached the threshold. It is never too low.
+    """
+
+    threshold: int = Field(ge=1, le=2**64 - 1)
+    """Keys whose reports add up to this much within a period are reported, once."""
+    seconds: Seconds = Field(default=10.0, gt=0)
+    """Length of a period, after which sums begin at 0 again."""
+    list: int = Field(default=0, ge=0, le=2**32 - 1)
+    """Number of the list to append to."""
+
+
 class RuleSettings(Section):
     """Reports that go to a store; all given conditions must hold. Several rules of a store add up."""
 
@@ -120,6 +135,8 @@ class TranslatorSettings(Section):
     reports of its primitive with data of its length. Stores that would take the same report are rejected."""
     path_sum: PathSumSettings | None = None
     """Report paths with a high sum of latencies as their postcards pass."""
+    heavy_hitters: HeavyHitterSettings | None = None
+    """Report keys whose counters grow by much as their Key-Increment reports pass."""
 
     @model_validator(mode="after")
     def _one_collector(self) -> TranslatorSettings:

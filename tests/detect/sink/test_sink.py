@@ -537,6 +537,36 @@ def test_queues_are_shown_after_the_clock_was_set_back(make: Any) -> None:
     assert [int(row["samples"]) for row in rows[rows["key"] > 1] if row["kind"] == 2] == [2]
 
 
+def test_a_full_table_of_distributions_makes_room(make: Any) -> None:
+    """In a sink, too: a queue that was silent for a minute goes, the packets of a flow that changes its queues
+    are counted at the right ones, and queues and ports show each value once.
+    """
+    detector = SinkDetector(config().model_copy(update={"distributions": DistributionSettings(queues=16)}))
+
+    def take(nodes: range, at: int, flow: int) -> None:
+        hops = [make.Hop(node=node, queue=2, occupancy=node, port=1) for node in nodes]
+        for _ in detector.update(make.batch([make.Report(hops=hops, version=0, time=at, flow=flow)])):
+            pass
+        for _ in detector.tick(make.T0 + at):
+            pass
+
+    for flow, first in enumerate((1, 6, 11)):  # 15 queues fill the table
+        take(range(first, first + 5), 0, flow)
+    take(range(1, 6), 59 * 10**9, 0)
+    take(range(20, 25), 61 * 10**9, 3)
+    take(range(20, 25), 62 * 10**9, 3)
+    rows, bins = detector.distributions.rows, detector.distributions.bins.reshape(-1, 3, 128)
+    counted = {
+        int(row["node_id"]): int(bins[at, 1].sum()) for at, row in enumerate(rows) if at and row["key"]
+    }
+    assert len(counted) == 15
+    assert {node: counted.get(node) for node in (1, 5, 20, 24)} == {1: 2, 5: 2, 20: 2, 24: 2}
+    assert detector.counters[INDEX["distribution_evictions_total"]] == 5
+    ports = detector.tables["ports"]["ports"]
+    shown = {int(row["node_id"]): int(row["samples"]) for row in ports if row["key"] > 1 and row["kind"] == 2}
+    assert [shown[node] for node in range(20, 25)] == [2] * 5
+
+
 def alarms(blocks: Iterable[Any]) -> list[tuple[Any, ...]]:
     """RAISED, CLEARED and LOOP events: (kind, metric, node, value, previous, reason)."""
     return [

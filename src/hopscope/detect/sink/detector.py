@@ -126,7 +126,7 @@ class SinkDetector:
         self._counts = (counts.rows, counts.bins, counts.edges)
         self._flow_rows = len(flows["rows"])
         self._ports = (self.tables["ports"]["ports"], self.tables["ports"]["shares"])
-        self._copied = np.zeros(2 * len(counts.rows), np.uint64)
+        self._copied = np.zeros(int(port_rows_kernel.SEEN) * len(counts.rows), np.uint64)
         self._copied_ns = 0
         without_push = self.settings.model_copy(update={"push_seconds": 0.0})
         self._sweep = Sweep(without_push, len(flows["rows"]), len(self._ports[0]))

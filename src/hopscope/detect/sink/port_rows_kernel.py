@@ -3,7 +3,7 @@
 ===================== ==========================================================================
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `ports`, `shares`     PORT [power of two], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
-`seen`                uint64 [rows * 2]: values copied so far, of the queue and of the link
+`seen`                uint64 [rows * SEEN]: values copied so far, of the queue and of the link, and the row's key
 `events`              EVENT [n], without use: no row makes room for another
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
 ===================== ==========================================================================
@@ -23,17 +23,15 @@ from .records import Measure
 OCCUPANCY = U64(Measure.QUEUE_OCCUPANCY)
 UTILIZATION = U64(Measure.LINK_UTILIZATION)
 NO_VALUE_32 = U32(NO_VALUE)
+SEEN, KEY = U64(3), U64(2)
 
 
 @kernel
 def update_port(
-    ports: Any, shares: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, since: Any, seen: Any,
+    ports: Any, shares: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any,
     events: Any, tally: Any, knobs: Any,
 ) -> None:  # fmt: skip
-    """Copy the latest and highest value of a measure of distribution row `at` to the port table.
-
-    A row that began after `since` has made room for another key: none of its values are copied yet.
-    """
+    """Copy the latest and highest value of a measure of distribution row `at` to the port table."""
     row = rows[at]
     total = U64(0)
     base = (at * U64(DISTRIBUTED) + measure) * U64(BINS)
@@ -48,10 +46,10 @@ def update_port(
         port.last_ns = row.last_ns
         port.port = row.port
     port.highest[U64(0)] = max(port.highest[U64(0)], row.highest[measure])
-    before = seen[at * U64(2) + measure - OCCUPANCY]
-    port.samples += total if total < before or row.first_ns > since else total - before
+    before = at * SEEN + measure - OCCUPANCY
+    port.samples += total - seen[before]
     port.state |= U8(1)
-    seen[at * U64(2) + measure - OCCUPANCY] = total
+    seen[before] = total
 
 
 @kernel
@@ -66,14 +64,18 @@ def update_ports(
         if row.key == U64(0) or row.last_ns < since:
             continue
         newest = max(newest, row.last_ns)
+        if seen[at * SEEN + KEY] != row.key:  # the row has made room for another
+            seen[at * SEEN] = U64(0)
+            seen[at * SEEN + U64(1)] = U64(0)
+            seen[at * SEEN + KEY] = row.key
         node = U64(row.node_id)
         if row.latest[OCCUPANCY] != NO_VALUE_32:
             queue = U64(row.queue_id)
             if knobs[PORT_QUEUES]:
                 queue |= U64(row.port) << U64(8)
             key = port_key(KIND_QUEUE, queue, node)
-            update_port(ports, shares, key, rows, at, OCCUPANCY, bins, since, seen, events, tally, knobs)
+            update_port(ports, shares, key, rows, at, OCCUPANCY, bins, seen, events, tally, knobs)
         if row.latest[UTILIZATION] != NO_VALUE_32 and U64(row.port) != NO_PORT:
             key = port_key(KIND_EGRESS, U64(row.port), node)
-            update_port(ports, shares, key, rows, at, UTILIZATION, bins, since, seen, events, tally, knobs)
+            update_port(ports, shares, key, rows, at, UTILIZATION, bins, seen, events, tally, knobs)
     return newest

@@ -13,6 +13,8 @@ from ...direct.primitives.key_write_adaptive import AdaptiveCopies
 from ...direct.primitives.postcarding import PostcardingWriter
 from ...direct.stores.store import Layout
 from ...direct.translation.acknowledge import Acknowledger
+from ...direct.translation.findings import Findings
+from ...direct.translation.heavy_hitters import HeavyHitters
 from ...direct.translation.path_sum_entries import SlowPaths
 from ...direct.translation.rate import TokenBucket
 from ...direct.translation.routes import Route, StoreRule
@@ -40,6 +42,7 @@ class TranslatorOptions:
     unnumbered: tuple[tuple[int, int], ...]
     """Networks whose sequence numbers are not checked."""
     slow_paths: SlowPaths | None
+    heavy_hitters: HeavyHitters | None
     rules: tuple[StoreRule, ...]
     """Which reports go to which store."""
     make_room: Callable[[], bool]
@@ -50,7 +53,7 @@ class TranslatorOptions:
         """As the settings say. Raises ValueError."""
         translator = settings.translator
         form = FORMS[translator.form]
-        path_sum = translator.path_sum
+        path_sum, heavy = translator.path_sum, translator.heavy_hitters
         return cls(
             flush_ns=translator.flush_ms * 1_000_000,
             adaptive_copies=translator.adaptive_copies,
@@ -66,6 +69,9 @@ class TranslatorOptions:
                 latency_bits=path_sum.latency_bits,
                 list_number=path_sum.list,
             ),
+            heavy_hitters=None
+            if heavy is None
+            else HeavyHitters(heavy.threshold, period_ns=int(heavy.seconds * 1e9), list_number=heavy.list),
             rules=tuple(map(_rule, translator.rules)),
             make_room=make_room,
         )
@@ -82,7 +88,7 @@ class TranslatorOptions:
         transport: Transport | Sequence[Transport | None],
         routes: Sequence[Route] | None = None,
     ) -> Translator:
-        """A translator for these stores. Raises RouteError; StoreError if slow paths have no store."""
+        """A translator for these stores. Raises RouteError; StoreError if findings have no store."""
         made = Translator(
             layouts,
             transport,
@@ -99,9 +105,14 @@ class TranslatorOptions:
             elif isinstance(writer, KeyIncrementWriter) and self.combine_increments:
                 writer.idle_ns = self.flush_ns
                 writer.combine()
-        if self.slow_paths is not None and made.routes:
-            self.slow_paths.watch(made)
+        for each in self.findings if made.routes else ():
+            each.watch(made)
         return made
+
+    @property
+    def findings(self) -> list[Findings]:
+        """What is looked for in passing reports."""
+        return [each for each in (self.slow_paths, self.heavy_hitters) if each is not None]
 
 
 def _rule(settings: RuleSettings) -> StoreRule:

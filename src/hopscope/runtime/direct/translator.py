@@ -56,6 +56,7 @@ class TranslatorProcess:
         self.counted = TranslatorCounters(folder)
         """Updated ten times per second."""
         self.options = TranslatorOptions.of(settings, self._make_room)
+        self._findings = self.options.findings
         self.output = self._open_output(settings, folder, notify or (lambda _: None))
         self._lock = threading.Lock()
         self.intakes = [
@@ -145,8 +146,8 @@ class TranslatorProcess:
             reports["reason"][reports["reason"] == DtaReason.NONE] = DtaReason.NO_COLLECTOR
         self._wait_until_ns = now_ns + self.batch_timeout_ns
         self.translator.translate(reports, batch.arena, frames, now_ns)
-        if self.options.slow_paths is not None:
-            self.options.slow_paths.append(self.translator, now_ns)
+        for each in self._findings:
+            each.append(self.translator, now_ns)
 
     def _check_reporters(self, now_ns: int) -> None:
         """Note whether all reporters are tracked; a line when some are not any more."""
