@@ -3,7 +3,7 @@
 ===================== ==========================================================================
 `rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
 `ports`, `shares`     PORT [power of two], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
-`seen`                uint64 [rows * SEEN]: values copied so far, of the queue and of the link, and the row's key
+`seen`                uint64 [rows * SEEN]: values copied so far, of queue and link, and the row's key
 `events`              EVENT [n], without use: no row makes room for another
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
 ===================== ==========================================================================
