@@ -82,7 +82,9 @@ def test_cells_are_coloured_by_age() -> None:
     first = html[: html.index('<span class="name node" title="2">')]
     assert first.count("<i></i>") == 1
     assert "no label yet" in cells[5][1]
-    assert "<b>99.72 %</b> of 24 active ports reported every 100 ms" in note(snapshot(ports_of(rows)))
+    assert "<b>99.72 %</b> of active ports reported every 100 ms, last minute · 24 active now" in note(
+        snapshot(ports_of(rows))
+    )
     assert "S raised at 2 ports" in note(snapshot(ports_of(rows)))
 
 

@@ -65,10 +65,10 @@ def _likeness(events: Records) -> npt.NDArray[np.uint64]:
     return mixed
 
 
-def feed(shown: Shown, names: Names) -> str:
-    """Events as rows; a click on one with a flow shows the flow's path."""
+def feed(shown: Shown, names: Names, *, what: str = "events") -> str:
+    """Events as rows; a click on one with a flow shows the flow's path. Without any: "No WHAT yet."."""
     rows = [_event(event, count, names) for event, count in shown]
-    return "".join(rows) or '<p class="empty">No events yet.</p>'
+    return "".join(rows) or f'<p class="empty">No {what} yet.</p>'
 
 
 def _event(event: dict[str, Any], count: int, names: Names) -> str:

@@ -307,7 +307,7 @@ class Fragments:
     # -------------------------------------------------------------------------------------------- events
 
     def _notable(self) -> str:
-        return feed(self.snapshot.notable, self.names)
+        return feed(self.snapshot.notable, self.names, what="notable events")
 
     def _latest(self) -> str:
         return feed(self.snapshot.latest, self.names)

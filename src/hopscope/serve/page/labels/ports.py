@@ -54,10 +54,11 @@ def note(snapshot: LabelSnapshot) -> str:
     covered = "–" if snapshot.covered is None else f"{100 * snapshot.covered:.2f} %"
     raised = int(np.count_nonzero(ports["shift"]))
     lines = [
-        f"<b>{covered}</b> of {snapshot.active:,} active ports reported every "
+        f"<b>{covered}</b> of active ports reported every "
         f"{duration(about.telemetry_ns)}, last minute"
         + f" ({snapshot.intervals:,} of {snapshot.expected_intervals:,} intervals)"
         * (snapshot.intervals < snapshot.expected_intervals),
+        f"{snapshot.active:,} active now",
         f"{si(float(ports['rate'].sum()))} labels/s",
         f"T {duration(about.interval_ns)}",
     ]
