@@ -133,7 +133,9 @@ def _print(result: dict[str, Any], to: str) -> None:
         f"in {result['seconds']:.1f} s: {result['per_second']:,} per second"
     )
     if "received" in result:
-        share = f" ({result['received'] / result['sent']:.1%})" if result["sent"] else ""
-        print(f"received  {result['received']:,}{share}")
+        share = f"{result['received'] / result['sent']:.1%}"
+        if result["received"] > result["sent"]:
+            share = "with those of other senders"
+        print(f"received  {result['received']:,} ({share})")
         for key, count in result["lost"].items():
             print(f"lost      {count:,} {LOST[key]}")
