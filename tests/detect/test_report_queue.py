@@ -27,14 +27,16 @@ def made(times: list[int], worker: int = 0, hops: int = 1) -> ReportBatch:
 
 def merged(merge: Merge, now_ns: int = 0, everything: bool = False) -> list[tuple[int, int]]:
     """(time, worker) of the reports that can be taken, whose hops are asserted to be theirs."""
-    found = []
+    found: list[tuple[int, int]] = []
     for part, _ in merge.batches(now_ns, everything=everything):
-        for row in part.reports:
-            first = int(row["first_hop"])
-            for k, hop in enumerate(part.hops[first : first + int(row["hop_count"])]):
-                assert (hop["node_id"], hop["hop_latency"]) == (row["hw_id"], row["sequence"])
-                assert hop["queue_occupancy"] == k
-            found.append((int(row["time_ns"]) - T0, int(row["hw_id"])))
+        count = part.reports["hop_count"].astype(np.int64)
+        place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        hops = part.hops[np.repeat(part.reports["first_hop"].astype(np.int64), count) + place]
+        assert (hops["node_id"] == np.repeat(part.reports["hw_id"], count)).all()
+        assert (hops["hop_latency"] == np.repeat(part.reports["sequence"], count)).all()
+        assert (hops["queue_occupancy"] == place).all()
+        times = part.reports["time_ns"].astype(np.int64) - T0
+        found += zip(times.tolist(), part.reports["hw_id"].tolist(), strict=True)
     return found
 
 

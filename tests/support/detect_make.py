@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,72 +81,81 @@ def flow_key(flow: int) -> tuple[int, int, int, int, int, int, int, int]:
     return (0, 0xFFFF0A000000 + flow, 0, 0xFFFF0B000000, 1000, 80, 6, 4)
 
 
+_OF_REPORT = {"hw_id": "hw"} | {
+    name: name
+    for name in (
+        "sequence", "version", "flags", "int_flags", "int_version", "drop_reason", "reason", "place", "index",
+    )
+}  # fmt: skip
+"""Fields of REPORT that any report has, and what they are here."""
+_IF_CARRIED = {
+    "node_id": ("node", Carried.NODE_ID),
+    "queue_id": ("queue_id", Carried.QUEUE_ID),
+    "ingress_time": ("switch_time", Carried.INGRESS_TIME),
+}
+_OF_HOP = {
+    "node_id": "node",
+    "hop_latency": "latency",
+    "queue_id": "queue",
+    "queue_occupancy": "occupancy",
+    "congestion_queue_id": "congestion_queue",
+    "queue_congestion": "congestion",
+    "tx_utilization": "utilization",
+    "buffer_id": "buffer",
+    "buffer_occupancy": "buffer_occupancy",
+    "egress_port": "port",
+    "l2_egress_port": "l2_port",
+    "ingress_time": "ingress_time",
+    "egress_time": "egress_time",
+    "present": "have",
+    "null": "null",
+}
+
+
 def batch(reports: list[Report]) -> ReportBatch:
     """Reports as a decoder would hand them over."""
     rows = np.zeros(len(reports), REPORT)
     hops: list[Hop] = []
-    for row, report in zip(rows, reports, strict=True):
-        carried = 0
-        row["time_ns"] = T0 + report.time
-        row["source_hi"], row["source_lo"] = report.source >> 64, report.source & (1 << 64) - 1
-        if report.flow is not None:
-            carried |= Carried.FLOW
-            names = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")
-            for name, value in zip(names, flow_key(report.flow), strict=True):
-                row[name] = value
-        if report.node is not None:
-            carried |= Carried.NODE_ID
-            row["node_id"] = report.node
-        if report.queue_id is not None:
-            carried |= Carried.QUEUE_ID
-            row["queue_id"] = report.queue_id
-        if report.switch_time is not None:
-            carried |= Carried.INGRESS_TIME
-            row["ingress_time"] = report.switch_time
-        row["first_hop"], row["hop_count"] = len(hops), len(report.hops)
+    firsts = []
+    for report in reports:
+        firsts.append(len(hops))
         hops += report.hops
         if report.own is not None:
-            carried |= Carried.OWN_HOP
             hops.append(report.own)
-        row["carried"] = carried
-        for name in (
-            "sequence",
-            "version",
-            "flags",
-            "int_flags",
-            "int_version",
-            "drop_reason",
-            "reason",
-            "place",
-            "index",
-        ):
-            row[name] = getattr(report, name)
-        row["hw_id"] = report.hw
+    _set(rows, "first_hop", firsts)
+    _set(rows, "hop_count", [len(report.hops) for report in reports])
+    _set(rows, "time_ns", [T0 + report.time for report in reports])
+    _set(rows, "source_hi", [report.source >> 64 for report in reports])
+    _set(rows, "source_lo", [report.source & (1 << 64) - 1 for report in reports])
+    keys = [(0,) * 8 if report.flow is None else flow_key(report.flow) for report in reports]
+    names = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")
+    for name, values in zip(names, zip(*keys, strict=True), strict=bool(keys)):
+        _set(rows, name, values)
+    for name, attribute in _OF_REPORT.items():
+        _set(rows, name, [getattr(report, attribute) for report in reports])
+    carried = np.array(
+        [
+            (report.flow is not None and Carried.FLOW) | (report.own is not None and Carried.OWN_HOP)
+            for report in reports
+        ],
+        np.int64,
+    )
+    for name, (attribute, bit) in _IF_CARRIED.items():
+        found = [getattr(report, attribute) for report in reports]
+        _set(rows, name, [value or 0 for value in found])
+        carried |= np.array([value is not None for value in found], np.int64) * int(bit)
+    rows["carried"] = carried
     return ReportBatch(rows, _hop_rows(hops))
+
+
+def _set(rows: npt.NDArray[np.void], name: str, values: Sequence[int]) -> None:
+    rows[name][: len(values)] = np.array(values, rows.dtype[name])
 
 
 def _hop_rows(hops: list[Hop]) -> npt.NDArray[np.void]:
     rows = np.zeros(len(hops) + 1, HOP)
-    fields = {
-        "node_id": "node",
-        "hop_latency": "latency",
-        "queue_id": "queue",
-        "queue_occupancy": "occupancy",
-        "congestion_queue_id": "congestion_queue",
-        "queue_congestion": "congestion",
-        "tx_utilization": "utilization",
-        "buffer_id": "buffer",
-        "buffer_occupancy": "buffer_occupancy",
-        "egress_port": "port",
-        "l2_egress_port": "l2_port",
-        "ingress_time": "ingress_time",
-        "egress_time": "egress_time",
-        "present": "have",
-        "null": "null",
-    }
-    for row, hop in zip(rows, hops, strict=False):
-        for name, attribute in fields.items():
-            row[name] = getattr(hop, attribute)
+    for name, attribute in _OF_HOP.items():
+        _set(rows, name, [getattr(hop, attribute) for hop in hops])
     return rows
 
 

@@ -78,9 +78,12 @@ class Pair:
         self.now = 0
 
     def turn(self) -> None:
-        """Send what may be sent, and take what comes back."""
+        """Send what may be sent, and take what comes back; with nothing on its way, a millisecond passes."""
         self.now += 100_000
         sent = self.requester.packets(self.now)
+        if not sent and not len(self.there.late[0]) and not len(self.back.late[0]):
+            self.now += 1_000_000
+            return
         rows, payload = sent or (np.zeros(0, ROCE), np.zeros(0, np.uint8))
         rows, arena = self.there.carry(rows, payload)
         answers = self.responder.execute(rows, arena, self.now)

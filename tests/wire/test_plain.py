@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from hopscope.base import plain
-from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import PlainDecoder, decode_plain
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FRAME, HOP, REPORT, FrameBatch
@@ -91,16 +90,6 @@ def test_wrapping_around_changes_nothing(name: str) -> None:
                         assert getattr(reports[row], field) == wanted[field], field
             counted += counts[0]
         assert counted == len(expected)
-
-
-@pytest.mark.kernel
-@pytest.mark.parametrize("name", DIALECTS)
-def test_compiled_kernels_read_the_same(name: str) -> None:
-    """Valid frames and mutants of every dialect."""
-    for dialect, batch in mutants(name, 300):
-        assert not difference(decode_plain(batch, dialect), Decoder(dialect).decode(batch))
-        batch = Mutator(corpus(dialect)).exact()
-        assert not difference(decode_plain(batch, dialect), Decoder(dialect).decode(batch))
 
 
 def test_a_number_of_64_bits_wraps_around() -> None:
