@@ -194,6 +194,28 @@ def test_the_next_worker_goes_on(namespace: Namespace) -> None:
     handle.close()
 
 
+def test_a_finished_listener_leaves_the_rest(namespace: Namespace) -> None:
+    """What it has begun to take it returns to the end; the next listener of the socket gets all else."""
+    settings = ListenSettings(kind="mirror", interface="near", ring_bytes=2**21)
+    handle = namespace.inside(lambda: bind_share(settings))
+    frames = [BROADCAST + bytes([i % 256, i // 256]) + b"x" * 1000 for i in range(1200)]  # 10 of 16 blocks
+    first, second = (RingListener(settings, sock=handle.dup()) for _ in range(2))
+    first.open()
+    with namespace.raw() as far:
+        for frame in frames:
+            far.send(frame)
+    begun = received(first, 1)  # a quarter of the ring
+    assert len(begun) < len(frames)
+    first.finish()
+    assert first.receive() is None  # hands back
+    second.open()
+    assert begun + received(second, len(frames) - len(begun)) == frames
+    assert second.counts()["abandoned_frames_total"] == second.counts()["kernel_drops_total"] == 0
+    for listener in (first, second):
+        listener.close()
+    handle.close()
+
+
 def test_only_what_the_filter_takes(namespace: Namespace) -> None:
     """A program as of `tcpdump -ddd` chooses frames; a damaged one, and one that is refused, is told."""
     listener = namespace.listener(filter="4\n40 0 0 12\n21 0 1 43981\n6 0 0 262144\n6 0 0 0\n")

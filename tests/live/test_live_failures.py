@@ -6,13 +6,15 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -20,12 +22,15 @@ from typing import Any
 
 import pytest
 
+from hopscope.detect.counters import INDEX, attach_counters, counter_files
 from support.veth import BROADCAST, Namespace
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 RATE = 250
 """Frames per second: each takes a block of the ring."""
+FLOWS = 16
+PAIR = ("--pair", "near:out", "--workers", "2")
 _PATIENCE = 5.0
 """Seconds without a frame after which what is missing is lost."""
 
@@ -51,14 +56,16 @@ class Wire:
             self.space.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
             self.space.ip("link", "set", end, "up")
 
-    def start(self, *words: str) -> None:
+    def start(
+        self, *words: str, lanes: Sequence[str] = ("near", "--output", "out"), command: str = "sink"
+    ) -> None:
         """Start the sink, and wait until it forwards."""
         source = str(Path(__file__).parents[2] / "src")
         log = self.folder / f"sink-{time.monotonic_ns()}.log"
         with log.open("w") as file:
             self.process = subprocess.Popen(
-                ["ip", "netns", "exec", self.space.name, sys.executable, "-m", "hopscope", "sink", "near",
-                 "--output", "out", "--data", str(self.folder / "data"), "--http-port", "0",
+                ["ip", "netns", "exec", self.space.name, sys.executable, "-m", "hopscope", command, *lanes,
+                 "--data", str(self.folder / "data"), "--http-port", "0",
                  "--set", f"regions={self.folder / 'regions'}", "--set", "detect.flow_rows=64",
                  "--set", "history.ring_events=16384", *words],
                 stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True,
@@ -68,7 +75,7 @@ class Wire:
         eventually(lambda: '"collecting"' in log.read_text() or self.process.poll() is not None)  # type: ignore[union-attr]
         assert self.process.poll() is None, log.read_text()
         owner = json.loads((self.folder / "data" / "owner.json").read_text())
-        self.url, self.pid = owner["api"].rstrip("/"), owner["pid"]
+        self.url, self.pid = (owner["api"] or "").rstrip("/"), owner["pid"]
 
     def get(self, path: str) -> tuple[int, Any]:
         """Status and JSON of a path of its API."""
@@ -117,10 +124,10 @@ class Wire:
 
 
 class Traffic:
-    """Numbered frames into `far`, and those that come out at `beyond`."""
+    """Numbered packets of FLOWS flows into one end, and those that come out at the other."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._sender, self._receiver = wire.space.raw("far"), wire.space.raw("beyond", 0x88B5)
+    def __init__(self, wire: Wire, into: str = "far", out: str = "beyond") -> None:
+        self._sender, self._receiver = wire.space.raw(into), wire.space.raw(out, 0x0800)
         self._receiver.settimeout(0.2)
         self.sent = 0
         self.got: list[int] = []
@@ -142,7 +149,7 @@ class Traffic:
     def _send(self) -> None:
         while not self._stop.is_set():
             with suppress(OSError):  # the interface is gone
-                self._sender.send(BROADCAST[:12] + b"\x88\xb5" + self.sent.to_bytes(4, "big") + bytes(60))
+                self._sender.send(packet(self.sent))
             self.sent += 1
             time.sleep(1 / RATE)
 
@@ -151,13 +158,19 @@ class Traffic:
         last = time.monotonic()
         while not self._stop.is_set() or (len(self.got) < self.sent and time.monotonic() < last + _PATIENCE):
             with suppress(TimeoutError, OSError):
-                self.got.append(int.from_bytes(self._receiver.recv(2000)[14:18], "big"))
+                self.got.append(int.from_bytes(self._receiver.recv(2000)[34:38], "big"))
                 last = time.monotonic()
 
     def flows(self, frames: int = 100) -> bool:
         """Wait until more frames arrive."""
         before = len(self.got)
         return bool(eventually(lambda: len(self.got) >= before + frames))
+
+
+def packet(number: int) -> bytes:
+    """A frame with an IPv4 packet of a protocol that nothing takes; its source address names its flow."""
+    header = struct.pack(">BxHHHBBH4B4B", 0x45, 84, 0, 0, 64, 253, 0, 10, 0, 0, number % FLOWS, 10, 0, 1, 1)
+    return BROADCAST[:12] + b"\x08\x00" + header + number.to_bytes(4, "big") + bytes(60)
 
 
 @pytest.fixture
@@ -184,6 +197,91 @@ def test_a_killed_worker_loses_no_frame(wire: Wire) -> None:
     assert len(lost) <= 1, sorted(lost)
     assert len(traffic.got) == len(set(traffic.got))
     assert traffic.got == sorted(traffic.got)
+
+
+def test_upgrades_lose_no_frame(wire: Wire) -> None:
+    """Sinks take over one after the other, of two workers in both directions: every frame passes once, in the
+    order of its flow, and counters go on.  A sink with other interfaces may not.
+    """
+    words = ("--take-over", "--set", "serve.enabled=false", "--set", "sink.bypass_seconds=60")
+    wire.start(*words, lanes=PAIR)
+    with Traffic(wire) as there, Traffic(wire, "beyond", "far") as back:
+        for _ in range(2):
+            there.flows()
+            before = wire.process
+            wire.start(*words, lanes=PAIR)
+            assert before is not None
+            assert before.wait(HANG_SECONDS) == 0
+        there.flows()
+        back.flows()
+    for traffic in (there, back):
+        assert sorted(traffic.got) == list(range(traffic.sent))
+        for flow in range(FLOWS):
+            numbers = [number for number in traffic.got if number % FLOWS == flow]
+            assert numbers == sorted(numbers)
+    running = wire.process
+    with pytest.raises(AssertionError, match="the running sink has other interfaces, workers or rings"):
+        wire.start(*words)
+    wire.process = running
+    counted = counters_in(wire.folder / "data" / "regions")
+    assert counted["forwarded_frames_total"] == there.sent + back.sent
+    assert counted["bypassed_frames_total"] == counted["abandoned_frames_total"] == 0
+
+
+def test_two_workers_in_both_directions(wire: Wire) -> None:
+    """A worker that is killed is replaced, frames bypass one that hangs, and both workers receive at an
+    interface that comes back, in both directions: frames are lost or doubled only at these moments.
+    """
+    wire.start("--set", "sink.bypass_seconds=3", lanes=PAIR)
+    eventually(wire.warm_standby)
+    with Traffic(wire) as there, Traffic(wire, "beyond", "far") as back:
+        there.flows()
+        killed = wire.members()["worker-1"]["pid"]
+        os.kill(killed, signal.SIGKILL)
+        there.flows(300)
+        eventually(lambda: wire.members()["worker-1"]["pid"] not in (None, killed))
+        hung = wire.members()["worker-0"]["pid"]
+        os.kill(hung, signal.SIGSTOP)
+        there.flows(300)
+        os.kill(hung, signal.SIGCONT)
+        for traffic in (there, back):
+            traffic.flows(300)
+    for traffic in (there, back):
+        assert_passed(traffic, lost=6, in_order=False)
+    wire.space.ip("link", "del", "near")
+    eventually(lambda: not interfaces(wire)["near"])
+    wire.add("near", "far")
+    eventually(lambda: all(interfaces(wire).values()))
+    with Traffic(wire) as there, Traffic(wire, "beyond", "far") as back:
+        for traffic in (there, back):
+            traffic.flows(2 * FLOWS)
+    for traffic in (there, back):
+        assert {number % FLOWS for number in traffic.got} == set(range(FLOWS))  # of both workers
+
+
+def test_a_mirror_port_of_a_collector_comes_back(wire: Wire) -> None:
+    """Both workers of a collector receive again at an interface that was deleted and made again."""
+    wire.start("--listen", "mirror://near?workers=2", command="collect", lanes=())
+
+    def frames() -> list[int]:
+        found = counter_files(wire.folder / "data" / "regions")
+        return [int(attach_counters(found[f"worker-{i}"])[INDEX["frames_total"]]) for i in range(2)]
+
+    for _ in range(2):
+        before = frames()
+        with Traffic(wire) as traffic:
+            eventually(lambda before=before: all(a > b for a, b in zip(frames(), before, strict=True)))  # type: ignore[misc]
+        assert not traffic.got
+        wire.space.ip("link", "del", "near")
+        eventually(lambda: not interfaces(wire)["near"])
+        wire.add("near", "far")
+        eventually(lambda: all(interfaces(wire).values()))
+
+
+def counters_in(regions: Path) -> Counter[str]:
+    """Sums over workers."""
+    found = [attach_counters(path) for path in counter_files(regions).values()]
+    return Counter({key: sum(int(counted[slot]) for counted in found) for key, slot in INDEX.items()})
 
 
 def interfaces(wire: Wire) -> dict[str, bool]:

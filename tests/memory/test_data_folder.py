@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.memory.data_folder import DataFolder, owned_stores
+from hopscope.memory.data_folder import DataFolder, FolderError, owned_stores
 from hopscope.memory.private_file import HASH_SECRET, hash_secret
 from hopscope.memory.region import Region
 
@@ -155,3 +155,20 @@ def test_the_secret_of_hashes_is_nobody_elses(tmp_path: Path) -> None:
         assert hash_secret(folder) == first
     secret.chmod(0o644)
     assert hash_secret(folder) == hash_secret(None) == b""
+
+
+def test_a_folder_is_left_to_another_process(tmp_path: Path) -> None:
+    """Who adopts it owns it and its regions as they are, without a moment at which a third could take it."""
+    first, second, third = (DataFolder(tmp_path / "data", tmp_path) for _ in range(3))
+    first.acquire()
+    (first.regions / "worker-0.counters").write_bytes(b"state")
+    second.adopt(first.regions, [os.dup(lock) for lock in first.locks])
+    first.close(left=True)
+    assert (second.regions / "worker-0.counters").read_bytes() == b"state"
+    second.write_owner()
+    with pytest.raises(FolderError, match="is used by another collector"):
+        third.acquire()
+    second.close()
+    assert not second.regions.exists()
+    third.acquire()
+    third.close()

@@ -37,23 +37,30 @@ _CLSACT, _CLSACT_HANDLE, _INGRESS = 0xFFFFFFF1, 0xFFFF0000, 0xFFFFFFF2
 _KIND, _OPTIONS = 1, 2
 _BPF_FD, _BPF_NAME, _BPF_FLAGS = 6, 7, 8
 _DIRECT_ACTION = 1
+_TC_ACT_UNSPEC = 0xFFFFFFFF
+"""As if there was no filter."""
 _PRIORITY, _HANDLE = 0x4853, 1
 """Of the filter: its own, so that a later start replaces it."""
 _ALL_PROTOCOLS = 0x0300  # ETH_P_ALL in network order
 _NAME = b"hopscope-bypass\0"
+_WINDOW = 2
+"""Words after the heartbeats of a lane: from and until when (ns since 1970) frames were redirected last."""
+HOLD_SECONDS = 2.0
+"""How long the workers of another sink have to take over before frames are redirected: rings hold as much."""
 
 
 class Bypass:
     """Bypasses of several listeners, which share an array of heartbeats: `lanes` by `workers`."""
 
-    def __init__(self, lanes: int, workers: int, seconds: float) -> None:
-        """`seconds`: age of a heartbeat after which frames are redirected. Raises CaptureError if the kernel
-        does not permit it.
+    def __init__(self, lanes: int, workers: int, seconds: float, map_: int | None = None) -> None:
+        """`seconds`: age of a heartbeat after which frames are redirected; `map_`: the array of a sink whose
+        workers these take over from. Raises CaptureError if the kernel does not permit it.
         """
         self.workers, self._timeout_ns = workers, int(seconds * 1e9)
-        self._programs: list[int] = []
-        attributes = struct.pack("<5I", _ARRAY, 4, 8 * lanes * workers, 1, _MMAPABLE)
-        self.map = _bpf(_MAP_CREATE, attributes, "no shared array")
+        if map_ is None:
+            attributes = struct.pack("<5I", _ARRAY, 4, 8 * lanes * (workers + _WINDOW), 1, _MMAPABLE)
+            map_ = _bpf(_MAP_CREATE, attributes, "no shared array")
+        self.map = map_
         """Descriptor of the array, for `Heartbeat`."""
 
     def install(self, lane: int, interface: str, output: str, workers: int) -> None:
@@ -61,7 +68,9 @@ class Bypass:
         of an earlier bypass. Raises CaptureError.
         """
         index, to = _index(interface), _index(output)
-        program = self._load(8 * lane * self.workers, workers, to)
+        first = 8 * lane * (self.workers + _WINDOW)
+        code = redirect_program(self.map, first, workers, self._timeout_ns, to, _TC_ACT_UNSPEC)
+        program = load_program(_SCHED_CLS, code)
         try:
             with suppress(FileExistsError):
                 _request(_NEW_QDISC, _CREATE | _EXCLUSIVE, index, _CLSACT, _CLSACT_HANDLE, 0, b"clsact\0")
@@ -79,36 +88,6 @@ class Bypass:
         finally:
             os.close(program)  # the filter holds it
 
-    def _load(self, first: int, workers: int, to: int) -> int:
-        """The program for a lane; its descriptor."""
-        code = [
-            _instruction(0x18, 6, 2, 0, self.map),  # r6 = the array's value (BPF_PSEUDO_MAP_VALUE) ...
-            _instruction(0, 0, 0, 0, first),  # ... from the lane's heartbeats on
-            _instruction(0x85, 0, 0, 0, 5),  # r0 = bpf_ktime_get_ns()
-            _instruction(0x18, 2, 0, 0, self._timeout_ns & 0xFFFFFFFF),
-            _instruction(0, 0, 0, 0, self._timeout_ns >> 32),
-            _instruction(0x1F, 0, 2),  # r0 -= the timeout
-        ]
-        for worker in range(workers):
-            code.append(_instruction(0x79, 3, 6, 8 * worker))  # r3 = a heartbeat
-            code.append(_instruction(0xAD, 3, 0, 2 * (workers - worker - 1) + 2))  # older: redirect
-        code += [
-            _instruction(0xB7, 0, 0, 0, 0xFFFFFFFF),  # r0 = TC_ACT_UNSPEC: as if there was no filter
-            _instruction(0x95),
-            _instruction(0xB7, 1, 0, 0, to),
-            _instruction(0xB7, 2, 0, 0, 0),
-            _instruction(0x85, 0, 0, 0, 23),  # r0 = bpf_redirect(output, 0)
-            _instruction(0x95),
-        ]
-        lines, license_ = (
-            ctypes.create_string_buffer(b"".join(code)),
-            ctypes.create_string_buffer(b"Apache-2.0"),
-        )
-        attributes = struct.pack(
-            "<IIQQ", _SCHED_CLS, len(code), ctypes.addressof(lines), ctypes.addressof(license_)
-        )
-        return _bpf(_PROG_LOAD, attributes, "no program")
-
     def close(self) -> None:
         """Close the array; the bypasses stay."""
         os.close(self.map)
@@ -122,30 +101,38 @@ def remove(interface: str) -> None:
 
 
 class Heartbeat:
-    """A worker's heartbeat in a lane, and the times between which frames were redirected."""
+    """A worker's heartbeat in a lane, and the times between which frames were redirected, which are those of
+    all workers.
+    """
 
     def __init__(self, map_: int, lane: int, worker: int, workers: int, seconds: float, stride: int) -> None:
         """`map_`: of a `Bypass` with `stride` workers; `workers`: those of the lane."""
+        stride += _WINDOW
         memory = mmap.mmap(map_, mmap.PAGESIZE * -(-8 * stride * (lane + 1) // mmap.PAGESIZE))
-        words: npt.NDArray[np.uint64] = np.frombuffer(memory, np.uint64)
-        self._lane = words[lane * stride : lane * stride + workers]
+        words: npt.NDArray[np.uint64] = np.frombuffer(memory, np.uint64)[lane * stride :]
+        self._lane, self._window = words[:workers], words[stride - _WINDOW : stride]
         self._worker = worker
         self._timeout_ns = int(seconds * 1e9)
         self.redirected = (0, 0)
         """From and until when (ns since 1970) frames were redirected, most recently."""
-        self._late = self._stopped = False
+        self._stopped = False
 
     def beat(self) -> None:
-        """Say that this worker forwards what has come, and notice if frames were redirected until now."""
+        """Say that this worker forwards what has come, and notice if frames were redirected until now, by
+        this worker's heartbeat or that of another one.
+        """
         if self._stopped:
             return
         now = time.monotonic_ns()
         age = now - min(self._lane.tolist())
+        since, until = self._window.tolist()
         if age > self._timeout_ns:
             wall = time.time_ns()
-            begin = self.redirected[0] if self._late else wall - age + self._timeout_ns
-            self.redirected = begin, wall
-        self._late = age > self._timeout_ns
+            begin = wall - age + self._timeout_ns
+            if begin > until:
+                since = self._window[0] = begin
+            until = self._window[1] = wall
+        self.redirected = since, until
         self._lane[self._worker] = now
 
     def stop(self) -> None:
@@ -154,6 +141,11 @@ class Heartbeat:
         self._lane[self._worker] = 0
         self.redirected = time.time_ns(), (1 << 63) - 1
 
+    def hold(self) -> None:
+        """Have frames wait for the worker that takes over, for HOLD_SECONDS."""
+        self._stopped = True
+        self._lane[self._worker] = time.monotonic_ns() + int(HOLD_SECONDS * 1e9)
+
     def passed(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which frames, by their times, the kernel has passed on, bool [times]."""
         begin, end = self.redirected
@@ -161,6 +153,41 @@ class Heartbeat:
             return np.zeros(len(times), np.bool_)
         found: npt.NDArray[np.bool_] = (times >= begin) & (times < end)
         return found
+
+
+def redirect_program(map_: int, first: int, workers: int, timeout_ns: int, to: int, pass_: int) -> bytes:
+    """struct bpf_insn [lines]: redirect to the interface `to` if one of the heartbeats is old, else return
+    `pass_`.  `first`: where in the array they are, bytes.
+    """
+    code = [
+        _instruction(0x18, 6, 2, 0, map_),  # r6 = the array's value (BPF_PSEUDO_MAP_VALUE) ...
+        _instruction(0, 0, 0, 0, first),  # ... from the lane's heartbeats on
+        _instruction(0x85, 0, 0, 0, 5),  # r0 = bpf_ktime_get_ns()
+        _instruction(0x18, 2, 0, 0, timeout_ns & 0xFFFFFFFF),
+        _instruction(0, 0, 0, 0, timeout_ns >> 32),
+        _instruction(0x1F, 0, 2),  # r0 -= the timeout
+    ]
+    for worker in range(workers):
+        code.append(_instruction(0x79, 3, 6, 8 * worker))  # r3 = a heartbeat
+        code.append(_instruction(0xAD, 3, 0, 2 * (workers - worker - 1) + 2))  # older: redirect
+    code += [
+        _instruction(0xB7, 0, 0, 0, pass_),
+        _instruction(0x95),
+        _instruction(0xB7, 1, 0, 0, to),
+        _instruction(0xB7, 2, 0, 0, 0),
+        _instruction(0x85, 0, 0, 0, 23),  # r0 = bpf_redirect(output, 0)
+        _instruction(0x95),
+    ]
+    return b"".join(code)
+
+
+def load_program(kind: int, code: bytes) -> int:
+    """Descriptor of a program of this type (enum bpf_prog_type). Raises CaptureError."""
+    lines, license_ = ctypes.create_string_buffer(code), ctypes.create_string_buffer(b"Apache-2.0")
+    attributes = struct.pack(
+        "<IIQQ", kind, len(code) // 8, ctypes.addressof(lines), ctypes.addressof(license_)
+    )
+    return _bpf(_PROG_LOAD, attributes, "no program")
 
 
 def _instruction(code: int, to: int = 0, source: int = 0, offset: int = 0, value: int = 0) -> bytes:

@@ -27,6 +27,9 @@ class Listener(Protocol):
         drops since the socket was made.
         """
 
+    def finish(self) -> None:
+        """Return only what it has begun to take: the rest is for the next listener of this socket."""
+
     @property
     def buffer_bytes(self) -> int:
         """Memory in which frames wait, bytes; once open."""

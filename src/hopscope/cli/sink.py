@@ -54,6 +54,13 @@ class ForwardOptions(Options):
     workers: Annotated[
         int, option("--workers", metavar="N", min=1, max=64, help="Processes per interface.")
     ] = 1
+    take_over: Annotated[
+        bool,
+        option(
+            "--take-over",
+            help="Take over from the sink that runs on this data folder, without losing a packet.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,8 @@ def sink(
     if len(inputs) == 1 and not forwarding.pair and _is_file(inputs[0]):
         if forwarding.workers > 1:
             raise HopscopeError("--workers: a capture file is read by one process")
+        if forwarding.take_over:
+            raise HopscopeError("--take-over: found with a capture file, expected with interfaces")
         if forwarding.output is not None:
             _check_output(inputs[0], forwarding.output, output.events)
         loaded = settings.load(forwarding, reports, serving, flags=flags)
@@ -133,7 +142,7 @@ def sink(
         )
     if listen := _listeners(inputs, forwarding, dialect.dialect):
         flags.append(("INPUT", "listen", listen))
-    _live(partial(settings.load, forwarding, reports, serving, log, flags=flags))
+    _live(partial(settings.load, forwarding, reports, serving, log, flags=flags), forwarding.take_over)
 
 
 def _is_file(text: str) -> bool:
@@ -170,7 +179,7 @@ def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> l
     ]
 
 
-def _live(load: Callable[[], Settings]) -> None:
+def _live(load: Callable[[], Settings], take_over: bool) -> None:
     from ..base.errors import HopscopeError
     from ..runtime.supervisor import run
 
@@ -180,7 +189,7 @@ def _live(load: Callable[[], Settings]) -> None:
             "INPUT: found none, expected an interface (hopscope sink eth1), two with --pair eth1:eth2, or a "
             "capture file"
         )
-    raise typer.Exit(run(settings, load))
+    raise typer.Exit(run(settings, load, take_over=take_over))
 
 
 def _check_output(file: str, output: str, events: bool) -> None:

@@ -103,6 +103,11 @@ class DataFolder:
             self.close()
             raise
 
+    def adopt(self, regions: Path, locks: list[int]) -> None:
+        """Own the folder by the locks of another process, which leaves it and its regions as they are."""
+        self.regions = regions
+        self.lock, self._regions_lock = locks
+
     def _reject_foreign(self) -> None:
         names = sorted(entry.name for entry in os.scandir(self.path) if entry.name != STORES)
         if names and "owner.lock" not in names:
@@ -227,16 +232,18 @@ class DataFolder:
         draft.write_text(json.dumps(owner, indent=1) + "\n", encoding="utf-8")
         draft.replace(self.path / "owner.json")
 
-    def close(self) -> None:
-        """Delete the shared memory, but for rings if `events_wait`, and release the lock."""
+    def close(self, *, left: bool = False) -> None:
+        """Delete the shared memory, but for rings if `events_wait`, and release the lock; `left`: another
+        process has adopted both.
+        """
         if self.lock < 0:
             return
-        if self.events_wait:
+        if self.events_wait and not left:
             with suppress(OSError):
                 _delete_files(
                     self.regions, {OWNER_NAME, *(path.name for path in self.regions.glob("worker-*.events"))}
                 )
-        else:
+        elif not left:
             shutil.rmtree(self.regions, ignore_errors=True)
         os.close(self.lock)
         self.lock = -1

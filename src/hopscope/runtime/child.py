@@ -78,6 +78,8 @@ class Child:
         self._assigned = threading.Event()
         self.stop = threading.Event()
         """Set when the process should end."""
+        self.released = threading.Event()
+        """Set before `stop` if another process continues what this one does."""
         self.started = False
         """Whether there is something to clean up; before that (while it compiles) it ends at once."""
         message, _ = receive(channel)
@@ -152,6 +154,9 @@ class Child:
                 self.index = message["index"]
                 show_name(message["name"])
                 self._assigned.set()
+            if "release" in message:
+                self.released.set()
+                self._end()
             if "sockets" in message:
                 self._sockets, rest = files[: message["sockets"]], files[message["sockets"] :]
                 self.bypass = rest[0] if rest else None

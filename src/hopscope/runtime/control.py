@@ -41,11 +41,15 @@ class ControlServer:
         self._answer = answer
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._lock = threading.Lock()
+        self._started = False
         self._closed = threading.Event()
+        self.heir: socket.socket | None = None
+        """Connection of a sink that takes over, to be answered when everything is ready for it."""
         self._log = log.logger("supervisor")
 
     def start(self) -> None:
         """Listen. Raises OSError."""
+        self._started = True
         (self._folder / SOCKET_NAME).unlink(missing_ok=True)
         with socket_path(self._folder) as path:
             before = os.umask(0o177)
@@ -62,7 +66,8 @@ class ControlServer:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        (self._folder / SOCKET_NAME).unlink(missing_ok=True)
+        if self._started:
+            (self._folder / SOCKET_NAME).unlink(missing_ok=True)
 
     def _accept(self) -> None:
         while True:
@@ -89,6 +94,9 @@ class ControlServer:
                     if whole
                     else {"error": f"a line over {LINE_BYTES} bytes"}
                 )
+                if reply.pop("later", False):
+                    self.heir = connection.dup()
+                    return
                 connection.sendall(json.dumps(reply).encode() + b"\n")
                 if not whole:
                     return
@@ -101,7 +109,7 @@ class ControlServer:
                 raise ValueError(f"by: expected a line of at most {MAX_BY} characters")
             if not isinstance(request, dict) or len(request) != 1:
                 raise ValueError(
-                    f"expected an object with one key: ping, status, tracked, {', '.join(CHANGES)}"
+                    f"expected an object with one key: ping, status, tracked, take_over, {', '.join(CHANGES)}"
                 )
             author = f"{by} ({peer})" if by else peer
             with self._lock:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 from ..base import log
 from ..capture.bypass import Bypass, remove
 from ..capture.errors import CaptureError
 from ..capture.ring.offload import PreparedInterface, prepare
+from ..capture.ring.socket import source_of
 from ..capture.sockets import bind_share
 from ..settings.collector import Settings
 from ..settings.source import url
 from .interfaces import Interfaces
+from .take_over import Estate
 
 
 class Listeners:
@@ -46,6 +49,28 @@ class Listeners:
         if mirrors:
             self.interfaces = Interfaces(listeners)
         self._open_bypass()
+
+    def sources(self) -> list[dict[str, object]]:
+        """What the sockets are made by: those of a sink with equal ones can be taken over."""
+        return [source_of(listen) for listen in self._settings.listen]
+
+    def adopt(self, estate: Estate) -> None:
+        """Take the sockets of a sink with equal `sources`, in place of `open`. Raises CaptureError."""
+        listeners = self._settings.listen
+        self._sockets = estate.shares
+        self.urls = [url(listen) for listen in listeners]
+        self._open_bypass(estate.bypass)
+        for number, changes in enumerate(estate.offloads):
+            self._prepare(number)
+            self._prepared[number].take(changes)
+        self.interfaces = Interfaces(listeners)
+
+    def leave(self, regions: Path, locks: list[int]) -> Estate:
+        """What a sink that takes over gets; then `close` changes nothing at the interfaces."""
+        listeners = range(len(self._settings.listen))
+        offloads = [self._prepared[number].changes for number in listeners]
+        bypass = self._bypass.map if self._bypass is not None else None
+        return Estate(regions, locks, self._sockets, bypass, offloads)
 
     def of_worker(self, worker: int) -> tuple[dict[str, Any], list[int]]:
         """Message and descriptors that hand a worker its sockets; no descriptors: nothing is open."""
@@ -86,10 +111,15 @@ class Listeners:
         """Every interface, as the control socket reports it."""
         return self.interfaces.status() if self.interfaces is not None else []
 
-    def close(self) -> None:
-        """Close the sockets and undo what was changed at the interfaces; a bypass stays and passes frames."""
+    def close(self, *, left: bool = False) -> None:
+        """Close the sockets and undo what was changed at the interfaces; a bypass stays and passes frames.
+
+        `left`: another process uses the sockets, and undoes the changes at its end.
+        """
         self._close_sockets()
         for prepared in self._prepared.values():
+            if left:
+                prepared.leave()
             prepared.close()
         if self.interfaces is not None:
             self.interfaces.close()
@@ -135,8 +165,8 @@ class Listeners:
         for line in self._prepared[number].lines:
             self._log.info(line)
 
-    def _open_bypass(self) -> None:
-        """Have the kernel pass frames on while no worker does."""
+    def _open_bypass(self, map_: int | None = None) -> None:
+        """Have the kernel pass frames on while no worker does; `map_`: heartbeats of another sink."""
         sink, listeners = self._settings.sink, self._settings.listen
         lanes = [number for number, listen in enumerate(listeners) if listen.output]
         if not sink.bypass:
@@ -145,7 +175,7 @@ class Listeners:
             return
         try:
             if lanes:
-                self._bypass = Bypass(len(listeners), self._settings.workers, sink.bypass_seconds)
+                self._bypass = Bypass(len(listeners), self._settings.workers, sink.bypass_seconds, map_)
             for number in lanes:
                 self._install_bypass(number)
         except CaptureError as error:

@@ -114,6 +114,10 @@ class Steps(ABC):
     def close(self) -> None:
         """No more frames will come."""
 
+    def release(self) -> None:
+        """Another process takes the next frames, and continues the state."""
+        self.close()
+
     def step(self, frames: FrameBatch, dialect: Dialect = DEFAULT, forward: Forward | None = None) -> int:
         """Take frames through all steps; returns how many reports were accepted.
 
@@ -198,6 +202,11 @@ class Pipeline(Steps):
         """Take the postcards that still wait for others: no more reports will come."""
         if self.joining is not None:
             self._write(self._detect(self.joining.flush()))
+
+    def release(self) -> None:
+        """Close the journal; flows, alarms and distributions stay in the regions, for another process."""
+        self.flush()
+        self.shard.close()
 
     def close(self) -> None:
         """Flush, record the live flows, end the stages, and close the journal: everything accepted is on

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from subprocess import TimeoutExpired
@@ -45,6 +45,8 @@ from .mode import mode_of
 from .reload import reload
 from .shard import keep_leftovers
 from .summary import summary_lines
+from .take_over import VERSION as TAKE_OVER_VERSION
+from .take_over import Estate, hand_over, may_take_over, take_over
 from .tracking import change_tracked_flows, tracked_flows
 from .warmup import steps_for
 from .watch import HANG_SECONDS, Watch
@@ -73,8 +75,13 @@ class Supervisor:
     that does so is left stopped for some minutes: capture goes on.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, take_over: bool = False) -> None:
+        """`take_over`: go on where the sink that runs on this data folder is, if there is one."""
         self.settings = settings
+        self._inherits = take_over
+        self._inherited: list[int] = []
+        """Locks of a sink that this one took over from, after the fork server had started."""
+        self._collecting = False
         self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
         self.url: str | None = None
         """Address of the live page and the API on this machine, once started."""
@@ -109,25 +116,43 @@ class Supervisor:
         """Own the folder, bind everything, start all processes; return once all that receive do so."""
         with suppress(HopscopeError, OSError):  # `acquire` says what is wrong with the folder
             self._clock = check_clock(self.folder.path)
-        self.folder.acquire()
         try:
+            estate = self._inherit() if self._inherits else None
+            if estate is None:
+                self.folder.acquire()
+                self.folder.remove_orphans(self._log.warning)
             if self._clock.problem:
                 self._log.warning(self._clock.problem)
-            self.folder.remove_orphans(self._log.warning)
             if not hash_secret(self.folder.path):
                 self._log.warning("hashes are not secret: others can read this file", file=HASH_SECRET)
-            self._start()
+            self._start(estate)
         except BaseException:
             self.stop()
             raise
 
-    def _start(self) -> None:
+    def _inherit(self) -> Estate | None:
+        """Take over from the sink that runs, once kernels are loaded; None: no sink runs."""
+        sources = self._listeners.sources()
+        if not may_take_over(self.folder.path, sources):
+            return None
+        self._prepare()
+        self._load_kernels()
+        self._await([self._server], "warm")
+        if self.stopping.is_set():
+            raise CollectorError("--take-over: stopped before; the running sink goes on")
+        estate = take_over(self.folder.path, sources)
+        self._inherited = estate.locks
+        self.folder.adopt(estate.regions, estate.locks)
+        return estate
+
+    def _prepare(self) -> None:
+        """Start the fork server, and report errors in files that the settings name, once."""
         settings = self.settings
         if not settings.listen and not settings.label.listen:
             raise CollectorError("nothing to collect: set listen or label.listen")
         self.members = [self._server]
         self._launch(self._server)  # before this process has threads
-        Names.load(settings.names)  # report an error in it here, once
+        Names.load(settings.names)
         if settings.redis or settings.label.redis:
             from ..export.redis import require_redis
 
@@ -137,9 +162,19 @@ class Supervisor:
 
             check_exports(settings)
         read_links(settings.postcards.links)
+
+    def _start(self, estate: Estate | None) -> None:
+        settings = self.settings
+        if estate is None:
+            self._prepare()
         control, sink = self.folder.regions / CONTROL_FILE, settings.sink.enabled
         self._limits = create_control(control, settings.limits, sink=sink)
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
+        if estate is not None:
+            self._listeners.adopt(estate)
+            self.members += workers
+            for member in workers:  # at once: frames wait
+                self._launch(member)
         detectors = self._make_queues()
         receivers = workers + detectors
         page = Member("serve", "serve")
@@ -153,36 +188,42 @@ class Supervisor:
         helpers.append(Member("archive", "archive"))
         if settings.alerts or settings.redis or settings.export:
             helpers.append(Member("export", "export"))
-        self._listeners.probe()
+        if estate is None:
+            self._listeners.probe()
         labels = self._open_labels()
         self._write_owner()
         self._control.start()
         self.members = [self._server, *receivers, *helpers, *labels]
         for member in helpers:  # they need no kernels, which may take a minute to compile
             self._launch(member)
-        self._load_kernels()
-        self._await([self._server], "warm")
+        if estate is None:
+            self._load_kernels()
+            self._await([self._server], "warm")
         for member in receivers + labels:
-            if not self.stopping.is_set():
+            if member.process is None and not member.due and not self.stopping.is_set():
                 self._launch(member)
         self._await(receivers, "warm")
-        self._listeners.open()
+        if estate is None:
+            self._listeners.open()
+            for member in workers:
+                self._send_sockets(member)
         if self._listeners.interfaces is not None:
             self._selector.register(
                 self._listeners.interfaces, selectors.EVENT_READ, self._listeners.interfaces.drain
             )
-        for member in workers:
-            self._send_sockets(member)
         self._await(receivers + labels, "ready")
         self._write_owner()
         if any(listen.output for listen in settings.listen):
             self._standby = Member("standby", "standby", due=time.monotonic())
             self.members.append(self._standby)
+        self._collecting = True
 
     def turn(self) -> None:
         """Wait a tenth of a second for reports of the processes; restart those that ended and are due."""
         for key, _ in self._selector.select(TURN_SECONDS):
             key.data()
+        if self._control.heir is not None:
+            self.stopping.set()
         for worker, message, files in self._listeners.follow():
             for member in self.members:
                 if (member.role, member.index) == ("worker", worker):
@@ -232,29 +273,56 @@ class Supervisor:
             self._log.warning("settings that need a restart, which stay as they were", settings=found.left)
 
     def stop(self) -> None:
-        """End all processes, workers first; then give the folder back. It may be called at any time."""
+        """End all processes, workers first; then give the folder back. It may be called at any time.
+
+        If another sink takes over, helpers end first: workers forward to the last moment.
+        """
         if self._server.process is not None:
             self._server.process.kill()  # it has nothing to clean up
-        for role in ("standby", "worker", DETECTOR, "labels", "export", "archive", "serve", FORK_SERVER):
-            running = [m for m in self.members if m.role == role and m.process is not None]
-            for member in running:
-                member.process.terminate()  # type: ignore[union-attr]
-            until = time.monotonic() + STOP_SECONDS
-            for member in running:
-                self._end(member, until)
-        self.last_counters = self.counters()
-        self.folder.events_wait |= any(
-            self.last_counters[key] for key in ("journal_waiting_events", "label_waiting_events")
-        )
+        heir = self._control.heir
+        roles = ["standby", "worker", DETECTOR, "labels", "export", "archive", "serve", FORK_SERVER]
+        if heir is not None:
+            roles = [*roles[2:], *roles[:2]]
+        for role in roles:
+            self._end_all([m for m in self.members if m.role == role], released=heir is not None)
+        if self.folder.lock >= 0:
+            self.last_counters = self.counters()
+            self.folder.events_wait |= any(
+                self.last_counters[key] for key in ("journal_waiting_events", "label_waiting_events")
+            )
         self._control.close()
         for member in self.members:
             for listener in member.sockets:
                 listener.close()
             member.sockets.clear()
-        self._listeners.close()
+        left = heir is not None and self._leave(heir)
+        self._listeners.close(left=left)
         self._selector.close()
-        self.folder.close()
+        self.folder.close(left=left)
         fork_server.disown()
+
+    def _leave(self, heir: socket.socket) -> bool:
+        """Leave everything to the sink that takes over; False: it is gone."""
+        with heir:
+            try:
+                hand_over(heir, self._listeners.leave(self.folder.regions, self.folder.locks))
+            except OSError as error:
+                self._log.error("the sink that takes over is gone", reason=error.strerror)
+                return False
+        self._log.info("another sink has taken over")
+        return True
+
+    def _end_all(self, members: Iterable[Member], *, released: bool) -> None:
+        """End these; `released`: workers leave what they have not taken to others."""
+        running = [member for member in members if member.process is not None]
+        for member in running:
+            if released and member.role == "worker":
+                self._send(member, {"release": True})
+            else:
+                member.process.terminate()  # type: ignore[union-attr]
+        until = time.monotonic() + STOP_SECONDS
+        for member in running:
+            self._end(member, until)
 
     def _end(self, member: Member, until: float) -> None:
         assert member.process is not None
@@ -306,7 +374,7 @@ class Supervisor:
     def _launch(self, member: Member) -> None:
         """Start a process; if the fork server does not answer, it is restarted first."""
         if member is self._server:
-            member.started(*fork_server.start(self.folder.locks))
+            member.started(*fork_server.start([lock for lock in self.folder.locks if lock >= 0]))
             self._follow(member)
             if member.restarts:
                 self._load_kernels()
@@ -319,7 +387,7 @@ class Supervisor:
                 "settings": self.settings.model_dump(mode="json"),
                 "data": str(self.folder.path),
                 "regions": str(self.folder.regions),
-            })  # fmt: skip
+            }, self._inherited)  # fmt: skip
             try:
                 member.started(fork_server.fork(self._server.channel, member.role, theirs), ours)
             except fork_server.ForkServerError as error:
@@ -460,6 +528,8 @@ class Supervisor:
                 "processes": [member.status() for member in self.members],
                 "interfaces": self._listeners.status(),
             }
+        if "take_over" in request:
+            return self._agree(request["take_over"])
         if "tracked" in request:
             return {"tracked": tracked_flows(self.settings.label.registers)}
         if "set_tracked" in request:
@@ -472,6 +542,19 @@ class Supervisor:
             raise ValueError(f"unknown request {next(iter(request))!r}")
         return {"limits": as_json(limits)}
 
+    def _agree(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        """Whether another sink may take over, and is answered later; raises ValueError."""
+        if not self.settings.sink.enabled:
+            raise ValueError("a collector of reports runs here, and only a sink can be taken over")
+        if wanted["version"] != TAKE_OVER_VERSION:
+            raise ValueError("the running sink is of a version that cannot be taken over by this one")
+        if wanted["sources"] != self._listeners.sources():
+            found = ", ".join(map(url, self.settings.listen))
+            raise ValueError(f"the running sink has other interfaces, workers or rings: {found}")
+        if not self._collecting or self.stopping.is_set():
+            raise ValueError("the running sink starts or ends")
+        return {"later": wanted["now"]}
+
     def counters(self) -> dict[str, int]:
         """Counters of all workers, and of the process that takes labels, by key."""
         total = np.zeros(len(COUNTERS), np.uint64)
@@ -483,15 +566,21 @@ class Supervisor:
         )
 
 
-def run(settings: Settings, load: Callable[[], Settings], ready: Callable[[], object] = lambda: None) -> int:
+def run(
+    settings: Settings,
+    load: Callable[[], Settings],
+    ready: Callable[[], object] = lambda: None,
+    *,
+    take_over: bool = False,
+) -> int:
     """Collect until SIGINT or SIGTERM; returns the exit status. Events are logged, the summary is printed.
 
-    `load` reads the settings again, at SIGHUP; `ready` is called once all processes work. At the end of its
-    terminal the collector ends.
+    `load` reads the settings again, at SIGHUP; `ready` is called once all processes work; `take_over`: from
+    the sink that runs on this data folder. At the end of its terminal the collector ends.
     """
     require_linux()
     log.configure(level=settings.log.level, form=settings.log.format)
-    supervisor, due = Supervisor(settings), threading.Event()
+    supervisor, due = Supervisor(settings, take_over=take_over), threading.Event()
     on_terminal = sys.stderr.isatty()
 
     def hang_up(*_: object) -> None:

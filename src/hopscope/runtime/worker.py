@@ -7,6 +7,7 @@ slow or hung (see `event_writer`).
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -72,7 +73,7 @@ def run(child: Child, *, standby: bool = False) -> None:
             notify=child.warn,
         )
         steps = mode.pipeline(shard)
-    worker = Worker(steps, child.listeners)
+    worker = Worker(steps, child.listeners, child.released)
     child.report(warm=True)
     for (lane, listen), handle in zip(shares, child.sockets(), strict=False):
         listener = listener_of(listen, child.index, handle)
@@ -236,10 +237,18 @@ def _kept(batch: FrameBatch) -> FrameBatch:
 class Worker:
     """Takes frames of all receivers through its steps, one receiver after the other."""
 
-    def __init__(self, steps: Steps, listeners: deque[NewListener] | None = None) -> None:
-        """`listeners`: sockets that replace those of receivers, as they come."""
+    def __init__(
+        self,
+        steps: Steps,
+        listeners: deque[NewListener] | None = None,
+        released: threading.Event | None = None,
+    ) -> None:
+        """`listeners`: sockets that replace those of receivers, as they come; `released`: set if another
+        process continues when this one stops.
+        """
         self._steps = steps
         self._listeners = listeners if listeners is not None else deque()
+        self._released = released or threading.Event()
         self.receivers: list[Receiver] = []
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
 
@@ -291,19 +300,29 @@ class Worker:
         self._steps.count("interface_gap_ns_total", new.gap_ns)
 
     def drain(self) -> None:
-        """Process what is left in the sockets, for at most a second; what comes now bypasses a sink."""
+        """Process what is left in the sockets, for at most a second; what comes now bypasses a sink. If it is
+        released, process only what it has taken: the rest waits for another process.
+        """
+        released = self._released.is_set()
         for receiver in self.receivers:
-            if receiver.forward is not None:
+            if released:
+                receiver.listener.finish()
+            elif receiver.forward is not None:
                 receiver.forward.stop()
         loop.drain(self.turn, DRAIN_SECONDS)
         for receiver in self.receivers:
             for batch, dialect in receiver.settle():
                 self._steps.step(batch, dialect, receiver.forward)
+            if released and receiver.forward is not None:
+                receiver.forward.release()
         self._steps.counted.collect(self)
         self._steps.tick(time.time_ns())
 
     def close(self) -> None:
         """Close the journal or the queue, then the listeners."""
-        self._steps.close()
+        if self._released.is_set():
+            self._steps.release()
+        else:
+            self._steps.close()
         for receiver in self.receivers:
             receiver.close()

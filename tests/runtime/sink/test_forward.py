@@ -35,6 +35,10 @@ class Ring:
         self._turns = turns
         self._waits = self._waiting = waits
 
+    @property
+    def waiting(self) -> int:
+        return self._waits
+
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
         self._turns -= 1
         free = min(n, self._slots) if self._turns >= 0 else 0

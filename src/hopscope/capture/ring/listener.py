@@ -145,6 +145,10 @@ class RingListener:
             "completed_checksums_total": int(self._state[Ring.COMPLETED]),
         }
 
+    def finish(self) -> None:
+        """Begin no block: once `receive` has returned None, all that it took is given back."""
+        self._setup[RingSetup.MOST] = 0
+
     def fileno(self) -> int:
         """Descriptor of the socket, once open: readable when a block of frames is ready."""
         assert self._socket is not None

@@ -13,7 +13,7 @@ import errno
 import fcntl
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -149,6 +149,21 @@ class PreparedInterface:
         self._changed.append((device, on))
         fixed = [name for name in on if now[name].active]
         return f"{', '.join(fixed)} cannot be changed" if fixed else ""
+
+    @property
+    def changes(self) -> list[tuple[str, dict[str, bool]]]:
+        """What was changed: interfaces, and the states of their features before."""
+        return [(device.interface, before) for device, before in self._changed]
+
+    def take(self, changes: Iterable[tuple[str, dict[str, bool]]]) -> None:
+        """Restore also these `changes` of another process, which leaves it to this one."""
+        self._changed += [(_Device(interface), before) for interface, before in changes]
+
+    def leave(self) -> None:
+        """Leave it to another process to restore what was changed."""
+        for device, _ in self._changed:
+            device.close()
+        self._changed.clear()
 
     def close(self) -> None:
         """Restore what was changed, unless the interface is gone."""

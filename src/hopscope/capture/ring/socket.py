@@ -67,6 +67,14 @@ class Geometry:
         return struct.pack("<7I", *counts, self.retire_ms, BLOCK_PRIVATE, 0)
 
 
+def source_of(settings: ListenSettings) -> dict[str, object]:
+    """What the socket of a listener is made by: another listener can use it if this is equal."""
+    made = settings.model_dump(
+        mode="json", include={"kind", "interface", "output", "workers", "ring_bytes", "promiscuous"}
+    )
+    return {**made, "ring": list(Geometry.of(settings).request())}
+
+
 def bind_ring(
     settings: ListenSettings, first: socket.socket | None = None, block_bytes: int = 0
 ) -> socket.socket:

@@ -76,6 +76,7 @@ class UdpListener:
         self._state = np.zeros(UNPACK_SLOTS, np.uint64)
         self._received = 0
         self._wanted = MESSAGES
+        self._finished = False
         self._time_ns = 0
 
     def open(self) -> None:
@@ -162,8 +163,14 @@ class UdpListener:
                 return FrameBatch(self._arena, self._frames[:count], first)
         return None
 
+    def finish(self) -> None:
+        """Return what was received, and receive no more."""
+        self._finished = True
+
     def _fetch(self) -> int:
         """One receive call; number of messages."""
+        if self._finished:
+            return 0
         got = self._recvmmsg(self._file, self._address, self._wanted, _MSG_DONTWAIT, None)
         if got <= 0:
             error = ctypes.get_errno()

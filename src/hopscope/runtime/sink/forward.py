@@ -7,6 +7,7 @@ that cannot be restored, go on unchanged.  Forwarding never waits: dropped frame
 from __future__ import annotations
 
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 Count = Callable[[str, int], object]
 """Adds to a counter of `detect.counters.COUNTERS`, by its key."""
 _HEADER_BYTES = 14
+RELEASE_SECONDS = 0.2
+"""How long an output that is full may delay a take-over."""
 
 
 class Forward(Protocol):
@@ -53,6 +56,10 @@ class Sender(Protocol):
     """Frames that it cannot send: shorter than their header, or longer than its MTU."""
     dropped: int
     """Frames dropped because it was down, removed, or had no carrier."""
+
+    @property
+    def waiting(self) -> int:
+        """Frames that it has not taken yet."""
 
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
         """Offsets in the arena for at most `n` frames; none if the ring is full."""
@@ -89,6 +96,10 @@ class Forwarder(ABC):
 
     def stop(self) -> None:
         """Forward only what has come so far: the rest bypasses this sink, if there is a bypass."""
+        return
+
+    def release(self) -> None:
+        """Send what waits; the next frames are for another process, on which the bypass waits."""
         return
 
     @abstractmethod
@@ -202,6 +213,15 @@ class ToInterface(Forwarder):
         """Retry the frames that the interface did not take at once."""
         self._sender.flush()
         self._count_sent()
+
+    def release(self) -> None:
+        """Send what waits, for RELEASE_SECONDS at most; the bypass waits for another process."""
+        until = time.monotonic() + RELEASE_SECONDS
+        while self._sender.waiting and time.monotonic() < until:
+            time.sleep(0.001)
+            self.flush()
+        if self._heartbeat is not None:
+            self._heartbeat.hold()
 
     def close(self) -> None:
         """Close the ring."""
