@@ -2,10 +2,10 @@
 
     new sink                                  running sink
     ask: may I? ─────────────────────────────► compares interfaces
-    workers load their kernels, and wait       forwards
+    loads its kernels                          forwards
     take over ───────────────────────────────► ends its helpers; its workers send what they have taken from
                                                the rings, close their journals, and leave the rest
-    workers go on where the others stopped ◄── sockets, locks, heartbeats of the bypass
+    its workers go on where those stopped ◄─── sockets, locks, heartbeats of the bypass
     helpers start                              ends
 
 Frames wait in the receive rings meanwhile, which belong to the sockets.  The request goes over the control
