@@ -78,7 +78,7 @@ check: $(STAMP) ## Style, types, and quick tests of what has changed: under a mi
 	$(MAKE) --jobs=2 --output-sync=target lint types quick
 
 quick: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not e2e and not wheel and not kernel" $$($(BIN)/python tests/changed.py)
+	$(BIN)/python -m pytest -q $(REUSE) -m "not e2e and not wheel and not kernel" $$($(BIN)/python tests/changed.py)
 
 wheel: kernels ## Build a wheel for this platform with compiled kernels, in dist
 	HOPSCOPE_SHIP_KERNELS=1 $(BIN)/python -m hatchling build -t wheel -d dist
