@@ -263,7 +263,8 @@ class HistorySettings(Section):
     keep_days: float = Field(default=7.0, gt=0, le=10_000)
     """Segments older than this are deleted."""
     keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
-    """Above this total size, the oldest segments are deleted."""
+    """Above this total size, the oldest segments are deleted. Journals, 30 s of events at most unless the
+    archive stands still, come on top."""
     keep_free: FreeSpace = "1%"
     """Free space of the disk, in bytes or as a percentage: below it, the oldest segments are deleted; at half
     of it, the journal stops, and events wait in memory."""
