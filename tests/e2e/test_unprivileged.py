@@ -115,6 +115,7 @@ def test_a_sink_needs_three_capabilities(namespace: Namespace) -> None:
     for end in ("out", "rest"):
         namespace.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
         namespace.ip("link", "set", end, "up")
+    namespace.ip("link", "set", "lo", "up")
     prefix = ("ip", "netns", "exec", namespace.name)
     with (
         program("sink", "--pair", "near:out", "--no-serve", capabilities=CAPABILITIES, prefix=prefix) as one,

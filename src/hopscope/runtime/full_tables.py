@@ -15,6 +15,7 @@ TABLES: Mapping[str, tuple[str, str]] = {
     "source_evictions_total": ("sequence spaces that made room for others", "raise detect.sources"),
     "hop_pool_full_total": ("paths of more than 8 hops cut short", "raise detect.hop_pool"),
     "distribution_table_full_total": ("hops not counted in distributions", "raise distributions.queues"),
+    "distribution_evictions_total": ("distributions that made room for others", "raise distributions.queues"),
     "postcard_evictions_total": ("paths emitted before they were complete", "raise postcards.packets"),
 }
 """Counters of the tables of a collector: what they count, and what to do."""
