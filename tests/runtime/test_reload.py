@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -78,7 +79,7 @@ def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
     one = Supervisor(Settings(data=tmp_path))
     one._limits = create_control(None, one.settings.limits)
     monkeypatch.setattr(one, "_write_owner", lambda: None)
-    monkeypatch.setattr(one, "_launch", lambda member: member.started(sleeper(), None))
+    monkeypatch.setattr(one, "_launch", lambda member: not member.started(sleeper(), None))
     monkeypatch.setattr(one, "_can_start", lambda _: True)
     monkeypatch.setattr(module, "TURN_SECONDS", 0.01)
     one.members = [Member("worker-0", "worker"), Member("serve", "serve")]
@@ -111,6 +112,29 @@ def test_a_reload_of_a_collector(supervisor: Supervisor) -> None:
     assert supervisor.settings.serve.sql_rows == 7
     assert worker.process is before["worker-0"]
     assert (page.restarts, list(page.exits), page.last_error) == (0, [], None)
+
+
+def test_a_helper_that_does_not_end_is_killed(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets as long to end at a reload as at a stop."""
+    monkeypatch.setattr(module, "STOP_SECONDS", 0.3)
+    page = supervisor.members[1]
+    assert page.process is not None
+    page.process.kill()
+    page.process.wait()
+    words = ["sh", "-c", "trap '' TERM; echo; exec sleep 600"]
+    stubborn = subprocess.Popen(words, stdout=subprocess.PIPE)
+    assert stubborn.stdout is not None
+    stubborn.stdout.readline()
+    page.started(stubborn, None)
+    after = {"data": supervisor.settings.data, "serve": {"sql_rows": 7}}
+    supervisor.reload(Settings.model_validate(after), "SIGHUP")
+    while page.process in (None, stubborn):
+        supervisor.turn()
+    stubborn.communicate()
+    assert stubborn.returncode == -signal.SIGKILL
+    assert list(page.exits) == []
 
 
 def test_destinations_can_be_added(supervisor: Supervisor) -> None:

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from hopscope.detect.counters import INDEX
+from hopscope.runtime import fork_server
 from hopscope.runtime.member import EXITS_SECONDS, MAX_EXITS, STOPPED_SECONDS, Member
 from hopscope.runtime.supervisor import CollectorError, Supervisor
-from hopscope.runtime.watch import Watch
+from hopscope.runtime.watch import LIMITS, Watch
 from hopscope.settings.collector import Settings
 from hopscope.settings.label import LabelSettings
 from support.waiting import eventually
@@ -64,30 +64,28 @@ def test_a_receiver_that_keeps_ending_ends_the_program(tmp_path: Path) -> None:
         supervisor.stop()
 
 
-def test_who_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten seconds without a tick, of a process that receives, and in which the supervisor ran."""
-    ticks = {"worker-0": 0, "worker-1": 0, "detector": 0}
-    monkeypatch.setattr(
-        "hopscope.runtime.watch.attach_counters",
-        lambda path: {INDEX["ticks_total"]: ticks[path.name.removesuffix(".counters")]},
-    )
+def test_who_hangs() -> None:
+    """The limit of its role without a tick, of a process that was ready, and in which the supervisor ran."""
     members = [Member("worker-0", "worker"), Member("worker-1", "worker", 1), Member("detector", "detector")]
-    members.append(Member("serve", "serve"))
+    members += [Member("serve", "serve"), Member("standby", "standby")]
     for member in members:
         member.process, member.ready = SimpleNamespace(), True  # type: ignore[assignment]
     members[2].ready = False
-    watch, found = Watch(tmp_path), []
-    for second in range(30):
-        ticks["worker-1"] += 10
+    watch, found = Watch(), []
+    for second in range(90):
+        members[1].ticks += 1
         now = second + 1000 * (second >= 5)  # a pause of all processes
         found += [(second, member.name) for member in watch.hung(members, now)]
-    assert found == [(9, "worker-0"), (19, "worker-0"), (29, "worker-0")]
+    assert [each for each in found if each[0] < 30] == [(9, "worker-0"), (19, "worker-0"), (29, "worker-0")]
+    assert [each for each in found if each[1] != "worker-0"] == [(59, "serve")]
 
 
 @pytest.mark.kernel
-def test_a_stopped_worker_is_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that SIGSTOP has stopped is killed, and another one takes its reports."""
-    monkeypatch.setattr("hopscope.runtime.watch.HANG_SECONDS", 2.0)
+def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker, a helper and the fork server that SIGSTOP has stopped are killed, and others take over."""
+    monkeypatch.setitem(LIMITS, "archive", 2.0)
+    monkeypatch.setattr(fork_server, "FORK_SECONDS", 1.0)
+    monkeypatch.setitem(LIMITS, "worker", 2.0)
     settings = Settings.model_validate(
         {
             "data": tmp_path / "data", "regions": tmp_path, "listen": [{"host": "127.0.0.1", "port": 0}],
@@ -97,16 +95,20 @@ def test_a_stopped_worker_is_restarted(tmp_path: Path, monkeypatch: pytest.Monke
     supervisor = Supervisor(settings)
     supervisor.start()
     try:
-        (worker,) = (member for member in supervisor.members if member.role == "worker")
-        assert worker.process is not None
-        os.kill(worker.process.pid, signal.SIGSTOP)
+        members = {member.name: member for member in supervisor.members}
+        worker, server, archive = (members[name] for name in ("worker-0", "fork-server", "archive"))
+        for member in (server, worker, archive):
+            assert member.process is not None
+            os.kill(member.process.pid, signal.SIGSTOP)
 
         def restarted() -> bool:
             supervisor.turn()
-            return worker.restarts == 1 and worker.ready
+            return all(member.restarts and member.ready for member in (worker, server, archive))
 
         eventually(restarted)
-        assert worker.last_error is not None
-        assert "hung" in worker.last_error
+        for member in (worker, archive):
+            assert member.last_error is not None
+            assert "hung" in member.last_error
+        assert server.last_error == "it does not fork: no answer"
     finally:
         supervisor.stop()

@@ -13,8 +13,10 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ from ..settings.collector import Settings
 
 PACKET_BYTES = 1 << 17
 MAX_FILES = 253  # SCM_MAX_FD
+TICK_SECONDS = 1.0
+"""Interval at which a process that runs says so."""
+_TICK = json.dumps({"tick": True}).encode()
 _ARG_START = 45
 """Field of /proc/PID/stat, after the name: where the command line begins in memory; in the next, it ends."""
 
@@ -63,6 +68,22 @@ class NewListener:
     """How long the interface was gone."""
 
 
+class _StopEvent(threading.Event):
+    """The event that ends a role; `looked` is called whenever the role looks at it, as its loop does."""
+
+    def __init__(self, looked: Callable[[], None]) -> None:
+        super().__init__()
+        self._looked = looked
+
+    def is_set(self) -> bool:
+        self._looked()
+        return super().is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._looked()
+        return super().wait(timeout)
+
+
 class Child:
     """The child's end: its settings, its sockets, and the channel to the supervisor."""
 
@@ -76,8 +97,9 @@ class Child:
         self.listeners: deque[NewListener] = deque()
         """Sockets that replace earlier ones, for the role to take."""
         self._assigned = threading.Event()
-        self.stop = threading.Event()
-        """Set when the process should end."""
+        self.stop = _StopEvent(self._tick)
+        """Set when the process should end. A role that does not look at it for long counts as hung."""
+        self._tick_at = 0.0
         self.released = threading.Event()
         """Set before `stop` if another process continues what this one does."""
         self.started = False
@@ -101,11 +123,19 @@ class Child:
         self.report(warning=line)
 
     def report(self, **message: Any) -> None:
-        """Send the supervisor `ready`, `warm`, `message`, `warning` or `error`."""
+        """Send the supervisor `ready`, `warm`, `message`, `warning`, `error` or (`_tick`) `tick`."""
         try:
             send(self._channel, message)
         except OSError:
             self.stop.set()
+
+    def _tick(self) -> None:
+        """Show the supervisor, once a second, that the role's loop turns; without waiting for it."""
+        now = time.monotonic()
+        if now >= self._tick_at:
+            self._tick_at = now + TICK_SECONDS
+            with suppress(OSError):
+                self._channel.send(_TICK, socket.MSG_DONTWAIT)
 
     def sockets(self) -> list[socket.socket]:
         """Wait for the sockets that the supervisor opened for this process. Empty: the program ends."""

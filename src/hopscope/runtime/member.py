@@ -33,6 +33,8 @@ class Member:
     process: Process | Popen[bytes] | None = None
     channel: Any = None
     ready: bool = False
+    ticks: int = 0
+    """How often its loop has shown that it turns, since its last start: once a second."""
     warm: bool = False
     error: str | None = None
     """The error that it reported since its last start."""
@@ -42,15 +44,15 @@ class Member:
     """When to start it again (monotonic); 0: no restart is due."""
     stopped: bool = False
     """It ended MAX_EXITS times in EXITS_SECONDS, and is left stopped until `due`."""
-    renewed: bool = False
-    """It ends because it starts again with other settings."""
+    renewed: float = 0.0
+    """It ends because it starts again with other settings: when it is killed if it does not (monotonic)."""
     exits: deque[float] = field(default_factory=deque)
 
     def started(self, process: Process | Popen[bytes], channel: Any) -> None:
         """The process runs; it reports over `channel`."""
         self.process, self.channel = process, channel
         self.due, self.ready, self.warm, self.error, self.stopped = 0.0, False, False, None, False
-        self.renewed = False
+        self.ticks, self.renewed = 0, 0.0
 
     def exited(self, now: float) -> float:
         """The process has ended; returns the pause before its restart, a long one if it ended too often."""

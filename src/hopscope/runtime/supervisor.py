@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
 from subprocess import TimeoutExpired
 from typing import Any
 
@@ -49,7 +50,7 @@ from .take_over import VERSION as TAKE_OVER_VERSION
 from .take_over import Estate, hand_over, may_take_over, take_over
 from .tracking import change_tracked_flows, tracked_flows
 from .warmup import steps_for
-from .watch import HANG_SECONDS, Watch
+from .watch import LIMITS, Watch
 
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
@@ -98,7 +99,7 @@ class Supervisor:
         self._changing = threading.Lock()
         """Held while limits change, by a request or a reload."""
         self._listeners = Listeners(settings)
-        self._watch = Watch(self.folder.path / "regions")
+        self._watch = Watch()
         self._clock = StartClock()
         self._standby: Member | None = None
         """Takes over from a worker that ends, at once: frames that should go on wait for it."""
@@ -234,9 +235,11 @@ class Supervisor:
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
                 self._reap(member)
+            if member.process is not None and member.renewed and now >= member.renewed:
+                member.renewed = inf
+                self._kill(member)
             if member.process is None and member.due and now >= member.due and self._can_start(member):
-                member.restarts += bool(member.exits)
-                self._launch(member)
+                member.restarts += self._launch(member) and bool(member.exits)
 
     def reload(self, settings: Settings, author: str) -> None:
         """Take what may change from new settings; log it, and what needs a restart and stays.
@@ -263,7 +266,7 @@ class Supervisor:
         for member in self.members:
             self._send(member, {"log": form})
             if member.role in found.roles and member.process is not None:
-                member.renewed = True
+                member.renewed = time.monotonic() + STOP_SECONDS
                 member.process.terminate()
         if "export" in found.roles and not any(member.role == "export" for member in self.members):
             self.members.append(Member("export", "export", due=time.monotonic()))
@@ -329,9 +332,8 @@ class Supervisor:
         try:
             member.process.wait(max(0.1, until - time.monotonic()))
         except TimeoutExpired:
-            self._log.warning("killed, because it did not stop", process=member.name)
             self.folder.events_wait = True
-            member.process.kill()
+            self._kill(member)
             member.process.wait()
         while member.channel is not None and self._receive(member):
             pass
@@ -339,10 +341,16 @@ class Supervisor:
             self._log.warning("ended with an error", process=member.name, reason=member.error)
         member.process = None
 
+    def _kill(self, member: Member) -> None:
+        """Kill a process that was asked to end."""
+        assert member.process is not None
+        self._log.warning("killed, because it did not stop", process=member.name)
+        member.process.kill()
+
     def _kill_hung(self, member: Member) -> None:
         """Kill a process that stands still; it is restarted as any other that ends."""
         assert member.process is not None
-        member.error = f"it hung for {HANG_SECONDS:g} s, and was killed"
+        member.error = f"it hung for {LIMITS[member.role]:g} s, and was killed"
         member.process.kill()
 
     def _make_queues(self) -> list[Member]:
@@ -371,14 +379,14 @@ class Supervisor:
         """Let the server load what roles call; it forks nothing meanwhile."""
         self._send(self._server, {"load": steps_for(self.settings)})
 
-    def _launch(self, member: Member) -> None:
-        """Start a process; if the fork server does not answer, it is restarted first."""
+    def _launch(self, member: Member) -> bool:
+        """Start a process; False: the fork server did not answer, and is restarted first."""
         if member is self._server:
             member.started(*fork_server.start([lock for lock in self.folder.locks if lock >= 0]))
             self._follow(member)
-            if member.restarts:
+            if member.exits:
                 self._load_kernels()
-            return
+            return True
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             send(ours, {
@@ -396,9 +404,10 @@ class Supervisor:
                 self._server.error, self._server.warm = str(error), False
                 if self._server.process is not None:
                     self._server.process.kill()
-                return
+                return False
         self._follow(member)
         self._send_sockets(member)
+        return True
 
     def _follow(self, member: Member) -> None:
         self._selector.register(member.channel, selectors.EVENT_READ, partial(self._receive, member))
@@ -431,6 +440,7 @@ class Supervisor:
             return False
         member.ready |= bool(message.get("ready"))
         member.warm |= bool(message.get("warm"))
+        member.ticks += "tick" in message
         member.error = message.get("error", member.error)
         if "message" in message:
             self._log.info(message["message"])

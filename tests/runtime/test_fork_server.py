@@ -1,0 +1,130 @@
+"""How roles start: what they inherit from the server that forks them, and whose children they are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.runtime import fork_server, roles
+from hopscope.runtime.child import Child, receive, send
+from hopscope.runtime.fork_server import ForkServerError, Process
+from hopscope.runtime.roles import Role
+from hopscope.settings.collector import Settings
+from support.waiting import HANG_SECONDS, eventually
+
+
+def _report(child: Child) -> None:
+    """A role that reports what it has inherited, and waits for its end, as its own child does."""
+    files = {path.name: str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()}
+    child.started = True
+    follower = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    child.report(
+        ready=True,
+        files=files,
+        parent=os.getppid(),
+        command=Path("/proc/self/cmdline").read_bytes().rstrip(b"\0").decode(),
+        follower=follower.pid,
+    )
+    child.stop.wait(HANG_SECONDS)
+    follower.communicate()
+
+
+@contextmanager
+def server(keep: list[int]) -> Iterator[tuple[Process, socket.socket]]:
+    """A fork server whose role `archive` is `_report`."""
+    process, channel = fork_server.start(keep)
+    try:
+        with channel:
+            yield process, channel
+        assert process.wait(HANG_SECONDS) in (0, -signal.SIGKILL)
+    finally:
+        process.kill()
+        fork_server.disown()
+
+
+def begin(channel: socket.socket, folder: Path) -> tuple[Process, socket.socket, dict[str, Any]]:
+    """Fork the role; its process, our end of its channel, and what it reports."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    settings = Settings(data=folder).model_dump(mode="json")
+    send(ours, {"name": "archive", "settings": settings, "data": str(folder), "regions": str(folder)})
+    try:
+        with theirs:
+            process = fork_server.fork(channel, "archive", theirs)
+    except ForkServerError:
+        ours.close()
+        raise
+    ours.settimeout(HANG_SECONDS)
+    while True:
+        message, _ = receive(ours)
+        assert message is not None
+        if "ready" in message:
+            return process, ours, message
+
+
+@pytest.fixture(autouse=True)
+def role(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`_report`, in servers that this process forks."""
+    monkeypatch.setitem(roles.ROLES, "archive", Role(_report))
+    monkeypatch.setattr("threading.active_count", lambda: 1)
+
+
+def test_what_a_role_inherits(tmp_path: Path) -> None:
+    """The kept files, its channel and the standard streams alone; its name; this process as its parent."""
+    with (
+        (tmp_path / "kept").open("w") as kept,
+        (tmp_path / "other").open("w"),
+        server([kept.fileno()]) as made,
+    ):
+        process, channel, message = begin(made[1], tmp_path)
+        with channel:
+            files = {int(number): name for number, name in message["files"].items()}
+            assert files.pop(0) == os.devnull
+            assert files.pop(kept.fileno()) == str(tmp_path / "kept")
+            rest = [name for number, name in files.items() if number > 2 and not name.startswith("/proc/")]
+            assert len(rest) == 1, rest
+            assert rest[0].startswith("socket:")
+            assert message["command"] == "hopscope: archive"
+            assert message["parent"] == os.getpid()
+            process.terminate()
+            assert process.wait(HANG_SECONDS) == 0
+
+
+def test_a_role_outlives_the_server(tmp_path: Path) -> None:
+    """It ends when its channel closes; a signal that kills it is seen, and what it leaves is reaped."""
+    with server([]) as (process, forks):
+        first, first_channel, message = begin(forks, tmp_path)
+        second, second_channel, _ = begin(forks, tmp_path)
+        process.kill()
+        assert process.wait(HANG_SECONDS) == -signal.SIGKILL
+        with pytest.raises(ForkServerError, match="it does not fork"):
+            begin(forks, tmp_path)
+        assert first.poll() is None
+        first.kill()
+        assert first.wait(HANG_SECONDS) == -signal.SIGKILL
+
+        def reaped() -> bool:
+            fork_server.reap_orphans({process.pid, second.pid})
+            return not Path(f"/proc/{message['follower']}").exists()
+
+        eventually(reaped)
+        first_channel.close()
+        second_channel.close()
+        assert second.wait(HANG_SECONDS) == 0
+
+
+def test_a_server_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it for long."""
+    monkeypatch.setattr(fork_server, "FORK_SECONDS", 0.1)
+    with server([]) as (process, forks):
+        os.kill(process.pid, signal.SIGSTOP)
+        with pytest.raises(ForkServerError, match="no answer"):
+            begin(forks, tmp_path)
+        process.kill()
