@@ -264,8 +264,9 @@ def test_a_mirror_port_of_a_collector_comes_back(wire: Wire) -> None:
     wire.start("--listen", "mirror://near?workers=2", command="collect", lanes=())
 
     def frames() -> list[int]:
-        found = counter_files(wire.folder / "data" / "regions")
-        return [int(attach_counters(found[f"worker-{i}"])[INDEX["frames_total"]]) for i in range(2)]
+        regions = wire.folder / "data" / "regions"
+        files = [regions / f"worker-{i}.counters" for i in range(2)]
+        return [int(attach_counters(file)[INDEX["frames_total"]]) for file in files]
 
     for _ in range(2):
         before = frames()
