@@ -38,7 +38,7 @@ def test_reports_arrive_from_all_sources(listener: UdpListener, tmp_path: object
         assert batch is not None
         total += len(batch)
         sources |= set((batch.frames["source_lo"] & 0xFFFFFFFF).tolist())
-    assert sources == {0x7F000101 + number for number in range(4)}
+    assert sources == {0x7F010101 + number for number in range(4)}
 
 
 def test_nobody_listens(tmp_path: object) -> None:

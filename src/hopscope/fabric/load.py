@@ -12,8 +12,8 @@ FIELDS = {1: 0x8000, 8: 0xFF00}
 SWITCHES = 20
 BLOCK = 16_384
 """Reports that `Load` makes, and then sends again with other sequence numbers."""
-LOOPBACK = 0x7F000101
-"""127.0.1.1: the first source."""
+LOOPBACK = 0x7F010101
+"""127.1.1.1: the first source; those of `simulate` begin at 127.0.1.1."""
 SEQUENCES = 1 << 22
 """Sequence numbers of Report 2.0: 22 bits."""
 

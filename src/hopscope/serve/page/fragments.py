@@ -93,7 +93,7 @@ class Fragments:
         ratio = lost / (lost + reports) if lost + reports else 0
         counted = {each.label["kind"]: int(each.value) for each in self._counted(_EVENTS) if each.label}
         stored = sum(counted.get(kind.label, 0) for kind in STORED)
-        reduction = int(s.values) / stored if stored else 0
+        reduction = [si(int(s.values) / stored), ":1"] if stored and int(s.values) else ["–", ""]
         drops = counted.get(Kind.DROP.label, 0)
         per_report = duration(s.ns_per_report).split() if s.ns_per_report else ["–", ""]
         cells = [
@@ -127,7 +127,7 @@ class Fragments:
                 _mood(drops, "bad"),
             ),
             ("Events", si(s.events_per_second), "/s", f"{si(int(s.events))} total", ""),
-            ("Values per stored event", si(reduction), ":1", "reduction by detection", ""),
+            ("Values per stored event", *reduction, "reduction by detection", ""),
             ("Live flows", si(s.flows), "", f"{s.switches} switches · {s.sources} sources", ""),
             ("Worker", *per_report, f"per report · {s.busy_ratio:.0%} busy", _mood(s.busy_ratio > 0.9)),
         ]
