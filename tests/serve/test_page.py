@@ -138,6 +138,7 @@ def refusals(counts: dict[str, int]) -> str:
     ]  # fmt: skip
     snapshot = Snapshot.__new__(Snapshot)
     object.__setattr__(snapshot, "summary", Summary.model_construct(counters=counters))
+    object.__setattr__(snapshot, "limits", None)
     return Fragments(snapshot, Names.load(None)).get("rejected")
 
 

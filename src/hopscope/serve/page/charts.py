@@ -14,7 +14,7 @@ _SI = (
 _MINUTES = "v => v === 0 ? 'now' : '−' + -v / 60 + ' min'"
 Series = tuple[str, str, Callable[[Point], float]]
 RATE: tuple[Series, ...] = (
-    ("Reports", "#2aa198", lambda point: point.reports),
+    ("Received", "#2aa198", lambda point: point.reports),
     ("Events", "#6c8ebf", lambda point: point.events),
 )
 LOSS: tuple[Series, ...] = (

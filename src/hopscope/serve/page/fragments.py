@@ -13,7 +13,7 @@ from ...detect.counters import STORED
 from ...detect.records import NO_PORT, Kind
 from ...present.collector_state import LimitsInForce
 from ...present.units import duration, endpoints, measured, place, port_text, si
-from ...settings.limits import SWITCH_METRICS, MetricLimits, SwitchMetricLimits
+from ...settings.limits import SINK_METRICS, SWITCH_METRICS, MetricLimits, SwitchMetricLimits
 from ...wire.address import address
 from ...wire.records import Records
 from ..routes.collector_models import CounterValue
@@ -58,6 +58,10 @@ class Fragments:
         self.snapshot = snapshot
         self.names = names
         self._made: dict[str, str] = {}
+        limits = snapshot.limits
+        self._sink = limits is not None and limits.metrics == SINK_METRICS
+        self._unit = "packet" if self._sink else "report"
+        """What is received, and counted of flows: a sink reads packets with INT, and no reports."""
 
     def get(self, what: str) -> str:
         """A fragment by name: figures, strip:queues, flows, hops, notable, latest, rejected, limits, …"""
@@ -69,7 +73,7 @@ class Fragments:
     def _status(self) -> str:
         snapshot = self.snapshot
         rate = snapshot.summary.reports_per_second
-        state = ("ok", "receiving") if rate else ("idle", "no reports")
+        state = ("ok", "receiving") if rate else ("idle", f"no {self._unit}s")
         if not rate and snapshot.labels is not None and snapshot.labels.ports["rate"].any():
             state = ("ok", "receiving labels")
         if not snapshot.summary.workers:
@@ -96,17 +100,19 @@ class Fragments:
         reduction = [si(int(s.values) / stored), ":1"] if stored and int(s.values) else ["–", ""]
         drops = counted.get(Kind.DROP.label, 0)
         per_report = duration(s.ns_per_report).split() if s.ns_per_report else ["–", ""]
+        unit = self._unit.capitalize()
+        of_lost = (
+            "Reports lost",
+            si(s.lost_per_second),
+            "/s",
+            f"{si(lost)} total · {ratio:.3%}",
+            _mood(s.lost_per_second, "bad"),
+        )
         cells = [
-            ("Reports", si(s.reports_per_second), "/s", f"{si(reports)} total", ""),
+            (f"{unit}s", si(s.reports_per_second), "/s", f"{si(reports)} total", ""),
+            *([] if self._sink else [of_lost]),
             (
-                "Reports lost",
-                si(s.lost_per_second),
-                "/s",
-                f"{si(lost)} total · {ratio:.3%}",
-                _mood(s.lost_per_second, "bad"),
-            ),
-            (
-                "Reports rejected",
+                f"{unit}s rejected",
                 si(s.rejected_per_second),
                 "/s",
                 f"{si(int(s.rejected))} total{self._worst_reason()}",
@@ -116,7 +122,7 @@ class Fragments:
                 "Dropped by the kernel",
                 si(int(s.kernel_drops)),
                 "",
-                "datagrams of reports",
+                "frames" if self._sink else "datagrams of reports",
                 _mood(int(s.kernel_drops), "bad"),
             ),
             (
@@ -129,7 +135,7 @@ class Fragments:
             ("Events", si(s.events_per_second), "/s", f"{si(int(s.events))} total", ""),
             ("Values per stored event", *reduction, "reduction by detection", ""),
             ("Live flows", si(s.flows), "", f"{s.switches} switches · {s.sources} sources", ""),
-            ("Worker", *per_report, f"per report · {s.busy_ratio:.0%} busy", _mood(s.busy_ratio > 0.9)),
+            ("Worker", *per_report, f"per {self._unit} · {s.busy_ratio:.0%} busy", _mood(s.busy_ratio > 0.9)),
         ]
         return "".join(
             f'<div class="figure {mood}"><label>{label}</label>'
@@ -190,13 +196,13 @@ class Fragments:
     def _rejected(self) -> str:
         tables = [
             _table(
-                f'<tr><th>{what}<th class="n">Reports<th class="n">/s</tr>',
+                f'<tr><th>{what}<th class="n">{self._unit.capitalize()}s<th class="n">/s</tr>',
                 [
                     f'<tr><td>{_label(counter)}<td class="n"><b>{si(int(counter.value))}</b>'
                     f'<td class="n">{si(counter.per_second)}</tr>'
                     for counter in self._counted(name)
                 ],
-                "No report was rejected." if what == "Reject reason" else "",
+                f"No {self._unit} was rejected." if what == "Reject reason" else "",
             )
             for what, name in (
                 ("Reject reason", "hopscope_rejected_reports_total"),
@@ -210,7 +216,8 @@ class Fragments:
     def _flows(self) -> str:
         rows = [self._flow_row(row) for row in self.snapshot.slow_flows]
         head = (
-            '<tr><th>Flow<th class="n">Latency<th class="n">Mean<th class="n">Hops<th class="n">Reports</tr>'
+            '<tr><th>Flow<th class="n">Latency<th class="n">Mean<th class="n">Hops'
+            f'<th class="n">{self._unit.capitalize()}s</tr>'
         )
         return _table(head, rows, "No live flow carries hop latencies.")
 
@@ -340,7 +347,7 @@ class Fragments:
         return (
             f'<div class="flow-head"><b>{endpoints(flow)}</b>'
             f"<span>{latency} over {len(hops)} hops{loop}{partial}"
-            f" · {si(packets)} report{'s' * (packets != 1)} · {last}</span></div>"
+            f" · {si(packets)} {self._unit}{'s' * (packets != 1)} · {last}</span></div>"
             f'<div class="ribbon">{ribbon}</div>'
             f'<div class="chain"><span class="host">{src}</span>{cards}<span class="host">{dst}</span></div>'
         )
