@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.common import Bench, median
 from hopscope.capture.udp.listener import UdpSender
-from hopscope.direct.counters import INDEX, read_counters
+from hopscope.direct.counters import TRANSLATOR_COUNTERS
 from hopscope.direct.reporter import Reporter
 from hopscope.runtime.direct.translator import TranslatorProcess
 from hopscope.settings.direct import DirectSettings, StoreSettings, TranslatorSettings
@@ -95,15 +95,13 @@ def settled(folder: Path) -> dict[str, int]:
     before = -1
     while True:
         time.sleep(0.3)
-        counters = read_counters(folder)
-        now = int(counters[INDEX["dta_datagrams_total"]])
+        counters = TRANSLATOR_COUNTERS.read(folder)
+        now = counters["dta_datagrams_total"]
         if now == before:
             return {
                 "received": now,
-                "drops": int(counters[INDEX["dta_kernel_drops_total"]]),
-                "translated": int(
-                    sum(counters[at] for key, at in INDEX.items() if key.startswith("dta_trans"))
-                ),
+                "drops": counters["dta_kernel_drops_total"],
+                "translated": sum(count for key, count in counters.items() if key.startswith("dta_trans")),
             }
         before = now
 

@@ -33,13 +33,13 @@ from harness.relay import (
 )
 from hopscope.capture.udp.datagram import DatagramSocket
 from hopscope.capture.udp.listener import UdpSender
-from hopscope.direct.counters import COUNTERS, read_counters
+from hopscope.direct.counters import TRANSLATOR_COUNTERS
 from hopscope.direct.primitives import key_increment, key_write, postcarding_query
 from hopscope.direct.primitives.append_reader import ListsReader
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.stores.folder import read_store
 from hopscope.direct.theory.key_write import average
-from hopscope.rdma.counters import NIC_COUNTERS, read_nic_counters
+from hopscope.rdma.counters import NIC_COUNTERS
 from hopscope.rdma.endpoint import Endpoint
 from hopscope.rdma.records import VERB, Verb, VerbBlock
 from hopscope.runtime.direct.nic import SERVICE_PORT
@@ -170,12 +170,8 @@ def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: fl
             nic.terminate()
             nic.join()
             reporter.join()
-        counted = dict(
-            zip((c.key for c in COUNTERS), read_counters(folder / "translator").tolist(), strict=True)
-        )
-        nic_counted = dict(
-            zip((c.key for c in NIC_COUNTERS), read_nic_counters(folder / "nic").tolist(), strict=True)
-        )
+        counted = TRANSLATOR_COUNTERS.read(folder / "translator")
+        nic_counted = NIC_COUNTERS.read(folder / "nic")
         bench.say(
             f"relays: {relay.mangler.lost:,} reports lost, {relay.mangler.doubled:,} doubled, "
             f"{relay.mangler.late:,} late; of RoCEv2 packets {[one.lost for one in road.manglers]} lost"
@@ -189,11 +185,10 @@ def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: fl
 
 def follow(relay: ReportRelay, folder: Path, window: Any) -> None:
     """Admit a batch for each that the translator has taken, until every report is executed at the NIC."""
-    keys = [counter.key for counter in COUNTERS]
     admitted, before, changed = 0, (-1, -1), time.monotonic()
     while True:
         received, sent = relay.received, int(relay.passed.sum())
-        counted = dict(zip(keys, read_counters(folder).tolist(), strict=True))
+        counted = TRANSLATOR_COUNTERS.read(folder)
         if counted["dta_datagrams_total"] >= sent:
             while admitted < received // PART:
                 window.release()

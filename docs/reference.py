@@ -118,10 +118,10 @@ def _kind_of_destination(kind: str, model: type[BaseModel]) -> str:
 def counters() -> str:
     """Every counter."""
     from hopscope.detect.counters import COUNTERS
-    from hopscope.direct.counters import COUNTERS as TRANSLATOR
+    from hopscope.direct.counters import TRANSLATOR_COUNTERS
     from hopscope.export import counters as exports
     from hopscope.labels import records as label_records
-    from hopscope.labels.counters import COUNTERS as LABELS
+    from hopscope.labels.counters import LABEL_COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
 
     def table(counted: typing.Any) -> str:
@@ -133,9 +133,9 @@ def counters() -> str:
         "at the end of a program.\n\n"
         + table(COUNTERS)
         + "\n## The translator of direct telemetry access\n\nIncluding those of its RoCEv2 connections.\n\n"
-        + table(TRANSLATOR)
+        + table(TRANSLATOR_COUNTERS.counters)
         + "\n## Labels (INT-label)\n\nOf the process that receives labels, if `label.listen` is set.\n\n"
-        + table(LABELS)
+        + table(LABEL_COUNTERS.counters)
         + "\n## Switch ports of a fabric on this machine\n\n"
         "For each port, in `hopscope fabric status --format json`.\n\n"
         + _table(
@@ -143,7 +143,7 @@ def counters() -> str:
             [(f"`{name.lower()}`", text) for name, text in _enum_docs(label_records.PortCounter).items()],
         )
         + "\n## The software NIC\n\n"
-        + table(NIC_COUNTERS)
+        + table(NIC_COUNTERS.counters)
         + "\n## Exports\n\nFor each destination; `destination` is its place in the settings, as in "
         "`redis[0]`; [alerts](../guides/alerts.md) have their own names, `webhook` being a number. "
         "`hopscope_export_up` is 1 if the last delivery to a destination of either kind succeeded.\n\n"

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hopscope.direct.counters import TranslatorCounters
 from hopscope.direct.primitive import load
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.primitives.key_write import query
@@ -22,6 +21,7 @@ from hopscope.direct.stores.spec import StoreSpec, parse_store, split_store
 from hopscope.direct.stores.store import WRITES, Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
+from hopscope.memory.counter_region import CounterRegion
 from hopscope.rdma.records import VerbBlock
 from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.nic import NicProcess
@@ -149,7 +149,7 @@ def test_regions_are_equal_byte_for_byte(tmp_path: Path) -> None:
         assert process.translator.rejected[DtaReason.BAD_LIST] > 0
         assert process.translator.rejected[DtaReason.CONGESTED] == 0
         process.counted.collect(process)
-        counted: TranslatorCounters = process.counted
+        counted: CounterRegion = process.counted
         assert (
             counted["dta_verbs_total.write"]
             + counted["dta_verbs_total.fetch_add"]

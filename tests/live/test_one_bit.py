@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.labels.counters import INDEX, read_label_counters
+from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
 from support.live_fabric import LOSS, Fabric, fabric, lose, traffic
@@ -102,7 +102,7 @@ def test_the_one_bit_form_with_a_real_redis(tool: Callable[..., str], redis_clie
             eventually(lambda: coverage(live) > 0.9, "coverage never was above 90 %")
             Registers.attach(live.state.registers, writable=True).loss[:] = 0
             eventually(lambda: not live.registers.flag[row])
-        counted = read_label_counters(Path(live.state.data, "regions"))
-        assert counted[INDEX["label_redis_expired_total.notification"]] > 0
+        counted = LABEL_COUNTERS.read(Path(live.state.data, "regions"))
+        assert counted["label_redis_expired_total.notification"] > 0
     finally:
         fabric("down")

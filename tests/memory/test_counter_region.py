@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from hopscope.base.counter import Counter
-from hopscope.memory.counter_region import CounterRegion
+from hopscope.memory.counter_region import CounterFile
 
 COUNTERS = (
     Counter("taken_total", "", of="taken"),
@@ -18,8 +18,9 @@ COUNTERS = (
 def test_a_restarted_process_counts_on(tmp_path: Path) -> None:
     """A total is added to what was there; a gauge and a total that outlived the process are not."""
     owner = SimpleNamespace(taken=5, drops=2, ports=7)
-    CounterRegion(tmp_path / "x.counters", "x", 1, COUNTERS).collect(owner)
-    again = CounterRegion(tmp_path / "x.counters", "x", 1, COUNTERS)
+    file = CounterFile("x.counters", "x", 1, COUNTERS)
+    file.open(tmp_path).collect(owner)
+    again = file.open(tmp_path)
     owner.taken, owner.drops, owner.ports = 1, 3, 4
     again.collect(owner)
     again.collect(owner)

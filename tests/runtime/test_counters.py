@@ -49,9 +49,9 @@ def owner(kind: str, folder: Path) -> object:
     ("kind", "counters"),
     [
         ("worker", detect.COUNTERS),
-        ("labels", labels.COUNTERS),
-        ("nic", rdma.NIC_COUNTERS),
-        ("translator", direct.COUNTERS),
+        ("labels", labels.LABEL_COUNTERS.counters),
+        ("nic", rdma.NIC_COUNTERS.counters),
+        ("translator", direct.TRANSLATOR_COUNTERS.counters),
     ],
 )
 def test_every_source_exists(kind: str, counters: Sequence[Counter], tmp_path: Path) -> None:
@@ -69,7 +69,8 @@ def test_a_counter_without_a_source_is_counted_by_name() -> None:
         if path not in DECLARATIONS
         for name in re.findall(r'"(\w+)(?:\.[^"\n]*)?"', path.read_text(encoding="utf-8"))
     }
-    for counters in (detect.COUNTERS, labels.COUNTERS, rdma.NIC_COUNTERS, direct.COUNTERS):
+    files = (labels.LABEL_COUNTERS, rdma.NIC_COUNTERS, direct.TRANSLATOR_COUNTERS)
+    for counters in (detect.COUNTERS, *(file.counters for file in files)):
         unbound = {counter.name for counter in counters if counter.of is None and counter.tally is None}
         assert not unbound - named
     assert not {counter.name for counter in rdma.COUNTERS} - named - rdma.SENDER_INDEX.keys()

@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.detect.records import ClearReason, Kind, Metric
 from hopscope.history.query import History
-from hopscope.labels.counters import INDEX, read_label_counters
+from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.state import LabelRule
 from hopscope.labels.table import CLOCK_BACK_NS, LabelTable
 from hopscope.labels.tracked import TrackedTable
@@ -197,14 +197,14 @@ def test_the_process_writes_and_counts_them(tmp_path: Path) -> None:
         clock[0] += 200 * MS
         process.turn()
     process.close()
-    counts = read_label_counters(tmp_path / "regions")
-    assert counts[INDEX["label_silent_ports"]] == 1
-    assert counts[INDEX["label_events_total.raised"]] == 1
-    assert counts[INDEX["label_lost_events_total"]] == counts[INDEX["label_waiting_events"]] == 0
+    counts = LABEL_COUNTERS.read(tmp_path / "regions")
+    assert counts["label_silent_ports"] == 1
+    assert counts["label_events_total.raised"] == 1
+    assert counts["label_lost_events_total"] == counts["label_waiting_events"] == 0
     with History(tmp_path) as history:
         found = history.events(order="oldest")
         kinds = found["kind"].tolist()
-    assert kinds.count("label_record") == counts[INDEX["label_events_total.label_record"]] >= 2
+    assert kinds.count("label_record") == counts["label_events_total.label_record"] >= 2
     assert kinds.count("raised") == 1
 
 

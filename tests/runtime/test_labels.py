@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from hopscope.base.clock import SteadyClock
 from hopscope.labels import tracked_state
-from hopscope.labels.counters import INDEX, read_label_counters
+from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
@@ -116,10 +116,10 @@ def test_silent_ports_label_more_often_and_coverage_is_told(tmp_path: Path) -> N
         assert registers.shift.tolist() == [0, 0, 1, 0]
     again.close()
     assert registers.shift.tolist() == [0, 0, 0, 0]
-    counts = read_label_counters(tmp_path)
-    assert counts[INDEX["labels_total"]] >= 220
-    assert counts[INDEX["label_changes_total"]] >= 5
-    assert counts[INDEX["label_unwritten_changes_total"]] == 0
+    counts = LABEL_COUNTERS.read(tmp_path)
+    assert counts["labels_total"] >= 220
+    assert counts["label_changes_total"] >= 5
+    assert counts["label_unwritten_changes_total"] == 0
     assert [line for line in lines if "4 ports" in line]
     process.close()
 
@@ -217,12 +217,13 @@ def test_hostile_datagrams_are_counted_and_change_nothing() -> None:
         drive(process, 1)
     process.counts.collect(process)
     counts = process.counts
-    refused = sum(counts[key] for key in INDEX if key.startswith("label_rejected_total"))
+    keys = [counter.key for counter in LABEL_COUNTERS.counters]
+    refused = sum(counts[key] for key in keys if key.startswith("label_rejected_total"))
     assert counts["label_datagrams_total"] == sent + 2
     assert refused > 100
     assert process.table.taken == before + 7
     assert counts["labelled_packets_total"] >= 4 * 60
-    text = "\n".join(summary_lines(dict.fromkeys(_worker_keys(), 0) | {key: counts[key] for key in INDEX}))
+    text = "\n".join(summary_lines(dict.fromkeys(_worker_keys(), 0) | {key: counts[key] for key in keys}))
     assert f"labels     {counts['labels_total']:,} of" in text
     process.close()
 
@@ -250,15 +251,13 @@ def test_tracked_flows_have_their_ways(tmp_path: Path) -> None:
     process.close()
     (row,) = TrackedReader.attach(tmp_path / tracked_state.FILE_NAME).flows()
     assert (row["sport"], row["hops"], row["path"]["node_id"][:2].tolist()) == (7, 2, [1, 2])
-    counts = read_label_counters(tmp_path)
-    told = {name: int(counts[INDEX[f"label_tracked_{name}"]]) for name in (
+    counts = LABEL_COUNTERS.read(tmp_path)
+    told = {name: int(counts[f"label_tracked_{name}"]) for name in (
         "packets_total", "flows", "without_flow_total", "unknown_ports_total", "evicted_total",
     )}  # fmt: skip
     assert list(told.values()) == [1, 1, 1, 1, 0]
-    assert counts[INDEX["labels_total"]] == 5
-    said = summary_lines(
-        dict.fromkeys(_worker_keys(), 0) | {key: int(counts[at]) for key, at in INDEX.items()}
-    )
+    assert counts["labels_total"] == 5
+    said = summary_lines(dict.fromkeys(_worker_keys(), 0) | counts)
     assert "tracked   1 packets of 1 flows, 0 path changes" in said
 
 

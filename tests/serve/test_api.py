@@ -23,14 +23,14 @@ from hopscope.detect.counters import INDEX
 from hopscope.detect.distributions.quantiles import Distribution
 from hopscope.detect.records import OWNERS
 from hopscope.detect.sink.records import Measure
-from hopscope.direct.counters import TranslatorCounters
+from hopscope.direct.counters import TRANSLATOR_COUNTERS
 from hopscope.history.periods import PeriodArchive
-from hopscope.labels.counters import LabelCounts
+from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.state import FILE_NAME as LABELS
 from hopscope.labels.state import LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.present.collector_state import CollectorState
-from hopscope.rdma.counters import NicCounters
+from hopscope.rdma.counters import NIC_COUNTERS
 from hopscope.serve.readiness import reporters
 
 pytestmark = pytest.mark.kernel
@@ -354,9 +354,9 @@ def test_metrics_follow_the_naming_rules(api: Any, collector: Any) -> None:
     assert promtool(b"# HELP busy_ns_total Time.\n# TYPE busy_ns_total counter\nbusy_ns_total 1\n")
     regions, stores = collector.folder / "regions", collector.folder / "direct"
     stores.mkdir(exist_ok=True)
-    LabelCounts(regions).put("labels_total", 7)
-    TranslatorCounters(stores).put("dta_acks_total", 7)
-    NicCounters(stores).put("nic_packets_total", 7)
+    LABEL_COUNTERS.open(regions).put("labels_total", 7)
+    TRANSLATOR_COUNTERS.open(stores).put("dta_acks_total", 7)
+    NIC_COUNTERS.open(stores).put("nic_packets_total", 7)
     text = run(api, collector.folder, use)
     for name in ("labels_total", "dta_acks_total", "nic_packets_total"):
         assert f"hopscope_{name} 7.0" in text.decode()

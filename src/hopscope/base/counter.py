@@ -82,6 +82,15 @@ def family(
     )
 
 
+def late_kernels(process: str = "") -> Counter:
+    """The counter of late kernels of a process; `process` begins its name, as `nic_`."""
+    return Counter(
+        f"{process}late_kernels_total",
+        "Kernels that were first called while frames waited: compiled or loaded late.",
+        of="late_kernels",
+    )
+
+
 def value_of(owner: object, path: str) -> int | None:
     """The number at a path of attributes, mapping keys and indices; methods on the way are called.
 

@@ -55,7 +55,7 @@ def translate(
     folder; `hopscope direct query` reads them. Exit status 2: it could not start.
     """
     from ..base.log import logger
-    from ..direct.counters import COUNTERS
+    from ..direct.counters import TRANSLATOR_COUNTERS
     from ..memory.data_folder import owned_stores
     from ..runtime.direct.translator import TranslatorProcess
     from ..runtime.warmup import compile_parts
@@ -79,4 +79,4 @@ def translate(
             f"udp://{translator.host}:{process.port} into {where}",
             file=sys.stderr,
         )
-        run_counted(process, COUNTERS, "dta_datagrams_total", "reports", stop, notify)
+        run_counted(process, TRANSLATOR_COUNTERS.counters, "dta_datagrams_total", "reports", stop, notify)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..base.counter import Counter, family
+from ..base.counter import Counter, family, late_kernels
+from ..memory.counter_region import CounterFile
 from ..memory.region import Region
 from ..wire.reasons import DropReason, Place, Reason
 from .records import METRICS, Kind, Metric
@@ -282,11 +283,7 @@ COUNTERS: tuple[Counter, ...] = (
         "ticks_total",
         "Clock ticks of a worker, ten per second; a worker that hangs has none.",
     ),
-    Counter(
-        "late_kernels_total",
-        "Kernels that were first called while frames waited: compiled or loaded late.",
-        of="late_kernels",
-    ),
+    late_kernels(),
     Counter("busy_ns_total", "Time that the worker spent on reports; the rest it slept."),
     Counter("busy_capture_ns_total", "Busy time spent receiving frames."),
     Counter("busy_decode_ns_total", "Busy time spent decoding."),
@@ -314,6 +311,11 @@ def tally_slots(**kernels: Any) -> tuple[Slots, Slots]:
             pairs.append((int(getattr(kernels[room], slot)) + int(offset or 0), place))
     slots, places = np.array(pairs, np.int64).T
     return slots, places
+
+
+def counters_of(process: str) -> CounterFile:
+    """The counters of a process, as `worker-0`, in the folder of regions."""
+    return CounterFile(f"{process}.counters", COUNTERS_KIND, COUNTERS_VERSION, COUNTERS)
 
 
 def process_of(name: str) -> str | None:

@@ -1,29 +1,18 @@
-"""Translator counters, in a region that `/metrics` reads."""
+"""Counters of a translator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-
-from ..base.counter import Counter, family
-from ..memory.counter_region import CounterRegion, read_counter_region
+from ..base.counter import Counter, family, late_kernels
+from ..memory.counter_region import CounterFile
 from ..rdma.counters import COUNTERS as RDMA_COUNTERS
 from ..rdma.records import Verb
 from ..wire.dta.codec import Opcode
 from ..wire.reasons import DtaReason
 
-KIND = "translator"
-VERSION = 1
-FILE_NAME = "translator.counters"
 EXTENSION = "extension"
 """Label of reports for extension primitives."""
-
-
 OPCODE_LABELS = {int(opcode): opcode.name.lower().replace("_", "-") for opcode in Opcode}
-COUNTERS: tuple[Counter, ...] = (
+TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     Counter("dta_datagrams_total", "Datagrams received by the translator.", of="received.datagrams"),
     Counter("dta_bytes_total", "Bytes of these datagrams.", of="received.bytes"),
     Counter(
@@ -135,11 +124,7 @@ COUNTERS: tuple[Counter, ...] = (
         "dta_heavy_hitters_total", "Keys reported because their counters grew by the threshold.",
         of="options.heavy_hitters.appended",
     ),
-    Counter(
-        "dta_late_kernels_total",
-        "Kernels that were first called while frames waited: compiled or loaded late.",
-        of="late_kernels",
-    ),
+    late_kernels("dta_"),
     Counter("dta_epochs_total", "Epochs started.", of="output.stores.epochs_begun"),
     Counter("dta_saved_epochs_total", "Epochs moved into history.", of="output.stores.epochs_saved"),
     Counter(
@@ -156,19 +141,5 @@ COUNTERS: tuple[Counter, ...] = (
         Counter(f"rdma_{counter.name}", counter.help, counter.label, of=f"output.requesters.{counter.key}")
         for counter in RDMA_COUNTERS
     ),
-)  # fmt: skip
-INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
-"""Counter key to its index."""
-
-
-class TranslatorCounters(CounterRegion):
-    """The counters of a translator or software NIC."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        """Continue the counters in `folder`; None: private memory. Raises RegionError."""
-        super().__init__(None if folder is None else folder / FILE_NAME, KIND, VERSION, COUNTERS)
-
-
-def read_counters(folder: Path) -> npt.NDArray[np.uint64]:
-    """uint64 [COUNTERS]; zeros if no translator has run."""
-    return read_counter_region(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))
+))  # fmt: skip
+"""Of a translator, in the folder of its stores."""

@@ -1,21 +1,12 @@
-"""Counters of the process that takes labels, declared once, in a region that `/metrics` reads."""
+"""Counters of the process that takes labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-
-from ..base.counter import Counter, family
-from ..memory.counter_region import CounterRegion, read_counter_region
+from ..base.counter import Counter, family, late_kernels
+from ..memory.counter_region import CounterFile
 from ..wire.reasons import Reason
 
-KIND, VERSION = "label counters", 1
-FILE_NAME = "labels.counters"
-
-COUNTERS: tuple[Counter, ...] = (
+LABEL_COUNTERS = CounterFile("labels.counters", "label counters", 1, (
     Counter("label_datagrams_total", "Datagrams received from last hops.", of="datagrams"),
     Counter("label_bytes_total", "Bytes of these datagrams.", of="bytes"),
     Counter(
@@ -163,25 +154,10 @@ COUNTERS: tuple[Counter, ...] = (
         "Unexpected notifications: entries that are not due, or of no known port.",
         of="redis.counts.unexpected",
     ),
-    Counter(
-        "label_late_kernels_total",
-        "Kernels that were first called while frames waited: compiled or loaded late.",
-        of="late_kernels",
-    ),
-)  # fmt: skip
-"""`by`: a notification of Redis, a poll because none came in time, or our clock without Redis."""
-INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
-"""Key of a counter to its index."""
+    late_kernels("label_"),
+))  # fmt: skip
+"""Of the process that takes labels, in the folder of regions.
 
-
-class LabelCounts(CounterRegion):
-    """The counters of the label process."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        """Those in `folder` are continued; None: private memory. Raises RegionError."""
-        super().__init__(None if folder is None else folder / FILE_NAME, KIND, VERSION, COUNTERS)
-
-
-def read_label_counters(folder: Path) -> npt.NDArray[np.uint64]:
-    """uint64 [COUNTERS] of the regions' folder; zeros without a label process."""
-    return read_counter_region(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))
+`by` of expired entries: a notification of Redis, a poll because none came in time, or our clock if there is no
+Redis.
+"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +14,49 @@ from ..base.counter import Counter, collect
 from .region import Region, RegionError
 
 
+@dataclass(frozen=True)
+class CounterFile:
+    """The counters of a process, and the file in its folder that has them."""
+
+    name: str
+    kind: str
+    version: int
+    counters: tuple[Counter, ...]
+
+    def open(self, folder: Path | None) -> CounterRegion:
+        """Continue the counters in `folder`; if the file does not fit, restart at 0. None: private memory.
+        Raises RegionError if the region cannot be created.
+        """
+        arrays = {"counters": (np.dtype(np.uint64), len(self.counters))}
+        path, region = None, None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / self.name
+            with suppress(RegionError):
+                region = Region.resume(path, self.kind, self.version, arrays)
+        region = region or Region.create(path, self.kind, self.version, arrays)
+        return CounterRegion(region["counters"], self.counters)
+
+    def read(self, folder: Path) -> dict[str, int]:
+        """Counts of the running or last process of `folder` by key; zeros if there was none."""
+        keys = [counter.key for counter in self.counters]
+        try:
+            with Region.attach(folder / self.name, self.kind, self.version) as region:
+                values = region["counters"].tolist()
+        except RegionError:
+            values = []
+        return dict(zip(keys, values, strict=True)) if len(values) == len(keys) else dict.fromkeys(keys, 0)
+
+
 class CounterRegion:
     """Counters that start from the values of a previous process."""
 
-    def __init__(self, path: Path | None, kind: str, version: int, counters: Sequence[Counter]) -> None:
-        """Continue the counters at `path`; if the file does not fit, restart at 0. None: private memory.
-        Raises RegionError if the region cannot be created.
-        """
-        self.values = open_counter_region(path, kind, version, len(counters))
+    def __init__(self, values: npt.NDArray[np.uint64], counters: Sequence[Counter]) -> None:
+        self.values = values
         """uint64 [counters]."""
         self._counters = counters
         self._place = {counter.key: number for number, counter in enumerate(counters)}
-        self._before = self.values.copy()
+        self._before = values.copy()
         self._before[[place for place, each in enumerate(counters) if each.gauge or each.absolute]] = 0
 
     def add(self, key: str, more: int) -> None:
@@ -42,28 +74,3 @@ class CounterRegion:
 
     def __getitem__(self, key: str) -> int:
         return int(self.values[self._place[key]])
-
-
-def open_counter_region(path: Path | None, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:
-    """uint64 [count] at `path`, continued if the file fits, else zeros; None: private memory.
-
-    Raises RegionError if the region cannot be created.
-    """
-    arrays = {"counters": (np.dtype(np.uint64), count)}
-    region = None
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(RegionError):
-            region = Region.resume(path, kind, version, arrays)
-    values: npt.NDArray[np.uint64] = (region or Region.create(path, kind, version, arrays))["counters"]
-    return values
-
-
-def read_counter_region(path: Path, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:
-    """uint64 [count] of a `CounterRegion`; zeros if there is none, or one with other counters."""
-    try:
-        with Region.attach(path, kind, version) as region:
-            values = region["counters"].copy()
-    except RegionError:
-        values = np.zeros(0, np.uint64)
-    return values if len(values) == count else np.zeros(count, np.uint64)

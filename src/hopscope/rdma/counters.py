@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-
-from ..base.counter import Counter, family
-from ..memory.counter_region import CounterRegion, read_counter_region
+from ..base.counter import Counter, family, late_kernels
+from ..memory.counter_region import CounterFile
 from ..wire.reasons import RoceReason
 from .records import Sender
 
@@ -47,7 +42,7 @@ SENDER_INDEX = {
     "congestion_notifications_total": Sender.CNPS,
 }
 """Index in the requester's state of the counters that kernels update."""
-NIC_COUNTERS = (
+NIC_COUNTERS = CounterFile("nic.counters", "nic", 1, (
     Counter("nic_packets_total", "Packets received by the software NIC.", of="ports.counts.packets"),
     Counter("nic_executed_total", "Requests executed.", of="ports.reasons.0"),
     *family(
@@ -78,27 +73,6 @@ NIC_COUNTERS = (
         of="ports.counts.rejected",
     ),
     Counter("nic_queue_pairs", "Connected queue pairs.", of="queue_pairs", gauge=True),
-    Counter(
-        "nic_late_kernels_total",
-        "Kernels that were first called while frames waited: compiled or loaded late.",
-        of="late_kernels",
-    ),
-)  # fmt: skip
-"""Counters of the software NIC, in the order of its region."""
-
-
-NIC_INDEX = {counter.key: number for number, counter in enumerate(NIC_COUNTERS)}
-NIC_FILE, NIC_KIND, NIC_VERSION = "nic.counters", "nic", 1
-
-
-class NicCounters(CounterRegion):
-    """The counters of a software NIC."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        """Continue the counters in `folder`; None: private memory. Raises RegionError."""
-        super().__init__(None if folder is None else folder / NIC_FILE, NIC_KIND, NIC_VERSION, NIC_COUNTERS)
-
-
-def read_nic_counters(folder: Path) -> npt.NDArray[np.uint64]:
-    """Counters of the current or last NIC of a folder, uint64 [NIC_COUNTERS]; zeros if there was none."""
-    return read_counter_region(folder / NIC_FILE, NIC_KIND, NIC_VERSION, len(NIC_COUNTERS))
+    late_kernels("nic_"),
+))  # fmt: skip
+"""Of a software NIC, in the folder of its stores."""

@@ -42,6 +42,5 @@ class Notifier:
         notices["length"] = np.where(write, marked["length"], 0)
         notices["immediate"] = marked["immediate"]
         notices["target"] = np.where(write, marked["target"], NO_TARGET)
-        for at in range(0, len(notices), self._ring.capacity):
-            self._ring.write(notices[at : at + self._ring.capacity])
+        self._ring.write(notices)
         self.written += len(notices)

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..base.version import VERSION
 from ..detect.counters import INDEX
-from ..labels.counters import INDEX as LABEL_INDEX
-from ..labels.counters import read_label_counters
+from ..labels.counters import LABEL_COUNTERS
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.units import ago
@@ -142,12 +141,10 @@ def _reports(state: CollectorState, folder: Path, owner: Mapping[str, object]) -
 def _losses(state: CollectorState, seconds: float) -> Iterator[Finding]:
     """Counters of losses: bad if they rise now, advice if they have risen before."""
     now, rates = state.counters(), state.rates(seconds)
-    counts = {key: now[key] for key in INDEX}
-    labels = read_label_counters(state.regions)
+    counts = {key: now[key] for key in INDEX} | LABEL_COUNTERS.read(state.regions)
     lost = False
     for key, text in {**LOST, **LABEL_LOST}.items():
-        count = counts[key] if key in INDEX else int(labels[LABEL_INDEX[key]])
-        rate = rates[key] if key in INDEX else 0.0
+        count, rate = counts[key], rates[key] if key in INDEX else 0.0
         if count:
             lost = True
             yield Finding("lost", f"{count:,} {text}{_now(rate)}", _rising(rate), ADVICE[key])

@@ -21,7 +21,7 @@ from ..base.stop import Stop
 from ..capture.udp.listener import UdpListener
 from ..labels import tracked_state
 from ..labels.controller import Controller, Ints
-from ..labels.counters import LabelCounts
+from ..labels.counters import LABEL_COUNTERS
 from ..labels.register_writer import RegisterWriter
 from ..labels.state import FILE_NAME, LabelRule
 from ..labels.table import LabelTable
@@ -117,7 +117,7 @@ class LabelProcess:
         self.events = LabelEvents(
             settings, self.table, self.tracked, history or HistorySettings(), data, folder, self._notify
         )
-        self.counts = LabelCounts(folder)
+        self.counts = LABEL_COUNTERS.open(folder)
         self._full = FullTables(LABEL_TABLES, self._notify, self._full_counts())
         self.datagrams = self.bytes = self.packets = self.unwritten = 0
         """Taken from the socket; changes of Reg2 that no register took."""

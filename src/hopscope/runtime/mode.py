@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..detect.counters import counters_of
 from ..detect.distributions.region import Distributions
 from ..detect.report_queue import QueueWriter, attach_queue, queue_bytes, queue_path
 from ..settings.collector import ListenSettings, Settings
 from .pipeline import CountDistributions, HandOver, Pipeline, Stage
-from .shard import Shard, open_counters
+from .shard import Shard
 
 if TYPE_CHECKING:
     from ..capture.bypass import Heartbeat
@@ -47,7 +48,7 @@ class Mode(ABC):
     def hand_over(self, worker: int, regions: Path) -> HandOver:
         """The steps of one of several workers, if there is a detector. Raises RegionError."""
         queue = QueueWriter(attach_queue(queue_path(regions, worker)))
-        return HandOver(open_counters(regions, f"worker-{worker}"), queue)
+        return HandOver(counters_of(f"worker-{worker}").open(regions), queue)
 
     def forwarder(
         self, listen: ListenSettings, count: Callable[[str, int], object], heartbeat: Heartbeat | None = None

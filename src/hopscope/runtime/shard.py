@@ -6,22 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..base import log
-from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
+from ..detect.counters import INDEX, counters_of
 from ..detect.records import EVENT, EVENT_VERSION
 from ..history.journal import JournalWriter
-from ..memory.counter_region import CounterRegion
 from ..memory.private_file import hash_secret
 from ..memory.ring import resume_ring
 from ..settings.collector import HistorySettings
 from ..wire.records import Records
 from .event_writer import EventWriter, store_leftovers
 from .full_tables import TABLES, FullTables
-
-
-def open_counters(regions: Path | None, process: str) -> CounterRegion:
-    """Counters of a process, as `worker-0` (continued if it was killed); None: in private memory."""
-    path = None if regions is None else regions / f"{process}.counters"
-    return CounterRegion(path, COUNTERS_KIND, COUNTERS_VERSION, COUNTERS)
 
 
 class Shard:
@@ -50,7 +43,7 @@ class Shard:
         self.number, self.data, self.regions = number, data, regions
         self.secret = hash_secret(data)
         """Secret of the hash tables, which all shards of a folder share."""
-        self.counted = open_counters(regions, process or f"worker-{number}")
+        self.counted = counters_of(process or f"worker-{number}").open(regions)
         self.counters = self.counted.values
         """uint64 [COUNTERS]; kernels count into it."""
         self.count = self.counted.add

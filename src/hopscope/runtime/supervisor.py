@@ -26,8 +26,7 @@ from ..detect.links import read_links
 from ..detect.report_queue import create_queue, queue_path
 from ..detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits
 from ..history.start_clock import StartClock, check_clock
-from ..labels.counters import INDEX as LABEL_INDEX
-from ..labels.counters import read_label_counters
+from ..labels.counters import LABEL_COUNTERS
 from ..memory.data_folder import DataFolder
 from ..memory.private_file import HASH_SECRET, hash_secret
 from ..memory.region import Region
@@ -570,10 +569,8 @@ class Supervisor:
         total = np.zeros(len(COUNTERS), np.uint64)
         for path in counter_files(self.folder.regions).values():
             total += attach_counters(path)
-        labels = read_label_counters(self.folder.regions).tolist()
-        return {key: int(total[slot]) for key, slot in INDEX.items()} | dict(
-            zip(LABEL_INDEX, labels, strict=True)
-        )
+        workers = {key: int(total[slot]) for key, slot in INDEX.items()}
+        return workers | LABEL_COUNTERS.read(self.folder.regions)
 
 
 def run(

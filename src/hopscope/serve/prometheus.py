@@ -13,26 +13,25 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from ..base import control_client as control
-from ..base.counter import Counter
 from ..base.names import Names
 from ..base.version import VERSION
 from ..detect.counters import COUNTERS, INDEX
 from ..detect.distributions.quantiles import VIEWS, Distribution, grouped
 from ..detect.records import NO_NODE, NO_PORT, Metric, PortKind
 from ..detect.sink.records import Measure
-from ..direct import counters as translator
+from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
 from ..history.files import damaged_files
-from ..labels import counters as labels
+from ..labels.counters import LABEL_COUNTERS
 from ..labels.state import NEVER
+from ..memory.counter_region import CounterFile
 from ..present.collector_state import CollectorState
-from ..rdma import counters as nic
+from ..rdma.counters import NIC_COUNTERS
 from ..wire.address import address
 from ..wire.records import Records
 
@@ -100,9 +99,9 @@ class _Scrape(Collector):
             value=len(damaged_files(self._folder)),
         )  # fmt: skip
         yield from self._exports()
-        yield from _of_direct(translator.COUNTERS, translator.read_counters(self._stores))
-        yield from _of_direct(labels.COUNTERS, labels.read_label_counters(self._state.regions))
-        yield from _of_direct(nic.NIC_COUNTERS, nic.read_nic_counters(self._stores))
+        yield from _of_file(TRANSLATOR_COUNTERS, self._stores)
+        yield from _of_file(LABEL_COUNTERS, self._state.regions)
+        yield from _of_file(NIC_COUNTERS, self._stores)
 
     def _counters(self) -> Iterable[Family]:
         counts = self._state.counters()
@@ -338,14 +337,15 @@ def _flow_latency(flows: Records) -> Family:
     return family
 
 
-def _of_direct(counters: Iterable[Counter], values: npt.NDArray[np.uint64]) -> Iterable[Family]:
-    """Counters of a translator, a software NIC or labels; none where all are zero, as where it never ran."""
-    if not values.any():
+def _of_file(file: CounterFile, folder: Path) -> Iterable[Family]:
+    """The counters of a file; none if all are zero, as if the process never ran."""
+    counts = file.read(folder)
+    if not any(counts.values()):
         return
     families: dict[str, Single] = {}
-    for counter, value in zip(counters, values.tolist(), strict=True):
+    for counter in file.counters:
         form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
         name, labels = counter.metric, [counter.label[0]] if counter.label else []
         family = families.setdefault(name, form(name, counter.help, labels=labels))
-        family.add_metric([counter.label[1]] if counter.label else [], counter.exposed(value))
+        family.add_metric([counter.label[1]] if counter.label else [], counter.exposed(counts[counter.key]))
     yield from families.values()

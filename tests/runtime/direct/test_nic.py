@@ -19,7 +19,7 @@ from hopscope.direct.stores.spec import parse_store
 from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.rdma.advertisement import decode_published
 from hopscope.rdma.connection import service_of
-from hopscope.rdma.counters import NIC_INDEX, read_nic_counters
+from hopscope.rdma.counters import NIC_COUNTERS
 from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.notices import NOTICES_FILE
 from hopscope.rdma.records import NOTICE_VERSION, VERB, Verb, VerbBlock, VerbFlag
@@ -113,9 +113,9 @@ def test_verbs_over_sockets(tmp_path: Path, mtu: int) -> None:
         assert notices[["address", "length", "immediate", "target"]].tolist() == [(64, 5, 77, 0)]
         assert abs(int(notices["time_ns"][0]) - time.time_ns()) < 600e9
         loop.nic.tick(time.time_ns())
-        counters = read_nic_counters(tmp_path)
-        assert counters[NIC_INDEX["nic_verbs_total"]] == 20_001
-        assert counters[NIC_INDEX["nic_queue_pairs"]] == 1
+        counters = NIC_COUNTERS.read(tmp_path)
+        assert counters["nic_verbs_total"] == 20_001
+        assert counters["nic_queue_pairs"] == 1
         assert int(read_store(tmp_path, "kw").state[1]) == 20_001
         loop.endpoint.disconnect(session, time.monotonic_ns())
         loop.until(lambda: not loop.nic.ports.peers)
@@ -132,9 +132,9 @@ def test_nics_share_their_stores(tmp_path: Path) -> None:
         loop.until(lambda: all(session.idle for session in peers))
         assert read_store(tmp_path, "kw").memory[:64].view("<u8").tolist() == [200] * 8
         loop.nic.tick(time.time_ns())
-        counters = read_nic_counters(tmp_path)
-        assert counters[NIC_INDEX["nic_verbs_total"]] == 1602
-        assert counters[NIC_INDEX["nic_queue_pairs"]] == 2
+        counters = NIC_COUNTERS.read(tmp_path)
+        assert counters["nic_verbs_total"] == 1602
+        assert counters["nic_queue_pairs"] == 2
         assert int(read_store(tmp_path, "kw").state[1]) == 1602
         notices, _ = RingReader(attach_ring(tmp_path / NOTICES_FILE, NOTICE_VERSION), "oldest").read()
         assert len(notices) == 2

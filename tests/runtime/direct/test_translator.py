@@ -15,7 +15,7 @@ import pytest
 
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.udp.listener import UdpSender
-from hopscope.direct.counters import COUNTERS, TranslatorCounters, read_counters
+from hopscope.direct.counters import TRANSLATOR_COUNTERS
 from hopscope.direct.primitives import key_increment, postcarding
 from hopscope.direct.primitives.append import ListReader
 from hopscope.direct.primitives.key_write import query
@@ -100,7 +100,7 @@ def test_reports_from_a_socket_are_answered_and_counted(tmp_path: Path) -> None:
         stop.set()
         thread.join()
         assert query(read_store(tmp_path, "flows"), keys, copies=2).found.mean() > 0.99
-    told = dict(zip((counter.key for counter in COUNTERS), read_counters(tmp_path).tolist(), strict=True))
+    told = TRANSLATOR_COUNTERS.read(tmp_path)
     assert told["dta_datagrams_total"] == 2 * 560
     assert told["dta_translated_total.key-write"] == 2 * 500
     assert told["dta_rejected_total.bad_redundancy"] == 2 * 50
@@ -264,10 +264,11 @@ def test_a_flood_does_not_cut_a_stop_short(tmp_path: Path, monkeypatch: pytest.M
 def test_counters_of_another_version_are_begun_anew(tmp_path: Path) -> None:
     """A file that does not fit is no reason to stop."""
     (tmp_path / "translator.counters").write_bytes(b"something else")
-    counted = TranslatorCounters(tmp_path)
+    counted = TRANSLATOR_COUNTERS.open(tmp_path)
     counted.put("dta_acks_total", 3)
-    assert TranslatorCounters(tmp_path)["dta_acks_total"] == 3
-    assert len({counter.key for counter in COUNTERS}) == len(COUNTERS)
+    assert TRANSLATOR_COUNTERS.open(tmp_path)["dta_acks_total"] == 3
+    counters = TRANSLATOR_COUNTERS.counters
+    assert len({counter.key for counter in counters}) == len(counters)
 
 
 def test_damaged_datagrams_are_counted_and_nothing_stops(tmp_path: Path) -> None:
@@ -293,7 +294,7 @@ def test_damaged_datagrams_are_counted_and_nothing_stops(tmp_path: Path) -> None
             process.intakes[0].step(batch, time.monotonic_ns())
             received += len(batch)
     process.close()
-    told = {counter.key: process.counted[counter.key] for counter in COUNTERS}
+    told = {counter.key: process.counted[counter.key] for counter in TRANSLATOR_COUNTERS.counters}
     assert told["dta_datagrams_total"] == received == 20_000
     accounted = ("dta_translated_total", "dta_rejected_total")
     assert sum(n for key, n in told.items() if key.startswith(accounted)) == received
@@ -354,7 +355,7 @@ process.run(stop)
 
 def taken(folder: Path) -> int:
     """Datagrams that a translator has received, or that its socket had no room for."""
-    told = dict(zip((counter.key for counter in COUNTERS), read_counters(folder).tolist(), strict=True))
+    told = TRANSLATOR_COUNTERS.read(folder)
     return int(told["dta_datagrams_total"] + told["dta_kernel_drops_total"])
 
 
@@ -386,7 +387,7 @@ def test_a_hundred_thousand_reports_of_each_primitive(tmp_path: Path) -> None:
         eventually(lambda: taken(tmp_path) == 5 * count)
         child.terminate()
         assert child.wait(HANG_SECONDS) == 0
-    told = dict(zip((counter.key for counter in COUNTERS), read_counters(tmp_path).tolist(), strict=True))
+    told = TRANSLATOR_COUNTERS.read(tmp_path)
     received = told["dta_datagrams_total"]
     assert received + told["dta_kernel_drops_total"] == 5 * count
     translated = {key.split(".")[1]: n for key, n in told.items() if key.startswith("dta_translated_total")}

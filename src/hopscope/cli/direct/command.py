@@ -228,7 +228,7 @@ def serve(nic: NicOptions, stores: StoreOptions, log: LogOptions, settings: Fold
         process.open()
         places = ", ".join(f"{host}:4791" for host in loaded.direct.nic.hosts)
         print(f"RoCEv2 on {places} into stores in {folder}", file=sys.stderr)
-        run_counted(process, NIC_COUNTERS, "nic_packets_total", "packets", stop, logger("nic").info)
+        run_counted(process, NIC_COUNTERS.counters, "nic_packets_total", "packets", stop, logger("nic").info)
 
 
 @app.command()

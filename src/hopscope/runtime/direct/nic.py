@@ -20,7 +20,7 @@ from ...direct.stores.spec import StoreSpec
 from ...direct.stores.store import WRITES, Store
 from ...rdma.advertisement import RemoteRegion, Renewal, encode, encode_progress, encode_published
 from ...rdma.connection import Connection
-from ...rdma.counters import NicCounters
+from ...rdma.counters import NIC_COUNTERS
 from ...rdma.memory_table import MemoryTable
 from ...rdma.notices import NOTICES_FILE, create_notices
 from ...settings.direct import DirectSettings
@@ -75,7 +75,7 @@ class NicProcess:
         self.notices = create_notices(folder / NOTICES_FILE)
         """The ring of NOTICE records."""
         self.ports = NicPorts(settings.nic, table, self.notices, port)
-        self.counted = NicCounters(folder)
+        self.counted = NIC_COUNTERS.open(folder)
         """Updated ten times per second."""
         self._written = np.zeros(len(self._of_target), np.uint64)
         self._tick = loop.Timer(TICK_NS)

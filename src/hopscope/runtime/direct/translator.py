@@ -17,7 +17,7 @@ import numpy as np
 from ...base import loop
 from ...base.stop import Stop
 from ...capture.udp.datagram import DatagramSocket
-from ...direct.counters import EXTENSION, OPCODE_LABELS, TranslatorCounters
+from ...direct.counters import EXTENSION, OPCODE_LABELS, TRANSLATOR_COUNTERS
 from ...direct.translation.translator import Translator
 from ...settings.direct import DirectSettings
 from ...wire.reasons import DtaReason
@@ -53,7 +53,7 @@ class TranslatorProcess:
         self, settings: DirectSettings, folder: Path, *, notify: Callable[[str], object] | None = None
     ) -> None:
         self._settings = settings.translator
-        self.counted = TranslatorCounters(folder)
+        self.counted = TRANSLATOR_COUNTERS.open(folder)
         """Updated ten times per second."""
         self.options = TranslatorOptions.of(settings, self._make_room)
         self._findings = self.options.findings
