@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hopscope.direct.primitive import WriterStart
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, query
 from hopscope.direct.primitives.key_write_adaptive import AdaptiveCopies
 from hopscope.direct.stores.store import Store
@@ -55,10 +56,10 @@ def test_a_store_that_fills_gets_fewer_copies_and_the_next_epoch_begins_with_the
         write(writer, store, quarter << 14, (quarter + 1) << 14)
         counts.append(writer.copies_now)
     assert counts == [4, 4, 3, 2, 2, 2, 2, 1]
-    writer.begin(0, None, 1)
+    writer.begin(0, WriterStart(1))
     write(writer, Store.create(None, LAYOUT), 0, 1 << 14)
     assert writer.copies_now == 1
-    writer.begin(0, None, 2, epoch=1)
+    writer.begin(0, WriterStart(2, epoch=1))
     assert writer.copies_now == 4
 
 
@@ -75,7 +76,7 @@ def test_more_keys_are_found_than_with_a_fixed_number() -> None:
             )
             writer.copies_now = copies or 4
             write(writer, Store.create(None, LAYOUT), 0, keys)
-            writer.begin(0, None, 1)
+            writer.begin(0, WriterStart(1))
             store = Store.create(None, LAYOUT)
             write(writer, store, 0, keys)
             total += int(query(store, as_bytes(np.arange(keys, dtype=np.uint64))).found.sum())

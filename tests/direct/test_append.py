@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.direct.primitive import load
+from hopscope.direct.primitive import WriterStart, load
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.stores.answers import QueryOptions
 from hopscope.direct.stores.store import Store, StoreError
@@ -107,7 +107,7 @@ def test_lists_are_spread_over_collectors() -> None:
     for turn in range(2):
         writer = AppendWriter(layout, [0, 1])
         for which, store in enumerate(stores):
-            writer.begin(which, store.memory, 3)
+            writer.begin(which, WriterStart(3, store.memory))
         reports, arena = appended(np.arange(4), numbers(4 * turn, 4))
         block = VerbBlock.of(*writer.room(4))
         writer.write(reports, np.arange(4, dtype=np.uint32), arena, block)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hopscope.direct.primitive import WriterStart
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.primitives.append_reader import Start
 from hopscope.direct.stores.store import Store
@@ -59,7 +60,7 @@ def test_a_restarted_translator_continues() -> None:
     reader = ListReader(bench.store, 1)
     bench.take(1, numbers(0, 14))
     bench.writer = AppendWriter(bench.store.layout, [0])  # type: ignore[arg-type]
-    bench.writer.begin(0, bench.store.memory, 77)
+    bench.writer.begin(0, WriterStart(77, bench.store.memory))
     bench.take(1, numbers(14, 4))
     got, lost = reader.read()
     assert lost == 10
@@ -75,7 +76,7 @@ def test_a_translator_that_cannot_read_begins_a_generation(read_before: int, aft
     reader = ListReader(bench.store, 1)
     bench.take(1, numbers(0, read_before))
     reader.read()
-    bench.writer.begin(0, None, 5)
+    bench.writer.begin(0, WriterStart(5))
     bench.take(1, numbers(100, after))
     got, lost = reader.read()
     assert (got == numbers(100 + max(0, after - 4), min(after, 4))).all()
@@ -99,7 +100,7 @@ def test_lost_batches_do_not_stop_a_reader() -> None:
         lost += missed
     assert got == [*range(4), *range(10, 16), *range(22, 28)]
     assert lost == 12
-    bench.writer.begin(0, bench.store.memory, 1)
+    bench.writer.begin(0, WriterStart(1, bench.store.memory))
     bench.take(0, numbers(28, 2))
     assert reader.read()[0][:, 3].tolist() == [28, 29]
 
@@ -127,7 +128,7 @@ def test_numbers_wrap() -> None:
     got, lost = reader.read()
     assert (got == numbers(2, 8)).all()
     assert lost == 0
-    bench.writer.begin(0, bench.store.memory, 1)
+    bench.writer.begin(0, WriterStart(1, bench.store.memory))
     bench.take(0, numbers(10, 20))
     got, lost = reader.read()
     assert (got == numbers(22, 8)).all()
@@ -207,7 +208,7 @@ def test_readers_survive_any_memory(content: bytes, limit: int) -> None:
         reader = ListsReader(store, [1, 0], start)
         for _ in range(3):
             assert len(reader.poll(limit)[0]) <= max(limit, 3)
-    AppendWriter(layout, [0]).begin(0, store.memory, 1)
+    AppendWriter(layout, [0]).begin(0, WriterStart(1, store.memory))
 
 
 def test_a_reader_during_writes() -> None:

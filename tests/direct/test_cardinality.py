@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.direct.primitive import load
+from hopscope.direct.primitive import WriterStart, load
 from hopscope.direct.primitives.cardinality import CardinalityLayout, CardinalityWriter, estimate, registers
 from hopscope.direct.stores.answers import QueryOptions
 from hopscope.direct.stores.store import Store, StoreError
@@ -79,9 +79,9 @@ def test_registers_are_those_of_the_plain_twin(found: list[bytes], seed: int) ->
     assert (registers(store, 1) == expected).all()
     assert writer.counters == {"sent": rises, "filtered": len(found) - rises}
     again = CardinalityWriter(layout, [0])
-    again.begin(0, store.memory, 1)
+    again.begin(0, WriterStart(1, store.memory))
     assert (again._highest[16:] == expected).all()
-    again.begin(0, None, 2)
+    again.begin(0, WriterStart(2))
     assert not again._highest.any()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hopscope.direct.primitive import load
+from hopscope.direct.primitive import WriterStart, load
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
@@ -136,7 +136,7 @@ def test_regions_are_equal_byte_for_byte(tmp_path: Path) -> None:
         process = remote(tmp_path / "translator", "127.40.1.2", "127.40.1.1")
         connected(process)
         for writer in (*local.writers, *process.translator.writers):
-            writer.begin(0, None, 77)
+            writer.begin(0, WriterStart(77))
         for batch in traffic(np.random.default_rng(40), Reporter(Form.SIZED, first=1), 1000):
             local.translate(parser.parse(batch), batch.arena, parser.frames)
             process.intakes[0].step(batch, time.monotonic_ns())
@@ -362,7 +362,7 @@ def test_entries_that_a_connection_lost_are_counted() -> None:
     layout = AppendLayout(batches=8, batch=4)
     store = Store.create(None, layout)
     transport, writer = MemoryTransport([store]), AppendWriter(layout, [0])
-    writer.begin(0, None, 5)
+    writer.begin(0, WriterStart(5))
 
     def write(first: int, count: int, *, arrive: bool) -> None:
         reports: Records = np.zeros(count, DTA)
@@ -375,7 +375,7 @@ def test_entries_that_a_connection_lost_are_counted() -> None:
 
     write(0, 16, arrive=True)
     write(16, 16, arrive=False)
-    writer.begin(0, None, 6, progress=load()[layout.opcode].progress(store))
+    writer.begin(0, WriterStart(6, progress=load()[layout.opcode].progress(store)))
     write(32, 4, arrive=True)
     entries, lost = ListReader(store, 0, "oldest").read(4096)
     assert entries[:, 3].tolist() == [*range(16), *range(32, 36)]

@@ -19,6 +19,19 @@ from .stores.answers import QueryOptions
 from .stores.store import KIND, VERSION, Layout, Store, StoreError
 
 
+@dataclass(frozen=True, slots=True)
+class WriterStart:
+    """A memory on which a writer starts: that of an earlier writer, or of a new epoch."""
+
+    generation: int
+    """Below 2^24; no earlier start on the target used it: as the seconds of a clock."""
+    memory: npt.NDArray[np.uint8] | None = None
+    """None: it is remote."""
+    epoch: int = 0
+    progress: bytes = b""
+    """What the owner of a remote memory says of it (`Primitive.progress`)."""
+
+
 class Writer(Protocol):
     """Turns the DTA reports of one primitive into memory operations; keeps the state for that (caches,
     heads).
@@ -48,20 +61,8 @@ class Writer(Protocol):
         """
         return False
 
-    def begin(
-        self,
-        which: int,
-        memory: npt.NDArray[np.uint8] | None,
-        generation: int,
-        *,
-        epoch: int = 0,
-        progress: bytes = b"",
-    ) -> None:
-        """Start on a memory of target `which`: that of an earlier writer, or of a new epoch.
-
-        None: it is remote, and `progress` is what its owner says of it (`Primitive.progress`). `generation`:
-        a number (below 2^24) that no earlier start on this target used, such as the seconds of a clock.
-        """
+    def begin(self, which: int, start: WriterStart) -> None:
+        """WriterStart on a memory of target `which`."""
         return
 
 
@@ -69,10 +70,8 @@ class Writer(Protocol):
 class Primitive:
     """One primitive: its memory layout, how reports become verbs, and how keys are answered."""
 
-    name: str
-    opcode: int
     layout: type[Layout]
-    writer: Callable[[Layout, Sequence[int]], Writer]
+    writer: Callable[[Any, Sequence[int]], Writer]
     """Called with the layout and the target numbers, one for each of `layout.collectors`, in order."""
     answer: Callable[[Store, npt.NDArray[np.uint8], QueryOptions], list[dict[str, Any]]]
     """Answers to keys, uint8 [keys, bytes], as JSON objects for the command line and the HTTP API. Each has
@@ -80,6 +79,16 @@ class Primitive:
     """
     progress: Callable[[Store], bytes] = lambda store: b""
     """What a remote writer has to know of a store's content before it goes on."""
+
+    @property
+    def name(self) -> str:
+        """That of its layout."""
+        return self.layout.name
+
+    @property
+    def opcode(self) -> int:
+        """That of its reports."""
+        return self.layout.opcode
 
 
 PRIMITIVES: dict[int, Primitive] = {}

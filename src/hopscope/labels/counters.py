@@ -158,6 +158,6 @@ LABEL_COUNTERS = CounterFile("labels.counters", "label counters", 1, (
 ))  # fmt: skip
 """Of the process that takes labels, in the folder of regions.
 
-`by` of expired entries: a notification of Redis, a poll because none came in time, or our clock if there is no
+`by` of expired entries: a notification of Redis, a poll because none came in time, or our clock without
 Redis.
 """

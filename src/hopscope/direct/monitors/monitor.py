@@ -13,7 +13,7 @@ from ...wire.dta.codec import Opcode
 from ...wire.dta.records import DTA
 from ...wire.observation import FLOW_BYTES
 from ...wire.records import Records
-from ..stores.answers import QueryOptions, Status
+from ..stores.answers import KeyAnswers, QueryOptions
 from ..stores.keys import show_key
 from ..stores.store import Layout
 
@@ -42,22 +42,11 @@ class Reports:
 
 
 @dataclass(slots=True)
-class MonitorAnswers:
-    """Answers to a batch of keys, row by row."""
+class MonitorAnswers(KeyAnswers):
+    """Decoded answers of a monitor."""
 
-    status: Bytes
-    """`Status`, uint8 [keys]."""
     values: npt.NDArray[Any]
     """Decoded values, [keys, …]; 0 unless the status is FOUND."""
-
-    def __len__(self) -> int:
-        return len(self.status)
-
-    @property
-    def found(self) -> npt.NDArray[np.bool_]:
-        """Rows with an answer."""
-        found: npt.NDArray[np.bool_] = self.status == Status.FOUND
-        return found
 
 
 class Monitor:

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
-from ..primitive import Primitive, Writer, register
+from ..primitive import Primitive, Writer, WriterStart, register
 from ..stores.answers import QueryOptions
-from ..stores.store import Layout, Store, StoreError
+from ..stores.store import Store, StoreError
 from ..translation.ticks import Ticks
 from .append_layout import LIST_END, AppendLayout
 from .append_reader import ListReader, ListsReader
@@ -48,7 +48,7 @@ class AppendWriter(Writer):
         self._ticks = Ticks()
         self._swept = 0
         for which in range(len(targets)):
-            self.begin(which, None, 0)
+            self.begin(which, WriterStart(0))
 
     def room(self, reports: int) -> tuple[int, int]:
         """One write for every batch that may become full; at least one, so that a flush always progresses."""
@@ -90,15 +90,7 @@ class AppendWriter(Writer):
         self._ticks.forget(before)
         return False
 
-    def begin(
-        self,
-        which: int,
-        memory: npt.NDArray[np.uint8] | None,
-        generation: int,
-        *,
-        epoch: int = 0,
-        progress: bytes = b"",
-    ) -> None:
+    def begin(self, which: int, start: WriterStart) -> None:
         """Continue the lists of collector `which` after their ends in its memory; start a new generation of
         those that are empty.
 
@@ -108,14 +100,14 @@ class AppendWriter(Writer):
         from ...base.jit import readonly
         from .append_kernel import resume
 
-        whole = len(progress) // LIST_END.itemsize * LIST_END.itemsize
-        remote = np.frombuffer(progress[:whole], LIST_END)
-        ends = remote if memory is None else list_ends(memory, self.layout)
+        whole = len(start.progress) // LIST_END.itemsize * LIST_END.itemsize
+        remote = np.frombuffer(start.progress[:whole], LIST_END)
+        ends = remote if start.memory is None else list_ends(start.memory, self.layout)
         collectors = len(self._targets)
         mine = ends[(ends["list"] < self.layout.lists) & (ends["list"] % collectors == which)]
         resume(
-            readonly(mine), self._params, np.uint64(generation), np.uint64(which), np.uint64(collectors),
-            self._pending,
+            readonly(mine), self._params, np.uint64(start.generation), np.uint64(which),
+            np.uint64(collectors), self._pending,
         )  # fmt: skip
 
     @property
@@ -143,11 +135,6 @@ def _progress(store: Store) -> bytes:
     return list_ends(store.memory, store.layout).tobytes()
 
 
-def _writer(layout: Layout, targets: Sequence[int]) -> AppendWriter:
-    assert isinstance(layout, AppendLayout)
-    return AppendWriter(layout, targets)
-
-
 def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
     """The newest entries of lists, oldest first; keys are list numbers."""
     answers: list[dict[str, Any]] = []
@@ -165,4 +152,4 @@ def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -
     return answers
 
 
-register(Primitive(AppendLayout.name, AppendLayout.opcode, AppendLayout, _writer, _answers, _progress))
+register(Primitive(AppendLayout, AppendWriter, _answers, _progress))

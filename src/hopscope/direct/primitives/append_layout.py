@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from ..stores import params as at
 from ..stores.store import Layout, StoreError
@@ -58,6 +57,12 @@ class AppendLayout(Layout):
     schema: ClassVar[int] = 1
     name: ClassVar[str] = "append"
     counted: ClassVar[str] = "batches"
+    own: ClassVar = {
+        at.SLOTS: "lists",
+        at.BATCH: "batch",
+        at.BATCHES: "batches",
+        at.DATA_BYTES: "data_bytes",
+    }
 
     batches: int
     """Slots of a list's ring: a power of two."""
@@ -95,22 +100,3 @@ class AppendLayout(Layout):
     def stride(self) -> int:
         """Bytes of a list."""
         return self.batches * self.slot_bytes
-
-    @property
-    def count(self) -> int:
-        """Lists."""
-        return self.lists
-
-    def own_params(self) -> dict[int, int]:
-        """The primitive's own parameters."""
-        return {at.BATCH: self.batch, at.BATCHES: self.batches, at.DATA_BYTES: self.data_bytes}
-
-    @classmethod
-    def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse of `own_params`."""
-        return {
-            "lists": int(params[at.SLOTS]),
-            "batches": int(params[at.BATCHES]),
-            "batch": int(params[at.BATCH]),
-            "data_bytes": int(params[at.DATA_BYTES]),
-        }

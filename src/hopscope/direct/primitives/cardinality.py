@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
-from ..primitive import Primitive, Writer, register
+from ..primitive import Primitive, Writer, WriterStart, register
 from ..stores import params as at
 from ..stores.answers import QueryOptions, Status
 from ..stores.store import Layout, Store, StoreError
@@ -41,6 +41,7 @@ class CardinalityLayout(Layout):
     schema: ClassVar[int] = 1
     name: ClassVar[str] = "cardinality"
     counted: ClassVar[str] = "sketches"
+    own: ClassVar = {at.SLOTS: "sketches", at.VARIANT: "precision"}
 
     sketches: int
     precision: int = 11
@@ -58,20 +59,6 @@ class CardinalityLayout(Layout):
     def stride(self) -> int:
         """Bytes of a sketch."""
         return self.registers * RANKS
-
-    @property
-    def count(self) -> int:
-        """Sketches."""
-        return self.sketches
-
-    def own_params(self) -> dict[int, int]:
-        """The precision."""
-        return {at.VARIANT: self.precision}
-
-    @classmethod
-    def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse of `own_params`."""
-        return {"sketches": int(params[at.SLOTS]), "precision": int(params[at.VARIANT])}
 
 
 class CardinalityWriter(Writer):
@@ -102,25 +89,17 @@ class CardinalityWriter(Writer):
             self._counters, out.verbs, out.payload, out.fill,
         )  # fmt: skip
 
-    def begin(
-        self,
-        which: int,
-        memory: npt.NDArray[np.uint8] | None,
-        generation: int,
-        *,
-        epoch: int = 0,
-        progress: bytes = b"",
-    ) -> None:
+    def begin(self, which: int, start: WriterStart) -> None:
         """Load the registers from memory; if it cannot be read, all writes are sent again."""
         from ...base.jit import readonly
         from .cardinality_kernel import read
 
         registers = self._highest.reshape(self.layout.sketches, -1)
         for sketch in range(which, self.layout.sketches, len(self._targets)):
-            if memory is None:
+            if start.memory is None:
                 registers[sketch] = 0
             else:
-                read(readonly(memory), np.uint64(sketch * self.layout.registers), registers[sketch])
+                read(readonly(start.memory), np.uint64(sketch * self.layout.registers), registers[sketch])
 
     @property
     def counters(self) -> dict[str, int]:
@@ -187,11 +166,6 @@ def _tau(x: float) -> float:
     return total / 3
 
 
-def _writer(layout: Layout, targets: Sequence[int]) -> CardinalityWriter:
-    assert isinstance(layout, CardinalityLayout)
-    return CardinalityWriter(layout, targets)
-
-
 def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
     """Estimates of sketches; keys are sketch numbers."""
     answers: list[dict[str, Any]] = []
@@ -207,4 +181,4 @@ def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -
     return answers
 
 
-register(Primitive(CardinalityLayout.name, CardinalityLayout.opcode, CardinalityLayout, _writer, _answers))
+register(Primitive(CardinalityLayout, CardinalityWriter, _answers))

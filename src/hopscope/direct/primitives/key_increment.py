@@ -30,7 +30,7 @@ from ...wire.records import Records
 from ..hashing import collectors_of, tables
 from ..primitive import Primitive, Writer, register
 from ..stores import params as at
-from ..stores.answers import QueryOptions, Status
+from ..stores.answers import KeyAnswers, QueryOptions, Status
 from ..stores.store import Layout, Store, query_arguments
 
 COUNTER_BYTES = 8
@@ -45,6 +45,7 @@ class KeyIncrementLayout(Layout):
     opcode: ClassVar[int] = 3
     schema: ClassVar[int] = 1
     name: ClassVar[str] = "key-increment"
+    own: ClassVar = {at.SLOTS: "slots", at.DATA_BYTES: "data_bytes", at.COPIES: "copies"}
 
     slots: int
     copies: int = 2
@@ -60,24 +61,6 @@ class KeyIncrementLayout(Layout):
     def stride(self) -> int:
         """Bytes of a counter."""
         return COUNTER_BYTES
-
-    @property
-    def count(self) -> int:
-        """Counters."""
-        return self.slots
-
-    def own_params(self) -> dict[int, int]:
-        """The primitive's own parameters."""
-        return {at.DATA_BYTES: self.data_bytes, at.COPIES: self.copies}
-
-    @classmethod
-    def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse of `own_params`."""
-        return {
-            "slots": int(params[at.SLOTS]),
-            "data_bytes": int(params[at.DATA_BYTES]),
-            "copies": int(params[at.COPIES]),
-        }
 
 
 class KeyIncrementWriter(Writer):
@@ -151,16 +134,11 @@ class KeyIncrementWriter(Writer):
 
 
 @dataclass(slots=True)
-class CounterAnswers:
-    """Answers to a batch of keys, row by row."""
+class CounterAnswers(KeyAnswers):
+    """Answers of Key-Increment: EMPTY if the counter is 0."""
 
-    status: npt.NDArray[np.uint8]
-    """`Status`, uint8 [keys]: EMPTY if the counter is 0."""
     counter: npt.NDArray[np.uint64]
     """Sum of the reported values or more, uint64 [keys]."""
-
-    def __len__(self) -> int:
-        return len(self.status)
 
 
 def query(
@@ -204,11 +182,6 @@ def bound(store: Store, copies: int | None = None) -> tuple[float, float]:
     return math.e * total / layout.slots, math.exp(-(layout.copies if copies is None else copies))
 
 
-def _writer(layout: Layout, targets: Sequence[int]) -> Writer:
-    assert isinstance(layout, KeyIncrementLayout)
-    return KeyIncrementWriter(layout, targets)
-
-
 def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
     found = query(store, keys, copies=options.copies)
     excess, risk = bound(store, options.copies)
@@ -223,4 +196,4 @@ def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -
     ]
 
 
-register(Primitive(KeyIncrementLayout.name, KeyIncrementLayout.opcode, KeyIncrementLayout, _writer, _answers))
+register(Primitive(KeyIncrementLayout, KeyIncrementWriter, _answers))

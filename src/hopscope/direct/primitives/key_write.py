@@ -30,7 +30,7 @@ import numpy.typing as npt
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
 from ..hashing import Hashing, collectors_of, tables
-from ..primitive import Primitive, Writer, register
+from ..primitive import Primitive, Writer, WriterStart, register
 from ..stores import params as at
 from ..stores.answers import Answers, QueryOptions, Status
 from ..stores.store import Layout, Store, StoreError, query_arguments
@@ -65,6 +65,15 @@ class KeyWriteLayout(Layout):
     opcode: ClassVar[int] = 1
     schema: ClassVar[int] = 1
     name: ClassVar[str] = "key-write"
+    own: ClassVar = {
+        at.SLOTS: "slots",
+        at.CHECKSUM_BITS: "checksum_bits",
+        at.DATA_BYTES: "data_bytes",
+        at.COPIES: "copies",
+        at.VARIANT: "variant",
+        at.SPREAD: "spread",
+        at.DRAWN: "drawn",
+    }
 
     slots: int
     data_bytes: int = 4
@@ -94,35 +103,6 @@ class KeyWriteLayout(Layout):
     def stride(self) -> int:
         """Bytes of a slot."""
         return -(-self.checksum_bits // 8) + self.data_bytes
-
-    @property
-    def count(self) -> int:
-        """Slots."""
-        return self.slots
-
-    def own_params(self) -> dict[int, int]:
-        """The primitive's own parameters."""
-        return {
-            at.CHECKSUM_BITS: self.checksum_bits,
-            at.DATA_BYTES: self.data_bytes,
-            at.COPIES: self.copies,
-            at.VARIANT: self.variant,
-            at.SPREAD: self.spread,
-            at.DRAWN: self.drawn,
-        }
-
-    @classmethod
-    def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse of `own_params`."""
-        return {
-            "slots": int(params[at.SLOTS]),
-            "data_bytes": int(params[at.DATA_BYTES]),
-            "checksum_bits": int(params[at.CHECKSUM_BITS]),
-            "copies": int(params[at.COPIES]),
-            "variant": Variant(int(params[at.VARIANT])),
-            "spread": bool(params[at.SPREAD]),
-            "drawn": bool(params[at.DRAWN]),
-        }
 
 
 class KeyWriteWriter(Writer):
@@ -164,22 +144,14 @@ class KeyWriteWriter(Writer):
             if self._unseen >= ADAPT_REPORTS:
                 self.copies_now, self._unseen = self.adaptive.copies, 0
 
-    def begin(
-        self,
-        which: int,
-        memory: npt.NDArray[np.uint8] | None,
-        generation: int,
-        *,
-        epoch: int = 0,
-        progress: bytes = b"",
-    ) -> None:
+    def begin(self, which: int, start: WriterStart) -> None:
         """A new epoch starts with the copies that the last epoch's load required; collectors begin theirs
         together, so the first one's counts.
         """
-        if self.adaptive and which == 0 and epoch != self._epoch:
+        if self.adaptive and which == 0 and start.epoch != self._epoch:
             self.adaptive.begin()
             self.copies_now = self.adaptive.copies
-            self._epoch = epoch
+            self._epoch = start.epoch
 
 
 def query(
@@ -261,11 +233,6 @@ def _answer_block(
     answers.status[look > 0] = Status.CONFLICT
 
 
-def _writer(layout: Layout, targets: Sequence[int]) -> KeyWriteWriter:
-    assert isinstance(layout, KeyWriteLayout)
-    return KeyWriteWriter(layout, targets)
-
-
 def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
     answers = query(store, keys, copies=options.copies, consensus=options.consensus)
     return [
@@ -276,4 +243,4 @@ def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -
     ]
 
 
-register(Primitive(KeyWriteLayout.name, KeyWriteLayout.opcode, KeyWriteLayout, _writer, _answers))
+register(Primitive(KeyWriteLayout, KeyWriteWriter, _answers))

@@ -21,7 +21,7 @@ from ...wire.records import Records
 from ..hashing import Hashing, tables
 from ..primitive import Primitive, Writer, register
 from ..stores.answers import QueryOptions, Status
-from ..stores.store import Layout, Store, StoreError
+from ..stores.store import Store, StoreError
 from ..translation.ticks import Ticks
 from .postcarding_layout import PostcardingLayout
 from .postcarding_query import Paths, PathVerdict, Values, query
@@ -121,11 +121,6 @@ class PostcardingWriter(Writer):
         return {name: int(self._state[getattr(kernel, name.upper())]) for name in names}
 
 
-def _writer(layout: Layout, targets: Sequence[int]) -> PostcardingWriter:
-    assert isinstance(layout, PostcardingLayout)
-    return PostcardingWriter(layout, targets)
-
-
 def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
     if options.values is None:
         raise StoreError("a path query needs the values that hops can have (--values, value=)")
@@ -141,4 +136,4 @@ def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -
     return found
 
 
-register(Primitive(PostcardingLayout.name, PostcardingLayout.opcode, PostcardingLayout, _writer, _answers))
+register(Primitive(PostcardingLayout, PostcardingWriter, _answers))

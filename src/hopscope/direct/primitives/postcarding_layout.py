@@ -21,10 +21,7 @@ as seen, without a value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import ClassVar
 
 from ..hashing import Hashing
 from ..stores import params as at
@@ -39,6 +36,15 @@ class PostcardingLayout(Layout):
     schema: ClassVar[int] = 1
     name: ClassVar[str] = "postcarding"
     counted: ClassVar[str] = "chunks"
+    value_bytes: ClassVar[int] = 4
+    own: ClassVar = {
+        at.SLOTS: "chunks",
+        at.HOPS: "hops",
+        at.CHECKSUM_BITS: "checksum_bits",
+        at.COPIES: "copies",
+        at.DATA_BYTES: "value_bytes",
+        at.VARIANT: "padded",
+    }
 
     chunks: int
     hops: int = 5
@@ -71,29 +77,3 @@ class PostcardingLayout(Layout):
     def stride(self) -> int:
         """Bytes from one chunk to the next."""
         return 1 << (self.chunk_bytes - 1).bit_length() if self.padded else self.chunk_bytes
-
-    @property
-    def count(self) -> int:
-        """Chunks."""
-        return self.chunks
-
-    def own_params(self) -> dict[int, int]:
-        """The primitive's own parameters."""
-        return {
-            at.HOPS: self.hops,
-            at.CHECKSUM_BITS: self.checksum_bits,
-            at.COPIES: self.copies,
-            at.DATA_BYTES: 4,
-            at.VARIANT: int(self.padded),
-        }
-
-    @classmethod
-    def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse of `own_params`."""
-        return {
-            "chunks": int(params[at.SLOTS]),
-            "hops": int(params[at.HOPS]),
-            "checksum_bits": int(params[at.CHECKSUM_BITS]),
-            "copies": int(params[at.COPIES]),
-            "padded": bool(params[at.VARIANT]),
-        }

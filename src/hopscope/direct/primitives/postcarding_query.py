@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..hashing import collectors_of, tables
-from ..stores.answers import Status
+from ..stores.answers import KeyAnswers, Status
 from ..stores.store import Store, StoreError, query_arguments
 from .postcarding_layout import PostcardingLayout
 
@@ -75,11 +75,9 @@ class PathVerdict(IntEnum):
 
 
 @dataclass(slots=True)
-class Paths:
-    """Answers to a batch of keys, row by row."""
+class Paths(KeyAnswers):
+    """Answers of Postcarding."""
 
-    status: npt.NDArray[np.uint8]
-    """`Status`, uint8 [keys]."""
     verdict: npt.NDArray[np.uint8]
     """`PathVerdict`, uint8 [keys]."""
     length: npt.NDArray[np.uint8]
@@ -90,15 +88,6 @@ class Paths:
     """Hops with a value, bool [keys, hops]."""
     votes: npt.NDArray[np.uint8]
     """Chunks that hold the path, uint8 [keys]."""
-
-    def __len__(self) -> int:
-        return len(self.status)
-
-    @property
-    def found(self) -> npt.NDArray[np.bool_]:
-        """Rows with an answer."""
-        found: npt.NDArray[np.bool_] = self.status == Status.FOUND
-        return found
 
 
 def query(

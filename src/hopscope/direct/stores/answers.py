@@ -44,15 +44,11 @@ class QueryOptions:
 
 
 @dataclass(slots=True)
-class Answers:
+class KeyAnswers:
     """Answers to a batch of keys, row by row."""
 
     status: npt.NDArray[np.uint8]
     """`Status`, uint8 [keys]."""
-    data: npt.NDArray[np.uint8]
-    """Reported bytes, uint8 [keys, data bytes]; meaningless unless the status is FOUND."""
-    votes: npt.NDArray[np.uint8]
-    """Copies that hold them, uint8 [keys]."""
 
     def __len__(self) -> int:
         return len(self.status)
@@ -62,3 +58,13 @@ class Answers:
         """Rows with an answer."""
         found: npt.NDArray[np.bool_] = self.status == Status.FOUND
         return found
+
+
+@dataclass(slots=True)
+class Answers(KeyAnswers):
+    """Answers of Key-Write."""
+
+    data: npt.NDArray[np.uint8]
+    """Reported bytes, uint8 [keys, data bytes]; meaningless unless the status is FOUND."""
+    votes: npt.NDArray[np.uint8]
+    """Copies that hold them, uint8 [keys]."""

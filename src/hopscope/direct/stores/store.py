@@ -8,7 +8,7 @@ writes).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -30,6 +30,17 @@ since 1970.
 """
 
 
+_SHARED = {
+    at.OPCODE: "opcode",
+    at.SCHEMA: "schema",
+    at.HASHING: "hashing",
+    at.SEED: "seed",
+    at.STRIDE: "stride",
+    at.COLLECTORS: "collectors",
+}
+"""Parameters of all primitives: index to attribute."""
+
+
 class StoreError(HopscopeError):
     """A store cannot be created or read, or a query does not fit it; the message has the reason."""
 
@@ -46,6 +57,8 @@ class Layout:
     name: ClassVar[str]
     counted: ClassVar[str] = "slots"
     """The field that grows with memory."""
+    own: ClassVar[dict[int, str]]
+    """The primitive's own parameters in the header: index (module `params`) to attribute."""
 
     hashing: Hashing = Hashing.MIX
     """Hash function of keys."""
@@ -68,7 +81,7 @@ class Layout:
     @property
     def count(self) -> int:
         """Slots (chunks, counters, lists)."""
-        raise NotImplementedError
+        return int(getattr(self, self.own[at.SLOTS]))
 
     @property
     def nbytes(self) -> int:
@@ -86,30 +99,11 @@ class Layout:
             raise StoreError(f"{nbytes:,} bytes, expected at least {smallest:,} for one of its {cls.counted}")
         return cls(**{**fields, cls.counted: min(nbytes // smallest, 1 << 32)})
 
-    def own_params(self) -> dict[int, int]:
-        """Values of the primitive's own parameters by index (module `params`)."""
-        raise NotImplementedError
-
-    @classmethod
-    def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse of `own_params`: arguments of the class."""
-        raise NotImplementedError
-
     def params(self) -> npt.NDArray[np.uint64]:
         """The header's array, uint64 [32]."""
-        values = {
-            at.OPCODE: self.opcode,
-            at.SCHEMA: self.schema,
-            at.HASHING: self.hashing,
-            at.SEED: self.seed,
-            at.SLOTS: self.count,
-            at.STRIDE: self.stride,
-            at.COLLECTORS: self.collectors,
-            **self.own_params(),
-        }
         params = np.zeros(at.PARAMS, np.uint64)
-        for place, value in values.items():
-            params[place] = value
+        for place, name in (_SHARED | self.own).items():
+            params[place] = getattr(self, name)
         return params
 
     @classmethod
@@ -120,18 +114,18 @@ class Layout:
                 f"layout {int(params[at.SCHEMA])} of primitive {int(params[at.OPCODE])}, "
                 f"expected {cls.schema} of {cls.opcode} ({cls.name})"
             )
-        collectors = int(params[at.COLLECTORS])
-        if collectors > MAX_COLLECTORS:
+        if (collectors := int(params[at.COLLECTORS])) > MAX_COLLECTORS:
             raise StoreError(f"its header is damaged: {collectors:,} collectors, at most {MAX_COLLECTORS:,}")
+        given: dict[str, Any] = {name: int(params[place]) for place, name in (_SHARED | cls.own).items()}
         try:
-            return cls(
-                hashing=Hashing(int(params[at.HASHING])),
-                seed=int(params[at.SEED]),
-                collectors=collectors,
-                **cls.own_fields(params),
-            )
+            return cls(**{field.name: _typed(field, given[field.name]) for field in fields(cls)})
         except ValueError as error:
             raise StoreError(f"its header is damaged: {error}") from error
+
+
+def _typed(field: Field[Any], value: int) -> Any:
+    """A parameter in the type of the field's default. Raises ValueError if it has no such value."""
+    return value if field.default is MISSING else type(field.default)(value)
 
 
 class Store:

@@ -12,7 +12,7 @@ from ...rdma.records import VerbBlock
 from ...wire.reasons import DtaReason
 from ...wire.records import FRAME, Records
 from ..hashing import Hashing, tables
-from ..primitive import Writer, load
+from ..primitive import Writer, WriterStart, load
 from ..stores.store import Layout
 from ..transport import Transport
 from .fanout import Fanout
@@ -148,7 +148,7 @@ class Translator:
         """The stores' memories are now these, by collector and target: see `Writer.begin`."""
         for route, writer in zip(self.routes, self.writers, strict=True):
             for which, (collector, target) in enumerate(route.at):
-                writer.begin(which, memories[collector][target], generation)
+                writer.begin(which, WriterStart(generation, memories[collector][target]))
 
     def continue_counters(self, other: Translator) -> None:
         """Continue the counters of the translator that this one replaces, perhaps within a batch."""

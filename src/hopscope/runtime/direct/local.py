@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from ...direct.primitive import WriterStart
 from ...direct.stores.store import Store
 from ...direct.translation.routes import routes_of
 from ...direct.transport import MemoryTransport
@@ -60,4 +61,4 @@ class LocalStores:
             for which, (_, target) in enumerate(route.at):
                 if only is None or only == target:
                     store = self.transport.stores[target]
-                    writer.begin(which, store.memory, self._generation, epoch=store.epoch)
+                    writer.begin(which, WriterStart(self._generation, store.memory, store.epoch))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...capture.udp.datagram import DatagramSocket
-from ...direct.primitive import load
+from ...direct.primitive import WriterStart, load
 from ...direct.stores.params import OPCODE
 from ...direct.stores.store import Layout, StoreError
 from ...direct.translation.routes import RouteError, routes_of
@@ -181,7 +181,7 @@ class RemoteStores:
                     advertised = session.advertisement
                     progress = bytes(advertised.progress.pop(target, b""))
                     epoch = advertised.regions[target].epoch
-                    writer.begin(which, None, self._generation, epoch=epoch, progress=progress)
+                    writer.begin(which, WriterStart(self._generation, None, epoch, progress))
 
     def _keep_alive(self, number: int, session: Session, now: int) -> None:
         """Ask a collector that has nothing to do whether it is there: the requester notices if it is not."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...direct.primitive import load
+from ...direct.primitive import WriterStart, load
 from ...direct.primitives.key_increment import KeyIncrementWriter
 from ...direct.reporter import Reporter
 from ...direct.stores.store import Layout, Store
@@ -80,8 +80,8 @@ def warm_translator(layouts: Sequence[Layout], form: Form, *, combined: bool = F
     for route, writer in zip(translator.routes, translator.writers, strict=True):
         if isinstance(writer, KeyIncrementWriter) and combined:
             writer.combine()
-        writer.begin(0, None, 1)
-        writer.begin(0, stores[route.at[0][1]].memory, 1)
+        writer.begin(0, WriterStart(1))
+        writer.begin(0, WriterStart(1, stores[route.at[0][1]].memory))
     reporter, parser = Reporter(form, first=1), DtaParser(form)
     key, value = np.zeros((2, 4), np.uint8), np.zeros((2, 4), np.uint8)
     for batch in (
