@@ -334,23 +334,29 @@ def completion() -> str:
     def walk(command: typing.Any, path: str) -> None:
         context = click.Context(command, info_name=path)
         shown = [each for each in command.get_params(context) if not getattr(each, "hidden", False)]
-        entry = {
-            "help": command.get_short_help_str(200),
-            "options": [option(each, context) for each in shown if each.param_type_name == "option"],
-            "arguments": [words(each, context) for each in shown if each.param_type_name == "argument"],
-        }
-        entries.append(f"{json.dumps(path)}: {json.dumps(entry, ensure_ascii=False)}")
+        help = json.dumps(command.get_short_help_str(200), ensure_ascii=False)
+        arguments = [words(each, context) for each in shown if each.param_type_name == "argument"]
+        options = [option(each, context) for each in shown if each.param_type_name == "option"]
+        entries.append(
+            f'{json.dumps(path)}: {{"help": {help}, "arguments": {json.dumps(arguments)}, '
+            f'"options": {_lines(options)}}}'
+        )
         if hasattr(command, "list_commands"):
             for name in command.list_commands(context):
                 walk(command.get_command(context, name), f"{path} {name}".strip())
 
     walk(typer.main.get_command(build()), "")
-    placeholders = [f"{json.dumps(name)}: {json.dumps(list(WORDS[name]()))}" for name in WORDS]
+    placeholders = [f"{json.dumps(name)}: {_lines(WORDS[name]())}" for name in WORDS]
     tables = (
         f'"{name}": {{\n' + ",\n".join(lines) + "\n}"
         for name, lines in (("words", placeholders), ("commands", entries))
     )
     return "{\n" + ",\n".join(tables) + "\n}\n"
+
+
+def _lines(values: typing.Iterable[object]) -> str:
+    """A JSON array with a line for each value, so that changes of several merge."""
+    return "[\n" + ",\n".join(json.dumps(value, ensure_ascii=False) for value in values) + "\n]"
 
 
 def _command_help(command: typing.Any, context: typing.Any) -> str:

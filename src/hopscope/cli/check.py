@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from .options.settings import FolderOptions
-from .output.printer import RED, YELLOW, Format, FormatOption, Printer
+from .output.printer import RED, YELLOW, Format, FormatOption, print_rows
+
+if TYPE_CHECKING:
+    from ..runtime.environment import Finding
+
+COLUMNS = ("verdict", "what", "found", "advice")
+
+
+def print_findings(found: Iterable[Finding], form: Format) -> None:
+    """Print findings as rows."""
+    print_rows(form, COLUMNS, ({name: getattr(each, name) for name in COLUMNS} for each in found), colour)
 
 
 def colour(row: Mapping[str, Any]) -> str:
@@ -23,11 +33,6 @@ def check(settings: FolderOptions, form: FormatOption = Format.TABLE) -> None:
     """
     from ..runtime.environment import Verdict, findings
 
-    columns = ("verdict", "what", "found", "advice")
-    printer = Printer(form, columns, colour=colour)
-    bad = False
-    for finding in findings(settings.load()):
-        bad |= finding.verdict is Verdict.BAD
-        printer.put([{name: getattr(finding, name) for name in columns}])
-    printer.flush()
-    raise typer.Exit(int(bad))
+    found = list(findings(settings.load()))
+    print_findings(found, form)
+    raise typer.Exit(int(any(finding.verdict is Verdict.BAD for finding in found)))

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from .check import colour
+from .check import print_findings
 from .options.declare import option
 from .options.settings import CollectorOptions
-from .output.printer import Format, FormatOption, Printer
+from .output.printer import Format, FormatOption
 
 
 def doctor(
@@ -30,12 +30,9 @@ def doctor(
     from ..runtime.doctor import examine
     from ..runtime.environment import Verdict
 
-    columns = ("verdict", "what", "found", "advice")
     order = list(Verdict)
     found = sorted(examine(settings.load(), seconds), key=lambda finding: -order.index(finding.verdict))
-    printer = Printer(form, columns, colour=colour)
-    printer.put({name: getattr(finding, name) for name in columns} for finding in found)
-    printer.flush()
+    print_findings(found, form)
     counts = {verdict: sum(finding.verdict is verdict for finding in found) for verdict in Verdict}
     print(f"hopscope: {counts[Verdict.BAD]} bad, {counts[Verdict.ADVICE]} to improve", file=sys.stderr)
     raise typer.Exit(int(counts[Verdict.BAD] > 0))

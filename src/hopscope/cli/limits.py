@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..base.errors import HopscopeError
 from .options.declare import Commands, option
 from .options.settings import CollectorOptions
-from .output.printer import Format, FormatOption, Printer
+from .output.printer import Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
     from ..base.names import Names
@@ -107,7 +108,6 @@ def _nodes(given: list[str] | None, names: Names) -> list[str]:
 
 
 def _in_force(folder: Path) -> LimitsInForce:
-    from ..base.errors import HopscopeError
     from ..present.collector_state import CollectorState
 
     found = CollectorState(folder).limits()
@@ -118,7 +118,6 @@ def _in_force(folder: Path) -> LimitsInForce:
 
 def _ask(folder: Path, message: dict[str, Any]) -> None:
     from ..base import control_client as control
-    from ..base.errors import HopscopeError
 
     try:
         control.request(folder, message)
@@ -128,7 +127,6 @@ def _ask(folder: Path, message: dict[str, Any]) -> None:
 
 def _parse(text: str) -> tuple[str, str, int | str | None]:
     """Metric, limit and value of `hop_latency.raise_above=50us`; the collector checks them."""
-    from ..base.errors import HopscopeError
     from .options.quantities import seconds
 
     key, equals, value = text.partition("=")
@@ -148,9 +146,7 @@ def _parse(text: str) -> tuple[str, str, int | str | None]:
 def _print(found: LimitsInForce, names: Names, form: Format) -> None:
     from ..present.units import ago
 
-    printer = Printer(form, COLUMNS)
-    printer.put(_rows(found, names, plain=form is not Format.TABLE))
-    printer.flush()
+    print_rows(form, COLUMNS, _rows(found, names, plain=form is not Format.TABLE))
     if found.change is not None and form is Format.TABLE:
         import time
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
+from ..base.errors import HopscopeError
 from .decode.command import decide
 from .options.declare import Flag, Key, Options, option
 from .options.reading import DialectOptions
@@ -119,8 +120,6 @@ def sink(
     A capture file is read to its end; its events are kept if --data is given. Exit status: 0; 1 if the file
     is damaged or cut and was read up to there; 2 if it cannot start or continue.
     """
-    from ..base.errors import HopscopeError
-
     inputs = list(inputs or ())
     flags: list[Flag] = [("sink", "sink.enabled", True)]
     if len(inputs) == 1 and not forwarding.pair and _is_file(inputs[0]):
@@ -156,8 +155,6 @@ def _is_file(text: str) -> bool:
 
 def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> list[str]:
     """The URLs of listeners, as `settings.source` parses them. Raises HopscopeError."""
-    from ..base.errors import HopscopeError
-
     output = forwarding.output
     if output is not None and len(inputs) != 1:
         raise HopscopeError(f"--output {output}: expected one INPUT, whose packets go there")
@@ -180,7 +177,6 @@ def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> l
 
 
 def _live(load: Callable[[], Settings], take_over: bool) -> None:
-    from ..base.errors import HopscopeError
     from ..runtime.supervisor import run
 
     settings = load()
@@ -194,8 +190,6 @@ def _live(load: Callable[[], Settings], take_over: bool) -> None:
 
 def _check_output(file: str, output: str, events: bool) -> None:
     """Raise HopscopeError if packets of a file cannot be written there."""
-    from ..base.errors import HopscopeError
-
     if output == "-" and events:
         raise HopscopeError("--output -: found with --events, which are printed there; expected a file")
     if output != "-" and file != "-" and Path(output).exists() and Path(file).exists():

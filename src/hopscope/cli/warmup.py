@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..base.errors import HopscopeError
 from .options.values import WORDS
 
 
@@ -26,7 +27,6 @@ def warmup(
     """
     import time
 
-    from ..base.errors import HopscopeError
     from ..base.kernel_cache import cache_folder
     from ..runtime.warmup import PARTS, compile_parts, is_compiled, steps_of
 

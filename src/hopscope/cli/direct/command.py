@@ -11,7 +11,7 @@ import typer
 from ..options.declare import Commands, Key, Options, option
 from ..options.network import SeedOption, TopologyOption
 from ..options.settings import FolderOptions, LogOptions, StoreOptions, StoresOptions
-from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
+from ..output.printer import Format, FormatOption, print_rows, until_reader_leaves
 from .view import print_entries, print_notices, print_stores, read_values, readable
 
 if TYPE_CHECKING:
@@ -125,11 +125,7 @@ def query(
     decoder = monitor_of(store, monitor)
     answers = query_decoded(group, store, keys, request, _epoch(options.epoch), decoder)
     columns = _columns(ANSWER_COLUMNS.get(group.primitive(store), ("key", "status")), answers)
-    with until_reader_leaves():
-        answers = [readable(answer) for answer in answers] if form is not Format.JSON else answers
-        printer = Printer(form, columns)
-        printer.put(answers)
-        printer.flush()
+    print_rows(form, columns, answers if form is Format.JSON else map(readable, answers))
     if any(answer["status"] != "found" for answer in answers):
         raise typer.Exit(1)
 
@@ -180,13 +176,17 @@ def monitors(form: FormatOption = Format.TABLE) -> None:
     """List the monitors: reports of existing systems, their primitives and sizes."""
     from ...direct.monitors.registry import MONITORS
 
-    columns = ("name", "primitive", "reports", "bytes", "source")
-    with until_reader_leaves():
-        printer = Printer(form, columns)
-        for name, each in MONITORS.items():
-            texts = (name, each.primitive, each.description, each.sizes, each.source)
-            printer.put([dict(zip(columns, texts, strict=True))])
-        printer.flush()
+    rows = (
+        {
+            "name": name,
+            "primitive": each.primitive,
+            "reports": each.description,
+            "bytes": each.sizes,
+            "source": each.source,
+        }
+        for name, each in MONITORS.items()
+    )
+    print_rows(form, ("name", "primitive", "reports", "bytes", "source"), rows)
 
 
 @dataclass(frozen=True)

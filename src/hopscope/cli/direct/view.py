@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...base.errors import HopscopeError
 from ...present.events import when
-from ..output.printer import Format, Printer
+from ..output.printer import Format, Printer, print_rows
 
 if TYPE_CHECKING:
     from ...direct.collectors.group import CollectorGroup
@@ -64,17 +65,13 @@ def print_stores(group: CollectorGroup, form: Format) -> None:
     if form is Format.TABLE:
         stores = [{**store, "layout": _layout(store), "past_epochs": _numbers(store)} for store in stores]
     several = len(group.collectors) > 1
-    printer = Printer(form, (*STORE_COLUMNS, "collector") if several else STORE_COLUMNS)
-    printer.put(stores)
-    printer.flush()
-    if not stores:
+    if not print_rows(form, (*STORE_COLUMNS, "collector") if several else STORE_COLUMNS, stores):
         names = ", ".join(collector.name for collector in group.collectors)
         print(f"{names}: no stores yet; `hopscope translate` creates them", file=sys.stderr)
 
 
 def print_notices(folder: Path, follow: bool, form: Format) -> None:
     """Print the notices of a folder; `follow`: until Ctrl-C. Raises HopscopeError if there is no ring."""
-    from ...base.errors import HopscopeError
     from ...memory.region import RegionError
     from ...rdma.notices import follow_notices
     from ...rdma.records import NO_TARGET

@@ -12,8 +12,8 @@ import typer
 from ...base import control_client as control
 from ...base.errors import HopscopeError
 from ..options.declare import option
-from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
-from .start import tracked_flows
+from ..output.printer import Format, FormatOption, print_rows
+from .start import running_fabric, tracked_flows
 
 if TYPE_CHECKING:
     from ...testbed.fabric import FabricPlan
@@ -26,6 +26,7 @@ SwitchArgument = Annotated[
 ]
 PortArgument = Annotated[int, typer.Argument(metavar="PORT", help="Port number, as `status` shows it.")]
 FLOW = "SRC:DST[:EVERY]"
+TRACKED_COLUMNS = ("src", "dst", "every")
 FOLLOW_SECONDS = 5.0
 """How long `link` waits until the switches follow; they look ten times per second."""
 
@@ -50,11 +51,8 @@ def link(
     """
     from ...labels.registers import Registers
     from ...testbed import fabric
-    from ...testbed.namespaces import require_root
-    from ...testbed.state import running
 
-    require_root()
-    found = running(name)
+    found = running_fabric(name)
     parts = found.plan()
     topology = parts.topology
     row = topology.port_row(switch, port)
@@ -96,7 +94,7 @@ def track(
     form: FormatOption = Format.TABLE,
 ) -> None:  # fmt: skip
     """Track flows from now on; print the tracked flows."""
-    _print(_change(name, "add", flows or ()), form)
+    print_rows(form, TRACKED_COLUMNS, _change(name, "add", flows or ()))
 
 
 def untrack(
@@ -105,16 +103,12 @@ def untrack(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Stop tracking flows; print those that are left."""
-    _print(_change(name, "remove", flows), form)
+    print_rows(form, TRACKED_COLUMNS, _change(name, "remove", flows))
 
 
 def _change(name: str, what: str, flows: Any) -> list[dict[str, Any]]:
     """Ask the collector of a fabric to track flows, or not to. Raises HopscopeError."""
-    from ...testbed.namespaces import require_root
-    from ...testbed.state import running
-
-    require_root()
-    found = running(name)
+    found = running_fabric(name)
     topology = found.plan().topology
     chosen = [flow.model_dump() for text in flows for flow in tracked_flows(text, topology)]
     request = {"set_tracked": {what: chosen}} if chosen else {"tracked": {}}
@@ -123,10 +117,3 @@ def _change(name: str, what: str, flows: Any) -> list[dict[str, Any]]:
     except control.ControlError as error:
         raise HopscopeError(str(error)) from None
     return list(answer["tracked"])
-
-
-def _print(rows: list[dict[str, Any]], form: Format) -> None:
-    with until_reader_leaves():
-        printer = Printer(form, ("src", "dst", "every"))
-        printer.put(rows)
-        printer.flush()

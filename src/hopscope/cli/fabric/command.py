@@ -14,9 +14,9 @@ from ..options.declare import Commands, Key, Options, option
 from ..options.network import TopologyOption
 from ..options.quantities import seconds as seconds_of
 from ..options.settings import LogOptions, SettingsOptions
-from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
+from ..output.printer import Format, FormatOption, print_rows
 from .change import NameOption, PortArgument, SwitchArgument, link, track, untrack
-from .start import StartProgress, print_fabric, tracked_flows
+from .start import StartProgress, print_fabric, running_fabric, tracked_flows
 from .traffic import TrafficRequest
 
 app = Commands(help="Run a fabric of network namespaces that labels real packets.")
@@ -136,16 +136,9 @@ def traffic(request: TrafficRequest, name: NameOption = "fabric", form: FormatOp
 
     Exit status 1: packets were lost or rejected, or none were sent.
     """
-    from ...testbed.namespaces import require_root
-    from ...testbed.state import running
-
-    require_root()
     request.check()
-    rows, lost = request.send(running(name).plan())
-    with until_reader_leaves():
-        printer = Printer(form, tuple(rows[0]) if rows else ())
-        printer.put(rows)
-        printer.flush()
+    rows, lost = request.send(running_fabric(name).plan())
+    print_rows(form, tuple(rows[0]) if rows else (), rows)
     raise typer.Exit(int(lost))
 
 
@@ -163,12 +156,9 @@ def status(
     """
     from ...labels.registers import Registers
     from ...runtime.fabric.process import last_words
-    from ...testbed.namespaces import require_root
-    from ...testbed.state import running
     from ...testbed.status import coverage, port_rows
 
-    require_root()
-    state = running(name)
+    state = running_fabric(name)
     registers = Registers.attach(state.registers)
     before, since = registers.counters.copy(), time.monotonic()
     time.sleep(over)
@@ -178,10 +168,7 @@ def status(
         ("flag" if state.adaptive == "one-bit" else "S") if column == "S" else column
         for column in STATUS_COLUMNS
     ]
-    with until_reader_leaves():
-        printer = Printer(form, columns)
-        printer.put(rows)
-        printer.flush()
+    print_rows(form, columns, rows)
     summary = coverage(state, COVERAGE_SECONDS)
     if summary is not None:
         print(f"hopscope: {summary}", file=sys.stderr)
@@ -201,11 +188,8 @@ def loss(
 ) -> None:
     """Let a port lose a share of the frames that it sends."""
     from ...labels.registers import Registers
-    from ...testbed.namespaces import require_root
-    from ...testbed.state import running
 
-    require_root()
-    state = running(name)
+    state = running_fabric(name)
     topology = state.plan().topology
     row = topology.port_row(switch, port)
     registers = Registers.attach(state.registers, writable=True)

@@ -7,7 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..output.printer import Format, Printer, until_reader_leaves
+from ...base.errors import HopscopeError
+from ..output.printer import Format, print_rows
 from ..output.running import interruptible
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ class StartProgress:
 
 def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
     """The flows of a `--track`: between hosts given by name, one per IP version. Raises HopscopeError."""
-    from ...base.errors import HopscopeError
     from ...settings.label import TrackedFlowSettings
     from ...testbed.fabric import plan
 
@@ -83,6 +83,15 @@ def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
         ) from error
 
 
+def running_fabric(name: str) -> FabricState:
+    """The fabric of this name. Raises HopscopeError if it does not run, or this user is not root."""
+    from ...testbed.namespaces import require_root
+    from ...testbed.state import running
+
+    require_root()
+    return running(name)
+
+
 def print_fabric(fabric: FabricState) -> None:
     """Print the fabric's hosts, and the next commands to try."""
     parts = fabric.plan()
@@ -90,10 +99,7 @@ def print_fabric(fabric: FabricState) -> None:
         f"{fabric.topology}: {len(parts.topology.switches)} switches, {len(parts.hosts)} hosts, "
         f"{len(parts.ports)} switch ports; a label every {fabric.interval * 1000:g} ms per port"
     )
-    with until_reader_leaves():
-        printer = Printer(Format.TABLE, ("host", "address", "ipv6", "at"))
-        printer.put(_host_rows(parts))
-        printer.flush()
+    print_rows(Format.TABLE, ("host", "address", "ipv6", "at"), _host_rows(parts))
     also = "" if fabric.name == "fabric" else f" --name {fabric.name}"
     first, last = parts.hosts[0], parts.hosts[-1]
     print(f"page    {fabric.page or 'none'}")

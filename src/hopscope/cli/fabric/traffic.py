@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ...base.errors import HopscopeError
 from ..options.declare import Options, option
 from ..output.running import interruptible, until_stopped
 
@@ -66,8 +67,6 @@ class TrafficRequest(Options):
 
     def check(self) -> None:
         """Raise HopscopeError for options that this kind of traffic does not support."""
-        from ...base.errors import HopscopeError
-
         only: dict[str, object] = {"--rate": self.rate, "--size": self.size, "--seed": self.seed}
         if self.kind == "ping":
             only["--seconds"] = self.seconds

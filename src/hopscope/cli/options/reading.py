@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
 
 import typer
 
+from ...base.errors import HopscopeError
 from .declare import Options, option
 from .settings import SettingsOptions
 
@@ -69,7 +70,6 @@ class DialectOptions(Options):
 
         Raises HopscopeError that names the option.
         """
-        from ...base.errors import HopscopeError
         from ...wire.dialect import DIALECTS
 
         changes = self.changes()
@@ -135,6 +135,4 @@ def _marker(text: str | None) -> bytes | None:
 
 
 def _reject(flag: str, found: str, expected: str) -> NoReturn:
-    from ...base.errors import HopscopeError
-
     raise HopscopeError(f"{flag} {found}: expected {expected}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from ...base.errors import HopscopeError
 from .declare import Flag, Key, Options, option
 
 if TYPE_CHECKING:
@@ -98,7 +99,6 @@ class CollectorOptions(NamedFolderOptions):
 
 def _running(default: Path) -> Path:
     """Data folder of the running collector; `default` if it has one, or none runs."""
-    from ...base.errors import HopscopeError
     from ...memory.running import running_folders
 
     running = running_folders()
@@ -136,7 +136,6 @@ def _running_stores(default: Path) -> Path:
     """Folder of the stores that are written here, or of the collector that runs; `default` if it is one of
     them, or there are none.
     """
-    from ...base.errors import HopscopeError
     from ...direct.stores.folder import store_names
     from ...memory.data_folder import STORES
     from ...memory.running import running_folders, running_stores
@@ -269,8 +268,6 @@ def _rule_of(monitor: Monitor, layout: Layout) -> dict[str, Any]:
 
 
 def _expected(text: str, count: str) -> int:
-    from ...base.errors import HopscopeError
-
     if not count:
         return EXPECTED_KEYS
     if not count.isdecimal() or not 1 <= int(count) <= 1 << 28:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from typing import get_args
 
 
-def _kinds() -> Iterable[str]:
-    from ...present.select import KINDS
-
-    return KINDS
+def _table(module: str, name: str) -> Callable[[], Iterable[str]]:
+    """A table of words in a module of Hopscope, which is imported when it is asked for."""
+    return lambda: getattr(import_module(f"hopscope.{module}"), name)  # type: ignore[no-any-return]
 
 
 def _report_kinds() -> Iterable[str]:
     from ...wire.records import Kind
 
     return (*(kind.name.lower() for kind in Kind), "error")
-
-
-def _metrics() -> Iterable[str]:
-    from ...present.select import METRICS
-
-    return METRICS
 
 
 def _measures() -> Iterable[str]:
@@ -52,57 +46,27 @@ def _settings() -> Iterable[str]:
     return (f"{key}=" for key, _ in walk(Settings) if key not in tables)
 
 
-def _sizes() -> Iterable[str]:
-    from ...fabric.traffic import SIZES
-
-    return SIZES
-
-
 def _faults() -> Iterable[str]:
     from ...fabric.faults import FaultKind
 
     return (f"{kind}@" for kind in FaultKind)
 
 
-def _monitors() -> Iterable[str]:
-    from ...direct.monitors.registry import MONITORS
-
-    return MONITORS
-
-
-def _log_levels() -> Iterable[str]:
-    from ...base.log import LEVELS
-
-    return LEVELS
-
-
-def _log_formats() -> Iterable[str]:
-    from ...base.log import FORMATS
-
-    return FORMATS
-
-
-def _parts() -> Iterable[str]:
-    from ...runtime.warmup import PARTS
-
-    return PARTS
-
-
 WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
-    "KIND": _kinds,
+    "KIND": _table("present.select", "KINDS"),
     "REPORT-KIND": _report_kinds,
-    "METRIC": _metrics,
+    "METRIC": _table("present.select", "METRICS"),
     "MEASURE": _measures,
     "VIEW": _views,
     "DIALECT": _dialects,
     "KEY=VALUE": _settings,
-    "SIZES": _sizes,
+    "SIZES": _table("fabric.traffic", "SIZES"),
     "FAULT": _faults,
-    "MONITOR": _monitors,
-    "MONITOR[:KEYS]": _monitors,
-    "LEVEL": _log_levels,
-    "LOG-FORMAT": _log_formats,
-    "PART": _parts,
+    "MONITOR": _table("direct.monitors.registry", "MONITORS"),
+    "MONITOR[:KEYS]": _table("direct.monitors.registry", "MONITORS"),
+    "LEVEL": _table("base.log", "LEVELS"),
+    "LOG-FORMAT": _table("base.log", "FORMATS"),
+    "PART": _table("runtime.warmup", "PARTS"),
     "TOPOLOGY": lambda: ("fat-tree:4", "leaf-spine:2x2", "paper"),
     "VERSION": lambda: ("0.5", "1.0", "2.0"),
     "FORM": lambda: ("2", "3", "sized"),

@@ -135,6 +135,20 @@ class Printer:
         return f"\x1b[{colour}m{line}\x1b[0m\n" if colour else f"{line}\n"
 
 
+def print_rows(
+    form: Format,
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    colour: Callable[[Row], str] = lambda row: "",
+) -> int:
+    """Print all rows of an answer; returns their number. It ends the command if its reader leaves."""
+    with until_reader_leaves():
+        printer = Printer(form, columns, colour=colour)
+        count = printer.put(rows)
+        printer.flush()
+    return count
+
+
 def cell(value: Any) -> str:
     """One value as text: empty for None, JSON's words for truth values."""
     if isinstance(value, str):

@@ -17,7 +17,7 @@ from ...present.text import UnreadableError, parse_when
 from ..options.declare import Options, option
 from ..options.filters import FilterError, FlowFilters, KindOption, NodeOption, node_ids
 from ..options.settings import CollectorOptions
-from ..output.printer import GREEN, RED, Format, FormatOption, Printer
+from ..output.printer import GREEN, RED, Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
     from ...base.names import Names
@@ -129,10 +129,8 @@ class Answer(Options):
         self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None = None
     ) -> int:
         """Print rows and return their number: JSON as the API's objects, tables and CSV as `texts`."""
-        printer = Printer(self.form, columns, colour=colour)
-        count = printer.put(rows if texts is None or self.form is Format.JSON else map(texts, rows))
-        printer.flush()
-        return count
+        shown = rows if texts is None or self.form is Format.JSON else map(texts, rows)
+        return print_rows(self.form, columns, shown, colour)
 
     def print(
         self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None,
