@@ -27,7 +27,7 @@ def _postcards(nbytes: int, in_flight: int) -> tuple[Work, Translator]:
 
 
 def dta14rate(quick: bool) -> Sheet:
-    """Whole paths a second, by flows in flight, with a cache of 32K rows."""
+    """Whole paths per second, by flows in flight, with a cache of 32K rows."""
     nbytes, rounds = (32 << 20, 3) if quick else (1 << 30, 15)
     rows: list[dict[str, object]] = []
     for in_flight in (1, 100, 1000, 3000, 10_000, 30_000):
@@ -63,7 +63,7 @@ def dta14rate(quick: bool) -> Sheet:
     best = max(float(str(r["million_whole_paths"])) for r in rows)
     return Sheet(
         "dta14rate", "DTA Fig. 14: postcards a second", draw, rows,
-        [Stated("paths a second, at most", "90.5 M/s (452.5 M postcards/s)",
+        [Stated("paths per second, at most", "90.5 M/s (452.5 M postcards/s)",
                 f"{best:.1f} M/s ({best * HOPS:.0f} M postcards/s)", ONE_CORE)],
     )  # fmt: skip
 
@@ -94,7 +94,7 @@ def dta15(quick: bool) -> Sheet:
     best = max(float(str(r["million_entries"])) for r in rows)
     return Sheet(
         "dta15", "DTA Fig. 15: Append by batch", draw, rows,
-        [Stated("entries a second, batches of 16", "over 1,000 M/s", f"{best:.0f} M/s", ONE_CORE)],
+        [Stated("entries per second, batches of 16", "over 1,000 M/s", f"{best:.0f} M/s", ONE_CORE)],
     )  # fmt: skip
 
 

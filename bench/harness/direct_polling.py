@@ -25,7 +25,7 @@ LAYOUT = AppendLayout(batches=1 << 18, lists=LISTS, data_bytes=4, batch=16)
 
 
 def polling(seconds: float) -> list[tuple[int, bool, float]]:
-    """Readers, whether a writer writes into the same lists, and million entries a second of all readers."""
+    """Readers, whether a writer writes into the same lists, and million entries per second of all readers."""
     folder = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(dir=folder) as place:
         path = str(Path(place) / "lists.region")

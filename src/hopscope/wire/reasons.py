@@ -131,7 +131,7 @@ class RoceReason(IntEnum):
     NONE = 0
     """Executed."""
     TRUNCATED = 1
-    """The packet ends before a header, or is no InfiniBand transport packet at all."""
+    """The packet ends before a header, or is not an InfiniBand transport packet."""
     BAD_ICRC = 2
     """The invariant CRC is not that of the packet."""
     UNKNOWN_OPCODE = 3
@@ -153,7 +153,7 @@ class RoceReason(IntEnum):
     NO_ACCESS = 10
     """The memory region does not allow this operation."""
     MISALIGNED = 11
-    """An atomic operation at an address that is no multiple of 8."""
+    """An atomic operation at an address that is not a multiple of 8."""
     BAD_LENGTH = 12
     """The payload is not what DMALen and the path MTU imply."""
     BAD_SEQUENCE = 13
