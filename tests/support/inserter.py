@@ -18,7 +18,7 @@ from hopscope.settings.collector import ListenSettings
 from hopscope.settings.sink import SinkSettings
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import HOP, REPORT, Records, ReportBatch
-from hopscope.wire.rewrite.insert_batch import Inserter
+from support.insert_batch import Inserter
 
 NODES = (101, 102, 103, 104)
 LATENCY_NS, SLOW_LATENCY_NS, SLOW_EVERY = 1_000, 5_000_000, 50

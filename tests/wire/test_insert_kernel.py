@@ -15,10 +15,10 @@ import pytest
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import HOP, Carrier, Hop, Records
-from hopscope.wire.rewrite.insert_batch import Inserter
 from hopscope.wire.rewrite.strip_batch import Stripper
 from oracle.insert import Checksums, Form, insert_int
 from oracle.strip import strip_packet
+from support.insert_batch import Inserter
 from support.packet_cases import TUNNELS, Packet
 from support.wire_cases import frame_batch, frames_of
 

@@ -26,7 +26,6 @@ Cursor = dict[int, int]
 
 KEEP = 65_536
 """Events of one shard that are kept for listeners that come back or are slow."""
-_RING = re.compile(r"worker-\d+\.events")
 _PART = re.compile(r"(\d{1,5})-(\d{1,20})")
 
 

@@ -1,1 +1,1 @@
-"""Taking INT out of packets, and putting it in."""
+"""Taking INT out of packets."""

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, few, kernel, load64
-from ..encode.put_int_kernel import put_hop
-from ..headers.checksum_kernel import ONES_16, add_up, changed, copy, folded, halves, updated
-from ..headers.packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, ipv4, ipv6
-from ..headers.put_kernel import fold, put8, put16, put32
-from ..telemetry.metadata_kernel import INT_2_0, WORDS, plan
-from ..telemetry.variant_kernel import TCP, UDP
-from .covered_kernel import protocol_at
-from .strip_any_kernel import LEFT
+from hopscope.base.jit import U64, be16, few, kernel, load64
+from hopscope.wire.encode.put_int_kernel import put_hop
+from hopscope.wire.headers.checksum_kernel import ONES_16, add_up, changed, copy, folded, halves, updated
+from hopscope.wire.headers.packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, ipv4, ipv6
+from hopscope.wire.headers.put_kernel import fold, put8, put16, put32
+from hopscope.wire.rewrite.covered_kernel import protocol_at
+from hopscope.wire.rewrite.strip_any_kernel import LEFT
+from hopscope.wire.telemetry.metadata_kernel import INT_2_0, WORDS, plan
+from hopscope.wire.telemetry.variant_kernel import TCP, UDP
 
 INSERTED, PASSED = U64(0), U64(1)
 """Results of a frame: places in `counts`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout
-from ..dialect import DEFAULT, Dialect
-from ..records import FrameBatch, Records
+from hopscope.wire import layout
+from hopscope.wire.dialect import DEFAULT, Dialect
+from hopscope.wire.records import FrameBatch, Records
 
 Octets = npt.NDArray[np.uint8]
 _MAX_WORDS = 255
@@ -26,8 +26,9 @@ class Inserter:
     def __init__(
         self, instructions: int = 0xB100, remaining_hops: int = 8, dialect: Dialect = DEFAULT
     ) -> None:
-        from ...base.jit import readonly
-        from ..telemetry import metadata_kernel
+        from hopscope.base.jit import readonly
+        from hopscope.wire.telemetry import metadata_kernel
+
         from . import insert_kernel
 
         if not dialect.inserted_udp_ports:
