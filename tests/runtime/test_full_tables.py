@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hopscope.detect.counters import INDEX
-from hopscope.labels.counters import INDEX as LABEL_INDEX
+from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.runtime.full_tables import LABEL_TABLES, PERIOD_SECONDS, TABLES, FullTables
 from hopscope.runtime.shard import Shard
 from hopscope.settings.collector import HistorySettings
@@ -30,7 +30,7 @@ def test_a_full_table_is_logged_at_a_bounded_rate() -> None:
 def test_a_shard_reports_its_full_tables() -> None:
     """Every counter of a table exists, and the shard's tick reads them."""
     assert TABLES.keys() <= INDEX.keys()
-    assert LABEL_TABLES.keys() <= LABEL_INDEX.keys()
+    assert LABEL_TABLES.keys() <= {counter.key for counter in LABEL_COUNTERS.counters}
     lines: list[str] = []
     shard = Shard(HistorySettings(), notify=lines.append)
     for key in TABLES:
