@@ -409,7 +409,7 @@ def test_a_full_disk_is_not_ready(api: Any, collector: Any) -> None:
     found = run(api, collector.folder, history)
     assert found["ready"]
     assert found["detail"].endswith("; 5 were lost")
-    labels = LabelCounts(collector.folder / "regions")
+    labels = LABEL_COUNTERS.open(collector.folder / "regions")
     labels.put("label_journal_failing", 1)
     labels.put("label_waiting_events", 3)
     found = run(api, collector.folder, history)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,35 +10,33 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import hopscope
-from hopscope.base.counter import Counter
 from hopscope.base.names import Names
 from hopscope.detect import counters as detect
 from hopscope.direct import counters as direct
 from hopscope.export import counters as export
 from hopscope.labels import counters as labels
-from hopscope.memory.counter_region import open_counter_region
+from hopscope.memory.counter_region import CounterFile
 from hopscope.present.collector_state import CollectorState
 from hopscope.rdma import counters as rdma
 from hopscope.serve.prometheus import render
 
 SOURCE = Path(hopscope.__file__).parent
-REGIONS = [
-    ("regions/worker-0.counters", detect.COUNTERS_KIND, detect.COUNTERS_VERSION, detect.COUNTERS),
-    ("regions/detector.counters", detect.COUNTERS_KIND, detect.COUNTERS_VERSION, detect.COUNTERS),
-    (f"regions/{labels.FILE_NAME}", labels.KIND, labels.VERSION, labels.COUNTERS),
-    (f"direct/{direct.FILE_NAME}", direct.KIND, direct.VERSION, direct.COUNTERS),
-    (f"direct/{rdma.NIC_FILE}", rdma.NIC_KIND, rdma.NIC_VERSION, rdma.NIC_COUNTERS),
+FILES = [
+    ("regions", detect.counters_of("worker-0")),
+    ("regions", detect.counters_of("detector")),
+    ("regions", labels.LABEL_COUNTERS),
+    ("direct", direct.TRANSLATOR_COUNTERS),
+    ("direct", rdma.NIC_COUNTERS),
 ]
-"""File, kind, version and counters of every process that counts in a region of its own."""
+"""Folder, and file of the counters, of every process that counts in a region of its own."""
 
 
 @pytest.fixture
 def samples(tmp_path: Path) -> list[tuple[str, dict[str, str], float]]:
     """Name, labels and value of all samples; each counter has the value 1 + its place."""
     (tmp_path / "journal").mkdir()
-    for file, kind, version, counters in REGIONS:
-        values = open_counter_region(tmp_path / file, kind, version, len(counters))
-        values[:] = np.arange(1, len(counters) + 1)
+    for folder, file in FILES:
+        file.open(tmp_path / folder).values[:] = np.arange(1, len(file.counters) + 1)
     places = [export.Place("webhook", "http://127.0.0.1/x"), export.Place("redis", "127.0.0.1")]
     region = export.open_counters(tmp_path, places)
     for at, name in enumerate(export.NAMES, 1):
@@ -52,16 +49,15 @@ def samples(tmp_path: Path) -> list[tuple[str, dict[str, str], float]]:
     ]
 
 
-@pytest.mark.parametrize(("file", "kind", "version", "counters"), REGIONS, ids=[row[0] for row in REGIONS])
+@pytest.mark.parametrize("file", [file for _, file in FILES], ids=[file.name for _, file in FILES])
 def test_every_declared_counter_is_exported(
-    samples: list[tuple[str, dict[str, str], float]],
-    file: str, kind: str, version: int, counters: Sequence[Counter],
-) -> None:  # fmt: skip
+    samples: list[tuple[str, dict[str, str], float]], file: CounterFile
+) -> None:
     """In base units, with the label of its family and, of workers, its process."""
-    process = re.search(r"worker-(\d+)|(detector)", file)
+    process = re.search(r"worker-(\d+)|(detector)", file.name)
     more = {"worker": process[1] or process[2]} if process else {}
     missing = []
-    for value, counter in enumerate(counters, 1):
+    for value, counter in enumerate(file.counters, 1):
         wanted = dict([counter.label] if counter.label else []) | more
         found = [has for name, of, has in samples if name == counter.metric and of == wanted]
         if found != [pytest.approx(counter.exposed(value))]:
@@ -82,6 +78,6 @@ def test_every_counter_of_exports_is_exported(samples: list[tuple[str, dict[str,
 
 def test_no_counters_are_declared_elsewhere() -> None:
     """A module that declares counters is one of those above."""
-    declaration = re.compile(r"^COUNTERS\b.*= \(", re.M)
+    declaration = re.compile(r"^\w*COUNTERS\b.*= (CounterFile)?\(", re.M)
     declared = {path for path in SOURCE.rglob("*.py") if declaration.search(path.read_text())}
     assert declared == {Path(str(module.__file__)) for module in (detect, labels, direct, rdma)}

@@ -12,7 +12,7 @@ import numpy as np
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.journal import JournalWriter
 from hopscope.labels import tracked_state
-from hopscope.labels.counters import LabelCounts
+from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelRule
 from hopscope.labels.table import LabelTable
@@ -236,7 +236,7 @@ def test_ports_have_metrics(api: Any, tmp_path: Path) -> None:
     assert text.count("\nhopscope_label_port_age_seconds{") == 2
     assert "\nhopscope_label_coverage_ratio 0." in text
     assert 'hopscope_alarms{metric="label_age",worker="labels"} 0.0' in text
-    counts = LabelCounts(tmp_path / "regions")
+    counts = LABEL_COUNTERS.open(tmp_path / "regions")
     counts.put("label_silent_ports", 2)
     counts.put("label_coverage_low", 1)
     text = asyncio.run(talk())

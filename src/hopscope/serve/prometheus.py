@@ -115,16 +115,13 @@ class _Scrape(Collector):
                 values = [process, *([counter.label[1]] if counter.label else [])]
                 family.add_metric(values, counter.exposed(int(block[INDEX[counter.key]])))
         if self._state.labels.about() is not None:
+            counted = LABEL_COUNTERS.read(self._state.regions)
             for key, metric in _LABEL_ALARMS.items():
-                families["hopscope_alarms"].add_metric(["labels", metric.label], self._label_counts()[key])
+                families["hopscope_alarms"].add_metric(["labels", metric.label], counted[key])
         yield from families.values()
         yield GaugeMetricFamily(
             "hopscope_workers", "Workers that have counters.", value=len(self._state.workers())
         )
-
-    def _label_counts(self) -> dict[str, int]:
-        counts = labels.read_label_counters(self._state.regions)
-        return dict(zip(labels.INDEX, counts.tolist(), strict=True))
 
     def _processes(self) -> Iterable[Family]:
         try:

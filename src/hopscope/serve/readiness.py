@@ -13,8 +13,7 @@ from ..direct import counters as translator
 from ..export.counters import health_of, labels_of, lost_of, read_counters
 from ..history.files import damaged_files
 from ..history.space import free_bytes
-from ..labels.counters import INDEX as LABEL_INDEX
-from ..labels.counters import read_label_counters
+from ..labels.counters import LABEL_COUNTERS
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.events import when
@@ -100,7 +99,7 @@ def history(state: CollectorState, folder: Path) -> Component:
         return Component("history", False, f"{journal} cannot be read")
     counters = state.counters()
     detail = f"{free_bytes(journal) / 1e9:,.3f} GB free on its disk"
-    labels = dict(zip(LABEL_INDEX, read_label_counters(state.regions).tolist(), strict=True))
+    labels = LABEL_COUNTERS.read(state.regions)
     failing = counters["journal_failing"] > 0 or labels["label_journal_failing"] > 0
     if failing:
         waiting = counters["journal_waiting_events"] + labels["label_waiting_events"]

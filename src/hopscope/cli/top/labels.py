@@ -6,7 +6,7 @@ import numpy as np
 from rich.table import Table
 
 from ...base.names import Names
-from ...labels.counters import INDEX, read_label_counters
+from ...labels.counters import LABEL_COUNTERS
 from ...labels.state import NEVER
 from ...present.collector_state import CollectorState
 from ...present.units import duration
@@ -33,8 +33,7 @@ class LabelTables:
         table.add_row("silent ports", "", f"{silent:,}", style=red(silent > 0))
         coverage = self._state.labels.mean_coverage()
         table.add_row("coverage, 10 s", "", "" if coverage is None else f"{coverage:.2%}")
-        counts = read_label_counters(self._state.regions)
-        if lost := int(counts[INDEX["label_kernel_drops_total"]]):
+        if lost := LABEL_COUNTERS.read(self._state.regions)["label_kernel_drops_total"]:
             table.add_row("lost: labels dropped by the kernel", "", f"{lost:,}", style="red")
 
     def ports(self, rows: int, nodes: tuple[int, ...]) -> Table:
