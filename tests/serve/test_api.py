@@ -441,7 +441,7 @@ def test_full_tables_are_named_and_stop_nothing(api: Any, collector: Any) -> Non
 def test_reporters_without_room_are_named(tmp_path: Path) -> None:
     """A translator's table of reporters is shown once it has run, and is ready while it has room."""
     assert reporters(tmp_path) == []
-    counted = TranslatorCounters(tmp_path)
+    counted = TRANSLATOR_COUNTERS.open(tmp_path)
     counted.put("dta_datagrams_total", 10)
     assert [part.ready for part in reporters(tmp_path)] == [True]
     counted.put("dta_untracked_total", 4)

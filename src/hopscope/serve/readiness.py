@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..base import control_client as control
 from ..detect.counters import DETECTOR
-from ..direct import counters as translator
+from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import health_of, labels_of, lost_of, read_counters
 from ..history.files import damaged_files
 from ..history.space import free_bytes
@@ -139,12 +139,12 @@ def tables(state: CollectorState) -> list[Component]:
 
 def reporters(stores: Path) -> list[Component]:
     """Ready while a translator tracks the numbers of all its reporters. Nothing waits for it."""
-    counters = translator.read_counters(stores)
-    untracked = int(counters[translator.INDEX["dta_untracked_total"]])
-    if not counters[translator.INDEX["dta_datagrams_total"]]:
+    counters = TRANSLATOR_COUNTERS.read(stores)
+    untracked = counters["dta_untracked_total"]
+    if not counters["dta_datagrams_total"]:
         return []
     detail = f"numbers of {untracked:,} reports were not checked"
-    return [Component("reporters", not counters[translator.INDEX["dta_reporters_full"]], detail)]
+    return [Component("reporters", not counters["dta_reporters_full"], detail)]
 
 
 def exports(folder: Path) -> list[Component]:
