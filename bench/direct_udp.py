@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -144,10 +144,8 @@ def command_rate(bench: Bench, primitive: str, trains: bool, workers: int, secon
     bench.row(case, got / taken, "reports/s", f"loss {1 - got / sent:.3%}, {bound}")
 
 
-def drain_rate(
-    bench: Bench, primitive: str, workers: int, rounds: int, folder: Path, huge: bool, size: str
-) -> None:
-    """How fast workers take what waits in their sockets, while nobody sends: both cores are theirs."""
+def opened(primitive: str, workers: int, folder: Path, huge: bool, size: str) -> TranslatorProcess:
+    """A translator with one store, resident, whose workers do nothing yet."""
     kind, options = STORES[primitive]
     settings = DirectSettings(
         folder=folder,
@@ -158,6 +156,14 @@ def drain_rate(
     process = TranslatorProcess(settings, folder)
     process.open()
     process.output.stores.current["store"].region.populate()  # type: ignore[attr-defined]
+    return process
+
+
+def drain_rate(
+    bench: Bench, primitive: str, workers: int, rounds: int, folder: Path, huge: bool, size: str
+) -> None:
+    """How fast workers take what waits in their sockets, while nobody sends: both cores are theirs."""
+    process = opened(primitive, workers, folder, huge, size)
     stream = Stream(primitive)
     rates = []
     try:
@@ -177,6 +183,46 @@ def drain_rate(
     }
     note = f"best of {rounds} rounds, median {median(rates) / 1e6:.3g} M"
     bench.row({"measured": "waiting datagrams", **case}, max(rates), "reports/s", note)
+
+
+def step_times(bench: Bench, primitive: str, rounds: int, folder: Path, huge: bool, size: str) -> None:
+    """Processor time of each step of one worker, per report: what other processes do hardly changes it."""
+    process = opened(primitive, 1, folder, huge, size)
+    (intake,) = process.intakes
+    (listener,) = intake.sockets
+    stream, write, clock = Stream(primitive), intake._write, time.thread_time
+    found: dict[str, list[float]] = {"receive": [], "parse and number": [], "write, one worker at a time": []}
+
+    def timed(*arguments: Any) -> None:
+        begin = clock()
+        write(*arguments)
+        spent["write, one worker at a time"] += clock() - begin
+
+    intake._write = timed
+    try:
+        with closing(UdpSender("127.0.0.1", process.port, trains=False, by_source=True)) as sender:
+            for _ in range(rounds):
+                spent = dict.fromkeys(found, 0.0)
+                sent = sum(sender.send(batch) for batch in stream.frames)
+                stream.advance()
+                while True:
+                    begin = clock()
+                    batch = listener.receive()
+                    spent["receive"] += (taken := clock()) - begin
+                    if batch is None:
+                        break
+                    intake.step(batch, time.monotonic_ns())
+                    spent["parse and number"] += clock() - taken
+                spent["parse and number"] -= spent["write, one worker at a time"]
+                for step, seconds in spent.items():
+                    found[step].append(seconds / sent * 1e9)
+    finally:
+        process.close()
+    pages = "2 MiB" if huge else "4 KiB"
+    for step, times in found.items():
+        case: dict[str, object] = {"what": primitive, "step": step, "memory": size, "pages": pages}
+        note = f"median of {rounds} rounds, least {min(times):.0f}"
+        bench.row({"measured": "processor time", **case}, median(times), "ns/report", note)
 
 
 def drain(process: TranslatorProcess, until: int) -> float:
@@ -206,41 +252,51 @@ def drain(process: TranslatorProcess, until: int) -> float:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--huge", type=Path, help="folder in a tmpfs that is mounted with huge=always")
-    parser.add_argument("--part", choices=("command", "workers"), help="only this part")
+    parser.add_argument("--part", choices=("command", "workers", "steps"), help="only this part")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one run")
 
 
 def main() -> None:
-    """The command with one and two workers; then workers, and pages, by themselves."""
+    """The command; workers and pages by themselves; the steps of a worker."""
     bench, arguments = Bench.start(
         "direct_udp",
         "DTA reports per second through UDP sockets: `hopscope translate`, stores as it maps them, fed by a "
-        "process on the same machine at a loss below 0.1 %; and how fast its workers empty their sockets.",
+        "process on the same machine at a loss below 0.1 %; how fast its workers empty their sockets; and "
+        "the processor time of each step.",
         "a network card; with two cores, sender, kernel and two workers share them.",
         _arguments,
     )
     primitives = ["Key-Write"] if bench.quick else list(STORES)
     seconds, rounds = (0.5, 5) if bench.quick else (arguments.seconds, 25)
-    if arguments.part != "workers":
+    if arguments.part in (None, "command"):
         for primitive in primitives:
             for trains in (False, True):
                 for workers in (1, 2):
                     command_rate(bench, primitive, trains, workers, seconds)
-    if arguments.part != "command":
+    if arguments.part in (None, "workers"):
         waiting(bench, primitives, rounds, arguments.huge)
+    if arguments.part in (None, "steps"):
+        for primitive in primitives:
+            for place, huge, size in memories(bench, arguments.huge):
+                with tempfile.TemporaryDirectory(dir=place, prefix="direct-udp-") as folder:
+                    step_times(bench, primitive, rounds, Path(folder), huge, size)
+
+
+def memories(bench: Bench, huge_folder: Path | None) -> Iterator[tuple[Path, bool, str]]:
+    """Folder, whether its pages are huge, and size of a store."""
+    for size in ("32MiB",) if bench.quick else ("32MiB", "1GiB"):
+        yield Path("/dev/shm"), False, size
+        if huge_folder is not None:
+            yield huge_folder, True, size
 
 
 def waiting(bench: Bench, primitives: list[str], rounds: int, huge_folder: Path | None) -> None:
     """Workers, memory and pages."""
-    places: list[tuple[Path | None, bool]] = [(None, False)]
-    if huge_folder is not None:
-        places.append((huge_folder, True))
     for primitive in primitives:
-        for size in ("32MiB",) if bench.quick else ("32MiB", "1GiB"):
-            for place, huge in places:
-                for workers in (1, 2):
-                    with tempfile.TemporaryDirectory(dir=place or "/dev/shm", prefix="direct-udp-") as folder:
-                        drain_rate(bench, primitive, workers, rounds, Path(folder), huge, size)
+        for place, huge, size in memories(bench, huge_folder):
+            for workers in (1, 2):
+                with tempfile.TemporaryDirectory(dir=place, prefix="direct-udp-") as folder:
+                    drain_rate(bench, primitive, workers, rounds, Path(folder), huge, size)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.translator import TranslatorProcess
 from hopscope.settings.direct import (
     DirectSettings,
+    HeavyHitterSettings,
     PathSumSettings,
     RuleSettings,
     StoreSettings,
@@ -329,6 +330,32 @@ def test_slow_paths_are_told_as_their_postcards_pass(tmp_path: Path) -> None:
     assert process.counted["dta_reported_paths_total"] == len(slow)
     assert process.counted["dta_path_sums_total.below"] == 100 - len(slow)
     assert process.counted["dta_translated_total.append"] == 0
+
+
+def test_heavy_hitters_are_told_while_increments_are_combined(tmp_path: Path) -> None:
+    """A key whose reports add up to the threshold is an entry of a list, and its counter is whole in the end:
+    several additions were one operation.
+    """
+    base = settings(combine_increments=True, heavy_hitters=HeavyHitterSettings(threshold=100, list=2))
+    lists = StoreSettings(name="events", primitive="append", options={"lists": 3, "data_bytes": 16})
+    base = base.model_copy(update={"stores": (*base.stores[:1], lists, *base.stores[2:])})
+    process = TranslatorProcess(base, tmp_path)
+    reporter, keys = Reporter(Form.SIZED, first=1), numbers(0, 10)
+    for _ in range(20):
+        process.intakes[0].step(reporter.key_increment(keys, np.arange(10, dtype=np.uint64), redundancy=1), 1)
+    while not process.translator.flush():
+        pass
+    process.output.close()
+    process.counted.collect(process)
+    entries, _ = ListReader(read_store(tmp_path, "events"), 2, start="oldest").read(1000)
+    heavy = {bytes(one[:8]): int.from_bytes(bytes(one[8:])) for one in entries}
+    assert set(heavy) == {keys[row].tobytes() for row in range(5, 10)}
+    assert all(100 <= count < 110 for count in heavy.values())
+    found = key_increment.query(read_store(tmp_path, "hosts"), keys, copies=1)
+    assert found.counter.tolist() == [20 * row for row in range(10)]
+    assert process.counted["dta_heavy_hitters_total"] == 5
+    assert process.counted["dta_combined_increments_total"] == 190
+    assert process.counted["dta_verbs_total.fetch_add"] == 10
 
 
 def test_slow_paths_need_a_list_with_room(tmp_path: Path) -> None:
