@@ -1,7 +1,7 @@
 """`pytest --unchanged` skips tests that passed here and depend on nothing that has changed since.
 
 A test depends on its file, on all that this imports directly or not (statements anywhere in a file, modules
-that a string names), on the `conftest.py` files above it, packages, settings of pytest, and the environment.
+that it mentions), on the `conftest.py` files above it, packages, settings of pytest, and the environment.
 A module that looks up others or files when it runs depends on its whole folder; one that starts processes, on
 the whole package.  A test that is marked `e2e`, starts processes or reads files depends on every file of the
 project, on the captures beside it, and on the packages of the system.
@@ -27,7 +27,7 @@ import pytest
 
 KEEP_SECONDS = 30 * 86_400
 _READS_ANY = re.compile(
-    r"\b(subprocess|multiprocessing|Popen|fork|__file__)\b|\b(shared|tool|browser|redis_server):"
+    r"\b(subprocess|multiprocessing|Popen|fork|__file__)\b|\b(shared|tool|browser|namespace|redis_server):"
 )
 """In a test, or in what tests share: it starts processes or reads files."""
 _LOOKS_UP = re.compile(r"\b(import_module|__import__|__file__|importlib|plain\.load)\b")
@@ -60,11 +60,11 @@ class Dependencies:
         if end_to_end:
             return self._of_everything(test)
         conftests = {folder / "conftest.py" for folder in test.parents if folder.is_relative_to(self._tests)}
-        always = self._tests / "conftest.py"  # who uses its fixtures depends on everything
-        files = self._closure({test} | {path for path in conftests - {always} if path.is_file()})
+        top = self._tests / "conftest.py"  # whoever uses its fixtures depends on everything
+        files = self._closure({test} | {path for path in conftests - {top} if path.is_file()})
         if any(self._reads_any(file) for file in files if not file.is_relative_to(self._package)):
             return self._of_everything(test)
-        return self._of([self._root / "pyproject.toml", always, *sorted(files)])
+        return self._of([self._root / "pyproject.toml", top, *sorted(files)])
 
     def _of(self, files: list[Path], *more: str) -> str:
         lines = [*more, *(f"{file.relative_to(self._root)} {self._digest(file)}" for file in files)]
@@ -77,8 +77,8 @@ class Dependencies:
     def _everything(self) -> str:
         outside = [_SYSTEM, *sorted((self._root.parent / "shared" / "captures").rglob("*"))]
         states = [(file, file.stat()) for file in outside if file.is_file()]
-        told = [f"{file} {state.st_size} {state.st_mtime_ns}" for file, state in states]
-        return self._of(sorted(_sources(self._root)), f"user {os.geteuid()}", *told)
+        versions = [f"{file} {state.st_size} {state.st_mtime_ns}" for file, state in states]
+        return self._of(sorted(_sources(self._root)), f"user {os.geteuid()}", *versions)
 
     def _closure(self, found: set[Path]) -> set[Path]:
         ahead = list(found)
