@@ -28,3 +28,13 @@ def pair(address: str) -> None:
         "ip link set far up",
     ):
         subprocess.run(words.split(), check=True)
+
+
+def add_pair(one: str, other: str) -> None:
+    """Another veth pair in this namespace."""
+    for words in (
+        f"ip link add {one} type veth peer name {other}",
+        f"ip link set {one} up",
+        f"ip link set {other} up",
+    ):
+        subprocess.run(words.split(), check=True)
