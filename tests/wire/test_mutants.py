@@ -19,9 +19,9 @@ pytestmark = pytest.mark.kernel
 @pytest.mark.parametrize("name", DIALECTS)
 def test_both_decoders_agree(name: str) -> None:
     """Frames of every version, mode and carrier, and mutants of them, are read alike, in every dialect."""
+    mutator = Mutator(corpus(DIALECTS[name]))
     for packets in (False, True):
-        dialect = replace(DIALECTS[name], packets=packets)
-        mutator, decoder = Mutator(corpus(dialect)), Decoder(dialect, frames=8)
+        decoder = Decoder(replace(DIALECTS[name], packets=packets), frames=8)
         for batch in (mutator.exact(), mutator.block(7_000, 300)):
             found, wrong = compare(batch, decoder)
             assert not wrong, (wrong[0].what, wrong[0].link.name, wrong[0].frame.hex())

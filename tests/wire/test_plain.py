@@ -61,9 +61,9 @@ def wrapping() -> Any:
 
 def mutants(name: str, count: int) -> Iterator[tuple[Any, FrameBatch]]:
     """Damaged frames of a dialect, with and without packets."""
+    mutator = Mutator(corpus(DIALECTS[name]))
     for packets in (False, True):
-        dialect = replace(DIALECTS[name], packets=packets)
-        yield dialect, Mutator(corpus(dialect)).block(7_000, count)
+        yield replace(DIALECTS[name], packets=packets), mutator.block(7_000, count)
 
 
 @pytest.mark.parametrize(
