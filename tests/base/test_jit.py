@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hopscope.base import jit, kernel_cache
-from hopscope.base.jit import U64, inlined, kernel
+from hopscope.base.jit import U64, inlined, kernel, uncached
 
 pytestmark = pytest.mark.kernel
 
@@ -41,6 +42,39 @@ def test_inlining_is_not_handed_down() -> None:
         (compiled,) = dispatcher.inner.values()
         forced[dispatcher.__name__] = compiled.fndesc.inline
     assert forced == {"below": False, "between": True, "above": False}
+
+
+@kernel
+def applied(function: Any, x: Any) -> Any:
+    return function(x)
+
+
+def test_a_kernel_for_a_function_of_a_caller_is_not_kept() -> None:
+    """Only an address would tell the function from another: each gets what it computes, in no file."""
+    functions: list[Any] = [lambda x: x + U64(1), lambda x: x]
+    assert [applied(uncached(function), U64(5)) for function in functions] == [6, 5]
+    assert not [name for name in kernel_cache.loaded if "applied" in name]
+
+
+def test_bounds_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With them, an index outside of an array is an IndexError, in a kernel that a kernel calls, too."""
+    monkeypatch.setattr("hopscope.base.compiler.config.BOUNDSCHECK", 1)
+
+    @uncached
+    def item(rows: Any, row: Any, column: Any) -> Any:
+        return rows[row, column]
+
+    @uncached
+    def outer(rows: Any, row: Any, column: Any) -> Any:
+        return item(rows, row, column)
+
+    rows = np.arange(6).reshape(2, 3)
+    assert [outer(rows, 1, column) for column in (0, 2, -1, -3)] == [3, 5, 5, 3]
+    for row, column in ((0, 3), (0, -4), (2, 0), (-3, 0)):
+        with pytest.raises(IndexError, match="out of bounds"):
+            outer(rows, row, column)
+    with pytest.raises(IndexError, match="out of bounds"):
+        outer(rows, U64(0), U64((1 << 64) - 1))
 
 
 def test_a_kernel_is_keyed_by_what_it_imports() -> None:

@@ -14,6 +14,7 @@ Machine code is made for a level of processors, not for this one, so that it can
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import importlib
 import pickle
@@ -28,7 +29,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from numba.core import bytecode, compiler, config, ir, sigutils, typing
+from numba.core import bytecode, cgutils, compiler, config, ir, sigutils, typing
 from numba.core import typed_passes as typed
 from numba.core import untyped_passes as untyped
 from numba.core.codegen import JITCodeLibrary
@@ -78,6 +79,36 @@ def _resolve_once(function: Any, context: Any, args: Any, kws: Any) -> Any:
 
 
 functions.BaseFunction.get_call_type = _resolve_once  # type: ignore[method-assign,assignment]
+
+
+def _check_bounds(context: Any, builder: Any, index: Any, length: Any, axis: Any = None) -> None:
+    """Bounds check (NUMBA_BOUNDSCHECK=1) by one comparison, with one exit per function.
+
+    Numba compares twice, and has an exit for each comparison: more to compile.
+    """
+    function = builder.function
+    if (outside := getattr(function, "outside", None)) is None:
+        outside = function.outside = function.append_basic_block("outside")
+        with builder.goto_block(outside):
+            context.call_conv.return_user_exc(builder, IndexError, ("index is out of bounds",))
+    inside = function.append_basic_block("inside")
+    builder.cbranch(builder.icmp_unsigned("<", index, length), inside, outside)
+    builder.position_at_end(inside)
+
+
+cgutils.do_boundscheck = _check_bounds  # type: ignore[assignment,unused-ignore]
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """No garbage collection meanwhile: the compiler makes many objects, and nearly all of them stay."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _choose_target() -> str:
@@ -279,7 +310,8 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
     def _build_entry(self, args: tuple[Any, ...]) -> Any:
         from .kernel_cache import notify
 
-        inner = self.inner_version(args)
+        with _without_collection():
+            inner = self.inner_version(args)
         flags = self._flags()
         context = compiler._make_subtarget(self.targetctx, flags)
         library = EntryLibrary(self.targetctx.codegen(), inner.fndesc.qualname)
@@ -335,8 +367,12 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         types = hashlib.blake2b(repr([each.name for each in args]).encode(), digest_size=8).hexdigest()
         return f"{self._folder}/{self._name}-{types}.{kind}"
 
+    def _kept(self, args: tuple[Any, ...]) -> bool:
+        """Whether there is a cache for these types: the name of a function's type is an address."""
+        return self._folder is not None and not any(isinstance(each, numba.types.Dispatcher) for each in args)
+
     def _load(self, kind: str, args: tuple[Any, ...]) -> Any:
-        if self._folder is None:
+        if not self._kept(args):
             return None
         from . import kernel_cache
 
@@ -344,7 +380,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         return None if content is None else pickle.loads(content)
 
     def _save(self, kind: str, args: tuple[Any, ...], content: Any) -> None:
-        if self._folder is not None:
+        if self._kept(args):
             from . import kernel_cache
 
             kernel_cache.write(self._file(kind, args), dumps(content))
