@@ -108,7 +108,7 @@ class Role:
         self, settings: Settings, sockets: Sequence[socket.socket], send: Callable[[], None]
     ) -> None:
         self.settings, self._sockets, self._send = settings, sockets, send
-        self.stop = threading.Event()
+        self.stop, self.released = threading.Event(), threading.Event()
         self.started = False
         self.listeners: deque[Any] = deque()  # no interface is bound again
         self._folder = tempfile.TemporaryDirectory()
