@@ -276,8 +276,8 @@ def test_answers_are_equal_in_every_epoch(tmp_path: Path) -> None:
             for keeper in (*local.stores.keepers, *nic._stores.keepers):
                 keeper.swap(time.time_ns())
             turned(process, nic, until=lambda: not any(map(nic._is_moving, range(len(specs)))))
+            turned(process, nic, until=process.output.idle)
             nic.tick(time.time_ns() + 1)
-            assert process.output.idle()
             assert process.output.connections == {"made": 1, "lost": 0}  # type: ignore[attr-defined]
             for ours in (*local.stores.keepers, *nic._stores.keepers):
                 ours._thread.submit(lambda: None).result()
