@@ -130,7 +130,7 @@ def test_sql(data: Path) -> None:
     """A SELECT as an argument or on standard input; any other statement is refused."""
     done = run("sql", "SELECT kind FROM events ORDER BY time", "-d", str(data), "-f", "csv")
     assert done.stdout.split() == ["kind", "new_key", "path_change", "change", "silent"]
-    done = run("sql", "-", "-d", str(data), "-f", "json", stdin="SELECT count(*) AS n FROM events;\n")
+    done = run("sql", "-", "-d", str(data), "-f", "json", stdin=b"SELECT count(*) AS n FROM events;\n")
     assert json.loads(done.stdout) == {"n": 4}
     done = run("sql", "DROP VIEW events", "-d", str(data))
     assert done.returncode == 2

@@ -83,9 +83,6 @@ def test_who_hangs() -> None:
 @pytest.mark.kernel
 def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker, a helper and the fork server that SIGSTOP has stopped are killed, and others take over."""
-    monkeypatch.setitem(LIMITS, "archive", 2.0)
-    monkeypatch.setattr(fork_server, "FORK_SECONDS", 1.0)
-    monkeypatch.setitem(LIMITS, "worker", 2.0)
     settings = Settings.model_validate(
         {
             "data": tmp_path / "data", "regions": tmp_path, "listen": [{"host": "127.0.0.1", "port": 0}],
@@ -97,6 +94,9 @@ def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.Mon
     try:
         members = {member.name: member for member in supervisor.members}
         worker, server, archive = (members[name] for name in ("worker-0", "fork-server", "archive"))
+        monkeypatch.setitem(LIMITS, "archive", 5.0)
+        monkeypatch.setitem(LIMITS, "worker", 5.0)
+        monkeypatch.setattr(fork_server, "FORK_SECONDS", 3.0)
         for member in (server, worker, archive):
             assert member.process is not None
             os.kill(member.process.pid, signal.SIGSTOP)

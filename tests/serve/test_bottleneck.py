@@ -134,6 +134,7 @@ def test_page(collector: Any, distributions: Distributions) -> None:
     assert contributors.items == ()
     snapshot = Snapshot.__new__(Snapshot)
     object.__setattr__(snapshot, "contributors", reader.snapshot(flows, 0.0))
+    object.__setattr__(snapshot, "limits", None)
     html = contributors_table(ContributorsReader(state).snapshot(flows, 0.0), Names({11: SCRIPT}, {}))
     assert "<script" not in html
     assert html.index("13") < html.index("12")

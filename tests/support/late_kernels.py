@@ -29,7 +29,7 @@ import numpy as np
 
 import hopscope
 from hopscope.base import kernel_cache, log, loop
-from hopscope.runtime.warmup import compile_parts
+from hopscope.runtime.warmup import compile_parts, load_steps, steps_for
 from hopscope.settings import source
 from hopscope.settings.collector import Settings
 
@@ -146,7 +146,9 @@ def small(*urls: str, **sections: Any) -> Settings:
 
 
 def started(settings: Settings, send: Callable[[], None]) -> Role:
-    """A role with its sockets, and with the regions that the supervisor makes."""
+    """A role with its sockets, the regions that the supervisor makes, and the kernels that the fork server
+    loads.
+    """
     from hopscope.capture.sockets import bind_share
     from hopscope.detect.report_queue import create_queue, queue_path
     from hopscope.detect.thresholds import CONTROL_FILE, create_control
@@ -155,6 +157,7 @@ def started(settings: Settings, send: Callable[[], None]) -> Role:
     create_control(role.regions / CONTROL_FILE, settings.limits)
     for number in range(settings.workers):
         create_queue(queue_path(role.regions, number), settings.detect.queue_reports)
+    load_steps(steps_for(settings), role.notify)
     return role
 
 
@@ -270,7 +273,9 @@ def labels() -> None:
     payloads = forked(lambda: captured("labels", payloads=True))
     in_namespace()
     settings = Settings.model_validate({"label": {"listen": "127.0.0.1:4000"}})
-    run(Role(settings, [bind_share(listen_settings(settings.label))], to_port(4000, payloads)))  # type: ignore[arg-type]
+    role = Role(settings, [bind_share(listen_settings(settings.label))], to_port(4000, payloads))
+    load_steps(steps_for(settings), role.notify)
+    run(role)  # type: ignore[arg-type]
 
 
 def _dta_reports() -> list[bytes]:

@@ -85,17 +85,20 @@ def test_reading_goes_on_where_the_next_report_is_known() -> None:
 
 
 def test_a_group_of_empty_reports_is_not_read_to_its_end() -> None:
-    """The ninth report of a datagram without packet and metadata is rejected, and the rest is not read."""
+    """The ninth report of a datagram without packet and metadata is rejected, or the 65th damaged one, and
+    the rest is not read.
+    """
     fine, unsupported = "00000000", "2301000000000000"
     decoded = decode_plain(frame_batch([_group(*[fine] * 8)], Link.UDP_PAYLOAD))
     assert decoded.reports["reason"].tolist() == [0] * 8
-    for empty in (fine, unsupported):
+    for empty, most in ((fine, 8), (unsupported, 64)):
         frames = frame_batch([_group(*[empty] * 8000), _group(fine)], Link.UDP_PAYLOAD)
         reports = decode_plain(frames).reports
-        assert reports["packet"].tolist() == [0] * 9 + [1]
-        assert (reports["reason"][8], reports["place"][8]) == (Reason.EMPTY_REPORTS, Place.REPORT_HEADER)
-        assert reports["reason_at"][8] == 8 + 8 * len(empty) // 2
-        assert reports["reason"][9] == 0
+        assert reports["packet"].tolist() == [0] * (most + 1) + [1]
+        found = Reason(reports["reason"][most]), Place(reports["place"][most])
+        assert found == (Reason.EMPTY_REPORTS, Place.REPORT_HEADER)
+        assert reports["reason_at"][most] == 8 + most * len(empty) // 2
+        assert reports["reason"][-1] == 0
 
 
 def test_a_group_has_a_report() -> None:

@@ -28,9 +28,10 @@ from ..base.errors import HopscopeError
 from . import roles
 from .child import receive, send, show_name
 
-FORK_SECONDS = 5.0
+FORK_SECONDS = 15.0
 """How long a fork may take before the server counts as hung."""
 _POLL_SECONDS = 0.005
+_PASSING_SECONDS = 0.0005
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGNALS = {signal.SIGINT, signal.SIGHUP, signal.SIGTERM}
 
@@ -211,12 +212,15 @@ def _fork(channel: socket.socket, role: str, theirs: socket.socket) -> None:
     try:
         between = os.fork()
         if between == 0:
+            passing = os.getpid()
             if pid := _fork_or_exit():
                 os.write(write, str(pid).encode())
                 os._exit(0)
             os.close(read)
             os.close(write)
             channel.close()
+            while os.getppid() == passing:  # roles end when their parent changes
+                time.sleep(_PASSING_SECONDS)
             _run(role, theirs)
         os.close(write)
         write = -1

@@ -37,7 +37,9 @@ class Reason(IntEnum):
     source swaps its bytes.
     """
     EMPTY_REPORTS = 12
-    """More than 8 reports of a datagram hold neither a packet nor metadata: the rest of it is not read."""
+    """More than 8 reports of a datagram hold neither a packet nor metadata, or more than 64 are damaged: the
+    rest of it is not read.
+    """
 
     @property
     def label(self) -> str:

@@ -18,6 +18,8 @@ MAX_EMPTY_REPORTS = 8
 """Reports of one datagram that may hold neither a packet nor metadata; one more is rejected as
 `empty_reports`, with the rest of the datagram.
 """
+DAMAGED_PER_EMPTY = 8
+"""Damaged reports that count as one empty one: 64 of a datagram are read."""
 
 
 class Link(IntEnum):

@@ -171,7 +171,7 @@ def program(settings: ListenSettings) -> bytes:
     try:
         return compile_filter(settings.filter)
     except ValueError as error:
-        raise CaptureError(f"{url(settings)}: found filter {settings.filter[:40]!r}: {error}") from None
+        raise CaptureError(f"{url(settings)}: found filter {settings.filter[:40]!r}, {error}") from None
 
 
 def dropped(handle: socket.socket) -> int:

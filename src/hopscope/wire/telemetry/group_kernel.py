@@ -17,7 +17,7 @@ from ..decode.inner_kernel import (
 )
 from ..headers.packet_kernel import NONE, code, get, refuse, word
 from ..reasons import Place, Reason
-from ..records import MAX_EMPTY_REPORTS
+from ..records import DAMAGED_PER_EMPTY, MAX_EMPTY_REPORTS
 from . import report_kernel as report
 from .metadata_kernel import ANY_SIZE, INGRESS, OWN_2_0, WORDS, plan
 
@@ -156,7 +156,7 @@ def group_2_0(
     at += U64(8)
     bare = U64(table[BARE_2_0])
     to_end = bare != NONE or table[report.ANY_REPORT_LENGTH] != 0
-    empty_reports = NONE
+    spent = NONE
     while True:
         row = reports[index]
         if bare == NONE and at + U64(4) > end:
@@ -177,8 +177,8 @@ def group_2_0(
             return index + U64(1), first
         done = part_2_0(buf, origin, at, stop, bare, row, table, plans, hops, first)
         if done == first and U64(row.carried) & HAS_FLOW == NONE:
-            empty_reports += U64(1)
-            if empty_reports > U64(MAX_EMPTY_REPORTS):
+            spent += U64(1) if row.reason != NONE else U64(DAMAGED_PER_EMPTY)
+            if spent > U64(MAX_EMPTY_REPORTS * DAMAGED_PER_EMPTY):
                 refuse(row, EMPTY_REPORTS, at, origin)
                 return index + U64(1), first
         first = done
