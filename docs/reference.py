@@ -146,7 +146,8 @@ def counters() -> str:
         + table(NIC_COUNTERS.counters)
         + "\n## Exports\n\nFor each destination; `destination` is its place in the settings, as in "
         "`redis[0]`, or its name; [alerts](../guides/alerts.md) have their own names, `webhook` being a "
-        "number. `hopscope_export_up` is 1 if the last delivery to a destination of either kind succeeded.\n\n"
+        "number. `hopscope_export_up` is 1 if the last delivery to a destination of either kind "
+        "succeeded.\n\n"
         + _table(
             ("counter", "label", "meaning"),
             [(f"`hopscope_export_{name}`", "", text) for name, text in exports.EXPORTS]
