@@ -171,6 +171,17 @@ def test_a_new_destination_begins_now(tmp_path: Path) -> None:
         assert rig.destination.sequences == [10, 11, 12]
 
 
+def test_a_shard_that_appears_later_is_sent_whole(tmp_path: Path) -> None:
+    """With `begin = "now"` a destination that began before there was any event misses none."""
+    rig = Rig(tmp_path, begin="now")
+    rig.sender.start()
+    eventually(lambda: not Positions(tmp_path, "here").is_new)
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(5, seed=1)))
+        eventually(lambda: rig.destination.sequences == [0, 1, 2, 3, 4])
+        rig.stop()
+
+
 def test_a_killed_process_sends_the_same_block_again(tmp_path: Path) -> None:
     """Killed while a block is under way, again and again: the next process sends that block with the same
     id, although more events have come meanwhile; every event is delivered.

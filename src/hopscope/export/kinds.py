@@ -12,6 +12,7 @@ from ..settings.export import ENTRY_POINTS
 from .block import EventFilter
 from .counters import Place
 from .destination import Destination
+from .redis import require_redis
 
 BUILT_IN = {"influxdb": "influx:Influx"}
 """Module of this room, and class, by kind."""
@@ -31,7 +32,9 @@ def destination_class(kind: str) -> type[Destination]:
 
 
 def check_exports(settings: Settings) -> None:
-    """Raises HopscopeError if a destination cannot work with its settings."""
+    """Raises HopscopeError if a destination lacks a package, or cannot work with its settings."""
+    if settings.redis:
+        require_redis()
     for name, export in settings.export.items():
         try:
             destination_class(export.kind)

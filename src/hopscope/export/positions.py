@@ -9,14 +9,13 @@ import numpy as np
 from ..memory.region import Region, RegionError
 
 KIND = "export-positions"
-VERSION = 1
+VERSION = 2
 SHARDS = 1024
 FOLDER = "export"
 POSITION = np.dtype(
     [
         ("next", "<u8"),  # sequence of the first event that the destination has not confirmed
         ("end", "<u8"),  # 1 + the last one of the block under way; not above `next`: none is
-        ("begun", "<u8"),  # 1: the shard has a position
     ]
 )
 """One shard."""
@@ -31,18 +30,18 @@ class Positions:
 
     def __init__(self, folder: Path, name: str) -> None:
         path = folder / FOLDER / f"{name}.positions"
-        arrays = {"positions": (POSITION, SHARDS)}
+        arrays = {"positions": (POSITION, SHARDS), "begun": (np.dtype(np.uint64), 1)}
         try:
             self._region = Region.attach(path, KIND, VERSION, writable=True)
         except RegionError:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             self._region = Region.create(path, KIND, VERSION, arrays)
-        self._rows = self._region["positions"]
+        self._rows, self._begun = self._region["positions"], self._region["begun"]
 
     @property
     def is_new(self) -> bool:
-        """Whether no shard has a position yet."""
-        return not self._rows["begun"].any()
+        """Whether the destination has not begun yet."""
+        return not self._begun[0]
 
     def next(self, shard: int) -> int:
         """The first event that is to be sent."""
@@ -54,23 +53,20 @@ class Positions:
         return int(row["end"]) if row["end"] > row["next"] else None
 
     def start(self, shard: int, position: int) -> None:
-        """Set the first position of a shard, unless it has one."""
-        if not self._rows["begun"][shard]:
-            self._rows["next"][shard] = self._rows["end"][shard] = position
-            self._rows["begun"][shard] = 1
+        """Send a shard from this event on; others are sent from the first."""
+        self._rows["next"][shard] = self._rows["end"][shard] = position
+
+    def begin(self) -> None:
+        """The destination begins: shards that appear later are sent whole."""
+        self._begun[0] = 1
 
     def sending(self, shard: int, end: int) -> None:
         """A block up to `end` (exclusive) is sent next."""
-        self._rows["begun"][shard] = 1
         self._rows["end"][shard] = end
 
     def sent(self, shard: int) -> None:
         """The block under way was confirmed."""
         self._rows["next"][shard] = self._rows["end"][shard]
-
-    def skip(self, shard: int, position: int) -> None:
-        """Events before `position` will not be sent."""
-        self._rows["next"][shard] = self._rows["end"][shard] = position
 
     def close(self) -> None:
         """Unmap the file."""

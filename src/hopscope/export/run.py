@@ -29,7 +29,7 @@ from .counters import RINGS, DestinationRow, Place, open_counters
 from .destination import Context
 from .exporter import Exporter, stop_all
 from .kinds import check_exports, destination_class, places
-from .redis import Redis, require_redis
+from .redis import Redis
 from .sender import Sender
 from .state import StateFeed
 from .webhook import Webhook
@@ -47,8 +47,6 @@ KINDS = {
 
 def destinations(settings: Settings) -> list[Place]:
     """Every destination. Raises HopscopeError if one lacks a requirement."""
-    if settings.redis:
-        require_redis()
     check_exports(settings)
     return [
         *(Place("webhook", shown_webhook(item.url)) for item in settings.alerts),

@@ -85,9 +85,7 @@ class Sender:
                     self._failed(error)
                     if self._ending.is_set():
                         return  # the position is kept: the next start goes on
-                    self._stop.wait(
-                        pause * random.uniform(0.5, 1.5)
-                    )  # jitter against other collectors' retries
+                    self._stop.wait(pause * random.uniform(0.5, 1.5))  # other collectors retry, too
                     pause = min(2 * pause, MAX_PAUSE)
                     continue
                 pause = MIN_PAUSE
@@ -105,9 +103,11 @@ class Sender:
 
     def _turn(self) -> bool:
         """Deliver at most one block of every shard; returns whether there may be more."""
-        if self._positions.is_new and self._settings.begin == "now":
-            for shard in self._follower.shards():
-                self._positions.start(shard, self._follower.end(shard))
+        if self._positions.is_new:
+            if self._settings.begin == "now":
+                for shard in self._follower.shards():
+                    self._positions.start(shard, self._follower.end(shard))
+            self._positions.begin()
         busy = False
         for shard in self._follower.shards():
             if self._stop.is_set():
@@ -121,16 +121,16 @@ class Sender:
     def _next(self, shard: int) -> EventBlock | None:
         """The next block of a shard; None: too few events wait, and none for long."""
         position, end = self._positions.next(shard), self._positions.under_way(shard)
-        limit = RUN_EVENTS if end is None else end - position
+        limit = self._settings.batch_events + 1 if end is None else end - position
         files = self._follower.from_files
-        events = self._follower.read(shard, position, limit if end else self._settings.batch_events + 1)
+        events = self._follower.read(shard, position, limit)
         if not len(events):
             self._waiting_since.pop(shard, None)
             return None
         first = int(events["sequence"][0])
         if first > position:
             self.row.count("expired_total", first - position)
-            self._positions.skip(shard, first)
+            self._positions.start(shard, first)
             position, end = first, None
         if end is not None:
             while position + len(events) < end:  # the ring has a part of it, files the rest

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,16 @@ import numpy as np
 
 from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
 from ..memory.region import Region, RegionError
-from ..memory.ring import HEAD, RingReader, attach_ring
+from ..memory.ring import RingReader, attach_ring
+from ..memory.rings import ring_end
 from ..wire.records import Records
 from .columns import connect, quoted
 from .files import HistoryError, JournalFile, list_journals, list_segments, segment_covering
 from .journal_file import HEADER_BYTES, pull_header
 from .segments import first_line, segments_sql
 
+SCAN_SECONDS = 1.0
+"""Interval between scans of the folder for new shards."""
 SEGMENT_ROWS = 65_536
 """Events read from a segment at a time: each read searches the file again."""
 _RING = re.compile(r"worker-(\d+)\.events")
@@ -41,6 +45,8 @@ class EventFollower:
         self._rings: dict[int, tuple[Region, RingReader]] = {}
         self._journals: dict[int, _OpenJournal] = {}
         self._ahead: dict[int, Records] = {}
+        self._shards: list[int] = []
+        self._scanned_at = -SCAN_SECONDS
         self._segments: duckdb.DuckDBPyConnection | None = None
         self.from_files = 0
         """Events that were read from files, since the ring did not have them any more."""
@@ -54,17 +60,21 @@ class EventFollower:
             self._segments.close()
 
     def shards(self) -> list[int]:
-        """Shards that have events, by number."""
+        """Shards that have events, by number, as of at most SCAN_SECONDS ago."""
+        if time.monotonic() - self._scanned_at < SCAN_SECONDS:
+            return self._shards
+        self._scanned_at = time.monotonic()
         rings = (_RING.fullmatch(path.name) for path in (self._folder / "regions").glob("worker-*.events"))
         journals = (file.shard for file in list_journals(self._folder))
         segments = (file.shard for file in list_segments(self._folder))
-        return sorted({*(int(match[1]) for match in rings if match), *journals, *segments})
+        self._shards = sorted({*(int(match[1]) for match in rings if match), *journals, *segments})
+        return self._shards
 
     def end(self, shard: int) -> int:
         """1 + the sequence of the newest event of a shard; 0: it has none."""
         found = 0
         if ring := self._ring(shard):
-            found = _newest(ring[0])
+            found = ring_end(ring[0])
         for journal in list_journals(self._folder):
             if journal.shard == shard and journal.first >= found:
                 opened = _OpenJournal.open(journal)
@@ -109,7 +119,7 @@ class EventFollower:
         if ring is None:
             return None
         region, reader = ring
-        head, newest = reader.head, _newest(region)
+        head, newest = reader.head, ring_end(region)
         if not newest:
             return None
         if position >= newest:
@@ -227,12 +237,6 @@ class _OpenJournal:
         expected = np.arange(position, position + len(rows), dtype=np.uint64)
         wrong = (rows["sequence"] != expected) | (rows["shard"] != self.shard)
         return rows[: int(wrong.argmax())] if wrong.any() else rows
-
-
-def _newest(region: Region) -> int:
-    """1 + the sequence of a ring's newest record; 0: empty."""
-    head, records = int(region["cursor"][HEAD]), region["records"]
-    return int(records["sequence"][(head - 1) & (len(records) - 1)]) + 1 if head else 0
 
 
 def _codes_sql(column: str, labels: Iterable[tuple[int, str]]) -> str:

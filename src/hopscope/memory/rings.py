@@ -92,12 +92,12 @@ class Rings:
                 region = attach_ring(path, self._version)
             except RegionError:
                 continue  # not complete yet: try again next time
-            if _next(region) < self._following[shard]:
+            if ring_end(region) < self._following[shard]:
                 self._following[shard] = 0  # its numbering restarted
             self._readers[shard] = (region, RingReader(region, start))
 
 
-def _next(region: Region) -> int:
+def ring_end(region: Region) -> int:
     """1 + the sequence of a ring's newest record; 0: empty."""
     head, records = int(region["cursor"][HEAD]), region["records"]
     return int(records["sequence"][(head - 1) & (len(records) - 1)]) + 1 if head else 0

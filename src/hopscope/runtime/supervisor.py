@@ -153,11 +153,11 @@ class Supervisor:
         self.members = [self._server]
         self._launch(self._server)  # before this process has threads
         Names.load(settings.names)
-        if settings.redis or settings.label.redis:
+        if settings.label.redis:
             from ..export.redis import require_redis
 
             require_redis()
-        if settings.export:
+        if settings.redis or settings.export:
             from ..export.kinds import check_exports
 
             check_exports(settings)
@@ -246,11 +246,7 @@ class Supervisor:
         Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
         """
         Names.load(settings.names)
-        if settings.redis:
-            from ..export.redis import require_redis
-
-            require_redis()
-        if settings.export:
+        if settings.redis or settings.export:
             from ..export.kinds import check_exports
 
             check_exports(settings)
