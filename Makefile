@@ -13,6 +13,8 @@ REUSE = $(if $(ALL),,--unchanged)
 STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
 PURE = $(addprefix tests/,compliance wire)
 
+unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
+
 .DEFAULT_GOAL := help
 .PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel installed test durations coverage docs demo bench format clean
 
