@@ -150,7 +150,7 @@ def _background(command: list[str], folder: Path, lines: int | None) -> Iterator
                     text, last = now, time.monotonic()
                 if process.poll() is not None or time.monotonic() > last + SECONDS:
                     raise RuntimeError(f"{command[-1]}: {text or process.returncode}")
-            yield text
+            yield "".join(text.splitlines(keepends=True)[:lines])
         finally:
             os.killpg(process.pid, signal.SIGINT)
             try:

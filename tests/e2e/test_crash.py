@@ -165,7 +165,7 @@ def _kill_again_and_again(one: Any, sender: Any, watcher: Watcher) -> None:
         else:
             pid = one.status()[victim]["pid"]
             os.kill(pid, signal.SIGKILL)
-            eventually(lambda victim=victim, pid=pid: _restarted(one, victim, pid))  # type: ignore[misc]
+            eventually(lambda victim=victim, pid=pid: _restarted(one, victim, pid), one.said)  # type: ignore[misc]
         now = check(one.data, watcher.seen())
         assert now >= kept, f"history had {kept} events and has {now}"
         kept = now

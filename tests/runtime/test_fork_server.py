@@ -6,7 +6,9 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -128,3 +130,28 @@ def test_a_server_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(ForkServerError, match="no answer"):
             begin(forks, tmp_path)
         process.kill()
+
+
+def test_two_threads_ask_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor's loop and a request for its status see the end of a process at the same moment."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(3)
+    process, wait = Process(pid), os.waitpid
+    reaped, asked = threading.Event(), threading.Event()
+
+    def slow(pid: int, options: int) -> tuple[int, int]:
+        """waitpid(2), and a pause after it in which the other thread asks."""
+        found = wait(pid, options)
+        if found[0]:
+            reaped.set()
+            asked.wait(0.2)
+        return found
+
+    monkeypatch.setattr(os, "waitpid", slow)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(process.wait, HANG_SECONDS)
+        assert reaped.wait(HANG_SECONDS)
+        assert process.poll() == 3
+        asked.set()
+        assert first.result() == 3

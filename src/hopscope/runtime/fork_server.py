@@ -47,14 +47,17 @@ class Process:
         self.pid = pid
         self.returncode: int | None = None
         """Exit status, or minus the number of the signal that ended it; None: it runs."""
+        self._polling = threading.Lock()
+        """A process can be waited for once: the control socket's thread asks, too."""
 
     def poll(self) -> int | None:
         """`returncode`, brought up to date."""
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
+        with self._polling:
+            if self.returncode is None:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+            return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until it has ended; returns `returncode`. Raises TimeoutExpired after `timeout` seconds."""

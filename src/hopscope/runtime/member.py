@@ -82,11 +82,12 @@ class Member:
         return text if text.startswith(("data folder", "serve.", "listen")) else f"{self.name}: {text}"
 
     def status(self) -> dict[str, Any]:
-        """As the control socket reports it."""
+        """As the control socket reports it, from a thread of its own."""
+        process = self.process
         return {
             "name": self.name,
-            "pid": self.process.pid if self.process else None,
-            "alive": self.process is not None and self.process.poll() is None,
+            "pid": process.pid if process else None,
+            "alive": process is not None and process.poll() is None,
             "warm": self.warm,
             "stopped": self.stopped,
             "restarts": self.restarts,
