@@ -21,7 +21,8 @@ import numpy as np
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from hopscope.settings.export import EXPORT_KINDS, ExportSettings
+from hopscope.settings.destinations.common import ExportSettings
+from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from hopscope.settings.section import plain_type
 
 FOLDER = Path(__file__).parent / "reference"

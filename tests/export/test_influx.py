@@ -16,12 +16,12 @@ from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, 
 from hopscope.export import sender as module
 from hopscope.export.block import EventBlock
 from hopscope.export.counters import DESTINATION, DestinationRow
+from hopscope.export.databases.influx import Influx
+from hopscope.export.databases.line_protocol import IntCollectorEncoder, LineEncoder
 from hopscope.export.destination import Context
-from hopscope.export.influx import Influx
-from hopscope.export.line_protocol import IntCollectorEncoder, LineEncoder
 from hopscope.export.sender import Sender
 from hopscope.history.journal import JournalWriter
-from hopscope.settings.export import InfluxSettings
+from hopscope.settings.destinations.influx import InfluxSettings
 from hopscope.wire.address import address
 from support.event_make import Events, random_events
 from support.server_process import InfluxServer

@@ -32,7 +32,7 @@ from hopscope.memory.region import Region
 from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.present.events import when
 from hopscope.settings.collector import Settings
-from hopscope.settings.export import RedisSettings
+from hopscope.settings.destinations.redis import RedisSettings
 from support.waiting import HANG_SECONDS, eventually
 
 NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'

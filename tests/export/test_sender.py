@@ -25,7 +25,7 @@ from hopscope.export.positions import Positions
 from hopscope.export.sender import Sender
 from hopscope.history.files import list_journals
 from hopscope.history.journal import JournalWriter
-from hopscope.settings.export import ExportSettings
+from hopscope.settings.destinations.common import ExportSettings
 from support.event_make import Events, random_events
 from support.waiting import HANG_SECONDS, eventually
 
@@ -200,7 +200,7 @@ from hopscope.base.names import Names
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context, Destination
 from hopscope.export.sender import Sender
-from hopscope.settings.export import ExportSettings
+from hopscope.settings.destinations.common import ExportSettings
 class Hangs(Destination):
     def send(self, block):
         print(block.id, flush=True)

@@ -15,13 +15,13 @@ import pytest
 
 from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, Kind, Metric
 from hopscope.export import exporter as module
+from hopscope.export.alerts.webhook import EVENTS, QUEUE, Webhook
 from hopscope.export.batch import ExportBatch, RingRead
 from hopscope.export.counters import DESTINATION, Place, open_counters, read_counters
 from hopscope.export.run import run
-from hopscope.export.webhook import EVENTS, QUEUE, Webhook
 from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.settings.collector import Settings
-from hopscope.settings.export import AlertSettings
+from hopscope.settings.destinations.webhook import AlertSettings
 from support.waiting import HANG_SECONDS, eventually
 
 

@@ -12,8 +12,9 @@ from pydantic.fields import FieldInfo
 
 from hopscope.cli.config import _value
 from hopscope.settings.collector import Settings
+from hopscope.settings.destinations.common import ExportSettings
+from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from hopscope.settings.errors import ConfigError
-from hopscope.settings.export import EXPORT_KINDS, ExportSettings
 from hopscope.settings.file import load, parse_set
 from hopscope.settings.section import Section, plain_type, section_of
 

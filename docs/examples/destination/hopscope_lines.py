@@ -7,7 +7,7 @@ from hopscope.export.block import EventBlock
 from hopscope.export.destination import Destination
 from hopscope.export.exporter import DeliveryError
 from hopscope.present.events import event_object
-from hopscope.settings.export import ExportSettings
+from hopscope.settings.destinations.common import ExportSettings
 
 
 class LinesSettings(ExportSettings):

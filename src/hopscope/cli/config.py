@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..settings.export import SECRETS, shown, shown_webhook
+from ..settings.destinations.shown import SECRETS, shown, shown_webhook
 from .options.declare import Commands
 from .options.settings import SettingsOptions
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..base.errors import HopscopeError
 from ..detect.records import Kind, Metric
 from ..present.events import continues
-from ..settings.export import ExportSettings
+from ..settings.destinations.common import ExportSettings
 from ..wire.records import Records
 
 Mask = npt.NDArray[np.bool_]

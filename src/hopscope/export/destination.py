@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..base.names import Names
-from ..settings.export import ExportSettings
+from ..settings.destinations.common import ExportSettings
 from .block import EventBlock
 
 

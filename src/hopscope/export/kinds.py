@@ -8,13 +8,13 @@ from importlib.metadata import entry_points
 
 from ..base.errors import HopscopeError
 from ..settings.collector import Settings
-from ..settings.export import ENTRY_POINTS
+from ..settings.destinations.kinds import ENTRY_POINTS
 from .block import EventFilter
 from .counters import Place
 from .destination import Destination
-from .redis import require_redis
+from .redis.destination import require_redis
 
-BUILT_IN = {"influxdb": "influx:Influx"}
+BUILT_IN = {"influxdb": "databases.influx:Influx"}
 """Module of this room, and class, by kind."""
 
 

@@ -22,17 +22,17 @@ from ..memory.region import Region
 from ..memory.rings import LIMIT, Rings
 from ..present.events import event_object
 from ..settings.collector import Settings
-from ..settings.export import shown, shown_webhook
+from ..settings.destinations.shown import shown, shown_webhook
 from ..wire.records import Records
+from .alerts.webhook import Webhook
 from .batch import ExportBatch, RingRead
 from .counters import RINGS, DestinationRow, Place, open_counters
 from .destination import Context
 from .exporter import Exporter, stop_all
 from .kinds import check_exports, destination_class, places
-from .redis import Redis
+from .redis.destination import Redis
 from .sender import Sender
 from .state import StateFeed
-from .webhook import Webhook
 
 TURN_SECONDS = 0.1
 CLOSE_SECONDS = 5.0

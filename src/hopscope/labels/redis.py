@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..settings.export import shown
+from ..settings.destinations.shown import shown
 from ..wire.records import Records
 from .controller import Ints, extended
 from .redis_server import TIMEOUT_SECONDS, LabelServer

@@ -154,7 +154,7 @@ class Supervisor:
         self._launch(self._server)  # before this process has threads
         Names.load(settings.names)
         if settings.label.redis:
-            from ..export.redis import require_redis
+            from ..export.redis.destination import require_redis
 
             require_redis()
         if settings.redis or settings.export:

@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 import platformdirs
 from pydantic import AfterValidator, Field, model_validator
 
+from .destinations.kinds import NamedExports
+from .destinations.redis import RedisSettings
+from .destinations.webhook import AlertSettings
 from .direct import DirectSettings
-from .export import AlertSettings, NamedExports, RedisSettings
 from .label import LabelSettings
 from .limits import MAX_SWITCHES, LimitSettings, SwitchLimits, ThresholdSettings, check_sink
 from .section import (

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from .export import redis_url
+from .destinations.redis import redis_url
 from .section import Seconds, Section, host_and_port, is_loopback
 
 MAX_CHANCE_ROWS, MAX_CHANCE_COLUMNS = 101, 1000

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..base.names import Names
-from ..detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
-from ..detect.flows.flow_walk import FlowBlock
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART
-from ..detect.sink.records import MEASURES, EvictionReason, Type
-from ..present.events import continues, event_object, long_paths, when
-from ..wire.address import address
-from ..wire.records import Records
+from ...base.names import Names
+from ...detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
+from ...detect.flows.flow_walk import FlowBlock
+from ...detect.records import NO_NODE, NO_PORT, PATH_PART
+from ...detect.sink.records import MEASURES, EvictionReason, Type
+from ...present.events import continues, event_object, long_paths, when
+from ...wire.address import address
+from ...wire.records import Records
 
 Value = str | int | float
 Fields = dict[str, Value]

@@ -7,11 +7,12 @@ from typing import Any
 
 import httpx
 
-from ..base.version import VERSION
-from ..settings.export import InfluxSettings, secret
-from .block import EventBlock
-from .destination import Context, Destination
-from .exporter import DeliveryError
+from ...base.version import VERSION
+from ...settings.destinations.influx import InfluxSettings
+from ...settings.destinations.shown import secret
+from ..block import EventBlock
+from ..destination import Context, Destination
+from ..exporter import DeliveryError
 from .line_protocol import IntCollectorEncoder, LineEncoder
 
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import HopscopeError
-from ..base.names import Names
-from ..settings.export import RedisSettings
-from ..wire.records import Records
-from .batch import ExportBatch
-from .exporter import DeliveryError, Exporter
-from .redis_commands import Chunk, Commands
-from .state import StateFeed
+from ...base.errors import HopscopeError
+from ...base.names import Names
+from ...settings.destinations.redis import RedisSettings
+from ...wire.records import Records
+from ..batch import ExportBatch
+from ..exporter import DeliveryError, Exporter
+from ..state import StateFeed
+from .commands import Chunk, Commands
 
 ID = 5
 """Index of the id in an XADD command."""

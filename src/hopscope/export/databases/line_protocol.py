@@ -16,11 +16,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..base.names import Names
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
-from ..present.events import continues, long_paths
-from ..wire.address import address
-from .block import EventBlock
+from ...base.names import Names
+from ...detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ...present.events import continues, long_paths
+from ...wire.address import address
+from ..block import EventBlock
 
 _address = lru_cache(1 << 16)(address)
 MAX_INTEGER = 2**63 - 1

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 import httpx
 import numpy as np
 
-from ..base.version import VERSION
-from ..detect.records import Kind
-from ..present.events import LongPaths, continues, long_paths
-from ..settings.export import AlertSettings
-from ..wire.records import Records
-from .batch import ExportBatch
-from .exporter import DeliveryError, Exporter
+from ...base.version import VERSION
+from ...detect.records import Kind
+from ...present.events import LongPaths, continues, long_paths
+from ...settings.destinations.webhook import AlertSettings
+from ...wire.records import Records
+from ..batch import ExportBatch
+from ..exporter import DeliveryError, Exporter
 
 QUEUE = 100
 """Maximum queued posts for a slow or unreachable webhook."""

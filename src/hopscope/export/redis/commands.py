@@ -24,13 +24,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
-from ..base.names import Names
-from ..detect.distributions.quantiles import Distribution
-from ..detect.flows.flow_walk import FlowBlock
-from ..detect.records import Kind, Metric
-from ..settings.export import RedisSettings
-from ..wire.records import Records
-from .batch import ExportBatch
+from ...base.names import Names
+from ...detect.distributions.quantiles import Distribution
+from ...detect.flows.flow_walk import FlowBlock
+from ...detect.records import Kind, Metric
+from ...settings.destinations.redis import RedisSettings
+from ...wire.records import Records
+from ..batch import ExportBatch
 from .flat import (
     Fields,
     distribution_fields,

@@ -1,0 +1,1 @@
+"""Events to people and to systems for alerts."""

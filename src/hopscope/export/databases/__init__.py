@@ -1,0 +1,1 @@
+"""Databases that events go to."""

@@ -1,0 +1,1 @@
+"""Redis: flows, events and distributions."""

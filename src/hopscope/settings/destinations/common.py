@@ -1,0 +1,49 @@
+"""What the settings of all destinations of events have."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from ..section import Seconds, Section
+from .shown import shown
+
+
+def _prefix(text: str) -> str:
+    """A network prefix, or an address."""
+    try:
+        return str(ip_network(text, strict=False))
+    except ValueError:
+        raise ValueError(f"found {text!r}, expected a prefix, as 10.1.0.0/16 or 2001:db8::/32") from None
+
+
+class ExportSettings(Section):
+    """One destination of events; every kind has more settings."""
+
+    kind: str
+    """What it is: `influxdb`, or the kind of an installed package."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of events that it gets; empty: all."""
+    metrics: tuple[str, ...] = ()
+    """Metrics of events that it gets; empty: all."""
+    nodes: tuple[Annotated[int, Field(ge=0, le=2**32 - 1)], ...] = ()
+    """Node ids: only events at these, or with one of them in their path; empty: all."""
+    prefixes: tuple[Annotated[str, AfterValidator(_prefix)], ...] = ()
+    """Prefixes: only events of flows from or to one of them; empty: all."""
+    sample: int = Field(default=1, ge=1)
+    """Events of one in this many flows, always the same ones; events without a flow are not sampled."""
+    begin: Literal["now", "oldest"] = "now"
+    """Where a new destination begins: with events from now on, or with the oldest in history."""
+    batch_events: int = Field(default=5000, ge=1, le=65_536)
+    """Most events per batch; events with the same time stay together."""
+    batch_seconds: Seconds = Field(default=1.0, le=3600)
+    """Longest time that an event waits for a batch to fill."""
+    timeout_seconds: Seconds = Field(default=10.0, gt=0)
+    """Timeout of one request."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, as it may be shown: without passwords."""
+        return shown(getattr(self, "url", "")) or self.kind

@@ -1,0 +1,50 @@
+"""Destinations of events by name: the settings of each are those of its kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_origin
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from ..section import plain_type
+from .common import ExportSettings
+from .influx import InfluxSettings
+
+EXPORT_KINDS: dict[str, type[ExportSettings]] = {"influxdb": InfluxSettings}
+"""Settings of the kinds that Hopscope has."""
+ENTRY_POINTS = "hopscope.destinations"
+"""Group of the entry points by which packages add kinds."""
+
+
+def export_settings(kind: str) -> type[ExportSettings]:
+    """The settings of a kind. Raises ValueError for an unknown one."""
+    if kind in EXPORT_KINDS:
+        return EXPORT_KINDS[kind]
+    from importlib.metadata import entry_points
+
+    found = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if kind not in found:
+        raise ValueError(f"found kind {kind!r}, expected one of {', '.join([*EXPORT_KINDS, *found])}")
+    settings: type[ExportSettings] = found[kind].load().Settings
+    return settings
+
+
+def _of_kind(values: Any) -> Any:
+    """The settings of the kind that they name."""
+    if not isinstance(values, dict) or "kind" not in values:
+        return values
+    model = export_settings(str(values["kind"]))
+    return model.model_validate({key: _words(model, key, value) for key, value in values.items()})
+
+
+def _words(model: type[ExportSettings], key: str, value: Any) -> Any:
+    """A list of words in a variable or a flag, as `raised,cleared`."""
+    listed = key in model.model_fields and get_origin(plain_type(model.model_fields[key].annotation)) is tuple
+    return value.replace(",", " ").split() if listed and isinstance(value, str) else value
+
+
+NamedExports = dict[
+    Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")],
+    Annotated[SerializeAsAny[ExportSettings], BeforeValidator(_of_kind)],
+]
+"""Destinations by name."""
