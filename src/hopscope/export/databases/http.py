@@ -1,0 +1,46 @@
+"""Requests to a database over HTTP, with one meaning of each failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from ...base.version import VERSION
+from ..exporter import DeliveryError
+
+_MAY_PASS = (401, 403, 404, 408, 425, 429)
+"""Statuses below 500 after which a retry may succeed: what they complain of can be mended at the server."""
+
+
+class HttpClient:
+    """A connection to one server; no proxies, no redirects."""
+
+    def __init__(
+        self, url: str, headers: dict[str, str], timeout_seconds: float, auth: httpx.Auth | None = None
+    ) -> None:
+        self._client = httpx.Client(
+            base_url=url.rstrip("/"),
+            headers={"user-agent": f"hopscope/{VERSION}", **headers},
+            auth=auth,
+            timeout=httpx.Timeout(timeout_seconds),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def ask(self, method: str, path: str, fine: tuple[int, ...] = (), **more: Any) -> httpx.Response:
+        """One request. Raises DeliveryError unless its status is 2xx, or one of `fine`."""
+        try:
+            answer = self._client.request(method, path, **more)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            raise DeliveryError(f"{type(error).__name__}: {error}") from None
+        status = answer.status_code
+        if 200 <= status < 300 or status in fine:
+            return answer
+        reason = " ".join(answer.text.split())[:160]
+        again = status in _MAY_PASS or status >= 500
+        raise DeliveryError(f"status {status}: {reason}" if reason else f"status {status}", again)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
