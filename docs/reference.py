@@ -588,6 +588,13 @@ def _bits() -> str:
     )
 
 
+def event_block() -> str:
+    """The Avro schema of messages on buses."""
+    from hopscope.export.buses.format import SCHEMA
+
+    return json.dumps(SCHEMA, indent=1) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings,
     "counters.md": counters,
@@ -596,6 +603,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events,
     "records.md": records,
     "commands.md": commands,
+    "event-block.avsc": event_block,
     "../../src/hopscope/cli/completion.json": completion,
 }
 """Files, relative to docs/reference/, and what is in them."""

@@ -43,6 +43,7 @@ def reference() -> ModuleType:
         "events.md",
         "records.md",
         "commands.md",
+        "event-block.avsc",
         "../../src/hopscope/cli/completion.json",
     ],
 )

@@ -35,6 +35,7 @@ SAMPLES: dict[str, Any] = {
     "export.NAME.database": "fabric",
     "export.NAME.kind": "influxdb",
     "export.NAME.prefixes": ["10.1.0.0/16", "2001:db8::/32"],
+    "export.NAME.servers": ["nats://192.0.2.8:4222", "tls://192.0.2.9:4222"],
     "export.NAME.url": "http://192.0.2.8:8086",
     "label.listen": "127.0.0.1:7254",
     "label.redis": "redis://127.0.0.1:6379/1",

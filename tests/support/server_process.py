@@ -92,3 +92,21 @@ class InfluxServer(ServerProcess):
             for each in series
             for row in each["values"]
         ]
+
+
+class NatsServer(ServerProcess):
+    """A NATS server with JetStream, its store in `folder`."""
+
+    def __init__(self, program: str, folder: Path, *options: str) -> None:
+        self.port = free_port()
+        words = [program, "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(folder), *options]
+        super().__init__(words, folder, self._answers)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"nats://127.0.0.1:{self.port}"
+
+    def _answers(self) -> bool:
+        with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+            return connection.recv(4) == b"INFO"

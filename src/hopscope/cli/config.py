@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..settings.destinations.shown import SECRETS, shown, shown_webhook
+from ..settings.destinations.shown import shown, shown_export, shown_webhook
 from .options.declare import Commands
 from .options.settings import SettingsOptions
 
@@ -39,9 +39,7 @@ def show(settings: SettingsOptions) -> None:
     for alert in tree["alerts"]:
         alert["url"] = shown_webhook(alert["url"])
     for export in tree["export"].values():
-        export |= {name: "(set)" for name in SECRETS if export.get(name)}
-        if "url" in export:
-            export["url"] = shown(export["url"])
+        export |= shown_export(export)
     if tree["label"]["redis"]:
         tree["label"]["redis"] = shown(tree["label"]["redis"])
     print(f"# {loaded.file}" if loaded.file else "# no file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 
 from ..base.errors import HopscopeError
 from ..settings.collector import Settings
@@ -14,13 +15,20 @@ from .counters import Place
 from .destination import Destination
 from .redis.destination import require_redis
 
-BUILT_IN = {"influxdb": "databases.influx:Influx"}
+BUILT_IN = {"influxdb": "databases.influx:Influx", "nats": "buses.nats:Nats"}
 """Module of this room, and class, by kind."""
+CLIENTS = {"nats": ("nats", "nats")}
+"""Package that a kind imports, and the extra that installs it."""
 
 
 def destination_class(kind: str) -> type[Destination]:
     """The class of a kind. Raises HopscopeError if a package that it needs is missing."""
     if kind in BUILT_IN:
+        client, extra = CLIENTS.get(kind, ("", ""))
+        if client and find_spec(client) is None:
+            raise HopscopeError(
+                f"{kind}: the client is missing; install it with: pip install 'hopscope[{extra}]'"
+            )
         module, _, name = BUILT_IN[kind].partition(":")
         found: type[Destination] = getattr(import_module(f".{module}", __package__), name)
         return found

@@ -23,7 +23,7 @@ class ExportSettings(Section):
     """One destination of events; every kind has more settings."""
 
     kind: str
-    """What it is: `influxdb`, or the kind of an installed package."""
+    """What it is: a kind below, or the kind of an installed package."""
     kinds: tuple[str, ...] = ()
     """Kinds of events that it gets; empty: all."""
     metrics: tuple[str, ...] = ()

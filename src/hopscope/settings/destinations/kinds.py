@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Annotated, Any, get_origin
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
@@ -9,8 +10,9 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from ..section import plain_type
 from .common import ExportSettings
 from .influx import InfluxSettings
+from .nats import NatsSettings
 
-EXPORT_KINDS: dict[str, type[ExportSettings]] = {"influxdb": InfluxSettings}
+EXPORT_KINDS: dict[str, type[ExportSettings]] = {"influxdb": InfluxSettings, "nats": NatsSettings}
 """Settings of the kinds that Hopscope has."""
 ENTRY_POINTS = "hopscope.destinations"
 """Group of the entry points by which packages add kinds."""
@@ -34,13 +36,20 @@ def _of_kind(values: Any) -> Any:
     if not isinstance(values, dict) or "kind" not in values:
         return values
     model = export_settings(str(values["kind"]))
-    return model.model_validate({key: _words(model, key, value) for key, value in values.items()})
+    return model.model_validate({key: _parsed(model, key, value) for key, value in values.items()})
 
 
-def _words(model: type[ExportSettings], key: str, value: Any) -> Any:
-    """A list of words in a variable or a flag, as `raised,cleared`."""
-    listed = key in model.model_fields and get_origin(plain_type(model.model_fields[key].annotation)) is tuple
-    return value.replace(",", " ").split() if listed and isinstance(value, str) else value
+def _parsed(model: type[ExportSettings], key: str, value: Any) -> Any:
+    """The value of a variable or a flag: lists and tables as in TOML, or a list of words without it."""
+    if not isinstance(value, str) or key not in model.model_fields:
+        return value
+    kind = get_origin(plain_type(model.model_fields[key].annotation))
+    if kind in (tuple, dict) and value.startswith(("[", "{")):
+        try:
+            return tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"expected a value as in TOML: {error}") from None
+    return value.replace(",", " ").split() if kind is tuple else value
 
 
 NamedExports = dict[

@@ -1,0 +1,1 @@
+"""Message buses: NATS, Kafka, Redis streams and MQTT get events in one format."""

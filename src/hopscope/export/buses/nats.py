@@ -1,0 +1,206 @@
+"""NATS JetStream: every message is acknowledged by the stream before the next block is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+from collections import deque
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
+
+from ...settings.destinations.nats import NatsSettings
+from ...settings.destinations.shown import secret
+from ..block import EventBlock
+from ..destination import Context, Destination
+from ..exporter import DeliveryError
+from .messages import Encoder, Message, place, safe
+
+T = TypeVar("T")
+WINDOW = 256
+"""Most messages that wait for an acknowledgement."""
+ALIVE_SECONDS = 20
+"""Interval of pings; two without an answer end a connection."""
+
+
+class Nats(Destination):
+    """One server or cluster. The client's loop runs in a thread of its own, which also answers pings."""
+
+    Settings = NatsSettings
+
+    def __init__(self, settings: NatsSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._encoder = Encoder(settings, context)
+        self._member = safe(context.member).replace(".", "_")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._client: Any = None
+        self._stream: Any = None
+        self._problem = ""
+        self._window = WINDOW if settings.messages == "events" else 1
+        self._resumed: set[int] = set()
+        self._pending: deque[asyncio.Future[Any]] = deque()
+
+    def connect(self) -> None:
+        """Connect to a server, and create the stream if asked to and it is missing."""
+        self.close()
+        self._resumed.clear()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="nats", daemon=True)
+        self._thread.start()
+        self._run(self._connect())
+
+    def send(self, block: EventBlock) -> None:
+        """Publish the messages of a block, and wait until the stream has them all."""
+        limit = self._client.max_payload - 1024  # headers count
+        messages = list(self._encoder.messages(block, limit))
+        for message in messages:
+            if len(message.body) > limit:
+                raise DeliveryError(f"message of {len(message.body)} bytes, the server takes {limit}", False)
+        subject = place(self.settings.prefix, self._member, block.shard, ".")
+        if self._window == 1 and block.shard not in self._resumed:
+            messages = self._run(self._missing(subject, messages))
+            self._resumed.add(block.shard)
+        self._run(self._publish(subject, messages))
+        self.context.count("bytes_total", sum(len(message.body) for message in messages))
+
+    def close(self) -> None:
+        """Close the connection, and end the thread."""
+        loop, thread, self._loop = self._loop, self._thread, None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._end(), loop).result()
+        self._client = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    # ------------------------------------------------------------------------------------- in the loop
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run in the loop. Raises DeliveryError."""
+        import nats.errors
+
+        assert self._loop is not None
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except DeliveryError:
+            raise
+        except TimeoutError:
+            problem = self._problem or f"no answer within {self.settings.timeout_seconds:g} s"
+        except (nats.errors.Error, OSError, ValueError) as error:
+            no_server = isinstance(error, nats.errors.NoServersError)
+            problem = self._problem if no_server and self._problem else _line(error)
+        raise DeliveryError(problem) from None
+
+    async def _connect(self) -> None:
+        from nats.aio.client import Client
+        from nats.js.api import StreamConfig
+        from nats.js.errors import NotFoundError
+
+        one: NatsSettings = self.settings
+        self._problem = ""
+        options: dict[str, Any] = {}
+        if one.user:
+            options |= {"user": one.user, "password": secret(one.password)}
+        if one.token:
+            options["token"] = secret(one.token)
+        if one.credentials:
+            options["user_credentials"] = str(one.credentials)
+        if one.ca_file or one.cert_file:
+            options["tls"] = ssl.create_default_context(cafile=one.ca_file and str(one.ca_file))
+            if one.cert_file:
+                options["tls"].load_cert_chain(one.cert_file, one.key_file)
+        self._client = Client()
+        await asyncio.wait_for(
+            self._client.connect(
+                list(one.servers),
+                name=f"hopscope {self.context.member} {self.context.name}",
+                allow_reconnect=False,  # the sender does it
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                ping_interval=ALIVE_SECONDS,
+                error_cb=self._failed,
+                closed_cb=self._closed,
+                **options,
+            ),
+            one.timeout_seconds,
+        )
+        self._stream = self._client.jetstream(
+            timeout=one.timeout_seconds, publish_async_max_pending=WINDOW + 1
+        )
+        if not one.create:
+            return
+        try:
+            await self._stream.stream_info(one.stream)
+        except NotFoundError:
+            await self._stream.add_stream(
+                StreamConfig(
+                    name=one.stream,
+                    subjects=[f"{one.prefix}.>"],
+                    num_replicas=one.replicas,
+                    max_bytes=one.stream_bytes or -1,
+                    duplicate_window=one.duplicate_seconds,
+                )
+            )
+
+    async def _missing(self, subject: str, messages: list[Message]) -> list[Message]:
+        """The messages that the stream lacks: they were sent one by one, so those after the newest there.
+
+        The stream itself recognizes a message only for `duplicate_seconds`.
+        """
+        from nats.js.errors import NotFoundError
+
+        try:
+            newest = await self._stream.get_last_msg(self.settings.stream, subject)
+        except NotFoundError:
+            return messages
+        ids = [message.id for message in messages]
+        newest_id = (newest.headers or {}).get("Nats-Msg-Id")
+        return messages[ids.index(newest_id) + 1 :] if newest_id in ids else messages
+
+    async def _publish(self, subject: str, messages: Iterable[Message]) -> None:
+        timeout = self.settings.timeout_seconds
+        self._pending.clear()
+        for message in messages:
+            if len(self._pending) >= self._window:
+                await asyncio.wait_for(self._pending[0], timeout)
+                self._pending.popleft()
+            headers = {
+                "Nats-Msg-Id": message.id,
+                "hopscope-key": message.key,
+                "content-type": self._encoder.content_type,
+            }
+            self._pending.append(
+                await self._stream.publish_async(
+                    subject, message.body, timeout, self.settings.stream, headers
+                )
+            )
+        while self._pending:
+            await asyncio.wait_for(self._pending[0], timeout)
+            self._pending.popleft()
+
+    async def _end(self) -> None:
+        """Close the connection, and what still runs or is open."""
+        if self._client is not None:
+            with contextlib.suppress(Exception):  # it may be gone
+                await asyncio.wait_for(self._client.close(), 1)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)  # transports close their sockets in the next turn
+
+    async def _failed(self, error: Exception) -> None:
+        self._problem = _line(error)
+
+    async def _closed(self) -> None:
+        """What waits for an acknowledgement will not get one."""
+        for future in self._pending:
+            if not future.done():
+                future.set_exception(ConnectionResetError(self._problem or "the connection was closed"))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

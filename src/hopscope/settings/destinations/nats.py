@@ -1,0 +1,52 @@
+"""Settings of NATS JetStream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from ..section import Seconds
+from .bus import BusSettings
+from .shown import shown
+
+_Server = Annotated[str, Field(pattern=r"^(nats|tls)://[^\s?#]+$")]
+
+
+class NatsSettings(BusSettings):
+    """NATS JetStream: subjects `PREFIX.v1.events.MEMBER.SHARD`."""
+
+    servers: tuple[_Server, ...] = Field(default=("nats://127.0.0.1:4222",), min_length=1)
+    """Servers of one cluster, `nats://HOST:PORT`, or `tls://HOST:PORT`; any that answers is used."""
+    prefix: str = Field(default="hopscope", pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$")
+    """First part of every subject."""
+    stream: str = Field(default="hopscope", pattern=r"^[A-Za-z0-9_-]{1,200}$")
+    """Stream that keeps the subjects."""
+    create: bool = True
+    """Create the stream if it is missing; it is never changed or deleted."""
+    replicas: int = Field(default=1, ge=1, le=5)
+    """Servers that keep a created stream."""
+    stream_bytes: int = Field(default=1024**3, ge=0)
+    """Size of a created stream, in which the oldest messages make room; 0: no limit."""
+    duplicate_seconds: Seconds = Field(default=120.0, gt=0)
+    """How long a created stream recognizes a message that it has already."""
+    user: str = ""
+    """User."""
+    password: str = ""
+    """Password; `env:NAME` or `file:PATH` names where it is."""
+    token: str = ""
+    """Token, instead of user and password; `env:NAME` or `file:PATH` names where it is."""
+    credentials: Path | None = None
+    """File with a JWT and its seed, instead of user and password."""
+    ca_file: Path | None = None
+    """CA certificates (PEM) to verify a TLS server with; default: those of the system."""
+    cert_file: Path | None = None
+    """Own certificate (PEM), if the server asks for one."""
+    key_file: Path | None = None
+    """Key of the certificate (PEM)."""
+
+    @property
+    def place(self) -> str:
+        """The servers, without passwords."""
+        return ", ".join(map(shown, self.servers))

@@ -1,0 +1,27 @@
+"""Kinds of destinations that need a package."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hopscope.base.errors import HopscopeError
+from hopscope.export import kinds
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("kind", sorted(kinds.CLIENTS))
+def test_a_missing_client_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the command that installs it, with an extra that the project has."""
+    monkeypatch.setattr(kinds, "find_spec", lambda name: None)
+    _, extra = kinds.CLIENTS[kind]
+    with pytest.raises(HopscopeError) as found:
+        kinds.destination_class(kind)
+    assert (
+        str(found.value) == f"{kind}: the client is missing; install it with: pip install 'hopscope[{extra}]'"
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert extra in project["project"]["optional-dependencies"]
