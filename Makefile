@@ -16,7 +16,7 @@ PURE = $(addprefix tests/,compliance wire)
 unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel installed test durations coverage docs demo bench format clean
+.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -107,6 +107,9 @@ coverage: kernels ## Lines of src that tests run, processes and uncompiled kerne
 docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken link is an error
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 	@echo "open build/docs/index.html"
+
+man: $(STAMP) ## Write the man pages, in build/man
+	$(BIN)/python docs/man.py build/man
 
 $(DEMO)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(DEMO)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from support.veth import Namespace
 
 ROOT = Path(__file__).parents[1]
+UNITS = ROOT / "deploy/systemd"
 
 
 def test_every_line_of_the_threat_model_has_a_test() -> None:
@@ -44,8 +45,8 @@ except CaptureError as error:
 
 @pytest.mark.e2e
 def test_the_capabilities_of_the_unit_are_those_of_a_sink(namespace: Namespace) -> None:
-    """With those of deploy/sink.conf alone the ring and the bypass work; without CAP_BPF it says so."""
-    text = (ROOT / "deploy/sink.conf").read_text()
+    """With those of its unit alone the ring and the bypass work; without CAP_BPF it says so."""
+    text = (UNITS / "hopscope-sink.service").read_text()
     lists = re.findall(r"^(?:CapabilityBoundingSet|AmbientCapabilities)=(.*)$", text, re.MULTILINE)
     assert len(lists) == 2
     assert lists[0] == lists[1]
@@ -67,15 +68,50 @@ def probe(namespace: Namespace, capabilities: list[str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_unit_is_confined() -> None:
-    """`systemd-analyze security` rates its exposure below 2.0."""
-    if shutil.which("systemd-analyze") is None:
-        assert not os.environ.get("HOPSCOPE_REQUIRE_TOOLS")
-        pytest.skip("systemd-analyze is not installed")
-    command = ["systemd-analyze", "security", "--offline=true", "--no-pager"]
+@pytest.mark.parametrize(
+    ("unit", "most"),
+    [("hopscope", 2.0), ("hopscope-translate", 2.0), ("hopscope-sink", 2.5), ("hopscope-fabric", 7.5)],
+)
+def test_the_units_are_confined(unit: str, most: float, tool: Callable[..., str]) -> None:
+    """`systemd-analyze security` rates their exposure: best 0, unconfined 9.6."""
     done = subprocess.run(
-        [*command, str(ROOT / "deploy/hopscope.service")], capture_output=True, text=True, check=False
-    )
-    found = re.search(r"Overall exposure level for hopscope.service: ([\d.]+)", done.stdout)
+        [tool("systemd-analyze"), "security", "--offline=true", "--no-pager", str(UNITS / f"{unit}.service")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = re.search(rf"Overall exposure level for {unit}.service: ([\d.]+)", done.stdout)
     assert found, done.stderr
-    assert float(found[1]) < 2.0
+    assert float(found[1]) < most
+
+
+def test_the_units_are_valid(tmp_path: Path, tool: Callable[..., str]) -> None:
+    """`systemd-analyze verify` finds nothing; the drop-in is merged."""
+    for unit in UNITS.glob("*.service"):
+        text = unit.read_text().replace("/opt/hopscope/bin/hopscope", shutil.which("true") or "true")
+        (tmp_path / unit.name).write_text(text)
+    folder = tmp_path / "hopscope.service.d"
+    folder.mkdir()
+    shutil.copy(UNITS / "mirror.conf", folder)
+    units = sorted(map(str, tmp_path.glob("*.service")))
+    assert len(units) == 4
+    done = subprocess.run(
+        [tool("systemd-analyze"), "verify", "--man=no", *units], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_confined_units_differ_in_rights_only() -> None:
+    """What is said about one is true of all: notify, watchdog, the same confinement but for capabilities."""
+    rights = {
+        "CapabilityBoundingSet", "AmbientCapabilities", "RestrictAddressFamilies", "SystemCallFilter",
+        "PrivateUsers", "StateDirectory", "ExecStartPre", "ExecStart", "ExecReload",
+    }  # fmt: skip
+    same = {
+        unit: sorted(
+            line
+            for line in (UNITS / f"{unit}.service").read_text().partition("[Service]")[2].splitlines()
+            if "=" in line and line.partition("=")[0] not in rights and not line.startswith("#")
+        )
+        for unit in ("hopscope", "hopscope-sink", "hopscope-translate")
+    }
+    assert same["hopscope"] == same["hopscope-sink"] == same["hopscope-translate"]
+    assert {"Type=notify", "WatchdogSec=60", "User=hopscope", "NoNewPrivileges=yes"} <= set(same["hopscope"])

@@ -20,6 +20,7 @@ from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link
+from support.service_manager import ServiceManager
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
@@ -75,10 +76,16 @@ def test_workers_share_sources_and_a_state(collector: Callable[..., Any], load: 
     assert len(keys) == len(new) > 0
 
 
-def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callable[..., Any]) -> None:
-    """Over the control socket: given limits are set, others stay, nonsense changes nothing."""
-    one = collector("--no-serve")
+def test_limits_change_while_it_runs(
+    collector: Callable[..., Any], load: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Over the control socket: given limits are set, others stay, nonsense changes nothing. systemd gets
+    to know when it is ready, reads its settings again, and ends.
+    """
+    manager = ServiceManager(tmp_path)
+    one = collector("--no-serve", environment=manager.environment)
     one.start()
+    assert manager.next() == "READY"
     assert request(one.data, {"ping": {}}) == {"ok": True}
     change = {"set_limits": {"general": {"hop_latency": {"raise_above": 10}}}}
     limits = request(one.data, change)["limits"]["general"]
@@ -113,6 +120,10 @@ def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callab
     assert limits.limits.general.hop_latency.raise_above is None
     assert limits.change is not None
     assert limits.change.author == "SIGHUP"
+    assert [manager.next(), manager.next()] == ["RELOADING", "READY"]
+    assert one.stop() == 0
+    assert manager.next() == "STOPPING"
+    manager.close()
 
 
 def test_a_worker_that_dies_is_restarted_on_its_state(

@@ -1,4 +1,4 @@
-"""A user without rights collects; with the three capabilities of deploy/sink.conf it is a sink."""
+"""A user without rights collects; with the three capabilities of hopscope-sink.service it is a sink."""
 
 from __future__ import annotations
 

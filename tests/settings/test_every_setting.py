@@ -86,7 +86,7 @@ def _declared(model: type[Section], above: str = "") -> Iterator[tuple[str, type
             yield key, model, field
 
 
-def _sample(key: str, field: FieldInfo) -> Any:
+def sample(key: str, field: FieldInfo) -> Any:
     """A valid value that is not the default."""
     if key in SAMPLES:
         return SAMPLES[key]
@@ -106,7 +106,7 @@ def _of(kind: Any, field: FieldInfo) -> Any:
     return "text"
 
 
-def _nested(key: str, value: Any) -> dict[str, Any]:
+def nested(key: str, value: Any) -> dict[str, Any]:
     """The tree that sets a key: `[]` is a list of one table with what it requires."""
     tree: dict[str, Any] = {}
     here, path, model = tree, "", Settings
@@ -122,7 +122,7 @@ def _nested(key: str, value: Any) -> dict[str, Any]:
             model = section_of(kind) or section_of(get_args(kind)[-1 if get_origin(kind) is dict else 0])  # type: ignore[assignment]
         if part == "NAME" or get_origin(kind) is not dict:
             here.update(
-                (other, _sample(path + other, field))
+                (other, sample(path + other, field))
                 for other, field in model.model_fields.items()
                 if field.is_required() and other != last
             )
@@ -173,8 +173,8 @@ def test_the_reference_has_the_same_settings() -> None:
 @pytest.mark.parametrize(("key", "kind", "field"), DECLARED, ids=[key for key, *_ in DECLARED])
 def test_a_setting_is_set_by_each_source(tmp_path: Path, key: str, kind: str, field: FieldInfo) -> None:
     """A file, a variable and `--set` give the same settings, in which the key has the value."""
-    value = _sample(key, field)
-    tree = _nested(key, value)
+    value = sample(key, field)
+    tree = nested(key, value)
     for destination in tree.get("export", {}).values():
         destination["kind"] = kind
     leaves = list(_leaves(tree))

@@ -18,7 +18,7 @@ GROUPS = {
     "Collect": ("collect", "sink", "limits", "translate", "label", "replay"),
     "Query": ("query", "top", "open", "direct", "decode"),
     "Simulate": ("demo", "simulate", "blast", "samples", "fabric", "plan", "craft"),
-    "Tools": ("config", "check", "doctor", "warmup", "dissector", "version"),
+    "Tools": ("config", "check", "doctor", "report-issue", "warmup", "dissector", "version"),
 }
 """Commands by what they are for, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
@@ -69,11 +69,12 @@ def build(names: tuple[str, ...] = COMMANDS) -> Commands:
         pass
 
     for name in names:
-        module = import_module(f"..{name}" + ".command" * (name in FOLDERS), __name__)
+        function = name.replace("-", "_")
+        module = import_module(f"..{function}" + ".command" * (name in FOLDERS), __name__)
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(name)(getattr(module, name))
+            app.command(name)(getattr(module, function))
     return app
 
 

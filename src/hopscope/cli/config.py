@@ -5,45 +5,42 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..settings.destinations.shown import shown, shown_export, shown_webhook
+from ..settings.section import item_section, section_of
 from .options.declare import Commands
 from .options.settings import SettingsOptions
+from .output.printer import Format, FormatOption
+
+if TYPE_CHECKING:
+    from ..settings.file import Loaded
 
 app = Commands(help="Show, check and write settings.")
 
 
 @app.command()
 def show(settings: SettingsOptions) -> None:
-    """Print the effective settings as TOML, with their origin."""
-    loaded = settings.loaded()
-    tree = loaded.settings.model_dump(mode="json")
+    """Print the effective settings as TOML, with their origin; no passwords and tokens."""
+    print(shown_settings(settings.loaded()))
+
+
+def shown_settings(loaded: Loaded) -> str:
+    """Settings as TOML with their origin, without secrets."""
+    from ..settings.secrets import shown_tree
+
+    tree = shown_tree(loaded.settings)
     tree["dialects"] = {
         name: dialect.model_dump(mode="json", exclude_none=True)
         for name, dialect in loaded.settings.dialects.items()
     }
     tree["detect"]["switches"] = [switch.given() for switch in loaded.settings.detect.switches]
-    for section in (tree["serve"], tree["direct"]["query"]):
-        if section["token"]:
-            section["token"] = "(set)"
     tree["redis"] = [
         {key: value for key, value in server.items() if value is not None} for server in tree["redis"]
     ]
-    for server in tree["redis"]:
-        server["url"] = shown(server["url"])
-        if "password" in server:
-            server["password"] = "(set)"
-    for alert in tree["alerts"]:
-        alert["url"] = shown_webhook(alert["url"])
-    for export in tree["export"].values():
-        export |= shown_export(export)
-    if tree["label"]["redis"]:
-        tree["label"]["redis"] = shown(tree["label"]["redis"])
-    print(f"# {loaded.file}" if loaded.file else "# no file")
-    print("\n".join(toml_lines(tree, loaded.origins)))
+    head = f"# {loaded.file}" if loaded.file else "# no file"
+    return "\n".join([head, *toml_lines(tree, loaded.origins)])
 
 
 @app.command()
@@ -51,13 +48,45 @@ def check(
     file: Annotated[
         Path | None, typer.Argument(help="TOML file; default: the file that `collect` reads.")
     ] = None,
+    connect: Annotated[
+        bool,
+        typer.Option(
+            "--connect", help="Also try every source and destination, and print what is wrong with it."
+        ),
+    ] = False,
+    form: FormatOption = Format.TABLE,
 ) -> None:
-    """Check a settings file and print a line for every error."""
+    """Check a settings file and print a line for every error.
+
+    With --connect, addresses are bound, interfaces opened, servers asked: nothing is sent, but a destination
+    creates its database or table if it is missing, as at a start.
+
+    Exit status: 0; 1 if a source or destination does not work; 2 if the settings are wrong.
+    """
     from ..base.names import Names
 
     loaded = SettingsOptions(config=file).loaded()
-    Names.load(loaded.settings.names)
-    print(f"{loaded.file or 'defaults'}: good")
+    if not connect:
+        Names.load(loaded.settings.names)
+        print(f"{loaded.file or 'defaults'}: good")
+        return
+    from ..runtime.connect import connections
+    from ..runtime.environment import Verdict
+    from .check import print_findings
+
+    found = list(connections(loaded.settings))
+    print_findings(found, form)
+    raise typer.Exit(int(any(finding.verdict is Verdict.BAD for finding in found)))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of the settings file, for editors."""
+    import json
+
+    from ..settings.json_schema import json_schema
+
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
 @app.command()
@@ -142,12 +171,13 @@ def toml_lines(tree: dict[str, Any], origins: dict[str, str], above: str = "") -
 
 def _template() -> Iterator[str]:
     from ..settings.collector import Settings
-    from ..settings.file import walk
-    from ..settings.section import section_of
+    from ..settings.file import OPEN, walk
 
     yield "# Settings of Hopscope. Every line that is commented out shows a default."
+    yield "# `hopscope config check --connect` tries them; editors take `hopscope config schema`."
     models: dict[str, Any] = {"": Settings}
     values: dict[str, Any] = {"": Settings().model_dump(mode="json")}
+    tables: list[str] = []
     for key, described in walk(Settings):
         meaning = " ".join(described.split())
         above, _, last = key.rpartition(".")
@@ -156,11 +186,24 @@ def _template() -> Iterator[str]:
         if section := section_of(field.annotation):
             models[key], values[key] = section, value
             yield f"\n# {meaning}\n# [{key}]" if value is None else f"\n[{key}]\n# {meaning}"
-        elif isinstance(value, dict):
-            yield f"\n[{key}]\n# {meaning}"
+        elif item := item_section(field.annotation):
+            tables += _table(f"[{key}.NAME]" if key in OPEN else f"[[{key}]]", meaning, item)
         elif unset:  # of a section that is switched off
             yield f"# {meaning}\n#   {last} =" + ("" if field.is_required() else f" {_value(value)}")
         elif value is None and _optional(key):
             yield f"# {meaning}\n# {last} ="
         else:
             yield f"# {meaning}\n# {last} = {_value(value)}"
+    yield from tables
+
+
+def _table(head: str, meaning: str, model: Any) -> Iterator[str]:
+    """One table of a list or of tables by name, commented out."""
+    yield f"\n# {meaning}\n# {head}"
+    for name, field in model.model_fields.items():
+        about = " ".join((field.description or "").split())
+        if section := item_section(field.annotation) or section_of(field.annotation):
+            yield f"# {about}\n#   {name}: a table of {', '.join(section.model_fields)}"
+            continue
+        value = None if field.is_required() else field.get_default()
+        yield f"# {about}\n#   {name} =" + ("" if value is None else f" {_value(value)}")

@@ -7,7 +7,6 @@ its own clean-up takes.  Roles are functions that take a `Child`.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import log
+from ..base.process_title import show_name
 from ..settings.collector import Settings
 
 PACKET_BYTES = 1 << 17
@@ -29,8 +29,6 @@ MAX_FILES = 253  # SCM_MAX_FD
 TICK_SECONDS = 1.0
 """Interval at which a process that runs says so."""
 _TICK = json.dumps({"tick": True}).encode()
-_ARG_START = 45
-"""Field of /proc/PID/stat, after the name: where the command line begins in memory; in the next, it ends."""
 
 
 def send(channel: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
@@ -45,16 +43,6 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     except ConnectionResetError:
         return None, []
     return (json.loads(packet) if packet else None), list(files)
-
-
-def show_name(name: str) -> None:
-    """Show in ps(1) which process of Hopscope this is, in place of the command line that it has inherited."""
-    title = f"hopscope: {name}".encode()
-    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    start, end = map(int, fields[_ARG_START : _ARG_START + 2])
-    if start:
-        ctypes.memmove(start, title.ljust(end - start, b"\0")[: end - start - 1] + b"\0", end - start)
-    Path("/proc/self/comm").write_bytes(title[:15])
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,13 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield _system()
     yield _processors(settings)
     for listen in settings.listen:
-        yield from _listener(listen)
+        yield from listener(listen)
     if any(listen.kind == "udp" for listen in settings.listen):
         yield receive_buffer(settings)
     yield _shared_memory(settings)
     yield from _data(settings)
     if settings.serve.enabled:
-        yield _page(settings)
+        yield page(settings)
     yield _names(settings)
     yield from _kernels()
 
@@ -97,7 +97,8 @@ def _processors(settings: Settings) -> Finding:
     return Finding("processors", found)
 
 
-def _listener(listen: ListenSettings) -> Iterator[Finding]:
+def listener(listen: ListenSettings) -> Iterator[Finding]:
+    """Whether reports can be received there, then how well."""
     from ..capture.sockets import bind_share, take_trains
     from ..settings.source import url
 
@@ -183,7 +184,8 @@ def _data(settings: Settings) -> Iterator[Finding]:
         yield Finding(what, found)
 
 
-def _page(settings: Settings) -> Finding:
+def page(settings: Settings) -> Finding:
+    """Whether the API and the live page can be served."""
     from ..serve.server import bind
 
     what = f"http://{settings.serve.host}:{settings.serve.port}"

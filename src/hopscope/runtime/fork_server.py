@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..base.errors import HopscopeError
+from ..base.process_title import show_name
 from . import roles
-from .child import receive, send, show_name
+from .child import receive, send
 
 FORK_SECONDS = 15.0
 """How long a fork may take before the server counts as hung."""

@@ -20,6 +20,7 @@ import numpy as np
 from ..base import log
 from ..base.errors import HopscopeError
 from ..base.names import Names
+from ..base.service import Service
 from ..capture.sockets import bind_share, require_linux
 from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
 from ..detect.links import read_links
@@ -592,7 +593,7 @@ def run(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: supervisor.stopping.set())
     signal.signal(signal.SIGHUP, hang_up)
-    logger = log.logger("supervisor")
+    logger, service = log.logger("supervisor"), Service()
     supervisor.start()
     try:
         if not supervisor.stopping.is_set():
@@ -604,17 +605,22 @@ def run(
                 data=str(supervisor.folder.path),
                 page=supervisor.bound,
             )
+            service.ready()
             ready()
         while not supervisor.stopping.is_set():
             supervisor.turn()
+            service.alive()
             fork_server.reap_orphans({m.process.pid for m in supervisor.members if m.process is not None})
             if due.is_set():
                 due.clear()
+                service.reloading()
                 try:
                     supervisor.reload(load(), "SIGHUP")
                 except (HopscopeError, ValueError) as error:
                     logger.error("settings not read again", reason=" ".join(str(error).split()))
+                service.ready()
     finally:
+        service.stopping()
         logger.info("stopping")
         supervisor.stop()
     print("\n".join(summary_lines(supervisor.last_counters)), file=sys.stderr)

@@ -28,7 +28,7 @@ from .context import Context
 from .guard import Guard
 from .routes import bottleneck, direct, distributions, events, health, labels, limits, state
 from .routes import models as m
-from .token_file import change_token
+from .token_file import change_token, token_of
 
 log = logger("serve")
 PREFIX = "/api/v0"
@@ -89,7 +89,9 @@ def create_app(
     for kind in (CollectorError, HistoryError, RegionError, StoreError, UnreadableError):
         app.add_exception_handler(kind, _rejected)
     app.add_exception_handler(Exception, _failed)
-    app.state.guarded = Guard(app, settings.host, settings.token, change_token(folder), settings.public_url)
+    app.state.guarded = Guard(
+        app, settings.host, token_of(settings), change_token(folder), settings.public_url
+    )
     return app
 
 

@@ -14,7 +14,9 @@ from ..base.errors import HopscopeError
 from ..base.names import Names
 from ..base.stop import Stop
 from ..settings.collector import ServeSettings, Settings
+from ..settings.secrets import value_of
 from ..settings.section import is_loopback
+from .token_file import token_of
 
 _BACKLOG = 128
 _GRACE_SECONDS = 3
@@ -25,8 +27,10 @@ class ServeError(HopscopeError):
 
 
 def bind(settings: ServeSettings) -> socket.socket:
-    """Socket that the API listens on. Raises ServeError where a token is missing or the address is taken."""
-    if not is_loopback(settings.host) and settings.token is None:
+    """Socket that the API listens on. Raises ServeError or ConfigError if a token is missing
+    or the address is taken.
+    """
+    if token_of(settings) is None and not is_loopback(settings.host):
         raise ServeError(
             f"serve.host: {settings.host} is open to the network, which needs a token: "
             "set serve.token (16 characters or more), or serve on 127.0.0.1"
@@ -68,7 +72,10 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
 
     query = settings.direct.query
     collectors = open_collectors(
-        query.collectors, settings.stores_folder, token=query.token, timeout_seconds=query.timeout_seconds
+        query.collectors,
+        settings.stores_folder,
+        token=value_of("direct.query.token", query.token),
+        timeout_seconds=query.timeout_seconds,
     )
     app = create_app(settings.serve, folder, Names.load(settings.names), settings.direct.folder, collectors)
     mount(app)

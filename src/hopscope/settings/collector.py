@@ -23,6 +23,7 @@ from .section import (
     PowerOfTwo,
     Seconds,
     Section,
+    Token,
     hexadecimal,
     is_loopback,
 )
@@ -284,8 +285,9 @@ class ServeSettings(Section):
     """Address to serve on; anything but loopback needs a token."""
     port: int = Field(default=8080, ge=0, le=65535)
     """TCP port; 0 lets the kernel choose one."""
-    token: str | None = Field(default=None, min_length=16)
-    """Bearer token that requests must carry."""
+    token: Token | None = None
+    """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` names where it
+    is."""
     public_url: str = Field(default="", pattern=r"^(https?://[^/?#@\s]+)?$")
     """Address that browsers use if a proxy is in front, as `https://hopscope.example`; it needs a token."""
     sql_seconds: Seconds = Field(default=10.0, gt=0)

@@ -197,7 +197,7 @@ class QuerySettings(Section):
     `http://192.0.2.7:8080`, or a data folder. Each key is asked of its collector; empty: only the stores of
     this data folder are asked."""
     token: str | None = None
-    """Bearer token of these APIs."""
+    """Bearer token of these APIs; `env:NAME` or `file:PATH` names where it is."""
     timeout_seconds: Seconds = Field(default=5.0, gt=0)
     """Longest wait for another collector."""
 

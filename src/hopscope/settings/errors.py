@@ -11,9 +11,8 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from ..base.errors import HopscopeError
-
-SECRETS = frozenset({"token", "password"})
-"""Settings that are shown nowhere."""
+from .destinations.shown import shown_webhook
+from .section import is_secret
 
 _EXPECTED = {
     "bool_parsing": "true or false",
@@ -110,8 +109,18 @@ def _is_section(kind: Any) -> bool:
 
 def _shown(path: str, value: Any) -> str:
     """A value without secrets."""
-    if path.rsplit(".", 1)[-1] in SECRETS:
+    if is_secret(path) or (_is_webhook(path) and "://" not in str(value)):
         return f"{len(str(value))} characters"
+    if _is_webhook(path):
+        value = shown_webhook(str(value))
     if isinstance(value, Mapping):
-        value = {key: "(set)" if key in SECRETS else each for key, each in value.items()}
+        value = {
+            key: "(set)" if is_secret(key) or _is_webhook(f"{path}.{key}") else each
+            for key, each in value.items()
+        }
     return re.sub(r"//[^\s]*@", "//***@", repr(value))
+
+
+def _is_webhook(path: str) -> bool:
+    """Whether it is the URL of a webhook, whose path may be a secret."""
+    return re.fullmatch(r"alerts\b.*\burl", path) is not None

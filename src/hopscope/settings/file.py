@@ -123,6 +123,16 @@ def parse_set(text: str) -> tuple[str, str, str]:
     return f"--set {key.strip()}", key.strip(), value.strip()
 
 
+def read_tables(file: Path | None) -> Tree:
+    """Tables of the file that `load` reads, unchecked; empty if it is no TOML, or there is none."""
+    try:
+        named = os.environ.get(f"{PREFIX}CONFIG")
+        file = file or (Path(named) if named else _unnamed_file())
+        return _read(file) if file is not None else {}
+    except ConfigError:
+        return {}
+
+
 def _read(file: Path) -> Tree:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))

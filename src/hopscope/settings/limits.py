@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, GetCoreSchemaHandler, model_validator
 from pydantic_core import core_schema
 
-from .section import MAX_LIMIT, Limit, Section
+from .section import LIMIT_SCHEMA, MAX_LIMIT, Limit, Section
 
 MAX_SWITCHES = 4096
 """Maximum switches with limits of their own."""
@@ -82,6 +82,9 @@ class _OwnOrInherited:
             number,
             serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
         )
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return LIMIT_SCHEMA
 
 
 OwnLimit = Annotated[int | Literal["never"] | None, _OwnOrInherited()]

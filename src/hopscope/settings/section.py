@@ -7,7 +7,7 @@ import re
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 
 def _power_of_two(value: int) -> int:
@@ -23,7 +23,13 @@ def _never(value: object) -> object:
 
 PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
 MAX_LIMIT = 2**63 - 1
-Limit = Annotated[Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None, BeforeValidator(_never)]
+LIMIT_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "integer", "minimum": 0, "maximum": MAX_LIMIT}, {"const": "never"}]
+}
+"""A limit, as JSON schema."""
+Limit = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None, BeforeValidator(_never), WithJsonSchema(LIMIT_SCHEMA)
+]
 """Limit of a metric; None: never."""
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """A time of at most thirty years, so that it fits ns in 64 bits."""
@@ -71,11 +77,16 @@ def hexadecimal(value: str) -> str:
     return digits
 
 
-Port = Annotated[Annotated[int, Field(ge=0, le=65535)], BeforeValidator(_number)]
+def _number_schema(most: int) -> WithJsonSchema:
+    number = {"type": "integer", "minimum": 0, "maximum": most}
+    return WithJsonSchema({"anyOf": [number, {"type": "string", "pattern": r"^\s*(0[xX])?[0-9a-fA-F]+\s*$"}]})
+
+
+Port = Annotated[Annotated[int, Field(ge=0, le=65535)], BeforeValidator(_number), _number_schema(65535)]
 Number16 = Port
 """16 bits: a port, a protocol type, a class, an id."""
-Number8 = Annotated[Annotated[int, Field(ge=0, le=255)], BeforeValidator(_number)]
-Dscp = Annotated[Annotated[int, Field(ge=0, le=63)], BeforeValidator(_number)]
+Number8 = Annotated[Annotated[int, Field(ge=0, le=255)], BeforeValidator(_number), _number_schema(255)]
+Dscp = Annotated[Annotated[int, Field(ge=0, le=63)], BeforeValidator(_number), _number_schema(63)]
 
 
 def is_loopback(host: str) -> bool:
@@ -102,6 +113,31 @@ def host_and_port(text: str, *, least: int = 0) -> tuple[str, int]:
     return bare, int(port)
 
 
+_SECRET = re.compile(r"(^|[._])(password|token|secret)$")
+_REFERENCES = ("env:", "file:")
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a setting, or of a variable in lower case, is shown nowhere."""
+    return _SECRET.search(key) is not None
+
+
+def is_reference(text: str) -> bool:
+    """Whether a secret is named, as `env:NAME` or `file:PATH`, and not given."""
+    return text.startswith(_REFERENCES)
+
+
+def _sixteen(text: str) -> str:
+    if not is_reference(text) and len(text) < LEAST_TOKEN:
+        raise ValueError(f"found {len(text)} characters, expected {LEAST_TOKEN} or more")
+    return text
+
+
+LEAST_TOKEN = 16
+"""Shortest token that the API accepts, in characters."""
+Token = Annotated[str, AfterValidator(_sixteen)]
+
+
 class Section(BaseModel):
     """A table of the configuration file: unknown keys are errors."""
 
@@ -119,3 +155,9 @@ def section_of(annotation: Any) -> type[Section] | None:
     """The section that a setting is, though it may be None; None: it is a value or a list."""
     kind = plain_type(annotation)
     return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+def item_section(annotation: Any) -> type[Section] | None:
+    """The section of the items of a list, or of tables by name; None: they are values."""
+    kind = plain_type(annotation)
+    return section_of(get_args(kind)[-1 if get_origin(kind) is dict else 0]) if get_args(kind) else None

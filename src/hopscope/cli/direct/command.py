@@ -79,11 +79,15 @@ class AskedOptions(StoresOptions):
     def collectors(self) -> CollectorGroup:
         """The collectors to ask."""
         from ...direct.collectors.open import open_collectors
+        from ...settings.secrets import value_of
 
         loaded = self.load()
         query = loaded.direct.query
         return open_collectors(
-            query.collectors, loaded.stores_folder, token=query.token, timeout_seconds=query.timeout_seconds
+            query.collectors,
+            loaded.stores_folder,
+            token=value_of("direct.query.token", query.token),
+            timeout_seconds=query.timeout_seconds,
         )
 
 

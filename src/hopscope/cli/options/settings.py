@@ -43,11 +43,15 @@ class SettingsOptions(Options):
 
     def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
         """The same with the origin of every value."""
+        from ...base.process_title import hide_arguments
         from ...settings.file import load, parse_set
+        from ...settings.section import is_secret
 
         every: list[Options] = [self, *groups]
         given = [flag for group in every for flag in group.flags()]
-        return load(self.config, [*map(parse_set, self.overrides or ()), *given, *(flags or ())])
+        single = list(map(parse_set, self.overrides or ()))
+        hide_arguments(value for _, key, value in single if is_secret(key) or "://" in value or "{" in value)
+        return load(self.config, [*single, *given, *(flags or ())])
 
 
 @dataclass(frozen=True)

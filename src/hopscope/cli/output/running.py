@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ...base.service import Service
+
 if TYPE_CHECKING:
     from ...base.counter import Counter
     from ...runtime.direct.nic import NicProcess
@@ -92,8 +94,10 @@ def run_counted(
     """
     for note in process.notes():
         notify(note)
+    service = Service()
+    service.ready()
     with progress(lambda: process.counted[shown], what, stop):
-        process.run(stop)
+        process.run(service.watched(stop))
     print_counters(
         {counter.key: process.counted[counter.key] for counter in counters},
         {counter.key: counter.help for counter in counters},

@@ -19,6 +19,7 @@ import numpy as np
 from ...base.errors import HopscopeError
 from ...base.names import Names
 from ...settings.destinations.redis import RedisSettings
+from ...settings.destinations.shown import secret
 from ...wire.records import Records
 from ..batch import ExportBatch
 from ..exporter import DeliveryError, Exporter
@@ -35,6 +36,32 @@ def require_redis() -> None:
     """HopscopeError if the client package is missing."""
     if importlib.util.find_spec("redis") is None:
         raise HopscopeError("redis: the client is missing; install it with: pip install 'hopscope[redis]'")
+
+
+def client_of(settings: RedisSettings, **more: Any) -> Any:
+    """A client of a server, which connects with its first command. Raises DeliveryError without a password
+    that the settings name.
+    """
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    try:
+        password = secret(settings.password) if settings.password else os.environ.get(settings.password_env)
+    except (ValueError, OSError) as error:
+        raise DeliveryError(str(error)) from None
+    if password:
+        more["password"] = password
+    if settings.url.startswith("rediss:") and settings.ca_file:
+        more["ssl_ca_certs"] = str(settings.ca_file)
+    return redis.Redis.from_url(
+        settings.url,
+        socket_timeout=settings.timeout_seconds,
+        socket_connect_timeout=settings.timeout_seconds,
+        retry=Retry(NoBackoff(), 0),  # a chunk must not be retried unnoticed
+        protocol=2,
+        **more,
+    )
 
 
 class Redis(Exporter[ExportBatch]):
@@ -122,24 +149,7 @@ class Redis(Exporter[ExportBatch]):
 
     def _open(self) -> Any:
         if self._client is None:
-            import redis
-            from redis.backoff import NoBackoff
-            from redis.retry import Retry
-
-            one = self.settings
-            password = one.password or (os.environ.get(one.password_env) if one.password_env else None)
-            more: dict[str, Any] = {"password": password} if password else {}
-            if one.url.startswith("rediss:") and one.ca_file:
-                more["ssl_ca_certs"] = str(one.ca_file)
-            self._client = redis.Redis.from_url(
-                one.url,
-                socket_timeout=one.timeout_seconds,
-                socket_connect_timeout=one.timeout_seconds,
-                retry=Retry(NoBackoff(), 0),  # a chunk must not be retried unnoticed
-                protocol=2,
-                redis_connect_func=self._connected,
-                **more,
-            )
+            self._client = client_of(self.settings, redis_connect_func=self._connected)
         return self._client
 
     def _connected(self, connection: Any) -> None:

@@ -40,7 +40,7 @@ class RedisSettings(Section):
     url: Annotated[str, AfterValidator(redis_url)] = "redis://127.0.0.1:6379/0"
     """`redis://HOST:PORT/DB`, `rediss://…` (TLS) or `unix:///PATH`; `USER:PASSWORD@` may precede the host."""
     password: str | None = Field(default=None, min_length=1)
-    """Password, instead of one in the URL."""
+    """Password, instead of one in the URL; `env:NAME` or `file:PATH` names where it is."""
     password_env: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
     """Name of an environment variable that holds the password; empty: none."""
     ca_file: Path | None = None

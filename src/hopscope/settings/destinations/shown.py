@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
-
-SECRETS = ("password", "token")
-"""Settings whose values are never shown."""
 
 
 def shown(url: str) -> str:
@@ -30,19 +25,6 @@ def shown_webhook(url: str) -> str:
     scheme, _, rest = place.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host}{slash}{'***' if path else ''}"
-
-
-def shown_export(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a destination of events as they may be shown."""
-    found = dict(values)
-    for name, value in values.items():
-        if name in SECRETS and value:
-            found[name] = "(set)"
-        elif name == "url":
-            found[name] = shown(value)
-        elif name == "servers":
-            found[name] = [shown(each) for each in value]
-    return found
 
 
 def secret(text: str) -> str:

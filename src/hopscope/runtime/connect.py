@@ -1,0 +1,180 @@
+"""Tries what settings name: every source, every destination, files; `hopscope config check --connect`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+
+from ..base.errors import HopscopeError
+from ..base.names import Names
+from ..detect.links import read_links
+from ..memory.data_folder import read_owner
+from ..memory.running import running_folders
+from ..settings.collector import ListenSettings, Settings
+from ..settings.destinations.common import ExportSettings
+from ..settings.destinations.redis import RedisSettings
+from ..settings.destinations.shown import shown, shown_webhook
+from ..settings.destinations.webhook import AlertSettings
+from ..settings.secrets import Scrubber, secrets_of, value_of
+from ..settings.section import host_and_port
+from ..settings.source import url
+from .environment import Finding, Verdict
+from .environment import listener as find_listener
+from .environment import page as find_page
+from .labels import listen_settings
+
+MAX_TRIES = 16
+"""Destinations that are tried at the same time."""
+REDIS_SECONDS = 5.0
+"""Timeout of the Redis server of the labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One thing to try: `run` returns what was found, or raises what is wrong."""
+
+    what: str
+    run: Callable[[], str]
+
+
+def connections(settings: Settings) -> Iterator[Finding]:
+    """One finding for each source and destination that the settings name.
+
+    Nothing is sent, but a destination prepares what it would prepare at a start, as its database.
+    """
+    yield from _files(settings)
+    yield from _sources(settings)
+    scrub = Scrubber(secrets_of(settings))
+    with ThreadPoolExecutor(MAX_TRIES) as pool:
+        for finding in pool.map(_tried, _destinations(settings)):
+            yield Finding(finding.what, scrub(finding.found), finding.verdict)
+
+
+def _tried(attempt: Attempt) -> Finding:
+    try:
+        return Finding(attempt.what, attempt.run())
+    except HopscopeError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+    except Exception as error:  # of a client library, or of another package
+        reason = f"{type(error).__name__}: {error}"
+    return Finding(attempt.what, " ".join(reason.split()), Verdict.BAD)
+
+
+def _files(settings: Settings) -> Iterator[Finding]:
+    if settings.names is not None:
+        yield _tried(Attempt("names", lambda: f"{len(Names.load(settings.names).nodes)} nodes"))
+    if settings.postcards.links is not None:
+        yield _tried(Attempt("postcards.links", lambda: f"{len(read_links(settings.postcards.links))} links"))
+
+
+def _sources(settings: Settings) -> Iterator[Finding]:
+    """Every address that is listened on, unless the collector of this data folder has it."""
+    own = read_owner(settings.data) if settings.data.absolute() in running_folders() else {}
+    listening: list[object] = own.get("listen") or []
+    for at, listen in enumerate(settings.listen):
+        yield from _source(f"listen[{at}]", listen, listening)
+    if settings.label.listen:
+        yield from _source("label.listen", listen_settings(settings.label), [own.get("labels")])
+    if settings.serve.enabled:
+        place = f"serve http://{settings.serve.host}:{settings.serve.port}"
+        if own.get("api"):
+            yield Finding(place, "the collector that runs listens on it")
+        else:
+            found = find_page(settings)
+            yield Finding(place, found.advice or found.found, found.verdict)
+    if settings.sink.report.to:
+        to = settings.sink.report.to
+        yield _tried(Attempt(f"sink.report.to {to}", lambda: _route(to)))
+
+
+def _source(key: str, listen: ListenSettings, taken: list[object]) -> Iterator[Finding]:
+    what = f"{key} {url(listen)}"
+    if url(listen) in taken:
+        yield Finding(what, "the collector that runs listens on it")
+        return
+    found = next(find_listener(listen))
+    yield Finding(what, found.advice or found.found, found.verdict)
+
+
+def _route(to: str) -> str:
+    """Whether datagrams can go there; nothing is sent."""
+    host, port = host_and_port(to)
+    family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as handle:
+        handle.connect(address)
+    return "there is a route; UDP does not show whether anybody listens"
+
+
+def _destinations(settings: Settings) -> Iterator[Attempt]:
+    for at, alert in enumerate(settings.alerts):
+        yield _alert(f"alerts[{at}]", alert)
+    for at, server in enumerate(settings.redis):
+        yield _redis(f"redis[{at}]", server)
+    if settings.label.redis:
+        place = settings.label.redis
+        yield _redis("label.redis", RedisSettings(url=place, timeout_seconds=REDIS_SECONDS))
+    for name, export in settings.export.items():
+        yield _export(f"export.{name}", name, export, settings)
+    query = settings.direct.query
+    for place in query.collectors:
+        if "://" in place:
+            yield _collector(place, query.token, query.timeout_seconds)
+
+
+def _alert(key: str, alert: AlertSettings) -> Attempt:
+    def run() -> str:
+        import httpx
+
+        timeout = httpx.Timeout(alert.timeout_seconds)
+        with httpx.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client:
+            status = client.head(alert.url).status_code
+        return f"answers (status {status} to HEAD); nothing was posted"
+
+    return Attempt(f"{key} {shown_webhook(alert.url)}", run)
+
+
+def _redis(key: str, settings: RedisSettings) -> Attempt:
+    def run() -> str:
+        from ..export.redis.destination import client_of, require_redis
+
+        require_redis()
+        with closing(client_of(settings)) as client:
+            client.ping()
+            return f"Redis {client.info('server').get('redis_version')}"
+
+    return Attempt(f"{key} {shown(settings.url)}", run)
+
+
+def _export(key: str, name: str, export: ExportSettings, settings: Settings) -> Attempt:
+    def run() -> str:
+        from ..export.destination import Context
+        from ..export.kinds import destination_class
+
+        member = settings.member or socket.gethostname()
+        context = Context(name, member, Names(), lambda counter, count: None)
+        destination = destination_class(export.kind)(export, context)
+        with closing(destination):
+            destination.connect()
+        return "connected"
+
+    return Attempt(f"{key} {export.place}", run)
+
+
+def _collector(place: str, token: str | None, seconds: float) -> Attempt:
+    def run() -> str:
+        import httpx
+
+        known = value_of("direct.query.token", token)
+        headers = {"authorization": f"Bearer {known}"} if known else {}
+        with httpx.Client(timeout=seconds, trust_env=False, headers=headers) as client:
+            status = client.get(f"{place.rstrip('/')}/readyz").status_code
+        if status in (401, 403):
+            raise HopscopeError(f"status {status}: direct.query.token is not its token")
+        return f"answers (status {status})"
+
+    return Attempt(f"direct.query.collectors {shown(place)}", run)

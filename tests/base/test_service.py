@@ -1,0 +1,62 @@
+"""What a service says to systemd."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hopscope.base.service import Service
+from support.service_manager import ServiceManager
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[ServiceManager]:
+    """Stands in for systemd."""
+    made = ServiceManager(tmp_path, watchdog_seconds=0.002)
+    yield made
+    made.close()
+
+
+def test_a_service_says_what_it_does(manager: ServiceManager) -> None:
+    """In the order in which it happens."""
+    service = Service(manager.environment)
+    for state in (service.ready, service.reloading, service.ready, service.stopping):
+        state()
+    assert [manager.next() for _ in range(4)] == ["READY", "RELOADING", "READY", "STOPPING"]
+
+
+def test_a_loop_that_turns_is_alive(manager: ServiceManager) -> None:
+    """Whenever half of the limit has passed."""
+    stop = threading.Event()
+    watched = Service(manager.environment).watched(stop)
+    assert not watched.wait(0.002)
+    assert not watched.is_set()
+    assert manager.next() == "WATCHDOG"
+    stop.set()
+    assert watched.is_set()
+
+
+def test_nothing_is_sent_where_nothing_is_expected(manager: ServiceManager) -> None:
+    """Without systemd; signs of life not for another process; a manager that is gone is no error."""
+    Service({}).ready()
+    other = Service({**manager.environment, "WATCHDOG_PID": str(os.getpid() + 1)})
+    for _ in range(1000):
+        other.alive()
+    other.stopping()
+    assert manager.next() == "STOPPING"
+    manager.close()
+    other.ready()
+
+
+def test_an_abstract_socket_is_found() -> None:
+    """Its name begins with @."""
+    name = f"hopscope-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as taker:
+        taker.bind(f"\0{name}")
+        Service({"NOTIFY_SOCKET": f"@{name}"}).ready()
+        assert taker.recv(100) == b"READY=1"

@@ -1,0 +1,148 @@
+"""`config check --connect`: every source and destination is tried, and what is wrong is one line."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from hopscope.settings.collector import Settings
+from support.command import run
+from support.redis_server import RedisServer
+from support.server_process import free_port
+
+PASSWORD = "open-sesame"
+
+
+class Answers(BaseHTTPRequestHandler):
+    """A webhook that takes POST only, and an InfluxDB that rejects the token."""
+
+    def do_HEAD(self) -> None:
+        """As a webhook."""
+        self.send_response(405)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        """As InfluxDB 2: its health needs no token."""
+        self.send_response(204 if self.path == "/ping" else 401)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """Address of a server on loopback."""
+    with HTTPServer(("127.0.0.1", 0), Answers) as found:
+        thread = Thread(target=found.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"127.0.0.1:{found.server_port}"
+        found.shutdown()
+        thread.join()
+
+
+def tried(tmp_path: Path, text: str) -> tuple[int, dict[str, dict[str, str]], str]:
+    """Exit status, what was found by key, all that was printed."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(f'data = "{tmp_path / "data"}"\n{text}')
+    status, out, err = run("config", "check", file, "--connect", "--format", "json")
+    rows = {row["what"].split()[0]: row for row in map(json.loads, out.splitlines())}
+    return status, rows, out + err
+
+
+def test_what_works_is_good(tmp_path: Path, server: str) -> None:
+    """Ports are free, servers answer; nothing is posted."""
+    status, rows, printed = tried(
+        tmp_path,
+        '[[listen]]\nport = 0\n[serve]\nport = 0\n[label]\nlisten = "127.0.0.1:0"\n'
+        f'[[alerts]]\nurl = "http://{server}/services/{PASSWORD}"\n'
+        f'[export.lab]\nkind = "influxdb"\nurl = "http://{server}"\ncreate = false\n'
+        '[sink.report]\nto = "127.0.0.1:32766"\n',
+    )
+    assert status == 0, printed
+    assert {name: row["verdict"] for name, row in rows.items()} == dict.fromkeys(
+        ("listen[0]", "serve", "label.listen", "alerts[0]", "export.lab", "sink.report.to"), "good"
+    )
+    assert rows["alerts[0]"]["found"] == "answers (status 405 to HEAD); nothing was posted"
+    assert PASSWORD not in printed
+
+
+def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
+    """Each source and destination with its reason; the exit status is 1, and no password is shown."""
+    nothing = free_port()
+    links = tmp_path / "links.csv"
+    links.write_text("no such columns\n")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        status, rows, printed = tried(
+            tmp_path,
+            f'names = "{tmp_path}/none.toml"\n[postcards]\nlinks = "{links}"\n'
+            f'[[listen]]\nport = {port}\n[[listen]]\nkind = "mirror"\ninterface = "nowhere0"\n'
+            "[serve]\nenabled = false\n"
+            f'[[alerts]]\nurl = "http://127.0.0.1:{nothing}/{PASSWORD}"\n'
+            f'[[redis]]\nurl = "redis://me:{PASSWORD}@127.0.0.1:{nothing}/0"\n'
+            f'[export.lab]\nkind = "influxdb"\nurl = "http://{server}"\ntoken = "{PASSWORD}"\n'
+            f'[export.other]\nkind = "influxdb"\nurl = "http://127.0.0.1:{nothing}"\ncreate = false\n'
+            f'[export.variable]\nkind = "influxdb"\nurl = "http://{server}"\ntoken = "env:NOT_THERE"\n',
+        )
+    assert status == 1
+    assert {row["verdict"] for row in rows.values()} == {"bad"}
+    for name, reason in {
+        "names": "none.toml",
+        "postcards.links": "links.csv",
+        "listen[0]": "in use",
+        "listen[1]": "no such interface",
+        "alerts[0]": "refused",
+        "redis[0]": "refused",
+        "export.lab": "status 401",
+        "export.other": "refused",
+        "export.variable": "NOT_THERE",
+    }.items():
+        assert reason in rows[name]["found"], rows[name]
+        assert "\n" not in rows[name]["found"]
+    assert PASSWORD not in printed
+
+
+def test_redis_says_what_it_is(
+    tmp_path: Path, tool: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password of a file opens it; a wrong one is an error."""
+    server = RedisServer(tool("redis-server"), tmp_path, "--requirepass", PASSWORD)
+    secret = tmp_path / "secret"
+    secret.write_text(PASSWORD + "\n")
+    monkeypatch.setenv("WRONG", "not-this-one")
+    server.start(password=PASSWORD)
+    try:
+        status, rows, printed = tried(
+            tmp_path,
+            "listen = []\n[serve]\nenabled = false\n"
+            f'[[redis]]\nurl = "{server.url}"\npassword = "file:{secret}"\n'
+            f'[[redis]]\nurl = "{server.url}"\npassword_env = "WRONG"\n'
+            f'[[redis]]\nurl = "{server.url}"\npassword = "env:NOWHERE"\n',
+        )
+    finally:
+        server.kill()
+    assert status == 1
+    assert rows["redis[0]"]["found"].startswith("Redis ")
+    assert "invalid username-password pair" in rows["redis[1]"]["found"]
+    assert rows["redis[2]"]["found"] == "there is no environment variable NOWHERE"
+    assert "not-this-one" not in printed
+    assert PASSWORD not in printed
+
+
+def test_defaults_name_two_places() -> None:
+    """One listener and the page."""
+    from hopscope.runtime.connect import connections
+
+    settings = Settings.model_validate({"listen": [{"port": 0}], "serve": {"port": 0}})
+    with closing(connections(settings)) as found:  # type: ignore[type-var]
+        assert [each.what.split()[0] for each in found] == ["listen[0]", "serve"]

@@ -1,0 +1,80 @@
+"""Secrets: read from variables and files, shown nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hopscope.serve.server import bind
+from hopscope.serve.token_file import token_of
+from hopscope.settings.collector import ServeSettings, Settings
+from hopscope.settings.errors import ConfigError
+from hopscope.settings.file import load
+from hopscope.settings.secrets import Scrubber, secrets_of, shown_tree
+
+TOKEN = "sixteen-characters"
+
+
+def test_a_token_comes_from_a_variable_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read when it is needed; the settings have its place only."""
+    monkeypatch.setenv("PAGE_TOKEN", TOKEN)
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    for place in ("env:PAGE_TOKEN", f"file:{file}"):
+        settings = Settings(serve=ServeSettings(host="0.0.0.0", port=0, token=place))
+        assert token_of(settings.serve) == TOKEN
+        bind(settings.serve).close()
+        assert shown_tree(settings)["serve"]["token"] == place
+
+
+def test_a_token_that_is_missing_or_short_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start fails with one line, in which the secret is not."""
+    monkeypatch.delenv("PAGE_TOKEN", raising=False)
+    (tmp_path / "short").write_text("sesame\n")
+    for place, expected in (
+        ("env:PAGE_TOKEN", "there is no environment variable PAGE_TOKEN"),
+        (f"file:{tmp_path}/none", "No such file"),
+        (f"file:{tmp_path}/short", "found 6 characters, expected 16 or more"),
+    ):
+        with pytest.raises(ConfigError, match=f"serve.token: .*{expected}") as caught:
+            bind(ServeSettings(token=place))
+        assert "sesame" not in str(caught.value)
+
+
+def test_a_wrong_secret_is_not_repeated(tmp_path: Path) -> None:
+    """Errors in a file have the length of a secret, and nothing of a webhook's address."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(
+        '[serve]\ntoken = "sesame"\n[[alerts]]\nurl = "hooks.example/services/sesame"\n'
+        '[[redis]]\nurl = "redis://me:sesame@h:x/0"\n'
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(file, environment={})
+    assert "sesame" not in str(caught.value)
+    assert "serve.token: found 6 characters, expected 16 or more" in str(caught.value)
+
+
+def test_known_secrets_and_what_looks_like_one_leave_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is around them; other text stays."""
+    monkeypatch.setenv("STORE_PASSWORD", "open-sesame")
+    settings = Settings.model_validate(
+        {
+            "serve": {"token": TOKEN},
+            "redis": [{"url": "redis://me:p%40ss@h/0", "password_env": "WHERE"}],
+            "alerts": [{"url": "https://hooks.example/services/T0/B1?key=q7Q7"}],
+        }
+    )
+    scrub = Scrubber(secrets_of(settings, {"STORE_PASSWORD": "open-sesame", "WHERE": "hidden"}))
+    secrets = [TOKEN, "p%40ss", "p@ss", "services/T0/B1", "key=q7Q7", "open-sesame", "hidden"]
+    text = " ".join(f"<{secret}>" for secret in secrets)
+    assert scrub(text) == " ".join("<***>" for _ in secrets)
+    for given, expected in (
+        ("password=abc, host=h", "password=***, host=h"),
+        ('"token": "abc"', '"token": "***"'),
+        ("Authorization: Bearer abc", "Authorization: Bearer ***"),
+        ("amqp://me:abc@h/x", "amqp://***@h/x"),
+        ("token = \"(set)\"", "token = \"(set)\""),
+        ("10 reports per second from 192.0.2.7", "10 reports per second from 192.0.2.7"),
+    ):  # fmt: skip
+        assert scrub(given) == expected
