@@ -16,6 +16,7 @@ import pytest
 from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
+from support.command import hopscope
 from support.waiting import eventually
 
 VALUES = 8
@@ -23,15 +24,16 @@ VALUES = 8
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
-def refusal(*arguments: str | Path) -> str:
-    """Run a command that must fail with status 2 and one line; that line."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hopscope", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def refusal(*arguments: str | Path, process: bool = False) -> str:
+    """Run a command that must fail with status 2 and one line; that line.
+
+    `process`: one that may get as far as starting others.
+    """
+    if process:
+        command = [sys.executable, "-m", "hopscope", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    else:
+        done = hopscope(*arguments)
     said = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # without log lines
     assert done.returncode == 2, f"status {done.returncode}: {done.stderr}"
     assert len(said) == 1, done.stderr
@@ -76,11 +78,11 @@ def test_a_folder_that_another_collector_holds(collector: Callable[..., Any]) ->
     """The second one is refused with the first one's pid, and does not disturb it."""
     one = collector()
     one.start()
-    said = refusal(*collect(one.data))
+    said = refusal(*collect(one.data), process=True)
     assert f"is used by another collector (pid {one.process.pid})" in said
     capture = one.data.with_name("empty.pcap")
     PcapWriter(capture).close()
-    assert f"(pid {one.process.pid})" in refusal("replay", capture, "--data", one.data)
+    assert f"(pid {one.process.pid})" in refusal("replay", capture, "--data", one.data, process=True)
     assert all(process["alive"] for process in one.status().values())
     assert one.stop() == 0
 
@@ -91,15 +93,11 @@ def test_ports_that_are_in_use(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         address = f"udp://127.0.0.1:{taken.getsockname()[1]}"
         for workers in ("", "?workers=2"):
-            said = refusal(
-                "collect", "--data", tmp_path / "a", "--http-port", "0", "--listen", address + workers
-            )
+            said = refusal(*collect(tmp_path / "a", "--listen", address + workers), process=True)
             assert f"{address}: the port is in use" in said
     with socket.create_server(("127.0.0.1", 0)) as page:
         port = str(page.getsockname()[1])
-        said = refusal(
-            "collect", "--data", tmp_path / "b", "--http-port", port, "--listen", "udp://127.0.0.1:0"
-        )
+        said = refusal(*collect(tmp_path / "b", "--http-port", port), process=True)
         assert f"serve.port: cannot listen on 127.0.0.1:{port}" in said
 
 
@@ -116,13 +114,23 @@ def test_ports_that_are_in_use(tmp_path: Path) -> None:
         (("--http-host", "0.0.0.0"), "without a token"),
         (("--listen", "tcp://127.0.0.1:1"), "expected udp://HOST:PORT"),
         (("--listen", "udp://127.0.0.1:0?dialect=klingon"), "unknown dialect 'klingon'; known are spec, "),
-        (("--listen", "udp://192.0.2.77:1"), "the address is none of this machine"),
-        (("--regions", "/proc/x"), "/proc/x"),
     ],
 )
 def test_settings_that_are_wrong(tmp_path: Path, flags: tuple[str, ...], said: str) -> None:
-    """A wrong flag is told in a line, before anything is started."""
+    """A wrong flag is reported in a line, before anything is opened."""
     assert said in refusal(*collect(tmp_path / "data", *flags))
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("--listen", "udp://192.0.2.77:1", "the address is none of this machine"),
+        ("--regions", "/proc/x", "/proc/x"),
+    ],
+)
+def test_settings_that_do_not_fit_the_machine(tmp_path: Path, flag: str, value: str, said: str) -> None:
+    """An address or folder that cannot be opened is reported in a line, too."""
+    assert said in refusal(*collect(tmp_path / "data", flag, value), process=True)
 
 
 def test_nothing_to_collect(tmp_path: Path) -> None:
@@ -148,7 +156,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.kernel
 def test_too_little_shared_memory(small_disk: Path, tmp_path: Path) -> None:
     """State that does not fit is refused at the start, with the bytes that it needs: no bus error later."""
-    said = refusal(*collect(tmp_path / "data", "--regions", small_disk))
+    said = refusal(*collect(tmp_path / "data", "--regions", small_disk), process=True)
     assert "cannot create a region of" in said
     assert "No space left on device" in said
 
