@@ -15,7 +15,11 @@ from .counters import Place
 from .destination import Destination
 from .redis.destination import require_redis
 
-BUILT_IN = {"influxdb": "databases.influx:Influx", "nats": "buses.nats:Nats"}
+BUILT_IN = {
+    "clickhouse": "databases.clickhouse:ClickHouse",
+    "influxdb": "databases.influx:Influx",
+    "nats": "buses.nats:Nats",
+}
 """Module of this room, and class, by kind."""
 CLIENTS = {"nats": ("nats", "nats")}
 """Package that a kind imports, and the extra that installs it."""

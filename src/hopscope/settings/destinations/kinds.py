@@ -8,11 +8,16 @@ from typing import Annotated, Any, get_origin
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from ..section import plain_type
+from .clickhouse import ClickHouseSettings
 from .common import ExportSettings
 from .influx import InfluxSettings
 from .nats import NatsSettings
 
-EXPORT_KINDS: dict[str, type[ExportSettings]] = {"influxdb": InfluxSettings, "nats": NatsSettings}
+EXPORT_KINDS: dict[str, type[ExportSettings]] = {
+    "clickhouse": ClickHouseSettings,
+    "influxdb": InfluxSettings,
+    "nats": NatsSettings,
+}
 """Settings of the kinds that Hopscope has."""
 ENTRY_POINTS = "hopscope.destinations"
 """Group of the entry points by which packages add kinds."""

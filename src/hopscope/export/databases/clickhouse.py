@@ -1,0 +1,104 @@
+"""ClickHouse: events as RowBinary over HTTP, with roll-ups by minute that the server keeps.
+
+Each block is one INSERT with its `token`: a server of today inserts a copy neither into the events nor into
+the roll-ups.  Older ones insert it again; the table then has equal rows until it merges them, and
+`SELECT … FINAL` has each event once.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ...settings.destinations.clickhouse import ClickHouseSettings
+from ...settings.destinations.shown import secret
+from ..block import EventBlock
+from ..destination import Context, Destination
+from ..exporter import DeliveryError
+from .clickhouse_schema import MODERN, RowEncoder, migrations, name_rows
+from .http import HttpClient
+from .packed import token
+
+
+class ClickHouse(Destination):
+    """One server."""
+
+    Settings = ClickHouseSettings
+
+    def __init__(self, settings: ClickHouseSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._encoder = RowEncoder(context.member)
+        self._client: HttpClient | None = None
+        self._modern = False
+
+    def connect(self) -> None:
+        """Create what is missing, if asked to, and write the names of nodes and ports."""
+        one: ClickHouseSettings = self.settings
+        self.close()
+        try:
+            headers = {"x-clickhouse-user": one.user, "x-clickhouse-key": secret(one.password)}
+            if not one.password:
+                del headers["x-clickhouse-key"]
+        except (ValueError, OSError) as error:
+            raise DeliveryError(str(error)) from None
+        self._client = HttpClient(one.url, headers, one.timeout_seconds)
+        version = self._run("SELECT version()").strip()
+        self._modern = tuple(int(part) for part in version.split(".")[:2]) >= MODERN
+        if not self._modern and (one.ttl_days or one.minute_ttl_days):
+            raise DeliveryError(f"ClickHouse {version} has no TTL: ttl_days and minute_ttl_days must be 0")
+        if one.create:
+            self._migrate(one.database)
+            self._expire("int_event", "time", one.ttl_days)
+            self._expire("int_event_minute", "minute", one.minute_ttl_days)
+        if names := name_rows(self.context.names, int(time.time())):
+            self._insert("int_name", names, {})
+
+    def _migrate(self, database: str) -> None:
+        """Apply what `int_migration` does not have."""
+        self._run(f"CREATE DATABASE IF NOT EXISTS {database}")
+        self._run(
+            f"CREATE TABLE IF NOT EXISTS {database}.int_migration (number UInt32, applied DateTime)"
+            " ENGINE = ReplacingMergeTree(applied) ORDER BY number"
+        )
+        done = int(self._run(f"SELECT max(number) FROM {database}.int_migration"))
+        for number, statements in enumerate(migrations(database, self._modern), 1):
+            if number > done:
+                for statement in statements:
+                    self._run(statement)
+                self._run(f"INSERT INTO {database}.int_migration SELECT {number}, now()")
+
+    def _expire(self, table: str, column: str, days: int) -> None:
+        """Give a table this TTL, unless it has it; 0 leaves the table as it is."""
+        one: ClickHouseSettings = self.settings
+        if not days:
+            return
+        ttl = f"toDateTime({column}) + toIntervalDay({days})"
+        made = f"SELECT engine_full FROM system.tables WHERE database = '{one.database}' AND name = '{table}'"
+        if f"TTL {ttl} " not in self._run(made):
+            self._run(f"ALTER TABLE {one.database}.{table} MODIFY TTL {ttl}")
+
+    def send(self, block: EventBlock) -> None:
+        """Insert a block in one request."""
+        body = self._encoder.rows(block)
+        once = {
+            "insert_deduplication_token": token(block),
+            "deduplicate_blocks_in_dependent_materialized_views": "1",
+            "async_insert": "0",
+        }
+        self._insert("int_event", body, once if self._modern else {})
+        self.context.count("bytes_total", len(body))
+
+    def _insert(self, table: str, rows: bytes, parameters: dict[str, str]) -> None:
+        assert self._client is not None
+        query = f"INSERT INTO {self.settings.database}.{table} FORMAT RowBinary"
+        self._client.ask("POST", "/", params={"query": query, **parameters}, content=rows)
+
+    def _run(self, statement: str) -> str:
+        """The answer of one statement, as text."""
+        assert self._client is not None
+        return self._client.ask("POST", "/", content=statement.encode()).text
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
