@@ -54,10 +54,20 @@ KERNEL_MAY_IMPORT = ("jit", "fields", "layout", "params", "rules", "records", "r
 
 
 @cache
-def parsed(path: Path) -> tuple[list[ast.AST], list[ast.stmt]]:
-    """All nodes of a file, and those of its top level."""
+def parsed(path: Path) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """All import statements of a file, and those of its top level."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return list(ast.walk(tree)), tree.body
+    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return list(_imports(tree.body)), top
+
+
+def _imports(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Import statements of a block and of the blocks in it; expressions hold none."""
+    for node in block:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _imports(getattr(node, name, []))
 
 
 @cache

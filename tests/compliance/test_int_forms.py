@@ -155,7 +155,7 @@ def test_every_dialect(compiled: Compiled, name: str) -> None:
     assert {result[3]["int_version"] for result in results} >= {10, 20}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(dialects(), st.integers(0, 2**32 - 1))
 def test_made_up_dialects(compiled: Compiled, dialect: Dialect, seed: int) -> None:
     """Both decoders agree whatever rules a dialect combines."""

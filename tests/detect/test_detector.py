@@ -142,7 +142,7 @@ def compare(make: Any, reference: Any, config: DetectSettings, stream: list[Any]
     assert {key: int(detector.counters[INDEX[key]]) for key in counted} == counted
 
 
-quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 seeds = given(seed=st.integers(0, 1 << 32), count=st.integers(1, 120), parts=st.integers(1, 121))

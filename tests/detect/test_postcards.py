@@ -603,7 +603,7 @@ def any_cards(chance: Random, count: int, links: bool) -> list[Card]:
     return cards
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @example(seed=3811424, count=29, size=1, with_links=False, comparable=False)  # a clock put back
 @given(
     seed=st.integers(0, 1 << 32), count=st.integers(2, 60), size=st.integers(1, 100),

@@ -97,7 +97,7 @@ def mutate(packets: list[Packet], place: int, what: tuple[str, int]) -> None:
         packets[at][field] = (old + value) % 2**bits
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(
     messages=st.lists(MESSAGE, min_size=1, max_size=14),
     mutations=st.lists(MUTATION, max_size=3),

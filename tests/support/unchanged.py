@@ -51,9 +51,8 @@ class Dependencies:
         self._homes = [root / "src", self._tests, root / "bench"]
         self._imports, self._modules = cache(self._imports_of), cache(self._modules_of)
         self._digest, self._reads_any = cache(_digest), cache(_reads_any)
-        packages = sorted(f"{each.name} {each.version}" for each in distributions())
         switches = sorted(f"{name}={value}" for name, value in os.environ.items() if _ENVIRONMENT.match(name))
-        self._surroundings = "\n".join([sys.version, platform.platform(), *packages, *switches]).encode()
+        self._surroundings = "\n".join([sys.version, platform.platform(), *_packages(), *switches]).encode()
 
     def key(self, test: Path, *, end_to_end: bool = False) -> str:
         """Changes with all that a test file depends on; `end_to_end`: its tests that are marked `e2e`."""
@@ -113,6 +112,12 @@ class Dependencies:
                 base = home.joinpath(*parts[:depth])
                 found |= {base / "__init__.py", base.with_name(f"{base.name}.py")}
         return {file for file in found if file.is_file()}
+
+
+@cache
+def _packages() -> list[str]:
+    """Installed packages with their versions."""
+    return sorted(f"{each.name} {each.version}" for each in distributions())
 
 
 def _tree(folder: Path) -> set[Path]:
