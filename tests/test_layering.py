@@ -57,8 +57,8 @@ KERNEL_MAY_IMPORT = ("jit", "fields", "layout", "params", "rules", "records", "r
 def parsed(path: Path) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """All import statements of a file, and those of its top level."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    return list(_imports(tree.body)), top
+    found = list(_imports(tree.body))
+    return found, [node for node in found if node.col_offset == 0]
 
 
 def _imports(block: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -11,7 +11,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from hopscope.history import sandbox
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
@@ -165,7 +164,7 @@ def test_hostile_sql_is_rejected(
     history: History, forks: Callable[..., Fork], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is one clear line; no file appears, none is changed."""
-    monkeypatch.setattr(sandbox.subprocess, "Popen", forks)
+    monkeypatch.setattr("hopscope.history.sandbox.subprocess.Popen", forks)
     out = tmp_path / "out"
     before = {path: path.stat().st_mtime_ns for path in history.folder.rglob("*") if path.is_file()}
     with pytest.raises(SqlError) as error:
