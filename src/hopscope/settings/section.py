@@ -113,7 +113,7 @@ def host_and_port(text: str, *, least: int = 0) -> tuple[str, int]:
     return bare, int(port)
 
 
-_SECRET = re.compile(r"(^|[._])(password|token|secret)$")
+_SECRET = re.compile(r"(^|[._])(password|token|secret|passphrase|key\.pem|oauthbearer\.config)$")
 _REFERENCES = ("env:", "file:")
 
 

@@ -11,11 +11,13 @@ from ..section import plain_type
 from .clickhouse import ClickHouseSettings
 from .common import ExportSettings
 from .influx import InfluxSettings
+from .kafka import KafkaSettings
 from .nats import NatsSettings
 
 EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "clickhouse": ClickHouseSettings,
     "influxdb": InfluxSettings,
+    "kafka": KafkaSettings,
     "nats": NatsSettings,
 }
 """Settings of the kinds that Hopscope has."""
