@@ -17,7 +17,7 @@ PURE = $(addprefix tests/,compliance wire)
 unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel installed test durations coverage docs man demo bench format clean
+.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel deb container-check installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -86,9 +86,22 @@ quick: $(STAMP)
 wheel: kernels ## Build a wheel for this platform with compiled kernels, in dist
 	HOPSCOPE_SHIP_KERNELS=1 $(BIN)/python -m hatchling build -t wheel -d dist
 
+deb: kernels ## Build a Debian package with compiled kernels, for Debian's Python, in dist
+	rm -rf build/deb
+	/usr/bin/python3 -m venv build/deb/environment
+	build/deb/environment/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
+	HOPSCOPE_SHIP_KERNELS=1 $(BIN)/python -m hatchling build -t wheel -d build/deb
+	build/deb/environment/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps build/deb/*.whl
+	build/deb/environment/bin/python deploy/deb.py build/deb/environment build/deb
+	mkdir -p dist && mv build/deb/*.deb dist
+
+container-check: deb ## Do what the Containerfile says in a chroot of Debian (root, debootstrap)
+	[ -d build/container ] || debootstrap --variant=minbase bookworm build/container
+	$(PYTHON) deploy/container/check.py build/container
+
 installed: kernels ## Build a wheel, install it into a clean environment and start from it
 	@echo "== $@"
-	$(PYTEST) $(REUSE) -m wheel tests/test_wheel.py
+	$(PYTEST) $(REUSE) -m wheel tests/test_wheel.py tests/test_deb.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
 	$(MAKE) --jobs=6 --keep-going --output-sync=target kernels checked-1 checked-2 types e2e-2 e2e-3 e2e-1 unit-3 unit-2 unit-1 installed lint

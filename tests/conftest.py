@@ -19,6 +19,7 @@ from hypothesis import settings
 
 from hopscope.base.kernel_cache import cache_folder
 from support import uncompiled
+from support.clean_install import install
 from support.redis_server import RedisServer
 from support.unchanged import Unchanged
 from support.waiting import HANG_SECONDS
@@ -67,6 +68,14 @@ def tool() -> Callable[..., str]:
         pytest.skip(f"{names[0]} is missing")
 
     return find
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an environment `clean`, in which Hopscope is installed from a wheel with kernels."""
+    folder = tmp_path_factory.mktemp("wheel")
+    install(folder)
+    return folder
 
 
 @pytest.fixture

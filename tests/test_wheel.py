@@ -3,50 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from hopscope.runtime.warmup import STEPS
+from support.clean_install import environment, run
 from support.waiting import HANG_SECONDS
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def environment(cache: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return kept | {"HOPSCOPE_KERNEL_CACHE": str(cache)}
-
-
-def run(*command: str | Path, cwd: Path, cache: Path | None = None) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env=environment(cache or cwd / "cache"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an environment `clean`, in which a wheel is, built as by `make wheel`."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, env=os.environ | {"HOPSCOPE_SHIP_KERNELS": "1"}, check=True)
-    wheel = next(folder.glob("hopscope-*-linux_*.whl"))
-    run(sys.executable, "-m", "venv", "clean", cwd=folder)
-    run(folder / "clean/bin/python", "-m", "pip", "install", "--quiet", "--no-compile", wheel, cwd=folder)
-    return folder
 
 
 def test_wheel_carries_what_a_warm_up_loads(installed: Path, tmp_path: Path) -> None:
