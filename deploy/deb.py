@@ -108,7 +108,7 @@ def _program(stage: Path, packages: Collection[Distribution], python: str, bytec
             if ".." in file.parts or file.suffix == ".pyc" or not source.is_file():
                 continue  # scripts, which name the environment
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
+            _link(source, target)
     (home / "bin").mkdir()
     (home / "bin/python3").symlink_to(f"/usr/bin/python{python}")
     (home / "bin/hopscope").write_text(LAUNCHER)
@@ -121,6 +121,14 @@ def _program(stage: Path, packages: Collection[Distribution], python: str, bytec
     if bytecode:  # the services cannot write it
         words = ["-m", "compileall", "-q", "-j0", "--invalidation-mode", "unchecked-hash"]
         subprocess.run([sys.executable, *words, "-s", stage, "-p", "/", site], check=False)
+
+
+def _link(source: Path, target: Path) -> None:
+    """The same file, or a copy if the folder is on another disk."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _beside(stage: Path, environment: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from hopscope.settings.collector import ServeSettings, Settings
 from hopscope.settings.errors import ConfigError
 from hopscope.settings.file import load
 from hopscope.settings.secrets import Scrubber, secrets_of, shown_tree
+from hopscope.settings.section import is_secret
+
+from .test_every_setting import DECLARED, nested
 
 TOKEN = "sixteen-characters"
 
@@ -53,6 +57,29 @@ def test_a_wrong_secret_is_not_repeated(tmp_path: Path) -> None:
         load(file, environment={})
     assert "sesame" not in str(caught.value)
     assert "serve.token: found 6 characters, expected 16 or more" in str(caught.value)
+
+
+def test_no_secret_of_any_section_is_shown() -> None:
+    """Whichever section and kind of destination declares it, and passwords in URLs."""
+    secret = "sesame-open-sesame"
+    planted = []
+    for key, kind, _ in DECLARED:
+        name = key.rpartition(".")[2]
+        url = f"redis://me:{secret}@h:1/0" if "redis" in key else f"http://me:{secret}@h:1"
+        value = {"url": url, "servers": [f"nats://me:{secret}@h:1"]}.get(name)
+        if is_secret(key):
+            value = secret
+        if value is None:
+            continue
+        tree = nested(key, value)
+        for destination in tree.get("export", {}).values():
+            destination["kind"] = kind
+        settings = Settings.model_validate(tree)
+        planted.append(key)
+        assert secret in settings.model_dump_json(), key
+        assert secret not in json.dumps(shown_tree(settings), default=str), key
+        assert Scrubber(secrets_of(settings, {}))(f"<{secret}>") == "<***>", key
+    assert len(planted) > 10
 
 
 def test_known_secrets_and_what_looks_like_one_leave_a_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,9 @@ def _distribution() -> str:
 def _environment(variables: Mapping[str, str]) -> dict[str, object]:
     shown = {name: value for name, value in sorted(variables.items()) if VARIABLES.match(name)}
     return {
-        "values": {name: SET if is_secret(name.lower()) else value for name, value in shown.items()},
+        "values": {
+            name: SET if is_secret(name.lower()) or "://" in value else value for name, value in shown.items()
+        },
         "other_names": sorted(set(variables) - set(shown)),
     }
 

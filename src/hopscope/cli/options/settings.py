@@ -50,7 +50,8 @@ class SettingsOptions(Options):
         every: list[Options] = [self, *groups]
         given = [flag for group in every for flag in group.flags()]
         single = list(map(parse_set, self.overrides or ()))
-        hide_arguments(value for _, key, value in single if is_secret(key) or "://" in value or "{" in value)
+        texts = [(key, value) for _, key, value in [*single, *given] if isinstance(value, str)]
+        hide_arguments(value for key, value in texts if is_secret(key) or "@" in value or "{" in value)
         return load(self.config, [*single, *given, *(flags or ())])
 
 
