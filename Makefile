@@ -16,8 +16,11 @@ PURE = $(addprefix tests/,compliance wire)
 
 unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
 
+LANES = kernels checked-2 checked-1 types lint e2e-2 installed unit-1 e2e-4 e2e-3 unit-3 unit-4 e2e-1 unit-2
+# in the order in which they begin: what takes long first, so that no processor is idle at the end
+
 .DEFAULT_GOAL := help
-.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 e2e-1 e2e-2 e2e-3 checked checked-1 checked-2 check quick wheel deb container-check installed test durations coverage docs man demo bench format clean
+.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 unit-4 e2e-1 e2e-2 e2e-3 e2e-4 checked checked-1 checked-2 check quick wheel deb container-check installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -47,7 +50,7 @@ lint: $(STAMP) ## Check style and formatting
 types: $(STAMP) ## Check types
 	$(BIN)/zuban mypy --python-executable $(BIN)/python
 
-unit: unit-1 unit-2 unit-3 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
+unit: unit-1 unit-2 unit-3 unit-4 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
 unit-1: kernels
 	@echo "== $@"
 	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(PURE)
@@ -56,18 +59,26 @@ unit-2: kernels
 	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel $(if $(ALL),,and not kernel)" $(STATEFUL)
 unit-3: kernels
 	@echo "== $@"
-	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(PURE) $(STATEFUL))
+	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" tests/cli tests/test_*.py
+unit-4: kernels
+	@echo "== $@"
+	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(PURE) $(STATEFUL) tests/cli) \
+		--ignore-glob='tests/test_*.py'
 
-e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
+e2e: e2e-1 e2e-2 e2e-3 e2e-4 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 e2e-1: kernels
 	@echo "== $@"
 	$(PYTEST) $(REUSE) tests/e2e --ignore=tests/e2e/test_crash.py
 e2e-2: kernels
 	@echo "== $@"
-	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -v '^tests/e2e\|^tests/live')
+	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -l 'mark\.e2e' tests/cli/test_*.py tests/test_*.py)
 e2e-3: kernels
 	@echo "== $@"
 	$(PYTEST) $(REUSE) tests/e2e/test_crash.py tests/live
+e2e-4: kernels
+	@echo "== $@"
+	$(PYTEST) $(REUSE) -m "e2e and not wheel" \
+		$$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -Ev '^tests/(e2e|live|cli|test_)')
 
 checked: checked-1 checked-2 ## Run tests of kernels that write state with bounds checks; tests/wire/test_plain.py does that for wire's
 checked-1: $(STAMP)
@@ -104,7 +115,7 @@ installed: kernels ## Build a wheel, install it into a clean environment and sta
 	$(PYTEST) $(REUSE) -m wheel tests/test_wheel.py tests/test_deb.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
-	$(MAKE) --jobs=6 --keep-going --output-sync=target kernels checked-1 checked-2 types e2e-2 e2e-3 e2e-1 unit-3 unit-2 unit-1 installed lint
+	$(MAKE) --jobs=6 --keep-going --output-sync=target $(LANES)
 
 durations: ## Write what a test run took into docs: make test ALL=1 2>&1 | tee build/test.log; make durations
 	$(BIN)/python tests/durations_page.py build/test.log docs/measurements/tests.md

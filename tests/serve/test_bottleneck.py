@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from hopscope.serve.page.fragments import Fragments
 from hopscope.serve.page.snapshot import Snapshot
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import ReportBatch
+from support.command import hopscope
 
 pytestmark = pytest.mark.kernel
 INSTRUCTIONS = 0xF100
@@ -153,13 +153,11 @@ def test_page_without_distributions(collector: Any) -> None:
     )
 
 
-@pytest.mark.e2e
 def test_command(collector: Any, distributions: Distributions) -> None:
     """A table for people, an object for programs; mistakes are one line."""
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "hopscope", "query", "bottleneck", "--data", str(collector.folder)]
-        return subprocess.run([*command, *words], capture_output=True, text=True, timeout=300, check=False)
+    def run(*words: str) -> CompletedProcess[str]:
+        return hopscope("query", "bottleneck", "--data", collector.folder, *words)
 
     table = run()
     assert table.stdout.splitlines()[1].split()[:6] == ["13", "3", "2", "80.0%", "1.60", "µs"], table.stderr

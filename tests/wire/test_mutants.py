@@ -22,7 +22,7 @@ def test_both_decoders_agree(name: str) -> None:
     mutator = Mutator(corpus(DIALECTS[name]))
     for packets in (False, True):
         decoder = Decoder(replace(DIALECTS[name], packets=packets), frames=8)
-        for batch in (mutator.exact(), mutator.block(7_000, 150)):
+        for batch in (mutator.exact(), mutator.block(7_000, 300)):
             found, wrong = compare(batch, decoder)
             assert not wrong, (wrong[0].what, wrong[0].link.name, wrong[0].frame.hex())
             assert not insane(batch, found)
