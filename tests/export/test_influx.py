@@ -144,11 +144,11 @@ def test_what_a_database_rejects_is_counted(tmp_path: Path, server: InfluxServer
         one.start()
         eventually(lambda: row["events_total"][0] == 10)
         client = one.destination._encoder  # type: ignore[attr-defined]
-        lines, client.lines = client.lines, lambda block: iter(["int_event value= 1"])
+        encode, client.encode = client.encode, lambda block: b"int_event value= 1"
         writer.append(made(10))
         eventually(lambda: row["failed_total"][0] == 10)
         assert b"status 400" in row["problem"][0]
-        client.lines = lines
+        client.encode = encode
         writer.append(made(10))
         eventually(lambda: row["events_total"][0] == 20)
         one.finish()
@@ -167,7 +167,7 @@ def test_measurements_of_intcollector() -> None:
     events["sport"] = events["dport"] = 5000
     events["proto"], events["node_id"], events["port"], events["ident"] = 17, 4, 3, 2
     events["path"][:, :3], events["hop_count"] = [4, 5, 6], 3
-    assert list(IntCollectorEncoder().lines(EventBlock("m", 0, 0, 5, events))) == [
+    assert IntCollectorEncoder().encode(EventBlock("m", 0, 0, 5, events)).decode().splitlines() == [
         'flow_stat\\,10.0.0.1:5000->10.0.0.2:5000\\,proto=17 path="4:5:6" 5',
         "flow_stat\\,10.0.0.1:5000->10.0.0.2:5000\\,proto=17 flow_latency=400i 5",
         "flow_hop_latency\\,10.0.0.1:5000->10.0.0.2:5000\\,proto=17\\,sw_id=4 value=4i 5",
@@ -176,7 +176,7 @@ def test_measurements_of_intcollector() -> None:
         "port_tx_utilize\\,sw_id=4\\,port_id=3 value=1i 5",
     ]
     events["kind"] = Kind.RAISED
-    assert not list(IntCollectorEncoder().lines(EventBlock("m", 0, 0, 5, events)))
+    assert not IntCollectorEncoder().encode(EventBlock("m", 0, 0, 5, events))
 
 
 @pytest.fixture(autouse=True)
@@ -197,7 +197,8 @@ def test_names_cannot_break_a_line(node: str, port: str) -> None:
         Metric.HOP_LATENCY,
     )
     block = EventBlock("m", 0, 0, 1, events)
-    lines = list(LineEncoder(Names({7: node}, {(7, 3): port}), "m").lines(block))
+    lines = LineEncoder(Names({7: node}, {(7, 3): port}), "m").encode(block).decode().split("\n")
+    assert lines.pop() == ""
     for line in lines:
         head, fields, time = unescaped(line, " ")
         assert time == "0"

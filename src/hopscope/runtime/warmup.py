@@ -44,7 +44,7 @@ _FRAME = (
     + _REPORT
 )
 PARTS: dict[str, tuple[str, ...]] = {
-    "collector": ("decoder", "detector", "listener"),
+    "collector": ("decoder", "detector", "listener", "export"),
     "sink": ("decoder", "sink", "interface", "files"),
     "files": ("decoder", "detector", "files"),
     "encoder": ("encoder",),
@@ -70,6 +70,7 @@ def steps_for(settings: Settings) -> list[str]:
         + ["listener"] * ("udp" in kinds or bool(settings.label.listen))
         + ["interface"] * ("mirror" in kinds)
         + ["label-decoder"] * bool(settings.label.listen)
+        + ["export"] * bool(settings.export)
     )
 
 
@@ -334,6 +335,12 @@ def _fabric() -> None:
         simulation.frames(reports)
 
 
+def _export() -> None:
+    from ..export.rendering import Lines
+
+    Lines(0).encoded()
+
+
 def _label_decoder() -> None:
     from ..wire.label.batch import LabelDecoder
 
@@ -371,6 +378,7 @@ STEPS: dict[str, tuple[int, Callable[[], None]]] = {
     "files": (2, _files),
     "sink": (12, _sink),
     "encoder": (5, _encoder),
+    "export": (2, _export),
     "fabric": (4, _fabric),
     "label-decoder": (2, _label_decoder),
     "labels": (4, _labels),

@@ -69,7 +69,7 @@ class Influx(Destination):
         """Write the points of a block in one request."""
         assert self._client is not None
         one: InfluxSettings = self.settings
-        body = "\n".join(self._encoder.lines(block)).encode("utf-8", "replace")
+        body = self._encoder.encode(block)
         if not body:
             return
         headers = {"content-type": "text/plain; charset=utf-8"}

@@ -18,9 +18,11 @@ import numpy as np
 
 from ...base.names import Names
 from ...detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
-from ...present.events import continues, long_paths
+from ...present.events import LongPaths, continues, long_paths
 from ...wire.address import address
+from ...wire.records import Records
 from ..block import EventBlock
+from ..rendering import Column, Lines, Mask
 
 _address = lru_cache(1 << 16)(address)
 MAX_INTEGER = 2**63 - 1
@@ -29,9 +31,7 @@ TEXT = 256
 """Most characters of a name in a tag."""
 _QUEUED = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
-_KINDS = {kind.value: kind.label for kind in Kind}
-_METRICS = {metric.value: metric.label for metric in Metric}
-_REASONS = {reason.value: reason.label for reason in ClearReason}
+_PORT_BITS = np.uint64(16)
 
 
 def tag(text: str) -> str:
@@ -48,88 +48,148 @@ def text_field(text: str) -> str:
     return '"' + clean.replace('"', '\\"') + '"'
 
 
+def _labels(known: type[Kind | Metric | ClearReason]) -> list[str]:
+    """Labels by code; of an unknown one, its number."""
+    labels = {one.value: one.label for one in known}
+    return [labels.get(code, str(code)) for code in range(256)]
+
+
+_KINDS, _METRICS, _REASONS = _labels(Kind), _labels(Metric), _labels(ClearReason)
+
+
 class LineEncoder:
     """Events as lines."""
 
     def __init__(self, names: Names, member: str) -> None:
         self._names = names
         self._member = tag(member)
-        self._heads: dict[tuple[int, ...], str] = {}
 
-    def lines(self, block: EventBlock) -> Iterator[str]:
+    def encode(self, block: EventBlock) -> bytes:
         """A line for each event; a long path is one event."""
-        paths = long_paths(block.records)
         records = block.records[~continues(block.records)]
-        columns = {name: records[name].tolist() for name in records.dtype.names or ()}
-        seen: dict[tuple[str, int], int] = {}
-        for row in zip(*(columns[name] for name in _COLUMNS), strict=True):
-            (
-                kind,
-                metric,
-                node,
-                port,
-                ident,
-                value,
-                previous,
-                time_ns,
-                sequence,
-                switch_ns,
-                reason,
-                *rest,
-            ) = row
-            flow_id, version, src_hi, src_lo, dst_hi, dst_lo, sport, dport, proto, hop, hops, path = rest
-            queue = ident if metric in _QUEUED else -1
-            head = self._head(block.shard, kind, metric, node, port, queue)
-            before = seen.get((head, time_ns), 0)
-            seen[head, time_ns] = before + 1
-            fields = [f"sequence={sequence}i"]
-            if metric == Metric.FLOW_PATH and kind != Kind.FLOW_RECORD:
-                fields.append(f'value_hash="{value:016x}",previous_hash="{previous:016x}"')
-            else:
-                fields.append(f"value={min(value, MAX_INTEGER)}i,previous={min(previous, MAX_INTEGER)}i")
-            if flow_id:
-                src, dst = _address(src_hi, src_lo), _address(dst_hi, dst_lo)
-                fields.append(f'flow="{flow_id:016x}",src="{src}",dst="{dst}"')
-                fields.append(f"sport={sport}i,dport={dport}i,proto={proto}i")
-            elif version or src_lo:
-                fields.append(f'source="{_address(src_hi, src_lo)}",hw_id={ident}i')
-            if metric == Metric.HOP_LATENCY:
-                fields.append(f"hop={hop}i")
-            if metric == Metric.FLOW_PATH or kind == Kind.LOOP:
-                whole = paths.get((block.shard, sequence)) or path[: min(PATH_PART, hops)]
-                fields.append(f'path="{",".join(map(str, whole))}"')
-            if kind == Kind.CLEARED:
-                fields.append(f'reason="{_REASONS.get(reason, str(reason))}"')
-            if switch_ns:
-                fields.append(f"switch_ns={min(switch_ns, MAX_INTEGER)}i")
-            number = f",n={before}" if before else ""
-            yield f"{head}{number} {','.join(fields)} {time_ns}"
+        lines = Lines(len(records))
+        self._tags(lines, records, block.shard)
+        _values(lines, records)
+        _flow(lines, records)
+        kind, metric = records["kind"], records["metric"]
+        _integer(lines, "hop", records["hop"], metric == Metric.HOP_LATENCY)
+        pathed = (metric == Metric.FLOW_PATH) | (kind == Kind.LOOP)
+        lines.text(',path="', pathed)
+        lines.numbers(*_paths(records, long_paths(block.records), block.shard), pathed)
+        lines.text('"', pathed)
+        cleared = kind == Kind.CLEARED
+        lines.text(',reason="', cleared)
+        lines.choice(_REASONS, records["reason"], cleared)
+        lines.text('"', cleared)
+        _integer(lines, "switch_ns", records["switch_ns"], records["switch_ns"] != 0)
+        lines.text(" ")
+        lines.number(records["time_ns"])
+        lines.text("\n")
+        return lines.encoded()
 
-    def _head(self, shard: int, kind: int, metric: int, node: int, port: int, queue: int) -> str:
+    def _tags(self, lines: Lines, records: Records, shard: int) -> None:
         """Measurement and tags."""
-        key = shard, kind, metric, node, port, queue
-        head = self._heads.get(key)
-        if head is None:
-            tags = [f"collector={self._member}", f"kind={_KINDS.get(kind, kind)}"]
-            tags.append(f"metric={_METRICS.get(metric, metric)}")
-            if node != NO_NODE:
-                tags.append(f"node={tag(self._names.node(node) or str(node))},node_id={node}")
-                if port != NO_PORT:
-                    tags.append(f"port={tag(self._names.port(node, port) or str(port))},port_id={port}")
-            if queue >= 0:
-                tags.append(f"queue={queue}")
-            head = f"int_event,{','.join(tags)},shard={shard}"
-            if len(self._heads) > 100_000:
-                self._heads.clear()
-            self._heads[key] = head
-        return head
+        node, port = records["node_id"], records["port"].astype(np.uint64)
+        with_node = node != NO_NODE
+        with_port = with_node & (port != NO_PORT)
+        queued = np.isin(records["metric"], _QUEUED)
+        lines.text(f"int_event,collector={self._member},kind=")
+        lines.choice(_KINDS, records["kind"])
+        lines.text(",metric=")
+        lines.choice(_METRICS, records["metric"])
+        nodes, at = np.unique(node, return_inverse=True)
+        names = [tag(self._names.node(one) or str(one)) for one in nodes.tolist()]
+        lines.text(",node=", with_node)
+        lines.choice(names, at, with_node)
+        lines.text(",node_id=", with_node)
+        lines.number(node, with_node)
+        places, at = np.unique(node.astype(np.uint64) << _PORT_BITS | port, return_inverse=True)
+        names = []
+        for place in places.tolist():
+            number = place & NO_PORT
+            names.append(tag(self._names.port(place >> int(_PORT_BITS), number) or str(number)))
+        lines.text(",port=", with_port)
+        lines.choice(names, at, with_port)
+        lines.text(",port_id=", with_port)
+        lines.number(port, with_port)
+        lines.text(",queue=", queued)
+        lines.number(records["ident"], queued)
+        lines.text(f",shard={shard}")
+        twin = _earlier_twins(records, queued)
+        lines.text(",n=", twin > 0)
+        lines.number(twin, twin > 0)
 
 
-_COLUMNS = (
-    *("kind", "metric", "node_id", "port", "ident", "value", "previous", "time_ns", "sequence", "switch_ns"),
-    *("reason", "flow_id", "ip_version", "src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto"),
-    *("hop", "hop_count", "path"),
-)
+def _integer(lines: Lines, name: str, values: Column, where: Mask | None = None) -> None:
+    """A field after others, which InfluxDB's integers may be too small for."""
+    lines.text(f",{name}=", where)
+    lines.number(np.minimum(values, np.uint64(MAX_INTEGER)), where)
+    lines.text("i", where)
+
+
+def _values(lines: Lines, records: Records) -> None:
+    """Number and values: hashes of changed paths are text."""
+    hashed = (records["metric"] == Metric.FLOW_PATH) & (records["kind"] != Kind.FLOW_RECORD)
+    lines.text(" sequence=")
+    lines.number(records["sequence"])
+    lines.text("i")
+    for name in ("value", "previous"):
+        _integer(lines, name, records[name], ~hashed)
+        lines.text(f',{name}_hash="', hashed)
+        lines.hexadecimal(records[name], hashed)
+        lines.text('"', hashed)
+
+
+def _flow(lines: Lines, records: Records) -> None:
+    """The flow, or the source of reports that an event without a flow is about."""
+    flow = records["flow_id"] != 0
+    source = ~flow & ((records["ip_version"] != 0) | (records["src_lo"] != 0))
+    lines.text(',flow="', flow)
+    lines.hexadecimal(records["flow_id"], flow)
+    lines.text('",src="', flow)
+    lines.text(',source="', source)
+    lines.address(records["src_hi"], records["src_lo"], flow | source)
+    lines.text('",dst="', flow)
+    lines.address(records["dst_hi"], records["dst_lo"], flow)
+    lines.text('"', flow | source)
+    for name in ("sport", "dport", "proto"):
+        _integer(lines, name, records[name], flow)
+    _integer(lines, "hw_id", records["ident"], source)
+
+
+def _paths(records: Records, whole: LongPaths, shard: int) -> tuple[Column, Column, Column]:
+    """Nodes of all paths one after the other, and where the path of each record begins and ends."""
+    nodes = [records["path"].ravel()]
+    first = np.arange(len(records)) * PATH_PART
+    end = first + np.minimum(records["hop_count"], PATH_PART)
+    at = nodes[0].size
+    for row in np.flatnonzero(records["hop_count"] > PATH_PART) if whole else ():
+        if path := whole.get((shard, int(records["sequence"][row]))):
+            nodes.append(np.array(path, np.uint32))
+            first[row], end[row] = at, at + len(path)
+            at += len(path)
+    return np.concatenate(nodes), first, end
+
+
+def _earlier_twins(records: Records, queued: Mask) -> Column:
+    """How many events before each have the same tags and time, uint64 [n]."""
+    keys = (
+        records["time_ns"],
+        records["kind"],
+        records["metric"],
+        records["node_id"],
+        np.where(records["node_id"] != NO_NODE, records["port"], NO_PORT),
+        np.where(queued, records["ident"], 0),
+    )
+    order = np.lexsort(keys)
+    begins = np.ones(len(order), bool)
+    for at, key in enumerate(keys):
+        changed = np.diff(key[order]) != 0
+        begins[1:] = changed if at == 0 else begins[1:] | changed
+    place = np.arange(len(order))
+    twins = np.empty(len(order), np.uint64)
+    twins[order] = place - np.maximum.accumulate(np.where(begins, place, 0))
+    return twins
 
 
 _VALUES = np.array([Kind.NEW_KEY, Kind.CHANGE, Kind.PATH_CHANGE, Kind.PUSH, Kind.VALUE], np.uint8)
@@ -143,8 +203,11 @@ class IntCollectorEncoder:
     Times are those of the receipt, not of the switches. Measurements are not bounded.
     """
 
-    def lines(self, block: EventBlock) -> Iterator[str]:
+    def encode(self, block: EventBlock) -> bytes:
         """A line for each new value of a flow, hop, queue or port."""
+        return "".join(f"{line}\n" for line in self._lines(block)).encode("utf-8", "replace")
+
+    def _lines(self, block: EventBlock) -> Iterator[str]:
         paths = long_paths(block.records)
         events = block.records
         for row in events[np.isin(events["kind"], _VALUES) & ~continues(events)]:

@@ -1,0 +1,123 @@
+"""Lines of text from columns: each line has the same parts in the same order, some only where they apply.
+
+The columns of 5,000 events become lines of 300 bytes in 0.5 us each; f-strings took 11 us (`bench/lines.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+Column = npt.NDArray[Any]
+_NUMBER, _HEXADECIMAL, _ADDRESS = 20, 16, 39
+"""Most bytes of a part."""
+
+
+class Lines:
+    """`count` lines: add their parts from left to right, then take `encoded`.
+
+    Columns have `count` values of unsigned integers below 2**64; `where` is bool [count]: the lines that have
+    the part, default all.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._parts: list[tuple[int, int, int, int]] = []
+        self._columns: list[Column] = []
+        self._masks: list[Mask] = [np.ones(count, bool)]
+        self._mask_of: dict[int, int] = {}
+        self._texts: list[bytes] = []
+        self._numbers: list[Column] = []
+        self._listed = 0
+        self._room = 0
+
+    def text(self, text: str, where: Mask | None = None) -> None:
+        """The same text."""
+        self.choice([text], None, where)
+
+    def choice(self, texts: Sequence[str], index: Column | None, where: Mask | None = None) -> None:
+        """The text of a number; None: the only one. `index` need not be valid in lines without the part."""
+        from .rendering_kernel import CHOICE, NO_COLUMN
+
+        first = len(self._texts)
+        coded = [text.encode("utf-8", "replace") for text in texts]
+        self._texts.extend(coded)
+        if index is not None and where is not None:
+            index = np.where(where, index, 0)
+        self._add(
+            int(CHOICE),
+            where,
+            first,
+            int(NO_COLUMN) if index is None else self._column(index),
+            max(map(len, coded), default=0),
+        )
+
+    def number(self, values: Column, where: Mask | None = None) -> None:
+        """A number in decimal."""
+        from .rendering_kernel import NUMBER
+
+        self._add(int(NUMBER), where, self._column(values), 0, _NUMBER)
+
+    def hexadecimal(self, values: Column, where: Mask | None = None) -> None:
+        """A number as 16 hexadecimal digits."""
+        from .rendering_kernel import HEXADECIMAL
+
+        self._add(int(HEXADECIMAL), where, self._column(values), 0, _HEXADECIMAL)
+
+    def address(self, high: Column, low: Column, where: Mask | None = None) -> None:
+        """An address held as two words (`wire.address`)."""
+        from .rendering_kernel import ADDRESS
+
+        self._add(int(ADDRESS), where, self._column(high), self._column(low), _ADDRESS)
+
+    def numbers(self, values: Column, first: Column, end: Column, where: Mask | None = None) -> None:
+        """values[first:end], separated by commas."""
+        from .rendering_kernel import LIST
+
+        longest = int((end - first).max(initial=0))
+        at = np.uint64(self._listed)
+        self._numbers.append(values.astype(np.uint64))
+        self._listed += len(values)
+        self._add(
+            int(LIST),
+            where,
+            self._column(first.astype(np.uint64) + at),
+            self._column(end.astype(np.uint64) + at),
+            longest * (_NUMBER + 1),
+        )
+
+    def encoded(self) -> bytes:
+        """All lines, as they follow each other: line ends are parts, too."""
+        from ..base.jit import readonly
+        from .rendering_kernel import render
+
+        bounds = np.zeros(len(self._texts) + 1, np.uint64)
+        np.cumsum([len(text) for text in self._texts], out=bounds[1:])
+        out = np.empty(self._count * self._room, np.uint8)
+        end = render(
+            readonly(np.array(self._parts, np.uint64).reshape(-1, 4)),
+            readonly(np.array(self._columns, np.uint64).reshape(len(self._columns), self._count)),
+            readonly(np.array(self._masks)),
+            readonly(np.frombuffer(b"".join(self._texts), np.uint8)),
+            readonly(bounds),
+            readonly(np.concatenate([np.empty(0, np.uint64), *self._numbers])),
+            out,
+        )
+        return out[: int(end)].tobytes()
+
+    def _add(self, code: int, where: Mask | None, first: int, second: int, room: int) -> None:
+        mask = 0
+        if where is not None:
+            mask = self._mask_of.setdefault(id(where), len(self._masks))
+            if mask == len(self._masks):
+                self._masks.append(where)  # kept, so that its id stays its own
+        self._parts.append((code, mask, first, second))
+        self._room += room
+
+    def _column(self, values: Column) -> int:
+        self._columns.append(values)
+        return len(self._columns) - 1
