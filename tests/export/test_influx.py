@@ -24,7 +24,7 @@ from hopscope.history.journal import JournalWriter
 from hopscope.settings.destinations.influx import InfluxSettings
 from hopscope.wire.address import address
 from support.event_make import Events, random_events
-from support.server_process import InfluxServer
+from support.server_process import InfluxServer, VictoriaMetrics
 from support.waiting import HANG_SECONDS, eventually
 
 MAX = 2**63 - 1
@@ -133,6 +133,36 @@ def test_every_value_is_read_back(tmp_path: Path, server: InfluxServer) -> None:
             nodes = event["path"][: int(event["hop_count"])]
             assert paths.pop(int(event["sequence"])) == ",".join(map(str, nodes))
     assert not paths
+
+
+def test_victoria_metrics(tmp_path: Path, tool: Callable[[str], str]) -> None:
+    """Both versions of the API: numbers arrive, with their tags as labels, at their time in ms."""
+    folder, data = tmp_path / "victoria", tmp_path / "data"
+    folder.mkdir()
+    events = made(300)
+    events["kind"], events["metric"], events["node_id"] = Kind.RAISED, Metric.HOP_LATENCY, 1
+    events["time_ns"] = 1_700_000_000_000_000_000 + np.arange(len(events)) * 1_000_000
+    with JournalWriter(data, 0) as writer:
+        writer.append(events)
+    server = VictoriaMetrics(tool("victoria-metrics"), folder)
+    server.start()
+    try:
+        for api in (1, 2):
+            one, row = sender(data, server.url, Names({1: "leaf, 1"}), api=api, create=False, begin="oldest")
+            one.start()
+            eventually(lambda row=row: row["events_total"][0] == len(events))  # type: ignore[misc]
+            one.finish()
+            assert one.ended(HANG_SECONDS)
+            (data / "export" / "lab.positions").unlink()
+        series = server.series('int_event_value{kind="raised",node="leaf, 1",metric="hop_latency"}')
+        found = {
+            time: value
+            for each in series
+            for time, value in zip(each["timestamps"], each["values"], strict=True)
+        }
+        assert found == dict(zip((events["time_ns"] // 1_000_000).tolist(), range(300), strict=True))
+    finally:
+        server.kill()
 
 
 def test_what_a_database_rejects_is_counted(tmp_path: Path, server: InfluxServer) -> None:

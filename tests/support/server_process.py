@@ -135,3 +135,38 @@ class KafkaServer(ServerProcess):
         except (KafkaException, TimeoutError) as error:
             return "ALREADY_EXISTS" in str(error)
         return True
+
+
+class VictoriaMetrics(ServerProcess):
+    """VictoriaMetrics with the data in `folder`."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.port = free_port()
+        super().__init__(
+            [
+                program,
+                f"-storageDataPath={folder}/data",
+                f"-httpListenAddr=127.0.0.1:{self.port}",
+                "-retentionPeriod=100y",
+                "-memory.allowedBytes=128MiB",
+                "-search.latencyOffset=0s",
+            ],
+            folder,
+            self._answers,
+        )
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def _answers(self) -> bool:
+        return httpx.get(f"{self.url}/health", trust_env=False).status_code == 200
+
+    def series(self, match: str) -> list[dict[str, Any]]:
+        """Series that match a selector: `metric` (labels), `values`, `timestamps` in ms."""
+        httpx.get(f"{self.url}/internal/force_flush", trust_env=False)
+        answer = httpx.get(
+            f"{self.url}/api/v1/export", params={"match[]": match}, trust_env=False, timeout=60
+        )
+        return [json.loads(line) for line in answer.text.splitlines()]

@@ -1,6 +1,6 @@
 """Lines of text from columns: each line has the same parts in the same order, some only where they apply.
 
-The columns of 5,000 events become lines of 300 bytes in 0.5 us each; f-strings took 11 us (`bench/lines.py`).
+An event becomes its line in 1.6 us; formatting it in Python took 11 us (`bench/export_influx.py`).
 """
 
 from __future__ import annotations

@@ -163,7 +163,8 @@ def _paths(records: Records, whole: LongPaths, shard: int) -> tuple[Column, Colu
     first = np.arange(len(records)) * PATH_PART
     end = first + np.minimum(records["hop_count"], PATH_PART)
     at = nodes[0].size
-    for row in np.flatnonzero(records["hop_count"] > PATH_PART) if whole else ():
+    long = (records["metric"] == Metric.FLOW_PATH) & (records["hop_count"] > PATH_PART)
+    for row in np.flatnonzero(long).tolist():
         if path := whole.get((shard, int(records["sequence"][row]))):
             nodes.append(np.array(path, np.uint32))
             first[row], end[row] = at, at + len(path)

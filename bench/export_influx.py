@@ -1,0 +1,84 @@
+"""Events into InfluxDB and VictoriaMetrics by line protocol: rates, and what the sender costs."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from harness.common import Bench
+from hopscope.base.names import Names
+from hopscope.export.counters import DESTINATION, DestinationRow
+from hopscope.export.databases.influx import Influx
+from hopscope.export.destination import Context
+from hopscope.export.sender import Sender
+from hopscope.history.journal import JournalWriter
+from hopscope.settings.destinations.influx import InfluxSettings
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from support.event_make import Events, random_events
+from support.server_process import InfluxServer, ServerProcess, VictoriaMetrics
+
+SERVERS = {"influxd": InfluxServer, "victoria-metrics": VictoriaMetrics}
+
+
+@contextmanager
+def running(program: str) -> Iterator[InfluxServer | VictoriaMetrics]:
+    """The server, with its data in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = SERVERS[program](program, Path(folder))
+        assert isinstance(server, ServerProcess)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+def measure(url: str, events: Events, create: bool) -> tuple[float, float, float]:
+    """Events/s into a server; seconds of a processor that the sender took per event; bytes of an event."""
+    row = np.zeros(1, DESTINATION)
+    about = DestinationRow(row)
+    settings = InfluxSettings(kind="influxdb", url=url, api=1, begin="oldest", create=create)
+    with tempfile.TemporaryDirectory() as folder, JournalWriter(Path(folder), 0) as writer:
+        writer.append(events)
+        sender = Sender(Influx(settings, Context("lab", "m1", Names(), about.count)), Path(folder), about)
+        began, spent = time.perf_counter(), time.process_time()
+        sender.start()
+        sender.finish()
+        assert sender.ended(600)
+        taken, spent = time.perf_counter() - began, time.process_time() - spent
+    assert row["events_total"][0] == len(events), row
+    return len(events) / taken, spent / len(events), int(row["bytes_total"][0]) / len(events)
+
+
+def main() -> None:
+    """Every server that is installed."""
+    bench, _ = Bench.start(
+        "export-influx",
+        "events from a journal into a server on this machine, by one sender: rate, and the sender's share.",
+        "a network, a server that has cores of its own, and disks slower than this one's.",
+    )
+    events = random_events(50_000 if bench.quick else 500_000, seed=9)
+    events["time_ns"] = events["time_ns"][0] + np.arange(len(events)) * 20_000
+    for program in SERVERS:
+        if shutil.which(program) is None:
+            bench.say(f"{program}: not installed")
+            continue
+        with running(program) as server:
+            create = isinstance(server, InfluxServer)
+            measure(server.url, events[:5000], create)
+            rate, spent, size = measure(server.url, events, create)
+        note = f"sender {spent * 1e6:.1f} us of a processor an event, {size:.0f} bytes (gzip)"
+        bench.row({"server": program}, rate, "events/s", note)
+        bench.row({"server": program, "at": "50,000/s"}, spent * 50_000, "of a core")
+
+
+if __name__ == "__main__":
+    main()
