@@ -23,17 +23,20 @@ from hopscope.settings.destinations.influx import InfluxSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.event_make import Events, random_events
-from support.server_process import InfluxServer, ServerProcess, VictoriaMetrics
+from support.server_process import InfluxServer, VictoriaMetrics
 
-SERVERS = {"influxd": InfluxServer, "victoria-metrics": VictoriaMetrics}
+Server = InfluxServer | VictoriaMetrics
+SERVERS: dict[str, type[InfluxServer] | type[VictoriaMetrics]] = {
+    "influxd": InfluxServer,
+    "victoria-metrics": VictoriaMetrics,
+}
 
 
 @contextmanager
-def running(program: str) -> Iterator[InfluxServer | VictoriaMetrics]:
+def running(program: str) -> Iterator[Server]:
     """The server, with its data in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         server = SERVERS[program](program, Path(folder))
-        assert isinstance(server, ServerProcess)
         server.start()
         try:
             yield server

@@ -23,6 +23,7 @@ from pydantic_core import PydanticUndefined
 
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
+from hopscope.settings.destinations.metrics import METRICS_KINDS, MetricsSettings
 from hopscope.settings.section import plain_type
 
 FOLDER = Path(__file__).parent / "reference"
@@ -103,14 +104,22 @@ def settings() -> str:
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
         + "\n## Destinations\n\nA destination `[export.NAME]` has these settings besides, by `kind`.\n"
         + "".join(_kind_of_destination(kind, model) for kind, model in EXPORT_KINDS.items())
+        + "\n## Destinations of metrics\n\n"
+        "A destination `[metrics.NAME]` has these settings besides, by `kind`.\n"
+        + "".join(
+            _kind_of_destination(kind, model, MetricsSettings, "metrics")
+            for kind, model in METRICS_KINDS.items()
+        )
     )
 
 
-def _kind_of_destination(kind: str, model: type[BaseModel]) -> str:
+def _kind_of_destination(
+    kind: str, model: type[BaseModel], common: type[BaseModel] = ExportSettings, table: str = "export"
+) -> str:
     rows = [
         row
-        for row in _settings_rows(model, "export.NAME.")
-        if row[0].strip("`").rpartition(".")[2] not in ExportSettings.model_fields
+        for row in _settings_rows(model, f"{table}.NAME.")
+        if row[0].strip("`").rpartition(".")[2] not in common.model_fields
     ]
     about = inspect.getdoc(model) or ""
     return f"\n### {kind}\n\n{about}\n\n" + _table(("key", "type", "default", "meaning"), rows)

@@ -29,7 +29,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "labels": {"base", "memory", "settings", "wire"},
     "history": {"base", "detect", "memory", "settings", "wire"},
     "present": {"base", "detect", "history", "labels", "memory", "settings", "wire"},
-    "export": {"base", "detect", "history", "memory", "present", "settings", "wire"},
+    "export": {
+        "base", "detect", "direct.counters", "history", "labels", "memory", "present", "rdma.counters",
+        "settings", "wire",
+    },
     "fabric": {"base", "labels", "settings", "wire"},
     "testbed": {"base", "capture", "fabric", "labels", "memory", "settings", "wire"},
     "library": {"base", "capture", "detect", "history", "present", "settings", "wire"},

@@ -14,6 +14,7 @@ from hopscope.cli.config import _value
 from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
+from hopscope.settings.destinations.metrics import METRICS_KINDS, MetricsSettings
 from hopscope.settings.errors import ConfigError
 from hopscope.settings.file import load, parse_set
 from hopscope.settings.section import Section, plain_type, section_of
@@ -46,6 +47,9 @@ SAMPLES: dict[str, Any] = {
     "listen[].host": "127.0.0.2",
     "listen[].interface": "eth1",
     "listen[].kind": "mirror",
+    "metrics.NAME.kind": "remote_write",
+    "metrics.NAME.labels": {"site": "ams"},
+    "metrics.NAME.url": "http://192.0.2.8:9090/api/v1/write",
     "redis[].url": "redis://127.0.0.1:6379/1",
     "serve.host": "127.0.0.2",
     "serve.public_url": "https://telemetry.example",
@@ -134,7 +138,7 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
-        if isinstance(value, dict) and name != "options":
+        if isinstance(value, dict) and name not in ("options", "labels"):
             yield from _leaves(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value
@@ -160,6 +164,12 @@ DECLARED = [
         for name, field in model.model_fields.items()
         if name not in ExportSettings.model_fields
     ),
+    *(
+        (f"metrics.NAME.{name}", kind, field)
+        for kind, model in METRICS_KINDS.items()
+        for name, field in model.model_fields.items()
+        if name not in MetricsSettings.model_fields
+    ),
 ]
 """Key, kind of a destination, declaration."""
 
@@ -178,6 +188,8 @@ def test_a_setting_is_set_by_each_source(tmp_path: Path, key: str, kind: str, fi
     tree = nested(key, value)
     for destination in tree.get("export", {}).values():
         destination["kind"] = kind
+    for destination in tree.get("metrics", {}).values():
+        destination["kind"] = "remote_write"
     leaves = list(_leaves(tree))
     file = tmp_path / "hopscope.toml"
     file.write_text("".join(f"{name} = {_value(each)}\n" for name, each in tree.items()))

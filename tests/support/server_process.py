@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 

@@ -31,6 +31,7 @@ EXPORTS = (
     ("evictions_total", "Evicted flows in these batches."),
     ("flows_total", "Live flow states in these batches."),
     ("distributions_total", "Distributions in these batches."),
+    ("samples_total", "Samples of metrics in these batches."),
     ("retried_total", "Retries after a failure."),
     ("connections_total", "Connections made to a destination."),
     ("bytes_total", "Bytes sent to a destination, compressed if they are."),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from typing import Any
 
 from ..base.errors import HopscopeError
 from ..settings.collector import Settings
 from ..settings.destinations.kinds import ENTRY_POINTS
 from .block import EventFilter
 from .counters import Place
-from .destination import Destination
+from .destination import Context, Destination
+from .metrics.destination import MetricsDestination
+from .metrics.remote_write import RemoteWrite
 from .redis.destination import require_redis
 
 BUILT_IN = {
@@ -22,18 +25,18 @@ BUILT_IN = {
     "nats": "buses.nats:Nats",
 }
 """Module of this room, and class, by kind."""
-CLIENTS = {"nats": ("nats", "nats"), "kafka": ("confluent_kafka", "kafka")}
+CLIENTS = {
+    "nats": ("nats", "nats"),
+    "kafka": ("confluent_kafka", "kafka"),
+    "remote_write": ("cramjam", "remote-write"),
+}
 """Package that a kind imports, and the extra that installs it."""
 
 
 def destination_class(kind: str) -> type[Destination]:
     """The class of a kind. Raises HopscopeError if a package that it needs is missing."""
     if kind in BUILT_IN:
-        client, extra = CLIENTS.get(kind, ("", ""))
-        if client and find_spec(client) is None:
-            raise HopscopeError(
-                f"{kind}: the client is missing; install it with: pip install 'hopscope[{extra}]'"
-            )
+        _require_client(kind)
         module, _, name = BUILT_IN[kind].partition(":")
         found: type[Destination] = getattr(import_module(f".{module}", __package__), name)
         return found
@@ -44,10 +47,18 @@ def destination_class(kind: str) -> type[Destination]:
     raise HopscopeError(f"there is no kind of destination {kind!r}")
 
 
+def _require_client(kind: str) -> None:
+    client, extra = CLIENTS.get(kind, ("", ""))
+    if client and find_spec(client) is None:
+        raise HopscopeError(f"{kind}: a package is missing; install it with: pip install 'hopscope[{extra}]'")
+
+
 def check_exports(settings: Settings) -> None:
     """Raises HopscopeError if a destination lacks a package, or cannot work with its settings."""
     if settings.redis:
         require_redis()
+    for metrics in settings.metrics.values():
+        _require_client(metrics.kind)
     for name, export in settings.export.items():
         try:
             destination_class(export.kind)
@@ -56,7 +67,13 @@ def check_exports(settings: Settings) -> None:
             raise HopscopeError(f"export.{name}: {error}") from error
 
 
+METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {"remote_write": RemoteWrite}
+"""Class by kind of destinations of metrics."""
+
+
 def places(settings: Settings) -> Iterator[Place]:
-    """The destinations of events by name."""
+    """The destinations of events, and those of metrics, by name."""
     for name, export in settings.export.items():
         yield Place(export.kind, export.place, name)
+    for name, metrics in settings.metrics.items():
+        yield Place(metrics.kind, metrics.place, name)

@@ -20,6 +20,7 @@ from ..history.files import HistoryError
 from ..history.journal_file import read_range
 from ..memory.region import Region
 from ..memory.rings import LIMIT, Rings
+from ..present.collector_state import CollectorState
 from ..present.events import event_object
 from ..settings.collector import Settings
 from ..settings.destinations.shown import shown, shown_webhook
@@ -29,7 +30,9 @@ from .batch import ExportBatch, RingRead
 from .counters import RINGS, DestinationRow, Place, open_counters
 from .destination import Context
 from .exporter import Exporter, stop_all
-from .kinds import check_exports, destination_class, places
+from .kinds import METRICS, check_exports, destination_class, places
+from .metrics.families import Families
+from .metrics.sender import MetricsSender
 from .redis.destination import Redis
 from .sender import Sender
 from .state import StateFeed
@@ -64,7 +67,11 @@ def run(settings: Settings, folder: Path, stop: Stop, *, sink_rings: bool = Fals
     exporters = list(exporters_of(settings, folder / "regions", region["destinations"], sink_rings))
     wanted = frozenset[str]().union(*(exporter.reads for exporter in exporters))
     source = RingSource(folder / "regions", region, wanted, folder)
-    senders = list(senders_of(settings, folder, region["destinations"][len(exporters) :]))
+    rows = region["destinations"][len(exporters) :]
+    senders: list[Sender | MetricsSender] = [
+        *senders_of(settings, folder, rows),
+        *metrics_senders_of(settings, folder, rows[len(settings.export) :]),
+    ]
     for exporter in exporters:
         exporter.start()
     for sender in senders:
@@ -88,6 +95,17 @@ def senders_of(settings: Settings, folder: Path, rows: Records) -> Iterator[Send
         row = DestinationRow(rows[at : at + 1])
         context = Context(name, member, names, row.count)
         yield Sender(destination_class(export.kind)(export, context), folder, row)
+
+
+def metrics_senders_of(settings: Settings, folder: Path, rows: Records) -> Iterator[MetricsSender]:
+    """Every destination of `settings.metrics`, with its DESTINATION."""
+    names = Names.load(settings.names)
+    member = settings.member or socket.gethostname()
+    for at, (name, metrics) in enumerate(settings.metrics.items()):
+        row = DestinationRow(rows[at : at + 1])
+        destination = METRICS[metrics.kind](metrics, Context(name, member, names, row.count))
+        families = Families(CollectorState(folder), names, folder, settings.stores_folder)
+        yield MetricsSender(destination, families.collect, row)
 
 
 def exporters_of(

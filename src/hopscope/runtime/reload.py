@@ -16,6 +16,7 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "alerts": ("export",),
     "redis": ("export",),
     "export": ("export",),
+    "metrics": ("export",),
     "history.keep_days": ("archive",),
     "history.keep_bytes": ("archive",),
     "serve.token": ("serve",),

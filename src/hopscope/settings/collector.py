@@ -9,6 +9,7 @@ import platformdirs
 from pydantic import AfterValidator, Field, model_validator
 
 from .destinations.kinds import NamedExports
+from .destinations.metrics import NamedMetrics
 from .destinations.redis import RedisSettings
 from .destinations.webhook import AlertSettings
 from .direct import DirectSettings
@@ -346,6 +347,8 @@ class Settings(Section):
     """Redis servers to export to."""
     export: NamedExports = Field(default={})
     """Databases and buses to export events to, by name, as `[export.lab]`."""
+    metrics: NamedMetrics = Field(default={})
+    """Servers to push metrics to, by name, as `[metrics.lab]`."""
     member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
     """Name of this collector in what it exports; empty: the name of the machine."""
     log: LogSettings = LogSettings()

@@ -1,0 +1,344 @@
+"""Counters and state as families of metrics: what `/metrics` shows, and what is pushed (`sender`).
+
+A label is a worker, a reason, a kind, a switch, a port, a queue or a source, never a flow; a family has at
+most `SERIES` series, so the cardinality stays bounded however many switches report.
+
+Histograms have a bucket for each octave. A bin of the distributions counts in the first bucket that holds all
+of it: exact for logarithmic bins, whose edges are the buckets' too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from ...base import control_client as control
+from ...base.names import Names
+from ...base.version import VERSION
+from ...detect.counters import COUNTERS, INDEX
+from ...detect.distributions.quantiles import VIEWS, Distribution, grouped
+from ...detect.records import NO_NODE, NO_PORT, Metric, PortKind
+from ...detect.sink.records import Measure
+from ...direct.counters import TRANSLATOR_COUNTERS
+from ...history.files import damaged_files
+from ...labels.counters import LABEL_COUNTERS
+from ...labels.state import NEVER
+from ...memory.counter_region import CounterFile
+from ...present.collector_state import CollectorState
+from ...rdma.counters import NIC_COUNTERS
+from ...wire.address import address
+from ...wire.records import Records
+from ..counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
+
+SERIES = 5000
+"""Most series of one family about switches or sources; those heard of last are kept."""
+BUCKETS = np.array([2**octave - 1 for octave in range(8, 35)], np.uint64)
+"""Upper edges of the buckets of a latency, ns: from 256 ns to 17 s."""
+PERCENTILES = {"50": 0.5, "90": 0.9, "99": 0.99, "100": 1.0}
+Single = CounterMetricFamily | GaugeMetricFamily
+"""Families with one value for each set of labels."""
+Family = Single | HistogramMetricFamily
+
+_PORT_FAMILIES = (
+    (
+        "link_utilization",
+        "Latest utilisation of a port's link, as the source sends it.",
+        PortKind.EGRESS,
+        0,
+    ),
+    ("queue_occupancy", "Latest occupancy of a queue, as the source sends it.", PortKind.QUEUE, 0),
+    ("queue_congestion", "Latest congestion status of a queue (INT 0.5).", PortKind.QUEUE, 1),
+    ("buffer_occupancy", "Latest occupancy of a buffer, as the source sends it.", PortKind.BUFFER, 0),
+)
+
+_LABEL_ALARMS = {"label_silent_ports": Metric.LABEL_AGE, "label_coverage_low": Metric.LABEL_COVERAGE}
+"""Counters of labels whose value is the number of alarms of a metric."""
+_LABEL_FAMILIES = {
+    "labels_total": "Labels of an egress port.",
+    "late_labels_total": "Of these, overtaken by a newer one.",
+    "age_seconds": "Time since its newest label arrived.",
+    "latency_seconds": "Latency of the packet with its newest label in the switch.",
+    "occupancy_bytes": "Its queue then.",
+    "shift": "Reg2: it labels every T / 2^S; in the one-bit form 1 means every packet.",
+    "silent": "1 if it is silent: its alarm is raised.",
+}
+
+
+class Families(Collector):
+    """All metrics of a collector, from snapshots taken when they are asked for.
+
+    `stores` is the folder of a translator or a software NIC.
+    """
+
+    def __init__(self, state: CollectorState, names: Names, folder: Path, stores: Path) -> None:
+        self._state, self._names, self._folder, self._stores = state, names, folder, stores
+        self._left_out = 0
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: the metrics depend on the moment."""
+        return ()
+
+    def collect(self) -> Iterable[Family]:
+        """Every family, from snapshots taken now."""
+        build = GaugeMetricFamily("hopscope_build_info", "Version of Hopscope.", labels=["version"])
+        build.add_metric([VERSION], 1)
+        yield build
+        yield from self._counters()
+        yield from self._processes()
+        yield from self._tables()
+        yield GaugeMetricFamily(
+            "hopscope_history_damaged_files", "Damaged files of history, set aside.",
+            value=len(damaged_files(self._folder)),
+        )  # fmt: skip
+        yield from self._exports()
+        yield from _of_file(TRANSLATOR_COUNTERS, self._stores)
+        yield from _of_file(LABEL_COUNTERS, self._state.regions)
+        yield from _of_file(NIC_COUNTERS, self._stores)
+
+    def _counters(self) -> Iterable[Family]:
+        counts = self._state.counters()
+        families: dict[str, Single] = {}
+        for counter in COUNTERS:
+            name = counter.metric
+            labels = ["worker", *([counter.label[0]] if counter.label else [])]
+            form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
+            family = families.setdefault(name, form(name, counter.help, labels=labels))
+            for process, block in sorted(counts.processes.items()):
+                values = [process, *([counter.label[1]] if counter.label else [])]
+                family.add_metric(values, counter.exposed(int(block[INDEX[counter.key]])))
+        if self._state.labels.about() is not None:
+            counted = LABEL_COUNTERS.read(self._state.regions)
+            for key, metric in _LABEL_ALARMS.items():
+                families["hopscope_alarms"].add_metric(["labels", metric.label], counted[key])
+        yield from families.values()
+        yield GaugeMetricFamily(
+            "hopscope_workers", "Workers that have counters.", value=len(self._state.workers())
+        )
+
+    def _processes(self) -> Iterable[Family]:
+        try:
+            processes = control.request(self._folder, {"status": {}}, timeout=0.5)["processes"]
+        except (control.ControlError, KeyError):
+            return
+        up = GaugeMetricFamily("hopscope_process_up", "1 if the process runs.", labels=["process"])
+        restarts = CounterMetricFamily(
+            "hopscope_process_restarts_total", "Restarts of a process.", labels=["process"]
+        )
+        for process in processes:
+            up.add_metric([process["name"]], int(process["alive"]))
+            restarts.add_metric([process["name"]], process["restarts"])
+        yield up
+        yield restarts
+
+    def _tables(self) -> Iterable[Family]:
+        flows, ports = self._state.flows(), self._state.ports()
+        yield GaugeMetricFamily("hopscope_flows", "Live flows.", value=len(flows))
+        yield _flow_latency(flows)
+        yield from self._latencies()
+        yield self._drops(self._bounded(ports[ports["drops"] > 0]))
+        for name, text, kind, slot in _PORT_FAMILIES:
+            rows = ports[(ports["kind"] == kind) & (ports["state"] >> slot & 1 == 1)]
+            yield from self._of_ports(name, text, self._bounded(rows), slot)
+        yield from self._sources(self._bounded(self._state.sources()))
+        yield from self._labels()
+        yield GaugeMetricFamily(
+            "hopscope_series_left_out",
+            f"Series that this exposition leaves out, since a family has at most {SERIES}.",
+            value=self._left_out,
+        )
+
+    def _bounded(self, rows: Records, last: str = "last_ns") -> Records:
+        if len(rows) <= SERIES:
+            return rows
+        self._left_out += len(rows) - SERIES
+        return rows[np.argpartition(rows[last], len(rows) - SERIES)[-SERIES:]]
+
+    def _latencies(self) -> Iterable[Family]:
+        parts = self._state.distributions()
+        end_to_end = HistogramMetricFamily(
+            "hopscope_end_to_end_latency_seconds", "Sum of the hop latencies of a packet, of all packets."
+        )
+        for each in grouped(parts, "network"):
+            if each.measure == Measure.END_TO_END:
+                end_to_end.add_metric([], _buckets(each), each.sum / 1e9)
+        yield end_to_end
+        labels = ["node", "node_name", "port", "queue"]
+        hops = HistogramMetricFamily(
+            "hopscope_hop_latency_seconds",
+            "Latency of a hop, of all packets; without queue or port if there are too many.",
+            labels=labels,
+        )
+        parts = [each for each in parts if each.measure == Measure.HOP_LATENCY and each.node is not None]
+        places: list[Distribution] = []
+        for view in VIEWS[:-1]:
+            places = grouped(parts, view)
+            if len(places) * (len(BUCKETS) + 3) <= SERIES:
+                break
+        kept = places[: SERIES // (len(BUCKETS) + 3)]
+        self._left_out += len(places) - len(kept)
+        for each in kept:
+            name = self._names.node(each.node or 0) or ""
+            values = [str(each.node), name, *("" if n is None else str(n) for n in (each.port, each.queue))]
+            hops.add_metric(values, _buckets(each), each.sum / 1e9)
+        yield hops
+
+    def _drops(self, rows: Records) -> Family:
+        labels = ["node", "node_name", "port", "port_name"]
+        family = CounterMetricFamily(
+            "hopscope_drops_total",
+            "Drop reports of an egress port, since it was last idle; without port if it is unknown.",
+            labels=labels,
+        )
+        for row in rows:
+            node, port = int(row["node_id"]), int(row["ident"])
+            named = ("", "") if port == NO_PORT else (str(port), self._names.port(node, port) or "")
+            family.add_metric([str(node), self._names.node(node) or "", *named], int(row["drops"]))
+        return family
+
+    def _of_ports(self, name: str, text: str, rows: Records, slot: int) -> Iterable[Family]:
+        what = name.partition("_")[0].replace("link", "port")
+        labels = ["node", "node_name", what, *(["port_name"] if what == "port" else ["port"])]
+        latest = GaugeMetricFamily(f"hopscope_{name}", text, labels=labels)
+        highest = GaugeMetricFamily(
+            f"hopscope_{name}_highest", f"{text} Highest since the last push.", labels=labels
+        )
+        for row in rows:
+            node, ident, port = int(row["node_id"]), int(row["ident"]), int(row["port"])
+            last = (self._names.port(node, ident) or "") if what == "port" else str(port)
+            values = [str(node), self._names.node(node) or "", str(ident), last]
+            latest.add_metric(values, int(row["latest"][slot]))
+            highest.add_metric(values, int(row["highest"][slot]))
+        yield latest
+        yield highest
+
+    def _sources(self, rows: Records) -> Iterable[Family]:
+        labels = ["source", "node", "hw_id"]
+        families: dict[str, Single] = {
+            field: CounterMetricFamily(f"hopscope_source_{field}_reports_total", text, labels=labels)
+            for field, text in (
+                ("received", "Reports of a source."),
+                ("duplicate", "Reports of a source with a sequence number seen before."),
+                ("reordered", "Reports of a source that came after one with a higher sequence number."),
+            )
+        }
+        families["lost"] = GaugeMetricFamily(
+            "hopscope_source_lost_reports",
+            "Reports of a source missing by sequence number, less those that came late.",
+            labels=labels,
+        )
+        silent = GaugeMetricFamily("hopscope_source_silent", "1 if the source is silent.", labels=labels)
+        for row in rows:
+            node = "" if row["node_id"] == NO_NODE else str(row["node_id"])
+            values = [address(int(row["source_hi"]), int(row["source_lo"])), node, str(row["hw_id"])]
+            for field, family in families.items():
+                family.add_metric(values, int(row[field]))
+            silent.add_metric(values, int(bool(row["silent"])))
+        yield from families.values()
+        yield silent
+
+    def _labels(self) -> Iterable[Family]:
+        """Ports that label (INT-label)."""
+        if self._state.labels.about() is None:
+            return
+        now, rows = self._state.labels.copy()
+        labels = ["node", "node_name", "port", "port_name"]
+        families: dict[str, Single] = {}
+        for name, text in _LABEL_FAMILIES.items():
+            form = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            families[name] = form(f"hopscope_label_port_{name}", text, labels=labels)
+        for row in self._bounded(rows, "received_ns"):
+            node, port = int(row["node_id"]), int(row["port"])
+            place = [str(node), self._names.node(node) or "", str(port), self._names.port(node, port) or ""]
+            values: dict[str, float] = {
+                "labels_total": int(row["labels"]),
+                "late_labels_total": int(row["late"]),
+            }
+            values |= {"shift": int(row["shift"]), "silent": int(row["silent"])}
+            if int(row["received_ns"]) != NEVER:
+                values["age_seconds"] = max(0, now - int(row["received_ns"])) / 1e9
+                values["latency_seconds"] = int(row["latency_ns"]) / 1e9
+                values["occupancy_bytes"] = int(row["occupancy"])
+            for name, value in values.items():
+                families[name].add_metric(place, value)
+        yield from families.values()
+        coverage = GaugeMetricFamily(
+            "hopscope_label_coverage_ratio",
+            "Mean coverage of labels over the last ten seconds.",
+        )
+        if (mean := self._state.labels.mean_coverage()) is not None:
+            coverage.add_metric([], mean)
+        yield coverage
+
+    def _exports(self) -> Iterable[Family]:
+        rows = read_counters(self._folder)
+        hooks = rows["kind"] == b"webhook"
+        for name, text in ALERTS:
+            family = CounterMetricFamily(f"hopscope_alerts_{name}", text, labels=["webhook"])
+            for at, row in enumerate(rows[hooks]):
+                family.add_metric([str(at)], int(row[name]))
+            yield family
+        named = list(zip(labels_of(rows), rows, strict=True))
+        up = GaugeMetricFamily(
+            "hopscope_export_up",
+            "1 if the last delivery succeeded.",
+            labels=["destination"],
+        )
+        for label, row in named:
+            up.add_metric([label], int(row["ok"]))
+        yield up
+        others = [(label, row) for (label, row), hook in zip(named, hooks, strict=True) if not hook]
+        for name, text in EXPORTS:
+            family = CounterMetricFamily(f"hopscope_export_{name}", text, labels=["destination"])
+            for label, row in others:
+                family.add_metric([label], int(row[name]))
+            yield family
+        lost = CounterMetricFamily(
+            "hopscope_export_lost_total",
+            "Events and evictions that did not reach a destination, by reason.",
+            labels=["destination", "reason"],
+        )
+        for label, row in others:
+            for name, reason, _ in LOST:
+                lost.add_metric([label, reason], int(row[name]))
+        yield lost
+
+
+def _buckets(one: Distribution) -> list[tuple[str, float]]:
+    """Cumulative counts by upper edge in seconds, as text."""
+    order = np.argsort(one.upper, kind="stable")
+    below = np.append(np.uint64(0), np.cumsum(one.counts[order]))
+    ends = np.searchsorted(one.upper[order], BUCKETS, side="right")
+    found = [(repr(int(edge) / 1e9), int(below[end])) for edge, end in zip(BUCKETS, ends, strict=True)]
+    return [*found, ("+Inf", one.count)]
+
+
+def _flow_latency(flows: Records) -> Family:
+    family = GaugeMetricFamily(
+        "hopscope_flow_latency_seconds",
+        "Percentiles of the live flows' mean latencies; 100 is the highest.",
+        labels=["percentile"],
+    )
+    known = flows[flows["latency_samples"] > 0]
+    if len(known):
+        means = known["latency_sum"] / known["latency_samples"]
+        for name, value in zip(PERCENTILES, np.quantile(means, list(PERCENTILES.values())), strict=True):
+            family.add_metric([name], float(value) / 1e9)
+    return family
+
+
+def _of_file(file: CounterFile, folder: Path) -> Iterable[Family]:
+    """The counters of a file; none if all are zero, as if the process never ran."""
+    counts = file.read(folder)
+    if not any(counts.values()):
+        return
+    families: dict[str, Single] = {}
+    for counter in file.counters:
+        form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
+        name, labels = counter.metric, [counter.label[0]] if counter.label else []
+        family = families.setdefault(name, form(name, counter.help, labels=labels))
+        family.add_metric([counter.label[1]] if counter.label else [], counter.exposed(counts[counter.key]))
+    yield from families.values()

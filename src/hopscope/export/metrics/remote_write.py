@@ -1,0 +1,175 @@
+"""Prometheus remote write, versions 1.0 and 2.0: samples as protocol buffers, compressed by Snappy.
+
+Specifications: prometheus.io/docs/specs/prw/remote_write_spec and remote_write_spec_2_0; the messages are
+`prometheus.WriteRequest` and `io.prometheus.write.v2.Request`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import httpx
+from prometheus_client.core import Metric
+
+from ...settings.destinations.metrics import RemoteWriteSettings
+from ...settings.destinations.shown import secret
+from ..databases.http import HttpClient
+from ..destination import Context
+from ..exporter import DeliveryError
+from .destination import MetricsDestination, Round
+
+SERIES = 2000
+"""Most series of one request."""
+TEXT = 1024
+"""Most characters of a label's value."""
+_TYPES = {"counter": 1, "gauge": 2, "histogram": 3}
+"""`MetricType` of both versions."""
+_CONTENT = {
+    1: ("application/x-protobuf", "0.1.0"),
+    2: ("application/x-protobuf;proto=io.prometheus.write.v2.Request", "2.0.0"),
+}
+"""Content type, and version of the protocol in the header, by version of the settings."""
+_DOUBLE = struct.Struct("<d")
+Labels = tuple[tuple[str, str], ...]
+Sample = tuple[Labels, float]
+
+
+class RemoteWrite(MetricsDestination):
+    """One server."""
+
+    def __init__(self, settings: RemoteWriteSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._common = {"job": "hopscope", "instance": context.member, **settings.labels}
+        self._client: HttpClient | None = None
+        self._describe = True
+
+    def connect(self) -> None:
+        """Read the secrets; the first round describes the families again."""
+        one: RemoteWriteSettings = self.settings
+        self.close()
+        kind, version = _CONTENT[one.version]
+        headers = {
+            "content-type": kind,
+            "content-encoding": "snappy",
+            "x-prometheus-remote-write-version": version,
+        }
+        try:
+            if one.token:
+                headers["authorization"] = f"Bearer {secret(one.token)}"
+            auth = httpx.BasicAuth(one.user, secret(one.password)) if one.user else None
+        except (ValueError, OSError) as error:
+            raise DeliveryError(str(error)) from None
+        self._client = HttpClient(one.url, headers, one.timeout_seconds, auth)
+        self._describe = True
+
+    def send(self, taken: Round) -> None:
+        """Post the samples of a round, some thousand series at a time."""
+        if self.settings.version == 2:
+            for described in batches(self._samples(taken.families), SERIES):
+                self._post(request_2(described, taken.time_ms))
+            return
+        if self._describe:
+            self._post(metadata_1(taken.families))
+            self._describe = False
+        samples = ((labels, value) for _, labels, value in self._samples(taken.families))
+        for batch in batches(samples, SERIES):
+            self._post(request_1(batch, taken.time_ms))
+
+    def _samples(self, families: Iterable[Metric]) -> Iterator[tuple[Metric, Labels, float]]:
+        """Family, labels sorted by name, value."""
+        for family in families:
+            for sample in family.samples:
+                labels = {**self._common, **sample.labels, "__name__": sample.name}
+                yield (
+                    family,
+                    tuple(sorted((name, text[:TEXT]) for name, text in labels.items() if text)),
+                    float(sample.value),
+                )
+
+    def _post(self, body: bytes) -> None:
+        import cramjam
+
+        assert self._client is not None
+        packed = bytes(cramjam.snappy.compress_raw(body))
+        self._client.ask("POST", "", content=packed)
+        self.context.count("bytes_total", len(packed))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def batches(rows: Iterable[Any], count: int) -> Iterator[list[Any]]:
+    """Lists of at most `count` rows."""
+    left = iter(rows)
+    while batch := list(islice(left, count)):
+        yield batch
+
+
+def request_1(samples: Iterable[Sample], time_ms: int) -> bytes:
+    """`prometheus.WriteRequest` of these samples."""
+    at = _varint(2, time_ms)
+    return b"".join(
+        _bytes(
+            1,
+            b"".join(_bytes(1, _text(1, name) + _text(2, text)) for name, text in labels)
+            + _bytes(2, b"\x09" + _DOUBLE.pack(value) + at),
+        )
+        for labels, value in samples
+    )
+
+
+def metadata_1(families: Iterable[Metric]) -> bytes:
+    """`prometheus.WriteRequest` with the type and the help of each family."""
+    return b"".join(
+        _bytes(
+            3,
+            _varint(1, _TYPES.get(family.type, 0))
+            + _text(2, f"{family.name}_total" if family.type == "counter" else family.name)
+            + _text(4, family.documentation),
+        )
+        for family in families
+    )
+
+
+def request_2(samples: Iterable[tuple[Metric, Labels, float]], time_ms: int) -> bytes:
+    """`io.prometheus.write.v2.Request` of these samples: texts are in a table, each once."""
+    table: dict[str, int] = {"": 0}
+    at = _varint(2, time_ms)
+    series = []
+    for family, labels, value in samples:
+        refs = b"".join(_number(table.setdefault(text, len(table))) for pair in labels for text in pair)
+        about = _varint(1, _TYPES.get(family.type, 0))
+        about += _varint(3, table.setdefault(family.documentation, len(table)))
+        sample = b"\x09" + _DOUBLE.pack(value) + at
+        series.append(_bytes(5, _bytes(1, refs) + _bytes(2, sample) + _bytes(5, about)))
+    return b"".join(_text(4, text) for text in table) + b"".join(series)
+
+
+def _number(value: int) -> bytes:
+    """A varint."""
+    if value < 128:
+        return bytes((value,))
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _varint(field: int, value: int) -> bytes:
+    return _number(field << 3) + _number(value)
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _number(field << 3 | 2) + _number(len(value)) + value
+
+
+def _text(field: int, text: str) -> bytes:
+    return _bytes(field, text.encode("utf-8", "replace"))

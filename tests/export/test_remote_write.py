@@ -1,0 +1,206 @@
+"""Metrics by Prometheus remote write, read back from Prometheus and VictoriaMetrics."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from hopscope.base.names import Names
+from hopscope.export.counters import DESTINATION, DestinationRow
+from hopscope.export.destination import Context
+from hopscope.export.metrics import sender as module
+from hopscope.export.metrics.remote_write import RemoteWrite, request_1, request_2
+from hopscope.export.metrics.sender import MetricsSender
+from hopscope.settings.destinations.metrics import RemoteWriteSettings
+from support.server_process import ServerProcess, VictoriaMetrics, free_port
+from support.waiting import HANG_SECONDS, eventually
+
+HOSTILE = 'leaf "1",\n{x="}\\ größe ' + "y" * 4096
+
+
+class Prometheus(ServerProcess):
+    """Prometheus that takes remote write, with the data in `folder`."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+        (folder / "prometheus.yml").write_text("global: {}\n")
+        super().__init__(
+            [
+                program,
+                f"--config.file={folder}/prometheus.yml",
+                f"--storage.tsdb.path={folder}/data",
+                f"--web.listen-address={self.url.removeprefix('http://')}",
+                "--web.enable-remote-write-receiver",
+            ],
+            folder,
+            lambda: httpx.get(f"{self.url}/-/ready", trust_env=False).status_code == 200,
+        )
+
+
+def families(value: float) -> list[Metric]:
+    """A counter and a gauge, with names that nobody should have chosen."""
+    counter = CounterMetricFamily("hopscope_reports", "Reports.", labels=["worker"])
+    counter.add_metric(["0"], value)
+    gauge = GaugeMetricFamily("hopscope_queue_occupancy", "Cells.\nLatest.", labels=["node_name", "empty"])
+    gauge.add_metric([HOSTILE, ""], 7.5)
+    return [counter, gauge]
+
+
+def sender(url: str, **more: Any) -> tuple[MetricsSender, Any]:
+    """A sender of `families` that counts on, and its counters."""
+    row = np.zeros(1, DESTINATION)
+    about, taken = DestinationRow(row), iter(range(1, 1000))
+    given = {"kind": "remote_write", "url": url, "labels": {"site": "ams"}, **more}
+    one = RemoteWrite(RemoteWriteSettings(**given), Context("lab", "m1", Names(), about.count))
+    return MetricsSender(one, lambda: families(next(taken)), about), row
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(module, "MAX_PAUSE", 0.1)
+
+
+def test_prometheus_has_every_round(tmp_path: Path, tool: Callable[[str], str]) -> None:
+    """Labels, values and times; rounds that were taken while the server was away follow in order."""
+    server = Prometheus(tool("prometheus"), tmp_path)
+    server.start()
+    try:
+        one, row = sender(f"{server.url}/api/v1/write", every_seconds=1)
+        one.start()
+        eventually(lambda: row["sent_total"][0] >= 1)
+        server.kill()
+        eventually(lambda: row["retried_total"][0] > 0)
+        assert not row["ok"][0]
+        server.start()
+        eventually(lambda: row["sent_total"][0] >= 4)
+        one.finish()
+        assert one.ended(HANG_SECONDS)
+        rounds = int(row["sent_total"][0])
+        assert row["samples_total"][0] == 2 * rounds
+
+        def asked(query: str) -> list[dict[str, Any]]:
+            answer = httpx.get(
+                f"{server.url}/api/v1/query",
+                params={"query": query, "time": str(time.time() + 1)},
+                trust_env=False,
+            ).json()
+            found: list[dict[str, Any]] = answer["data"]["result"]
+            return found
+
+        (series,) = asked("hopscope_reports_total[1h]")
+        about = {"__name__": "hopscope_reports_total", "job": "hopscope", "instance": "m1", "site": "ams"}
+        assert series["metric"] == {**about, "worker": "0"}
+        assert [float(value) for _, value in series["values"]] == list(range(1, rounds + 1))
+        times = [at for at, _ in series["values"]]
+        assert times == sorted(times)
+        (series,) = asked("hopscope_queue_occupancy")
+        assert series["metric"]["node_name"] == HOSTILE[:1024]
+        assert "empty" not in series["metric"]
+        assert float(series["value"][1]) == 7.5
+    finally:
+        server.kill()
+
+
+def test_victoria_metrics_has_the_samples(tmp_path: Path, tool: Callable[[str], str]) -> None:
+    """The same by VictoriaMetrics; a password that cannot be read is a reason that is shown."""
+    server = VictoriaMetrics(tool("victoria-metrics"), tmp_path)
+    server.start()
+    try:
+        one, row = sender(f"{server.url}/api/v1/write", user="x", password="file:/none")
+        one.start()
+        eventually(lambda: row["retried_total"][0] > 0)
+        assert b"/none" in row["problem"][0]
+        assert one.ended(HANG_SECONDS, give_up=True)
+        assert row["stopped_total"][0] == 2
+        one, row = sender(f"{server.url}/api/v1/write")
+        one.start()
+        one.finish()
+        assert one.ended(HANG_SECONDS)
+        (series,) = server.series('hopscope_reports_total{instance="m1"}')
+        assert series["values"] == [1, 2] or series["values"] == [1]
+    finally:
+        server.kill()
+
+
+def test_old_rounds_make_room() -> None:
+    """A destination that is away for long loses the oldest rounds, counted by sample."""
+    one, row = sender(f"http://127.0.0.1:{free_port()}/", every_seconds=1, queue_rounds=1)
+    one.start()
+    eventually(lambda: row["queue_full_total"][0] == 2)
+    assert one.ended(HANG_SECONDS, give_up=True)
+
+
+def read(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Field numbers and values of a message, by the wire format of protocol buffers."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        field, wire = divmod(varint(), 8)
+        if wire == 0:
+            yield field, varint()
+        elif wire == 1:
+            yield field, struct.unpack("<d", message[at : at + 8])[0]
+            at += 8
+        else:
+            assert wire == 2
+            size = varint()
+            yield field, message[at : at + size]
+            at += size
+
+
+def fields(message: bytes, number: int) -> list[Any]:
+    """The values of one field."""
+    return [value for field, value in read(message) if field == number]
+
+
+@settings(deadline=None)
+@given(st.text(max_size=300), st.floats(allow_nan=False), st.integers(0, 2**53))
+def test_both_versions_have_the_same_series(name: str, value: float, time_ms: int) -> None:
+    """Read by field numbers of the specifications; in version 2 each text is there once."""
+    gauge = GaugeMetricFamily("g", "Help.")
+    labels = (("__name__", "g"), ("job", name))
+    (series,) = fields(request_1([(labels, value)], time_ms), 1)
+    pairs = [tuple(fields(label, part)[0].decode() for part in (1, 2)) for label in fields(series, 1)]
+    assert tuple(pairs) == labels
+    (sample,) = fields(series, 2)
+    assert (fields(sample, 1), fields(sample, 2)) == ([value], [time_ms])
+    body = request_2([(gauge, labels, value), (gauge, labels, value)], time_ms)
+    texts = [text.decode() for text in fields(body, 4)]
+    assert texts[0] == ""
+    assert len(set(texts)) == len(texts)
+    for series in fields(body, 5):
+        refs, at = fields(series, 1)[0], 0
+        found = []
+        while at < len(refs):
+            number = refs[at] & 127
+            while refs[at] > 127:
+                at += 1
+                number |= (refs[at] & 127) << 7
+            found.append(texts[number])
+            at += 1
+        assert tuple(found) == ("__name__", "g", "job", name)
+        (sample,) = fields(series, 2)
+        assert (fields(sample, 1), fields(sample, 2)) == ([value], [time_ms])
+        (about,) = fields(series, 5)
+        assert fields(about, 1) == [2]
+        assert texts[fields(about, 3)[0]] == "Help."
