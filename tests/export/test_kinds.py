@@ -19,9 +19,9 @@ def test_a_missing_client_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(kinds, "find_spec", lambda name: None)
     _, extra = kinds.CLIENTS[kind]
     with pytest.raises(HopscopeError) as found:
-        kinds.destination_class(kind)
+        kinds.require_client(kind)
     assert (
-        str(found.value) == f"{kind}: the client is missing; install it with: pip install 'hopscope[{extra}]'"
+        str(found.value) == f"{kind}: a package is missing; install it with: pip install 'hopscope[{extra}]'"
     )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert extra in project["project"]["optional-dependencies"]

@@ -36,7 +36,7 @@ CLIENTS = {
 def destination_class(kind: str) -> type[Destination]:
     """The class of a kind. Raises HopscopeError if a package that it needs is missing."""
     if kind in BUILT_IN:
-        _require_client(kind)
+        require_client(kind)
         module, _, name = BUILT_IN[kind].partition(":")
         found: type[Destination] = getattr(import_module(f".{module}", __package__), name)
         return found
@@ -47,7 +47,8 @@ def destination_class(kind: str) -> type[Destination]:
     raise HopscopeError(f"there is no kind of destination {kind!r}")
 
 
-def _require_client(kind: str) -> None:
+def require_client(kind: str) -> None:
+    """Raises HopscopeError if a package that a kind needs is missing."""
     client, extra = CLIENTS.get(kind, ("", ""))
     if client and find_spec(client) is None:
         raise HopscopeError(f"{kind}: a package is missing; install it with: pip install 'hopscope[{extra}]'")
@@ -58,7 +59,7 @@ def check_exports(settings: Settings) -> None:
     if settings.redis:
         require_redis()
     for metrics in settings.metrics.values():
-        _require_client(metrics.kind)
+        require_client(metrics.kind)
     for name, export in settings.export.items():
         try:
             destination_class(export.kind)

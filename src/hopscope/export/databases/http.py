@@ -10,7 +10,7 @@ from ...base.version import VERSION
 from ..exporter import DeliveryError
 
 _MAY_PASS = (401, 403, 404, 408, 425, 429)
-"""Statuses below 500 after which a retry may succeed: what they complain of can be mended at the server."""
+"""Errors of clients after which a retry may succeed: what they complain of can be mended at the server."""
 
 
 class HttpClient:
@@ -39,7 +39,7 @@ class HttpClient:
         if 200 <= status < 300 or status in fine:
             return answer
         reason = " ".join(answer.text.split())[:160]
-        again = status in _MAY_PASS or status >= 500
+        again = status in _MAY_PASS or not 400 <= status < 500
         raise DeliveryError(f"status {status}: {reason}" if reason else f"status {status}", again)
 
     def close(self) -> None:

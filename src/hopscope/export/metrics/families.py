@@ -9,6 +9,7 @@ of it: exact for logarithmic bins, whose edges are the buckets' too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -55,6 +56,8 @@ _PORT_FAMILIES = (
     ("buffer_occupancy", "Latest occupancy of a buffer, as the source sends it.", PortKind.BUFFER, 0),
 )
 
+_USER_TIME, _RESIDENT = 11, 21
+"""Fields of /proc/PID/stat after the name: user time, which system time follows; resident pages."""
 _LABEL_ALARMS = {"label_silent_ports": Metric.LABEL_AGE, "label_coverage_low": Metric.LABEL_COVERAGE}
 """Counters of labels whose value is the number of alarms of a metric."""
 _LABEL_FAMILIES = {
@@ -128,11 +131,26 @@ class Families(Collector):
         restarts = CounterMetricFamily(
             "hopscope_process_restarts_total", "Restarts of a process.", labels=["process"]
         )
+        cpu = CounterMetricFamily(
+            "hopscope_process_cpu_seconds_total",
+            "Time that the process has spent on processors, since its last start.",
+            labels=["process"],
+        )
+        memory = GaugeMetricFamily(
+            "hopscope_process_resident_memory_bytes",
+            "Resident memory of the process; memory that processes share counts in each.",
+            labels=["process"],
+        )
         for process in processes:
             up.add_metric([process["name"]], int(process["alive"]))
             restarts.add_metric([process["name"]], process["restarts"])
+            if (used := _usage(process["pid"])) is not None:
+                cpu.add_metric([process["name"]], used[0])
+                memory.add_metric([process["name"]], used[1])
         yield up
         yield restarts
+        yield cpu
+        yield memory
 
     def _tables(self) -> Iterable[Family]:
         flows, ports = self._state.flows(), self._state.ports()
@@ -305,6 +323,16 @@ class Families(Collector):
             for name, reason, _ in LOST:
                 lost.add_metric([label, reason], int(row[name]))
         yield lost
+
+
+def _usage(pid: int | None) -> tuple[float, int] | None:
+    """Processor time in s and resident memory in bytes of a process (proc(5), stat); None: it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    ticks = int(fields[_USER_TIME]) + int(fields[_USER_TIME + 1])
+    return ticks / os.sysconf("SC_CLK_TCK"), int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _buckets(one: Distribution) -> list[tuple[str, float]]:

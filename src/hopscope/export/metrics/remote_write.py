@@ -94,7 +94,7 @@ class RemoteWrite(MetricsDestination):
 
         assert self._client is not None
         packed = bytes(cramjam.snappy.compress_raw(body))
-        self._client.ask("POST", "", content=packed)
+        self._client.ask("POST", self.settings.url, content=packed)
         self.context.count("bytes_total", len(packed))
 
     def close(self) -> None:
