@@ -138,7 +138,7 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
-        if isinstance(value, dict) and name not in ("options", "labels"):
+        if isinstance(value, dict) and name != "options":
             yield from _leaves(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", value

@@ -345,12 +345,12 @@ class Settings(Section):
     """Webhooks."""
     redis: tuple[RedisSettings, ...] = ()
     """Redis servers to export to."""
+    member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
+    """Name of this collector in what it exports; empty: the name of the machine."""
     export: NamedExports = Field(default={})
     """Databases and buses to export events to, by name, as `[export.lab]`."""
     metrics: NamedMetrics = Field(default={})
     """Servers to push metrics to, by name, as `[metrics.lab]`."""
-    member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
-    """Name of this collector in what it exports; empty: the name of the machine."""
     log: LogSettings = LogSettings()
     """The log."""
     sink: SinkSettings = SinkSettings()
