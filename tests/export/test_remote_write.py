@@ -21,6 +21,8 @@ from hopscope.export.destination import Context
 from hopscope.export.metrics import sender as module
 from hopscope.export.metrics.remote_write import RemoteWrite, request_1, request_2
 from hopscope.export.metrics.sender import MetricsSender
+from hopscope.runtime.connect import connections
+from hopscope.settings.collector import ServeSettings, Settings
 from hopscope.settings.destinations.metrics import RemoteWriteSettings
 from support.server_process import ServerProcess, VictoriaMetrics, free_port
 from support.waiting import HANG_SECONDS, eventually
@@ -172,6 +174,22 @@ def read(message: bytes) -> Iterator[tuple[int, Any]]:
 def fields(message: bytes, number: int) -> list[Any]:
     """The values of one field."""
     return [value for field, value in read(message) if field == number]
+
+
+def test_config_check_asks_the_server(tmp_path: Path, tool: Callable[[str], str]) -> None:
+    """`config check --connect` says whether the server takes samples."""
+    server = VictoriaMetrics(tool("victoria-metrics"), tmp_path)
+    server.start()
+    try:
+        found = []
+        for path in ("api/v1/write", "api/v1/none"):
+            lab = RemoteWriteSettings(kind="remote_write", url=f"{server.url}/{path}")
+            tried = connections(Settings(listen=(), serve=ServeSettings(enabled=False), metrics={"lab": lab}))
+            found += [finding.found for finding in tried]
+    finally:
+        server.kill()
+    assert found[0] == "connected"
+    assert found[1].startswith("status 4")
 
 
 @settings(deadline=None)

@@ -15,6 +15,7 @@ from ..memory.data_folder import read_owner
 from ..memory.running import running_folders
 from ..settings.collector import ListenSettings, Settings
 from ..settings.destinations.common import ExportSettings
+from ..settings.destinations.metrics import MetricsSettings
 from ..settings.destinations.redis import RedisSettings
 from ..settings.destinations.shown import shown, shown_webhook
 from ..settings.destinations.webhook import AlertSettings
@@ -120,6 +121,8 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
         yield _redis("label.redis", RedisSettings(url=place, timeout_seconds=REDIS_SECONDS))
     for name, export in settings.export.items():
         yield _export(f"export.{name}", name, export, settings)
+    for name, metrics in settings.metrics.items():
+        yield _metrics(f"metrics.{name}", name, metrics, settings)
     query = settings.direct.query
     for place in query.collectors:
         if "://" in place:
@@ -163,6 +166,23 @@ def _export(key: str, name: str, export: ExportSettings, settings: Settings) -> 
         return "connected"
 
     return Attempt(f"{key} {export.place}", run)
+
+
+def _metrics(key: str, name: str, metrics: MetricsSettings, settings: Settings) -> Attempt:
+    def run() -> str:
+        from ..export.destination import Context
+        from ..export.kinds import METRICS, require_client
+
+        require_client(metrics.kind)
+        member = settings.member or socket.gethostname()
+        destination = METRICS[metrics.kind](
+            metrics, Context(name, member, Names(), lambda counter, count: None)
+        )
+        with closing(destination):
+            destination.connect()
+        return "connected"
+
+    return Attempt(f"{key} {metrics.place}", run)
 
 
 def _collector(place: str, token: str | None, seconds: float) -> Attempt:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import Any
+
+from pydantic import BaseModel
 
 from .collector import Settings
 from .destinations.common import ExportSettings
 from .destinations.kinds import ENTRY_POINTS, EXPORT_KINDS
+from .destinations.metrics import METRICS_KINDS, MetricsSettings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -16,7 +20,11 @@ def json_schema() -> dict[str, Any]:
     """The schema of all settings, those of installed packages' destinations included."""
     schema = Settings.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
-    definitions["ExportSettings"] = _destinations(definitions)
+    kinds = dict(EXPORT_KINDS)
+    for point in entry_points(group=ENTRY_POINTS):
+        kinds.setdefault(point.name, point.load().Settings)
+    definitions["ExportSettings"] = _by_kind(ExportSettings, kinds, definitions)
+    definitions["MetricsSettings"] = _by_kind(MetricsSettings, METRICS_KINDS, definitions)
     listener = {"anyOf": [schema["properties"]["listen"]["items"], {"type": "string"}]}
     listen = schema["properties"]["listen"]
     listen |= {"type": ["array", "string"], "items": listener}
@@ -24,11 +32,10 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **found, "title": "Settings of Hopscope"}
 
 
-def _destinations(definitions: dict[str, Any]) -> dict[str, Any]:
-    """A destination, whose `kind` decides which settings it has; adds the definitions of the kinds."""
-    kinds = dict(EXPORT_KINDS)
-    for point in entry_points(group=ENTRY_POINTS):
-        kinds.setdefault(point.name, point.load().Settings)
+def _by_kind(
+    base: type[BaseModel], kinds: Mapping[str, type[BaseModel]], definitions: dict[str, Any]
+) -> dict[str, Any]:
+    """A table whose `kind` decides which settings it has; adds the definitions of the kinds."""
     cases = []
     for kind, model in kinds.items():
         own = model.model_json_schema(ref_template="#/$defs/{model}")
@@ -37,10 +44,10 @@ def _destinations(definitions: dict[str, Any]) -> dict[str, Any]:
         definitions[model.__name__] = own
         test = {"properties": {"kind": {"const": kind}}, "required": ["kind"]}
         cases.append({"if": test, "then": {"$ref": f"#/$defs/{model.__name__}"}})
-    about = ExportSettings.model_fields["kind"].description
+    about = base.model_fields["kind"].description
     return {
         "type": "object",
-        "description": ExportSettings.__doc__,
+        "description": base.__doc__,
         "properties": {"kind": {"enum": list(kinds), "description": about}},
         "required": ["kind"],
         "allOf": cases,

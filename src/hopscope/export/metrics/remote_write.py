@@ -47,7 +47,7 @@ class RemoteWrite(MetricsDestination):
         self._describe = True
 
     def connect(self) -> None:
-        """Read the secrets; the first round describes the families again."""
+        """Read the secrets, and ask by an empty request whether the server takes samples."""
         one: RemoteWriteSettings = self.settings
         self.close()
         kind, version = _CONTENT[one.version]
@@ -63,6 +63,7 @@ class RemoteWrite(MetricsDestination):
         except (ValueError, OSError) as error:
             raise DeliveryError(str(error)) from None
         self._client = HttpClient(one.url, headers, one.timeout_seconds, auth)
+        self._post(b"")
         self._describe = True
 
     def send(self, taken: Round) -> None:

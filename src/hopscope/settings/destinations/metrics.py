@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
@@ -33,7 +33,7 @@ class RemoteWriteSettings(MetricsSettings):
 
     url: str = Field(default="http://127.0.0.1:9090/api/v1/write", pattern=r"^https?://[^\s?#]+$")
     """Where samples are posted."""
-    version: Literal[1, 2] = 1
+    version: int = Field(default=1, ge=1, le=2)
     """Version of the protocol; servers that know 2 save names and help texts that repeat."""
     labels: dict[Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")], str] = Field(default={})
     """Labels of all series; `job` is `hopscope` and `instance` the name of the collector unless set here."""
