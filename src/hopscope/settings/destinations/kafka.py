@@ -44,9 +44,11 @@ class KafkaSettings(BusSettings):
     """Brokers to start with, `HOST:PORT`; they name the others."""
     topic: str = Field(default="hopscope.v1.events", pattern=r"^[A-Za-z0-9._-]{1,249}$")
     """Topic; brokers create it if they are set to, else create it before."""
-    options: Annotated[dict[str, str], BeforeValidator(_options), AfterValidator(_allowed)] = Field(
-        default_factory=dict
-    )
+    options: Annotated[
+        dict[str, str],
+        BeforeValidator(_options, json_schema_input_type=dict[str, Any]),
+        AfterValidator(_allowed),
+    ] = Field(default_factory=dict)
     """Options of librdkafka, as `security.protocol = "SASL_SSL"`; `env:NAME` or `file:PATH` names where a
     password is.
     """
