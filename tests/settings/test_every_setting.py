@@ -34,6 +34,7 @@ SAMPLES: dict[str, Any] = {
     "dialects.NAME.int_dscp_bit": 4,
     "dialects.NAME.marker": "aabb",
     "export.NAME.database": "fabric",
+    "export.NAME.endpoint": "http://192.0.2.8:9000",
     "export.NAME.kind": "influxdb",
     "export.NAME.options": {"security.protocol": "SASL_SSL"},
     "export.NAME.prefixes": ["10.1.0.0/16", "2001:db8::/32"],

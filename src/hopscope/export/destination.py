@@ -31,10 +31,10 @@ class Context:
 
 
 class Destination(ABC):
-    """One place that events go to. All methods run in its own thread, and may wait.
+    """One place that events go to. `connect`, `send` and `close` run in its own thread, and may wait.
 
-    Every method raises DeliveryError if the destination is away, or does not accept what it was given;
-    `again` tells whether a retry may succeed.
+    They raise DeliveryError if the destination is away, or does not accept what it was given; `again` tells
+    whether a retry may succeed.
     """
 
     Settings: ClassVar[type[ExportSettings]]
@@ -43,6 +43,11 @@ class Destination(ABC):
     def __init__(self, settings: Any, context: Context) -> None:
         self.settings = settings
         self.context = context
+
+    @classmethod
+    def check(cls, settings: Any) -> None:
+        """Raises HopscopeError if it cannot work with these settings; called before the collector starts."""
+        return
 
     @abstractmethod
     def send(self, block: EventBlock) -> None:

@@ -23,6 +23,7 @@ BUILT_IN = {
     "influxdb": "databases.influx:Influx",
     "kafka": "buses.kafka:Kafka",
     "nats": "buses.nats:Nats",
+    "parquet": "databases.parquet:Parquet",
 }
 """Module of this room, and class, by kind."""
 CLIENTS = {
@@ -62,7 +63,7 @@ def check_exports(settings: Settings) -> None:
         require_client(metrics.kind)
     for name, export in settings.export.items():
         try:
-            destination_class(export.kind)
+            destination_class(export.kind).check(export)
             EventFilter(export)
         except HopscopeError as error:
             raise HopscopeError(f"export.{name}: {error}") from error

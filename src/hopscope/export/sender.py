@@ -24,7 +24,8 @@ from .exporter import DeliveryError
 from .positions import Positions
 
 POLL_SECONDS = 0.1
-"""Interval at which an idle thread looks for events."""
+"""Interval at which an idle thread looks for events; ten times longer if batches may wait for long, since it
+reads again what waits."""
 MIN_PAUSE = 0.5
 MAX_PAUSE = 30.0
 RUN_EVENTS = 65_536
@@ -92,7 +93,8 @@ class Sender:
                 if not busy:
                     if self._ending.is_set():
                         return
-                    self._stop.wait(POLL_SECONDS)
+                    patient = self._settings.batch_seconds > 100 * POLL_SECONDS
+                    self._stop.wait(10 * POLL_SECONDS if patient else POLL_SECONDS)
         except Exception as error:  # a defect of this destination must not end the others
             self._log.error("destination ended", to=self.row.place, reason=f"{type(error).__name__}: {error}")
             self.row.healthy(False, f"ended: {type(error).__name__}: {error}")

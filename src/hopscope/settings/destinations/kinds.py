@@ -13,12 +13,14 @@ from .common import ExportSettings
 from .influx import InfluxSettings
 from .kafka import KafkaSettings
 from .nats import NatsSettings
+from .parquet import ParquetSettings
 
 EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "clickhouse": ClickHouseSettings,
     "influxdb": InfluxSettings,
     "kafka": KafkaSettings,
     "nats": NatsSettings,
+    "parquet": ParquetSettings,
 }
 """Settings of the kinds that Hopscope has."""
 ENTRY_POINTS = "hopscope.destinations"

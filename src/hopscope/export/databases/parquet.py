@@ -1,0 +1,189 @@
+"""Parquet files partitioned by hour, in a folder or an S3 bucket.
+
+    FOLDER/date=2026-11-23/hour=06/MEMBER-SHARD-FIRST-LAST-TIME.parquet
+
+A block is one file for each hour that it has events of, named by the block's `token`, and it appears whole or
+not at all: a copy of a block replaces itself, so each event is there once.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import numpy as np
+
+from ...base.errors import HopscopeError
+from ...detect.records import EVENT_VERSION
+from ...history.columns import connect, quoted, register
+from ...history.files import sync_folder
+from ...history.segments import VERSION_KEY, first_line
+from ...settings.destinations.parquet import ParquetSettings
+from ...settings.destinations.shown import secret
+from ...wire.records import Records
+from ..block import EventBlock
+from ..destination import Context, Destination
+from ..exporter import DeliveryError
+from .packed import token
+
+_S3_ERROR = re.compile(r"<Code>(.*?)</Code><Message>(.*?)</Message>")
+_HOUR = 3600 * 10**9
+_MEMORY_BYTES = 2 * 1024**3
+_THREADS = 2
+
+
+class Parquet(Destination):
+    """One folder or bucket."""
+
+    Settings = ParquetSettings
+
+    def __init__(self, settings: ParquetSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._store: Store | None = None
+        self._database: duckdb.DuckDBPyConnection | None = None
+
+    @classmethod
+    def check(cls, settings: ParquetSettings) -> None:
+        """S3 needs a client."""
+        if _in_bucket(settings) and importlib.util.find_spec("obstore") is None:
+            raise HopscopeError("S3: the client is missing; install it with: pip install 'hopscope[s3]'")
+
+    def connect(self) -> None:
+        """Make the folder, or look whether the bucket answers."""
+        self.close()
+        self._store = Bucket(self.settings) if _in_bucket(self.settings) else Folder(self.settings.folder)
+        self._database = connect(_MEMORY_BYTES, _THREADS)
+
+    def send(self, block: EventBlock) -> None:
+        """Write a file for each hour of a block."""
+        assert self._store is not None
+        assert self._database is not None
+        for hour, events in _hours(block.records):
+            name = f"{hour}/{token(block)}.parquet"
+            try:
+                written = self._store.put(name, partial(self._write, events))
+            except OSError as error:
+                raise DeliveryError(f"{name} cannot be written: {error.strerror or error}") from error
+            except duckdb.Error as error:
+                raise DeliveryError(f"{name} cannot be written: {first_line(error)}") from error
+            self.context.count("bytes_total", written)
+
+    def _write(self, events: Records, path: Path) -> None:
+        """Events as a Parquet file: the columns of history, and the collector."""
+        assert self._database is not None
+        columns = f"SELECT *, {quoted(self.context.member)} AS collector"
+        version = f"{{{VERSION_KEY}: '{EVENT_VERSION}'}}"
+        self._database.execute(
+            f"COPY ({columns} FROM ({register(self._database, 'fresh', events)})) TO {quoted(path)}"
+            f" (FORMAT parquet, COMPRESSION {self.settings.compression}, KV_METADATA {version})"
+        )
+        self._database.unregister("fresh")
+
+    def close(self) -> None:
+        """Close the database that writes."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+Writer = Callable[[Path], None]
+"""Writes a file."""
+
+
+class Store(Protocol):
+    """Where files are put, whole or not at all."""
+
+    def put(self, name: str, write: Writer) -> int:
+        """Put the file that `write` makes there, in place of one of this name. Returns its size, bytes."""
+        ...
+
+
+class Folder:
+    """A folder. DeliveryError: it cannot be made."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder).expanduser()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DeliveryError(f"{folder}: {error.strerror}") from error
+
+    def put(self, name: str, write: Writer) -> int:
+        """The file has its name once it is on disk."""
+        path = self._folder / name
+        part = path.with_name(f".{path.name}.part")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(part)
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
+        part.rename(path)
+        sync_folder(path.parent)
+        return size
+
+
+class Bucket:
+    """A bucket, or a part of it. DeliveryError: it does not answer, or does not accept."""
+
+    def __init__(self, settings: ParquetSettings) -> None:
+        from obstore.store import S3Store
+
+        bucket, _, self._prefix = settings.folder.removeprefix("s3://").partition("/")
+        try:
+            keys: dict[str, Any] = {"access_key_id": settings.access_key} if settings.access_key else {}
+            if settings.secret:
+                keys["secret_access_key"] = secret(settings.secret)
+        except (ValueError, OSError) as error:
+            raise DeliveryError(str(error)) from None
+        if settings.endpoint:
+            keys |= {"endpoint": settings.endpoint}
+        seconds = timedelta(seconds=settings.timeout_seconds)
+        self._store = S3Store(
+            bucket,
+            prefix=self._prefix.strip("/") or None,
+            region=settings.region,
+            client_options={"allow_http": settings.endpoint.startswith("http:"), "timeout": seconds},
+            retry_config={"max_retries": 0, "retry_timeout": seconds},
+            **keys,
+        )
+        self._ask(lambda: next(iter(self._store.list(chunk_size=1)), None))
+
+    def put(self, name: str, write: Writer) -> int:
+        """The object is there once its last part has arrived."""
+        with tempfile.TemporaryDirectory(prefix="hopscope-") as folder:
+            path = Path(folder) / "block.parquet"
+            write(path)
+            self._ask(lambda: self._store.put(name, path))
+            return path.stat().st_size
+
+    @staticmethod
+    def _ask(request: Callable[[], object]) -> None:
+        """A request. Raises DeliveryError for whatever goes wrong: all may be mended at the server."""
+        from obstore.exceptions import BaseError
+
+        try:
+            request()
+        except (BaseError, OSError) as error:
+            answer = _S3_ERROR.search(str(error))
+            problem = f"{answer[1]}: {answer[2]}" if answer else str(error)
+            raise DeliveryError(" ".join(problem.split())[:200]) from None
+
+
+def _in_bucket(settings: ParquetSettings) -> bool:
+    return settings.folder.startswith("s3://")
+
+
+def _hours(events: Records) -> Iterator[tuple[str, Records]]:
+    """Events by the hour of their time, UTC, with its folder."""
+    hours = events["time_ns"] // _HOUR
+    for hour in np.unique(hours).tolist():
+        date, _, number = str(np.datetime64(hour, "h")).partition("T")
+        yield f"date={date}/hour={number}", events[hours == hour]

@@ -1,0 +1,70 @@
+"""SeaweedFS on loopback, an S3 server; its buckets are read as folders of its filer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+
+from support.server_process import ServerProcess, free_port
+
+
+class S3Server(ServerProcess):
+    """SeaweedFS with the data in `folder`."""
+
+    KEY, SECRET = "key", "of-the-tests"
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.port, self._filer = free_port(), free_port()
+        who = {
+            "name": "tests",
+            "credentials": [{"accessKey": self.KEY, "secretKey": self.SECRET}],
+            "actions": ["Admin", "Read", "Write", "List"],
+        }
+        (folder / "s3.json").write_text(json.dumps({"identities": [who]}))
+        ports = [
+            f"-{part}={free_port()}"
+            for part in (
+                *("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port.grpc"),
+                *("s3.port.grpc", "s3.port.iceberg", "s3.port.lance"),
+            )
+        ]
+        words = [program, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder}", "-filer", "-s3"]
+        words += [
+            f"-s3.port={self.port}",
+            f"-s3.config={folder}/s3.json",
+            f"-filer.port={self._filer}",
+            "-volume.max=5",
+            *ports,
+        ]
+        super().__init__(words, folder, self._answers)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def _answers(self) -> bool:
+        return httpx.get(self.url, trust_env=False).status_code == 403
+
+    def make_bucket(self, name: str) -> None:
+        """An empty bucket."""
+        httpx.post(f"{self._place(name)}/", trust_env=False).raise_for_status()
+
+    def download(self, place: str, folder: Path) -> None:
+        """Copy what is in a bucket, or a folder of it."""
+        folder.mkdir()
+        listing = httpx.get(
+            f"{self._place(place)}/", headers={"accept": "application/json"}, trust_env=False
+        ).json()
+        for entry in listing["Entries"] or ():
+            name = Path(entry["FullPath"]).name
+            if entry["Mode"] & 1 << 31:  # a folder
+                self.download(f"{place}/{name}", folder / name)
+            else:
+                answer = httpx.get(f"{self._place(place)}/{name}", trust_env=False)
+                (folder / name).write_bytes(answer.content)
+
+    def _place(self, path: str) -> str:
+        return f"http://127.0.0.1:{self._filer}/buckets/{path}"
