@@ -41,7 +41,7 @@ class Influx(Destination):
         except (ValueError, OSError) as error:
             raise DeliveryError(str(error)) from None
         self._client = HttpClient(one.url, headers, one.timeout_seconds, auth)
-        self._client.ask("GET", "/ping", fine=(401, 403, 404, 405))  # a proxy may not pass it on
+        self._client.ask("GET", "/ping", fine=(400, 401, 403, 404, 405))  # a proxy may not pass it on
         if one.create:
             self._create(self._client, one)
 
