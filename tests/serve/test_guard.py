@@ -43,6 +43,15 @@ def test_a_token_guards_everything_but_healthz(api: Any, tmp_path: Path, path: s
     assert ask(api, tmp_path, "GET", "/healthz", TOKEN).status_code == 200
 
 
+def test_a_token_may_be_in_a_file(api: Any, tmp_path: Path) -> None:
+    """Its first line counts, and not the name of the file."""
+    place = f"file:{tmp_path / 'page.token'}"
+    (tmp_path / "page.token").write_text(f"{TOKEN}\n")
+    for given, status in ((TOKEN, 200), (place, 401)):
+        headers = {"authorization": f"Bearer {given}"}
+        assert ask(api, tmp_path, "GET", "/api/v0/openapi.json", place, headers=headers).status_code == status
+
+
 def test_the_page_asks_for_the_token_and_gives_a_cookie(api: Any, tmp_path: Path) -> None:
     """A browser gets a form; the right token gives a cookie that proves it, a wrong one does not."""
     form = ask(api, tmp_path, "GET", "/", TOKEN, headers={"accept": "text/html"})
