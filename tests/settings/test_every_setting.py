@@ -39,6 +39,8 @@ SAMPLES: dict[str, Any] = {
     "export.NAME.options": {"security.protocol": "SASL_SSL"},
     "export.NAME.prefixes": ["10.1.0.0/16", "2001:db8::/32"],
     "export.NAME.servers": ["nats://192.0.2.8:4222", "tls://192.0.2.9:4222"],
+    "mqtt export.NAME.url": "mqtts://192.0.2.8",
+    "redis_stream export.NAME.url": "redis://192.0.2.8:6379/1",
     "export.NAME.url": "http://192.0.2.8:8086",
     "label.listen": "127.0.0.1:7254",
     "label.redis": "redis://127.0.0.1:6379/1",
@@ -57,7 +59,7 @@ SAMPLES: dict[str, Any] = {
     "serve.token": "sixteen-characters",
     "sink.report.to": "192.0.2.1:32766",
 }
-"""Values of settings that are not free text."""
+"""Values of settings that are not free text, by key, or by kind of a destination and key."""
 BESIDE: dict[str, dict[str, Any]] = {
     "serve.public_url": {"token": "sixteen-characters"},
     "listen[].interface": {"kind": "mirror"},
@@ -92,10 +94,11 @@ def _declared(model: type[Section], above: str = "") -> Iterator[tuple[str, type
             yield key, model, field
 
 
-def sample(key: str, field: FieldInfo) -> Any:
+def sample(key: str, field: FieldInfo, kind: str = "") -> Any:
     """A valid value that is not the default."""
-    if key in SAMPLES:
-        return SAMPLES[key]
+    for known in (f"{kind} {key}", key):
+        if known in SAMPLES:
+            return SAMPLES[known]
     return _of(plain_type(field.annotation), field)
 
 
@@ -185,7 +188,7 @@ def test_the_reference_has_the_same_settings() -> None:
 @pytest.mark.parametrize(("key", "kind", "field"), DECLARED, ids=[key for key, *_ in DECLARED])
 def test_a_setting_is_set_by_each_source(tmp_path: Path, key: str, kind: str, field: FieldInfo) -> None:
     """A file, a variable and `--set` give the same settings, in which the key has the value."""
-    value = sample(key, field)
+    value = sample(key, field, kind)
     tree = nested(key, value)
     for destination in tree.get("export", {}).values():
         destination["kind"] = kind

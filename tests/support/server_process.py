@@ -172,3 +172,21 @@ class VictoriaMetrics(ServerProcess):
             f"{self.url}/api/v1/export", params={"match[]": match}, trust_env=False, timeout=60
         )
         return [json.loads(line) for line in answer.text.splitlines()]
+
+
+class MqttServer(ServerProcess):
+    """Mosquitto, which saves sessions at every change; `lines` are more of its configuration."""
+
+    def __init__(self, program: str, folder: Path, *lines: str) -> None:
+        self.port = free_port()
+        configuration = (
+            f"listener {self.port} 127.0.0.1",
+            *("user root", "persistence true", f"persistence_location {folder}/"),
+            *("autosave_on_changes true", "autosave_interval 1", *lines),
+        )
+        (folder / "mosquitto.conf").write_text("\n".join(configuration) + "\n")
+        super().__init__([program, "-c", str(folder / "mosquitto.conf")], folder, self._answers)
+
+    def _answers(self) -> bool:
+        with socket.create_connection(("127.0.0.1", self.port), 5):
+            return True

@@ -22,13 +22,17 @@ BUILT_IN = {
     "clickhouse": "databases.clickhouse:ClickHouse",
     "influxdb": "databases.influx:Influx",
     "kafka": "buses.kafka:Kafka",
+    "mqtt": "buses.mqtt:Mqtt",
     "nats": "buses.nats:Nats",
     "parquet": "databases.parquet:Parquet",
+    "redis_stream": "buses.redis_stream:RedisStream",
 }
 """Module of this room, and class, by kind."""
 CLIENTS = {
-    "nats": ("nats", "nats"),
     "kafka": ("confluent_kafka", "kafka"),
+    "mqtt": ("paho", "mqtt"),
+    "nats": ("nats", "nats"),
+    "redis_stream": ("redis", "redis"),
     "remote_write": ("cramjam", "remote-write"),
 }
 """Package that a kind imports, and the extra that installs it."""

@@ -12,15 +12,19 @@ from .clickhouse import ClickHouseSettings
 from .common import ExportSettings
 from .influx import InfluxSettings
 from .kafka import KafkaSettings
+from .mqtt import MqttSettings
 from .nats import NatsSettings
 from .parquet import ParquetSettings
+from .redis_stream import RedisStreamSettings
 
 EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "clickhouse": ClickHouseSettings,
     "influxdb": InfluxSettings,
     "kafka": KafkaSettings,
+    "mqtt": MqttSettings,
     "nats": NatsSettings,
     "parquet": ParquetSettings,
+    "redis_stream": RedisStreamSettings,
 }
 """Settings of the kinds that Hopscope has."""
 ENTRY_POINTS = "hopscope.destinations"

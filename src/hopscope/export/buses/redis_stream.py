@@ -1,0 +1,92 @@
+"""Redis streams: a script adds the messages of a block at once, unless the stream has them already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...settings.destinations.redis_stream import RedisStreamSettings
+from ...settings.destinations.shown import secret
+from ..block import EventBlock
+from ..destination import Context, Destination
+from ..exporter import DeliveryError
+from .messages import Encoder, place
+
+ADD = """
+local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+if newest[1] and newest[1][2][2] == ARGV[#ARGV - 2] then return 0 end
+for at = 2, #ARGV, 3 do
+  redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*',
+    'id', ARGV[at], 'key', ARGV[at + 1], 'events', ARGV[at + 2])
+end
+return 1
+"""
+"""Adds messages, ARGV[2…] being id, key and body of each, to a stream of at most ARGV[1] entries.  It adds
+none if the block is there: only the newest of a shard, so of a stream, is ever sent again.
+"""
+
+
+class RedisStream(Destination):
+    """One server, and a stream for each shard."""
+
+    Settings = RedisStreamSettings
+
+    def __init__(self, settings: RedisStreamSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._encoder = Encoder(settings, context)
+        self._client: Any = None
+        self._add: Any = None
+
+    def connect(self) -> None:
+        """Connect, and send the script."""
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        one: RedisStreamSettings = self.settings
+        self.close()
+        more: dict[str, Any] = {}
+        if one.user:
+            more["username"] = one.user
+        if one.url.startswith("rediss:") and one.ca_file:
+            more["ssl_ca_certs"] = str(one.ca_file)
+        try:
+            if one.password:
+                more["password"] = secret(one.password)
+            self._client = redis.Redis.from_url(
+                one.url,
+                socket_timeout=one.timeout_seconds,
+                socket_connect_timeout=one.timeout_seconds,
+                retry=Retry(NoBackoff(), 0),
+                protocol=2,
+                **more,
+            )
+            self._client.ping()
+        except (redis.RedisError, OSError, ValueError) as error:
+            raise DeliveryError(_line(error)) from None
+        self._add = self._client.register_script(ADD)
+
+    def send(self, block: EventBlock) -> None:
+        """Add the messages of a block, all or none."""
+        import redis
+
+        words: list[str | bytes] = []
+        size = 0
+        for message in self._encoder.messages(block):
+            words += (message.id, message.key, message.body)
+            size += len(message.body)
+        stream = place(self.settings.prefix, block.member, block.shard, ":")
+        try:
+            self._add([stream], [self.settings.entries, *words])
+        except (redis.RedisError, OSError) as error:
+            raise DeliveryError(_line(error)) from None
+        self.context.count("bytes_total", size)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
