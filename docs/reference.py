@@ -23,7 +23,8 @@ from pydantic_core import PydanticUndefined
 
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
-from hopscope.settings.destinations.metrics import METRICS_KINDS, MetricsSettings
+from hopscope.settings.destinations.metrics import METRICS_KINDS
+from hopscope.settings.destinations.metrics_common import MetricsSettings
 from hopscope.settings.section import plain_type
 
 FOLDER = Path(__file__).parent / "reference"

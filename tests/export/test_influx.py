@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
@@ -19,9 +20,11 @@ from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.databases.influx import Influx
 from hopscope.export.databases.line_protocol import IntCollectorEncoder, LineEncoder
 from hopscope.export.destination import Context
+from hopscope.export.metrics.destination import Round
+from hopscope.export.metrics.influx import InfluxMetrics
 from hopscope.export.sender import Sender
 from hopscope.history.journal import JournalWriter
-from hopscope.settings.destinations.influx import InfluxSettings
+from hopscope.settings.destinations.influx import InfluxMetricsSettings, InfluxSettings
 from hopscope.wire.address import address
 from support.event_make import Events, random_events
 from support.server_process import InfluxServer, VictoriaMetrics
@@ -163,6 +166,42 @@ def test_victoria_metrics(tmp_path: Path, tool: Callable[[str], str]) -> None:
         assert found == dict(zip((events["time_ns"] // 1_000_000).tolist(), range(300), strict=True))
     finally:
         server.kill()
+
+
+def test_metrics(server: InfluxServer) -> None:
+    """Ports, queues and hops are measurements of their own, with numbers and names of switches as tags."""
+    queue = GaugeMetricFamily("hopscope_queue_occupancy", "", labels=["node", "node_name", "queue", "port"])
+    queue.add_metric(["1", 'leaf 1, "x=', "3", "2"], 70)
+    queue.add_metric(["2", "", "0", ""], 5)
+    drops = CounterMetricFamily("hopscope_drops", "", labels=["node", "node_name", "port", "port_name"])
+    drops.add_metric(["1", "leaf", "2", "to spine"], 4)
+    hops = HistogramMetricFamily("hopscope_hop_latency_seconds", "", labels=["node"])
+    hops.add_metric(["1"], [("0.5", 1), ("+Inf", 3)], 4.5)
+    other = GaugeMetricFamily("hopscope_flows", "", value=12)
+    other.add_metric([], float("nan"))
+    row = np.zeros(1, DESTINATION)
+    settings = InfluxMetricsSettings(kind="influxdb", url=server.url, api=1)
+    one = InfluxMetrics(settings, Context("lab", "m1", Names(), DestinationRow(row).count))
+    one.connect()
+    one.send(Round(1_700_000_000_123, [queue, drops, hops, other]))
+    one.close()
+    assert row["bytes_total"][0] > 0
+
+    def asked(measurement: str) -> list[dict[str, Any]]:
+        rows = server.query(f"SELECT * FROM {measurement}", "hopscope")
+        return [{key: value for key, value in each.items() if value is not None} for each in rows]
+
+    about = {"time": 1_700_000_000_123_000_000, "collector": "m1"}
+    first = {"node": 'leaf 1, "x=', "node_id": "1", "queue": "3", "port": "2", "port_id": "2"}
+    second = {"node": "2", "node_id": "2", "queue": "0", "occupancy": 5}
+    found = sorted(asked("int_queue"), key=lambda each: str(each["node_id"]))
+    assert found == [about | first | {"occupancy": 70}, about | second]
+    port = {"node": "leaf", "node_id": "1", "port": "to spine", "port_id": "2", "drops_total": 4}
+    assert asked("int_port") == [about | port]
+    hop = [each for each in asked("int_hop") if "le" not in each]
+    sums = {"latency_seconds_count": 3, "latency_seconds_sum": 4.5}
+    assert hop == [about | {"node": "1", "node_id": "1"} | sums]
+    assert asked("hopscope") == [about | {"flows": 12}]
 
 
 def test_what_a_database_rejects_is_counted(tmp_path: Path, server: InfluxServer) -> None:

@@ -14,7 +14,8 @@ from hopscope.cli.config import _value
 from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
-from hopscope.settings.destinations.metrics import METRICS_KINDS, MetricsSettings
+from hopscope.settings.destinations.metrics import METRICS_KINDS
+from hopscope.settings.destinations.metrics_common import MetricsSettings
 from hopscope.settings.errors import ConfigError
 from hopscope.settings.file import load, parse_set
 from hopscope.settings.section import Section, plain_type, section_of
@@ -50,7 +51,8 @@ SAMPLES: dict[str, Any] = {
     "listen[].host": "127.0.0.2",
     "listen[].interface": "eth1",
     "listen[].kind": "mirror",
-    "metrics.NAME.kind": "remote_write",
+    "metrics.NAME.database": "fabric",
+    "metrics.NAME.kind": "influxdb",
     "metrics.NAME.labels": {"site": "ams"},
     "metrics.NAME.url": "http://192.0.2.8:9090/api/v1/write",
     "redis[].url": "redis://127.0.0.1:6379/1",
@@ -190,10 +192,8 @@ def test_a_setting_is_set_by_each_source(tmp_path: Path, key: str, kind: str, fi
     """A file, a variable and `--set` give the same settings, in which the key has the value."""
     value = sample(key, field, kind)
     tree = nested(key, value)
-    for destination in tree.get("export", {}).values():
+    for destination in [*tree.get("export", {}).values(), *tree.get("metrics", {}).values()]:
         destination["kind"] = kind
-    for destination in tree.get("metrics", {}).values():
-        destination["kind"] = "remote_write"
     leaves = list(_leaves(tree))
     file = tmp_path / "hopscope.toml"
     file.write_text("".join(f"{name} = {_value(each)}\n" for name, each in tree.items()))

@@ -39,7 +39,7 @@ def test_the_schema_accepts_every_setting() -> None:
     """A file with a setting, for each that there is."""
     for key, kind, field in DECLARED:
         tree = nested(key, sample(key, field, kind))
-        for destination in tree.get("export", {}).values():
+        for destination in [*tree.get("export", {}).values(), *tree.get("metrics", {}).values()]:
             destination["kind"] = kind
         assert not problems(tree), key
 

@@ -15,6 +15,7 @@ from .block import EventFilter
 from .counters import Place
 from .destination import Context, Destination
 from .metrics.destination import MetricsDestination
+from .metrics.influx import InfluxMetrics
 from .metrics.remote_write import RemoteWrite
 from .redis.destination import require_redis
 
@@ -73,7 +74,10 @@ def check_exports(settings: Settings) -> None:
             raise HopscopeError(f"export.{name}: {error}") from error
 
 
-METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {"remote_write": RemoteWrite}
+METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {
+    "remote_write": RemoteWrite,
+    "influxdb": InfluxMetrics,
+}
 """Class by kind of destinations of metrics."""
 
 

@@ -104,7 +104,9 @@ def metrics_senders_of(settings: Settings, folder: Path, rows: Records) -> Itera
     for at, (name, metrics) in enumerate(settings.metrics.items()):
         row = DestinationRow(rows[at : at + 1])
         destination = METRICS[metrics.kind](metrics, Context(name, member, names, row.count))
-        families = Families(CollectorState(folder), names, folder, settings.stores_folder)
+        families = Families(
+            CollectorState(folder), names, folder, settings.stores_folder, settings.serve.top_flows
+        )
         yield MetricsSender(destination, families.collect, row)
 
 

@@ -15,7 +15,7 @@ from ..memory.data_folder import read_owner
 from ..memory.running import running_folders
 from ..settings.collector import ListenSettings, Settings
 from ..settings.destinations.common import ExportSettings
-from ..settings.destinations.metrics import MetricsSettings
+from ..settings.destinations.metrics_common import MetricsSettings
 from ..settings.destinations.redis import RedisSettings
 from ..settings.destinations.shown import shown, shown_webhook
 from ..settings.destinations.webhook import AlertSettings

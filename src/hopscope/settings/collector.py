@@ -29,6 +29,7 @@ from .section import (
     is_loopback,
 )
 from .sink import DistributionSettings, SinkSettings
+from .top_flows import TopFlowSettings
 
 
 class ListenSettings(Section):
@@ -297,6 +298,8 @@ class ServeSettings(Section):
     """Memory limit of one SQL query."""
     sql_rows: int = Field(default=10_000, ge=1)
     """Most rows that an SQL query returns."""
+    top_flows: TopFlowSettings = TopFlowSettings()
+    """Flows in `/metrics`, and in metrics that are pushed."""
 
     @model_validator(mode="after")
     def _safe(self) -> ServeSettings:

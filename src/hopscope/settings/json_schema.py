@@ -11,7 +11,8 @@ from pydantic import BaseModel
 from .collector import Settings
 from .destinations.common import ExportSettings
 from .destinations.kinds import ENTRY_POINTS, EXPORT_KINDS
-from .destinations.metrics import METRICS_KINDS, MetricsSettings
+from .destinations.metrics import METRICS_KINDS
+from .destinations.metrics_common import MetricsSettings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -1,7 +1,7 @@
 """Counters and state as families of metrics: what `/metrics` shows, and what is pushed (`sender`).
 
-A label is a worker, a reason, a kind, a switch, a port, a queue or a source, never a flow; a family has at
-most `SERIES` series, so the cardinality stays bounded however many switches report.
+A label is a worker, a reason, a kind, a switch, a port, a queue or a source; a flow only if top flows are
+asked for.  A family has at most `SERIES` series: the cardinality stays bounded however many switches report.
 
 Histograms have a bucket for each octave. A bin of the distributions counts in the first bucket that holds all
 of it: exact for logarithmic bins, whose edges are the buckets' too.
@@ -31,6 +31,7 @@ from ...labels.state import NEVER
 from ...memory.counter_region import CounterFile
 from ...present.collector_state import CollectorState
 from ...rdma.counters import NIC_COUNTERS
+from ...settings.top_flows import TopFlowSettings
 from ...wire.address import address
 from ...wire.records import Records
 from ..counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
@@ -74,11 +75,19 @@ _LABEL_FAMILIES = {
 class Families(Collector):
     """All metrics of a collector, from snapshots taken when they are asked for.
 
-    `stores` is the folder of a translator or a software NIC.
+    `stores` is the folder of a translator or a software NIC, `top` says which flows have series of their own.
     """
 
-    def __init__(self, state: CollectorState, names: Names, folder: Path, stores: Path) -> None:
+    def __init__(
+        self,
+        state: CollectorState,
+        names: Names,
+        folder: Path,
+        stores: Path,
+        top: TopFlowSettings | None = None,
+    ) -> None:
         self._state, self._names, self._folder, self._stores = state, names, folder, stores
+        self._top = top or TopFlowSettings()
         self._left_out = 0
 
     def describe(self) -> Iterable[Family]:
@@ -156,6 +165,7 @@ class Families(Collector):
         flows, ports = self._state.flows(), self._state.ports()
         yield GaugeMetricFamily("hopscope_flows", "Live flows.", value=len(flows))
         yield _flow_latency(flows)
+        yield from _top_flows(flows, self._top)
         yield from self._latencies()
         yield self._drops(self._bounded(ports[ports["drops"] > 0]))
         for name, text, kind, slot in _PORT_FAMILIES:
@@ -356,6 +366,29 @@ def _flow_latency(flows: Records) -> Family:
         for name, value in zip(PERCENTILES, np.quantile(means, list(PERCENTILES.values())), strict=True):
             family.add_metric([name], float(value) / 1e9)
     return family
+
+
+def _top_flows(flows: Records, top: TopFlowSettings) -> Iterable[Family]:
+    """The flows that are highest by a measure; none by default, since each new one is a new series."""
+    labels = ["flow", "src", "dst", "sport", "dport", "proto"]
+    latency = GaugeMetricFamily(
+        "hopscope_top_flow_latency_seconds", "Mean latency of one of the top flows.", labels=labels
+    )
+    packets = CounterMetricFamily(
+        "hopscope_top_flow_packets_total", "Packets of one of the top flows.", labels=labels
+    )
+    means = flows["latency_sum"] / np.maximum(flows["latency_samples"], 1)
+    by = flows["packets"] if top.by == "packets" else means
+    for at in np.argsort(by, kind="stable")[::-1][: top.count]:
+        row = flows[at]
+        sides = (address(int(row[f"{side}_hi"]), int(row[f"{side}_lo"])) for side in ("src", "dst"))
+        numbers = (str(row[name]) for name in ("sport", "dport", "proto"))
+        values = [f"{int(row['flow_id']):016x}", *sides, *numbers]
+        packets.add_metric(values, int(row["packets"]))
+        if row["latency_samples"]:
+            latency.add_metric(values, float(means[at]) / 1e9)
+    yield latency
+    yield packets
 
 
 def _of_file(file: CounterFile, folder: Path) -> Iterable[Family]:

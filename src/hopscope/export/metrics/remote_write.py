@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from prometheus_client.core import Metric
 
-from ...settings.destinations.metrics import RemoteWriteSettings
+from ...settings.destinations.remote_write import RemoteWriteSettings
 from ...settings.destinations.shown import secret
 from ..databases.http import HttpClient
 from ..destination import Context

@@ -29,9 +29,14 @@ async def readyz(context: Ctx, response: Response) -> c.Ready:
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
 async def metrics(context: Ctx) -> Response:
-    """Text format 0.0.4; no label identifies a flow."""
+    """Text format 0.0.4; no label identifies a flow, unless `serve.top_flows` asks for some."""
     text = await context.shared(
-        prometheus.render, context.state, context.names, context.folder, context.stores
+        prometheus.render,
+        context.state,
+        context.names,
+        context.folder,
+        context.stores,
+        context.settings.top_flows,
     )
     return Response(text, media_type=prometheus.CONTENT_TYPE)
 

@@ -6,11 +6,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from ..section import Section
 from .common import ExportSettings
+from .metrics_common import MetricsSettings
 
 
-class InfluxSettings(ExportSettings):
-    """InfluxDB 1, 2 or 3, or VictoriaMetrics, by line protocol."""
+class InfluxServerSettings(Section):
+    """InfluxDB 1, 2 or 3, or VictoriaMetrics, as a server of line protocol."""
 
     url: str = Field(default="http://127.0.0.1:8086", pattern=r"^https?://[^\s?#]+$")
     """Address of the server."""
@@ -28,7 +30,16 @@ class InfluxSettings(ExportSettings):
     """Token (2, 3); `env:NAME` or `file:PATH` names where it is."""
     create: bool = True
     """Create the database or bucket if it is missing; nothing is ever dropped."""
-    naming: Literal["hopscope", "intcollector"] = "hopscope"
-    """Measurements: `int_event`, or those that INTCollector writes, for who moves over from it."""
     gzip: bool = True
     """Compress requests."""
+
+
+class InfluxSettings(InfluxServerSettings, ExportSettings):
+    """InfluxDB 1, 2 or 3, or VictoriaMetrics, by line protocol."""
+
+    naming: Literal["hopscope", "intcollector"] = "hopscope"
+    """Measurements: `int_event`, or those that INTCollector writes, for who moves over from it."""
+
+
+class InfluxMetricsSettings(InfluxServerSettings, MetricsSettings):
+    """InfluxDB 1, 2 or 3, or VictoriaMetrics, by line protocol."""

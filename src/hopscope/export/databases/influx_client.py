@@ -1,0 +1,78 @@
+"""Line protocol over HTTP: InfluxDB 1, 2 and 3, and VictoriaMetrics."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import httpx
+
+from ...settings.destinations.influx import InfluxServerSettings
+from ...settings.destinations.shown import secret
+from ..exporter import DeliveryError
+from .http import HttpClient
+
+
+class InfluxClient:
+    """A connection to one server; with `create`, the database or bucket is made if it is missing.
+
+    Every method raises DeliveryError.
+    """
+
+    def __init__(self, settings: InfluxServerSettings, timeout_seconds: float) -> None:
+        self._settings = one = settings
+        headers: dict[str, str] = {}
+        try:
+            if one.token:
+                headers["authorization"] = f"{'Token' if one.api == 2 else 'Bearer'} {secret(one.token)}"
+            auth = httpx.BasicAuth(one.user, secret(one.password)) if one.user else None
+        except (ValueError, OSError) as error:
+            raise DeliveryError(str(error)) from None
+        self._http = HttpClient(one.url, headers, timeout_seconds, auth)
+        try:
+            self._http.ask("GET", "/ping", fine=(400, 401, 403, 404, 405))  # a proxy may not pass it on
+            if one.create:
+                self._create(self._http, one)
+        except DeliveryError:
+            self.close()
+            raise
+
+    def _create(self, client: HttpClient, one: InfluxServerSettings) -> None:
+        if one.api == 1:
+            name = one.database.replace("\\", "\\\\").replace('"', '\\"')
+            client.ask("POST", "/query", data={"q": f'CREATE DATABASE "{name}"'})
+        elif one.api == 3:
+            client.ask("POST", "/api/v3/configure/database", json={"db": one.database}, fine=(409,))
+        else:
+            found = client.ask(
+                "GET", "/api/v2/buckets", params={"name": one.database, "org": one.organization}, fine=(404,)
+            )
+            if found.status_code == 200 and found.json().get("buckets"):
+                return
+            orgs: list[Any] = (
+                client.ask("GET", "/api/v2/orgs", params={"org": one.organization}).json().get("orgs") or []
+            )
+            if not orgs:
+                raise DeliveryError(f"there is no organization {one.organization!r}")
+            body = {"orgID": orgs[0]["id"], "name": one.database, "retentionRules": []}
+            client.ask("POST", "/api/v2/buckets", json=body, fine=(422,))
+
+    def write(self, body: bytes) -> int:
+        """Write lines in one request; returns the bytes that were sent."""
+        one = self._settings
+        headers = {"content-type": "text/plain; charset=utf-8"}
+        if one.gzip:
+            body, headers["content-encoding"] = gzip.compress(body, compresslevel=1, mtime=0), "gzip"
+        if one.api == 1:
+            path, params = "/write", {"db": one.database, "precision": "ns"}
+        elif one.api == 2:
+            path = "/api/v2/write"
+            params = {"org": one.organization, "bucket": one.database, "precision": "ns"}
+        else:
+            path, params = "/api/v3/write_lp", {"db": one.database, "precision": "nanosecond"}
+        self._http.ask("POST", path, params=params, content=body, headers=headers)
+        return len(body)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()

@@ -1,0 +1,79 @@
+"""Metrics as line protocol of InfluxDB: measurements `int_*` of what switches report, `hopscope` of the rest.
+
+Tags are the labels of the families; `node` and `port` are names, `node_id` and `port_id` numbers, as in
+`int_event`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ...settings.destinations.influx import InfluxMetricsSettings
+from ..databases.influx_client import InfluxClient
+from ..databases.line_protocol import tag
+from ..destination import Context
+from .destination import MetricsDestination, Round
+
+MEASUREMENTS = {
+    "hopscope_hop_latency_seconds": ("int_hop", "latency_seconds"),
+    "hopscope_queue_occupancy": ("int_queue", "occupancy"),
+    "hopscope_queue_congestion": ("int_queue", "congestion"),
+    "hopscope_buffer_occupancy": ("int_queue", "buffer_occupancy"),
+    "hopscope_link_utilization": ("int_port", "utilization"),
+    "hopscope_drops": ("int_port", "drops"),
+    "hopscope_top_flow_latency_seconds": ("int_flow", "latency_seconds"),
+    "hopscope_top_flow_packets": ("int_flow", "packets"),
+    "hopscope_end_to_end_latency_seconds": ("int_flow", "end_to_end_latency_seconds"),
+}
+"""Measurement and field by family; what follows the family's name is added to the field."""
+OTHERS = "hopscope"
+"""Measurement of all other families; their field is the metric's name."""
+LINES = 5000
+"""Most lines of one request."""
+_TAGS = {"node": "node_id", "node_name": "node", "port": "port_id", "port_name": "port"}
+
+
+class InfluxMetrics(MetricsDestination):
+    """One server."""
+
+    def __init__(self, settings: InfluxMetricsSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._client: InfluxClient | None = None
+
+    def connect(self) -> None:
+        """Create the database or bucket, if asked to and it is missing."""
+        self.close()
+        self._client = InfluxClient(self.settings, self.settings.timeout_seconds)
+
+    def send(self, taken: Round) -> None:
+        """Write a point for each sample, some thousand at a time."""
+        assert self._client is not None
+        lines = list(lines_of(taken, self.context.member))
+        for at in range(0, len(lines), LINES):
+            body = "\n".join(lines[at : at + LINES]).encode("utf-8", "replace")
+            self.context.count("bytes_total", self._client.write(body))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def lines_of(taken: Round, member: str) -> Iterator[str]:
+    """A line for each sample that is a number."""
+    at = f"{taken.time_ms}000000"
+    for family in taken.families:
+        measurement, field = MEASUREMENTS.get(family.name, (OTHERS, family.name.removeprefix("hopscope_")))
+        for sample in family.samples:
+            if not math.isfinite(sample.value):
+                continue
+            name = field + sample.name.removeprefix(family.name)
+            tags = {_TAGS.get(label, label): text for label, text in sample.labels.items() if text}
+            for label in ("node", "port"):
+                if label not in tags and f"{label}_id" in tags:
+                    tags[label] = tags[f"{label}_id"]
+            head = ",".join(f"{label}={tag(text)}" for label, text in sorted(tags.items()))
+            head = f"{measurement},collector={tag(member)}{',' if head else ''}{head}"
+            yield f"{head} {name}={float(sample.value)!r} {at}"

@@ -1,0 +1,26 @@
+"""Settings of Prometheus remote write."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .metrics_common import MetricsSettings
+
+
+class RemoteWriteSettings(MetricsSettings):
+    """Prometheus, VictoriaMetrics, Mimir, Thanos and others, by Prometheus remote write 1.0 or 2.0."""
+
+    url: str = Field(default="http://127.0.0.1:9090/api/v1/write", pattern=r"^https?://[^\s?#]+$")
+    """Where samples are posted."""
+    version: int = Field(default=1, ge=1, le=2)
+    """Version of the protocol; servers that know 2 save names and help texts that repeat."""
+    labels: dict[Annotated[str, Field(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")], str] = Field(default={})
+    """Labels of all series; `job` is `hopscope` and `instance` the name of the collector unless set here."""
+    user: str = ""
+    """User, with `password`."""
+    password: str = ""
+    """Password; `env:NAME` or `file:PATH` names where it is."""
+    token: str = ""
+    """Bearer token; `env:NAME` or `file:PATH` names where it is."""

@@ -1,0 +1,56 @@
+"""Metrics of flows and processes: which flows are the top ones, and what a process uses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.base import control_client
+from hopscope.base.names import Names
+from hopscope.detect.records import FLOW
+from hopscope.export.metrics import families as module
+from hopscope.settings.top_flows import TopFlowSettings
+
+
+def test_top_flows() -> None:
+    """As many as asked for, the highest first, by mean latency or by packets; none unless asked for."""
+    flows = np.zeros(4, FLOW)
+    flows["flow_id"], flows["packets"] = [1, 2, 3, 4], [40, 30, 20, 10]
+    flows["latency_sum"], flows["latency_samples"] = [100, 900, 0, 5000], [10, 3, 0, 10]
+    flows["src_lo"] = 0xFFFF0A000001
+
+    def found(**given: Any) -> list[tuple[str, str, float]]:
+        rows = module._top_flows(flows, TopFlowSettings(**given))
+        return [(one.name, one.labels["flow"][-1], one.value) for each in rows for one in each.samples]
+
+    latency, packets = "hopscope_top_flow_latency_seconds", "hopscope_top_flow_packets_total"
+    assert found() == []
+    assert found(count=2) == [
+        *((latency, "4", 500e-9), (latency, "2", 300e-9), (packets, "4", 10.0), (packets, "2", 30.0)),
+    ]
+    by = found(count=3, by="packets")
+    assert [row[1] for row in by if row[0] == packets] == ["1", "2", "3"]
+    assert [row[1] for row in by if row[0] == latency] == ["1", "2"]
+
+
+def test_what_a_process_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its time on processors and its memory, of those that run."""
+    status = {"processes": [
+        {"name": "worker-0", "pid": os.getpid(), "alive": True, "restarts": 1},
+        {"name": "archive", "pid": None, "alive": False, "restarts": 0},
+    ]}  # fmt: skip
+    monkeypatch.setattr(control_client, "request", lambda *_, **__: status)
+    one = module.Families(SimpleNamespace(), Names(), tmp_path, tmp_path)  # type: ignore[arg-type]
+    values = {(each.name, each.labels["process"]): each.value for f in one._processes() for each in f.samples}
+    assert values["hopscope_process_up", "archive"] == 0
+    assert ("hopscope_process_cpu_seconds_total", "archive") not in values
+    times = os.times()
+    used = values["hopscope_process_cpu_seconds_total", "worker-0"]
+    assert 0 < used <= times.user + times.system + 0.05
+    memory = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert memory / 2 < values["hopscope_process_resident_memory_bytes", "worker-0"] < memory * 2
