@@ -14,19 +14,22 @@ SLOWEST = 12
 
 
 def table(log: str) -> str:
-    """Lanes with their tests and seconds, then the slowest tests of all."""
+    """Lanes with their tests, seconds and processor time, then the slowest tests of all."""
     lanes, tests = [], []
     for lane in re.split(r"^== (?=[a-z0-9-]+$)", log, flags=re.M)[1:]:
         name = lane.split("\n", 1)[0]
         runs = re.findall(r"^=+ (?:(\d+) failed, )?(\d+) passed.* in ([\d.]+)s", lane, flags=re.M)
         count = sum(int(failed or 0) + int(passed) for failed, passed, _ in runs)
-        lanes.append(f"| {name} | {count:,} | {sum(float(seconds) for *_, seconds in runs):.0f} |")
+        processor = sum(map(int, re.findall(r"^(\d+) s of a processor$", lane, flags=re.M)))
+        lanes.append(
+            f"| {name} | {count:,} | {sum(float(seconds) for *_, seconds in runs):.0f} | {processor} |"
+        )
         found = re.findall(r"^([\d.]+)s (call|setup|teardown) +tests/(\S+)", lane, flags=re.M)
         tests += [(float(seconds), test, name) for seconds, _, test in found]
     slowest = [
         f"| `{test}` | {name} | {seconds:.0f} |" for seconds, test, name in sorted(tests)[: -SLOWEST - 1 : -1]
     ]
-    head = ["| lane | tests | s |", "|---|--:|--:|"]
+    head = ["| lane | tests | s | s of a processor |", "|---|--:|--:|--:|"]
     between = ["", "The slowest tests:", "", "| test | lane | s |", "|---|---|--:|"]
     return "\n".join([*head, *lanes, *between, *slowest])
 

@@ -13,7 +13,7 @@ from hopscope.wire.telemetry.hop_stack import Tail, records_of
 from hopscope.wire.telemetry.int_header import (
     Md,
     Shim,
-    _layout,
+    _layouts,
     _md_2_0,
     _md_old,
     _meaning,
@@ -71,8 +71,8 @@ def _unread(buf: Buffer, shim: Shim, dialect: Dialect, report_version: int) -> M
     """
     old, geneve = shim.old, shim.carrier == Carrier.GENEVE
     nibble = buf.raw[buf.at] >> 4
-    version = 0 if old else _layout(dialect, True, report_version, nibble)
-    version = version or (_layout(dialect, False, report_version, nibble) if old or geneve else 0)
+    version = 0 if old else _layouts(dialect, True, report_version)[nibble]
+    version = version or (_layouts(dialect, False, report_version)[nibble] if old or geneve else 0)
     tail = has_tail(shim, version)
     start = buf.at
     md = _md_2_0(buf, dialect) if version == 20 else _md_old(buf, version)

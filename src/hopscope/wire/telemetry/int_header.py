@@ -169,9 +169,9 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
     geneve = shim.carrier == Carrier.GENEVE
     buf.need(8 if shim.old or geneve else 12, place, "INT header")
     nibble = buf.raw[start] >> 4
-    version = 0 if shim.old else _layout(dialect, True, report_version, nibble)
+    version = 0 if shim.old else _layouts(dialect, True, report_version)[nibble]
     if version == 0 and (shim.old or geneve):
-        version = _layout(dialect, False, report_version, nibble)
+        version = _layouts(dialect, False, report_version)[nibble]
     if version == 0 or (shim.type == MODE_MX and version != 20):
         behind = "0.5 or 1.0" if shim.old else "2.x"
         raise WireError(
@@ -213,9 +213,11 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
     return md
 
 
-def _layout(dialect: Dialect, new: bool, report_version: int, nibble: int) -> int:
-    at = (new * 4 + REPORT_INDEX[report_version]) * 16 + nibble
-    return int(dialect.table()[rules.INT_LAYOUT + at])
+def _layouts(dialect: Dialect, new: bool, report_version: int) -> list[int]:
+    """INT versions by version nibble."""
+    at = rules.INT_LAYOUT + (new * 4 + REPORT_INDEX[report_version]) * 16
+    versions: list[int] = dialect.table()[at : at + 16].tolist()
+    return versions
 
 
 def _meaning(bitmap: int, dialect: Dialect) -> int:
@@ -264,8 +266,8 @@ def push_md(
     """Append the header, with the version nibble that `dialect` reads as its version."""
     start = len(out)
     _push_md(out, md, dialect, mode)
-    known = [nibble for nibble in (0, 1, 2, 4, *range(16))
-             if _layout(dialect, md.version == 20, report_version, nibble) == md.version]  # fmt: skip
+    versions = _layouts(dialect, md.version == 20, report_version)
+    known = [nibble for nibble in (0, 1, 2, 4, *range(16)) if versions[nibble] == md.version]
     usual = NIBBLES[md.version]
     nibble = usual if usual in known or not known else known[0]
     out[start] = out[start] & 0x0F | nibble << 4
