@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from hopscope.serve.server import bind
 from hopscope.serve.token_file import token_of
@@ -74,7 +75,11 @@ def test_no_secret_of_any_section_is_shown() -> None:
         tree = nested(key, value)
         for destination in tree.get("export", {}).values():
             destination["kind"] = kind
-        settings = Settings.model_validate(tree)
+        try:
+            settings = Settings.model_validate(tree)
+        except ValidationError:  # a kind whose URL has no place for a password
+            assert name == "url"
+            continue
         planted.append(key)
         assert secret in settings.model_dump_json(), key
         assert secret not in json.dumps(shown_tree(settings), default=str), key
