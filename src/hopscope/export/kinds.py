@@ -26,6 +26,7 @@ BUILT_IN = {
     "mqtt": "buses.mqtt:Mqtt",
     "nats": "buses.nats:Nats",
     "parquet": "databases.parquet:Parquet",
+    "postgres": "databases.postgres:Postgres",
     "redis_stream": "buses.redis_stream:RedisStream",
 }
 """Module of this room, and class, by kind."""
@@ -33,6 +34,7 @@ CLIENTS = {
     "kafka": ("confluent_kafka", "kafka"),
     "mqtt": ("paho", "mqtt"),
     "nats": ("nats", "nats"),
+    "postgres": ("pg8000", "postgres"),
     "redis_stream": ("redis", "redis"),
     "remote_write": ("cramjam", "remote-write"),
 }

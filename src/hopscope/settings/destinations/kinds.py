@@ -15,6 +15,7 @@ from .kafka import KafkaSettings
 from .mqtt import MqttSettings
 from .nats import NatsSettings
 from .parquet import ParquetSettings
+from .postgres import PostgresSettings
 from .redis_stream import RedisStreamSettings
 
 EXPORT_KINDS: dict[str, type[ExportSettings]] = {
@@ -24,6 +25,7 @@ EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "mqtt": MqttSettings,
     "nats": NatsSettings,
     "parquet": ParquetSettings,
+    "postgres": PostgresSettings,
     "redis_stream": RedisStreamSettings,
 }
 """Settings of the kinds that Hopscope has."""

@@ -1,0 +1,169 @@
+"""PostgreSQL, and TimescaleDB: events by binary COPY.
+
+A block is one transaction, which also writes the block's numbers into `int_block`: a copy of it finds them
+there, and writes nothing.  Each event is there once, however often the server or the collector is killed.
+
+The client is pg8000 (BSD), not psycopg (LGPL): its COPY passes bytes on as they are, so its speed in Python
+does not matter.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pg8000.native
+from pg8000.exceptions import Error
+
+from ...base.names import Names
+from ...detect.records import NO_PORT
+from ...settings.destinations.postgres import PostgresSettings
+from ...settings.destinations.shown import secret
+from ...wire.records import Records
+from ..block import EventBlock
+from ..destination import Context, Destination
+from ..exporter import DeliveryError
+from .postgres_schema import copy_rows, days, migrations
+
+_MIGRATING = 0x686F70
+"""Advisory lock of those who migrate."""
+
+
+class Postgres(Destination):
+    """One database."""
+
+    Settings = PostgresSettings
+
+    def __init__(self, settings: PostgresSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._connection: Any = None
+        self._hypertable = False
+        self._days: set[str] = set()
+
+    def connect(self) -> None:
+        """Create what is missing, if asked to, and write the names of nodes and ports."""
+        one: PostgresSettings = self.settings
+        self.close()
+        try:
+            password = secret(one.password) if one.password else None
+            tls = ssl.create_default_context(cafile=one.ca_file) if one.tls else None
+        except (ValueError, OSError) as error:
+            raise DeliveryError(str(error)) from None
+        with _named():
+            local = one.host.startswith("/")
+            self._connection = pg8000.native.Connection(
+                one.user,
+                host=None if local else one.host,
+                unix_sock=f"{one.host}/.s.PGSQL.{one.port}" if local else None,
+                port=one.port,
+                database=one.database,
+                password=password,
+                ssl_context=tls,
+                timeout=one.timeout_seconds,
+                application_name="hopscope",
+            )
+            ((self._hypertable,),) = self._run("SELECT to_regproc('create_hypertable') IS NOT NULL")
+            if one.create:
+                self._migrate(one.schema_name)
+            self._write_names(self.context.names)
+
+    def _migrate(self, schema: str) -> None:
+        """Apply what `int_migration` does not have, in one transaction, one collector at a time."""
+        with self._transaction():
+            self._run(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+            self._run(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            self._run(
+                f"CREATE TABLE IF NOT EXISTS {schema}.int_migration"
+                " (number integer PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())"
+            )
+            ((done,),) = self._run(f"SELECT coalesce(max(number), 0) FROM {schema}.int_migration")
+            for number, statements in enumerate(migrations(schema, self._hypertable), 1):
+                if number > done:
+                    for statement in statements:
+                        self._run(statement)
+                    self._run(f"INSERT INTO {schema}.int_migration (number) VALUES ({number})")
+
+    def _write_names(self, names: Names) -> None:
+        """Names of ports, and of nodes with NO_PORT; the newest name stays."""
+        rows = [(node, NO_PORT, name) for node, name in names.nodes.items()]
+        rows += [(node, port, name) for (node, port), name in names.ports.items()]
+        with self._transaction():
+            for node, port, name in rows:
+                self._run(
+                    f"INSERT INTO {self.settings.schema_name}.int_name VALUES (:node, :port, :name)"
+                    " ON CONFLICT (node_id, port) DO UPDATE SET name = excluded.name",
+                    node=node,
+                    port=port,
+                    name=name.replace("\0", "\N{REPLACEMENT CHARACTER}"),  # no text has it
+                )
+
+    def send(self, block: EventBlock) -> None:
+        """Write a block in one transaction, unless it is there."""
+        schema = self.settings.schema_name
+        with _named(), self._transaction():
+            fresh = self._run(
+                f"INSERT INTO {schema}.int_block VALUES (:member, :shard, :first, :last, :time)"
+                " ON CONFLICT DO NOTHING RETURNING 1",
+                member=block.member,
+                shard=block.shard,
+                first=block.first,
+                last=block.last,
+                time=int(block.records["time_ns"][0]),
+            )
+            if not fresh:
+                return
+            made = self._partitions(block.records)
+            rows = copy_rows(block)
+            self._run(f"COPY {schema}.int_event FROM STDIN WITH (FORMAT binary)", stream=iter([rows]))
+        self._days |= made
+        self.context.count("bytes_total", len(rows))
+
+    def _partitions(self, events: Records) -> set[str]:
+        """Make the partitions of the days that events are of; returns the days."""
+        if self._hypertable or not self.settings.create:
+            return set()
+        wanted = set(days(events))
+        for day in wanted - self._days:
+            table = f"{self.settings.schema_name}.int_event"
+            self._run(
+                f"CREATE TABLE IF NOT EXISTS {table}_{day.replace('-', '')} PARTITION OF {table} FOR VALUES"
+                f" FROM ('{day} 00:00+00') TO (timestamptz '{day} 00:00+00' + INTERVAL '24 hours')"
+            )
+        return wanted
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._run("BEGIN")
+        try:
+            yield
+        except BaseException:
+            with suppress(Error, OSError):
+                self._run("ROLLBACK")
+            raise
+        self._run("COMMIT")
+
+    def _run(self, statement: str, **given: Any) -> Any:
+        """Rows of the answer of one statement."""
+        return self._connection.run(statement, **given)
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        self._days.clear()
+        if connection is not None:
+            with suppress(Error, OSError):
+                connection.close()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Errors of the client as DeliveryError: rejected values fail again, anything else may pass."""
+    try:
+        yield
+    except (Error, OSError) as error:
+        fields = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
+        code, message = str(fields.get("C", "")), fields.get("M", f"{type(error).__name__}: {error}")
+        again = not code.startswith("22")  # data exceptions
+        raise DeliveryError(f"{message} ({code})" if code else str(message), again) from None
