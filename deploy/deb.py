@@ -56,7 +56,7 @@ class PackageError(Exception):
     """The package cannot be built; one line for the user."""
 
 
-def build(environment: Path, folder: Path, *, compress: str = "xz", bytecode: bool = True) -> Path:
+def build(environment: Path, folder: Path, *, compress: str = "zstd", bytecode: bool = True) -> Path:
     """Write the package into `folder`, and return its path. Raises PackageError, CalledProcessError."""
     site = next((environment / "lib").glob("python3.*/site-packages"))
     python = site.parent.name.removeprefix("python")
@@ -207,8 +207,8 @@ def _packed(stage: Path, folder: Path, compress: str) -> Path:
     for path in [stage, *stage.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
-    words = ["dpkg-deb", "--root-owner-group", f"-Z{compress}", *(["-z3"] if compress == "xz" else [])]
-    subprocess.run([*words, "--build", stage, folder], check=True, stdout=subprocess.DEVNULL)
+    words = ["dpkg-deb", "--root-owner-group", f"-Z{compress}", "--build", stage, folder]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     return max(folder.glob("hopscope_*.deb"), key=lambda path: path.stat().st_mtime)
 
 
@@ -217,11 +217,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build a Debian package.")
     parser.add_argument("environment", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--compress", default="xz", help="xz, gzip or none")
+    parser.add_argument("--compress", default="zstd", help="zstd, xz, gzip or none")
     parser.add_argument("--no-bytecode", action="store_true", help="faster to build, slower to start")
     given = parser.parse_args()
     try:
-        path = build(given.environment, given.folder, compress=given.compress, bytecode=not given.no_bytecode)
+        path = build(
+            given.environment.absolute(),
+            given.folder,
+            compress=given.compress,
+            bytecode=not given.no_bytecode,
+        )
     except PackageError as error:
         print(f"deb: {error}", file=sys.stderr)
         return 1
