@@ -34,7 +34,7 @@ class Mqtt(Destination):
         self._client: Any = None
         self._changed = threading.Condition()
         self._connected = False
-        self._waiting = 0
+        self._waiting = self._until = 0
         self._window, self._most = WINDOW, MOST
         self._problem = ""
 
@@ -102,7 +102,8 @@ class Mqtt(Destination):
         properties: Any = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call,unused-ignore]
         properties.ContentType = self._encoder.content_type
         properties.UserProperty = [("hopscope-id", message.id), ("hopscope-key", message.key)]
-        self._wait(self._window - 1)
+        if self._waiting >= self._window:
+            self._wait(self._window // 2)  # not for each confirmation
         with self._changed:
             self._waiting += 1
         self._client.publish(topic, message.body, qos=1, properties=properties)
@@ -111,6 +112,7 @@ class Mqtt(Destination):
         """Wait until at most so many messages are not confirmed."""
         seconds = self.settings.timeout_seconds
         with self._changed:
+            self._until = most
             if not self._changed.wait_for(lambda: self._waiting <= most or self._problem, seconds):
                 raise DeliveryError(f"no confirmation within {seconds:g} s")
             if self._problem:
@@ -138,4 +140,5 @@ class Mqtt(Destination):
             self._waiting -= 1
             if code.is_failure:
                 self._problem = f"message rejected: {code}"
-            self._changed.notify()
+            if self._waiting <= self._until or self._problem:
+                self._changed.notify()

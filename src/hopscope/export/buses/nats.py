@@ -161,12 +161,11 @@ class Nats(Destination):
         return messages[ids.index(newest_id) + 1 :] if newest_id in ids else messages
 
     async def _publish(self, subject: str, messages: Iterable[Message]) -> None:
-        timeout = self.settings.timeout_seconds
+        one: NatsSettings = self.settings
         self._pending.clear()
         for message in messages:
             if len(self._pending) >= self._window:
-                await asyncio.wait_for(self._pending[0], timeout)
-                self._pending.popleft()
+                await self._acknowledged(self._window // 2)
             headers = {
                 "Nats-Msg-Id": message.id,
                 "hopscope-key": message.key,
@@ -174,12 +173,18 @@ class Nats(Destination):
             }
             self._pending.append(
                 await self._stream.publish_async(
-                    subject, message.body, timeout, self.settings.stream, headers
+                    subject, message.body, one.timeout_seconds, one.stream, headers
                 )
             )
-        while self._pending:
-            await asyncio.wait_for(self._pending[0], timeout)
-            self._pending.popleft()
+        await self._acknowledged(0)
+
+    async def _acknowledged(self, most: int) -> None:
+        """Wait until at most so many messages are not acknowledged."""
+        while len(self._pending) > most:
+            newest = self._pending[len(self._pending) - most - 1]
+            await asyncio.wait_for(asyncio.shield(newest), self.settings.timeout_seconds)
+            while self._pending and self._pending[0].done():
+                self._pending.popleft().result()
 
     async def _end(self) -> None:
         """Close the connection, and what still runs or is open."""
