@@ -165,7 +165,7 @@ def test_a_reader_during_a_busy_worker(tmp_path: Path) -> None:
             time.sleep(0.05)
         reader = StateReader.attach(tmp_path)
         seen = 0
-        until = time.monotonic() + 4
+        until = time.monotonic() + 2
         while time.monotonic() < until or seen <= 1000:
             flows = reader.flows()
             seen += len(flows)

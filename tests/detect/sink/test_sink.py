@@ -449,10 +449,10 @@ def test_records_that_do_not_fit_one_call(make: Any, sink_reference: Any) -> Non
     chosen = config(everything, SinkSettings(journal_flows=10**6), flow_rows=1)
     packets = [
         make.Report(hops=make.path(*range(1, 6), occupancy=1, utilization=1), flow=k % 40, version=0, time=k)
-        for k in range(3000)
+        for k in range(1800)
     ]
     twin, detector = sink_reference.Reference(chosen), SinkDetector(chosen)
-    compare(make, twin, detector, packets, 3000, 1)
+    compare(make, twin, detector, packets, 1800, 1)
     assert len(twin.events) > 8192
     assert len(twin.gone) > 1024
 
