@@ -7,6 +7,7 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 DEMO = .venv-demo
 ALL ?=
+EXTRAS ?=
 PYTEST = $(BIN)/python -m pytest --durations=5 --durations-min=2
 CALM = nice -n 10  # processes that forward packets go first
 CHECKED = NUMBA_BOUNDSCHECK=1 NUMBA_OPT=2 $(CALM)  # at 3, LLVM takes half as long again for code no faster here
@@ -97,12 +98,12 @@ quick: $(STAMP)
 wheel: kernels ## Build a wheel for this platform with compiled kernels, in dist
 	HOPSCOPE_SHIP_KERNELS=1 $(BIN)/python -m hatchling build -t wheel -d dist
 
-deb: kernels ## Build a Debian package with compiled kernels, for Debian's Python, in dist
+deb: kernels ## Build a Debian package with compiled kernels, for Debian's Python, in dist (EXTRAS=redis,nats: with these clients)
 	rm -rf build/deb
 	/usr/bin/python3 -m venv build/deb/environment
 	build/deb/environment/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	HOPSCOPE_SHIP_KERNELS=1 $(BIN)/python -m hatchling build -t wheel -d build/deb
-	build/deb/environment/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps build/deb/*.whl
+	build/deb/environment/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(EXTRAS),,--no-deps) "$$(ls build/deb/*.whl)$(if $(EXTRAS),[$(EXTRAS)])"
 	build/deb/environment/bin/python deploy/deb.py build/deb/environment build/deb
 	mkdir -p dist && mv build/deb/*.deb dist
 
