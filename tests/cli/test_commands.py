@@ -141,10 +141,10 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
 def test_a_webhook_is_shown_without_its_secrets(run: Run, tmp_path: Path, url: str) -> None:
     """Neither its path, which is the key of some services, nor user, password and query."""
     path = tmp_path / "hooks.toml"
-    path.write_text(f'[[alerts]]\nurl = "{url}"\n')
+    path.write_text(f'[export.pager]\nkind = "webhook"\nurl = "{url}"\n')
     out = run("config", "show", "--config", str(path))[1]
     assert "sesame" not in out
-    assert tomllib.loads(out)["alerts"][0]["url"] in ("https://hooks.example/***", "https://***@h/***")
+    assert tomllib.loads(out)["export"]["pager"]["url"] in ("https://hooks.example/***", "https://***@h/***")
 
 
 def test_check(run: Run, tmp_path: Path) -> None:

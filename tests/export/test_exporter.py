@@ -185,7 +185,7 @@ def test_health_is_shown_everywhere(regions: Path) -> None:
     """Counters and health of every destination are in /metrics, /readyz and `hopscope top`."""
     folder = regions.parent
     places = [
-        Place("webhook", "http://a/b"),
+        Place("webhook", "http://a/b", "pager"),
         Place("redis", "redis://***@c:1/0"),
         Place("redis", "redis://d:1/0"),
     ]
@@ -194,14 +194,14 @@ def test_health_is_shown_everywhere(regions: Path) -> None:
     rows["problem"][2], rows["forgotten_total"][2], rows["sent_total"] = b"refused", 1234, 5
     text = prometheus.render(CollectorState(folder), Names(), folder, folder / "direct").decode()
     for line in (
-        'hopscope_alerts_sent_total{webhook="0"} 5.0',
+        'hopscope_export_sent_total{destination="pager"} 5.0',
         'hopscope_export_up{destination="redis[1]"} 0.0',
         'hopscope_export_sent_total{destination="redis[0]"} 5.0',
         'hopscope_export_lost_total{destination="redis[1]",reason="forgotten"} 1234.0',
     ):
         assert line in text.splitlines()
     hook, first, second = exports(folder)
-    assert (hook.name, hook.ready, hook.detail) == ("webhook[0]", True, "http://a/b, 0 lost")
+    assert (hook.name, hook.ready, hook.detail) == ("pager", True, "http://a/b, 0 lost")
     assert (first.name, first.detail) == ("redis[0]", "redis://***@c:1/0, 0 lost")
     assert (second.ready, second.detail) == (
         False,

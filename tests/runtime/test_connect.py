@@ -63,15 +63,15 @@ def test_what_works_is_good(tmp_path: Path, server: str) -> None:
     status, rows, printed = tried(
         tmp_path,
         '[[listen]]\nport = 0\n[serve]\nport = 0\n[label]\nlisten = "127.0.0.1:0"\n'
-        f'[[alerts]]\nurl = "http://{server}/services/{PASSWORD}"\n'
+        f'[export.hook]\nkind = "webhook"\nurl = "http://{server}/services/{PASSWORD}"\n'
         f'[export.lab]\nkind = "influxdb"\nurl = "http://{server}"\ncreate = false\n'
         '[sink.report]\nto = "127.0.0.1:32766"\n',
     )
     assert status == 0, printed
     assert {name: row["verdict"] for name, row in rows.items()} == dict.fromkeys(
-        ("listen[0]", "serve", "label.listen", "alerts[0]", "export.lab", "sink.report.to"), "good"
+        ("listen[0]", "serve", "label.listen", "export.hook", "export.lab", "sink.report.to"), "good"
     )
-    assert rows["alerts[0]"]["found"] == "answers (status 405 to HEAD); nothing was posted"
+    assert rows["export.hook"]["found"] == "connected"
     assert PASSWORD not in printed
 
 
@@ -88,7 +88,7 @@ def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
             f'names = "{tmp_path}/none.toml"\n[postcards]\nlinks = "{links}"\n'
             f'[[listen]]\nport = {port}\n[[listen]]\nkind = "mirror"\ninterface = "nowhere0"\n'
             "[serve]\nenabled = false\n"
-            f'[[alerts]]\nurl = "http://127.0.0.1:{nothing}/{PASSWORD}"\n'
+            f'[export.hook]\nkind = "webhook"\nurl = "http://127.0.0.1:{nothing}/{PASSWORD}"\n'
             f'[[redis]]\nurl = "redis://me:{PASSWORD}@127.0.0.1:{nothing}/0"\n'
             f'[export.lab]\nkind = "influxdb"\nurl = "http://{server}"\ntoken = "{PASSWORD}"\n'
             f'[export.other]\nkind = "influxdb"\nurl = "http://127.0.0.1:{nothing}"\ncreate = false\n'
@@ -101,7 +101,7 @@ def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
         "postcards.links": "links.csv",
         "listen[0]": "in use",
         "listen[1]": "no such interface",
-        "alerts[0]": "refused",
+        "export.hook": "refused",
         "redis[0]": "refused",
         "export.lab": "status 401",
         "export.other": "refused",

@@ -29,7 +29,8 @@ redis = "redis://me:{SECRET}-1@127.0.0.1/0"
 url = "redis://me:{SECRET}-2@127.0.0.1/0"
 [[redis]]
 password = "{SECRET}-3"
-[[alerts]]
+[export.hook]
+kind = "webhook"
 url = "https://hooks.example/services/{SECRET}-4?key={SECRET}-5"
 [export.lab]
 kind = "influxdb"

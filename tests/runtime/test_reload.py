@@ -37,13 +37,13 @@ def test_what_may_change_changes() -> None:
         sink={"quota": 3},
         history={"keep_days": 3, "keep_free": "2%"},
         serve={**BEFORE["serve"], "token": "fedcba9876543210", "port": 9},
-        alerts=[{"url": "http://127.0.0.1:1/x"}],
+        export={"pager": {"kind": "webhook", "url": "http://127.0.0.1:1/x"}},
         log={"level": "debug"},
     )
     found = reload(changed(), after)
     assert set(found.changed) == {
         "detect.thresholds.hop_latency.change", "detect.thresholds.hop_latency.raise_above",
-        "detect.switches", "history.keep_days", "serve.token", "alerts", "log.level",
+        "detect.switches", "history.keep_days", "serve.token", "export", "log.level",
     }  # fmt: skip
     assert set(found.left) == {"detect.idle_seconds", "sink.quota", "history.keep_free", "serve.port"}
     assert found.roles == {"serve", "archive", "export"}
@@ -51,7 +51,7 @@ def test_what_may_change_changes() -> None:
         detect={"thresholds": {"hop_latency": {"raise_above": 5}}, "switches": [{"node": 7}]},
         history={"keep_days": 3},
         serve={**BEFORE["serve"], "token": "fedcba9876543210"},
-        alerts=[{"url": "http://127.0.0.1:1/x"}],
+        export={"pager": {"kind": "webhook", "url": "http://127.0.0.1:1/x"}},
         log={"level": "debug"},
     )
 
@@ -70,7 +70,7 @@ def test_settings_that_do_not_fit_are_rejected() -> None:
 
 def test_changeable_settings_exist() -> None:
     """Every key is one of the reference."""
-    assert set(CHANGEABLE) <= {key for key, _ in walk(Settings)} | {"alerts", "redis", "detect.switches"}
+    assert set(CHANGEABLE) <= {key for key, _ in walk(Settings)} | {"redis", "detect.switches"}
 
 
 @pytest.fixture
@@ -139,8 +139,8 @@ def test_a_helper_that_does_not_end_is_killed(
 
 def test_destinations_can_be_added(supervisor: Supervisor) -> None:
     """The first webhook starts the process that exports."""
-    alerts = [{"url": "http://127.0.0.1:1/x"}]
-    supervisor.reload(Settings.model_validate({"data": supervisor.settings.data, "alerts": alerts}), "SIGHUP")
+    export = {"pager": {"kind": "webhook", "url": "http://127.0.0.1:1/x"}}
+    supervisor.reload(Settings.model_validate({"data": supervisor.settings.data, "export": export}), "SIGHUP")
     while supervisor.members[-1].process is None:
         supervisor.turn()
     assert [member.role for member in supervisor.members] == ["worker", "serve", "export"]

@@ -37,7 +37,7 @@ def samples(tmp_path: Path) -> list[tuple[str, dict[str, str], float]]:
     (tmp_path / "journal").mkdir()
     for folder, file in FILES:
         file.open(tmp_path / folder).values[:] = np.arange(1, len(file.counters) + 1)
-    places = [export.Place("webhook", "http://127.0.0.1/x"), export.Place("redis", "127.0.0.1")]
+    places = [export.Place("webhook", "http://127.0.0.1/x", "pager"), export.Place("redis", "127.0.0.1")]
     region = export.open_counters(tmp_path, places)
     for at, name in enumerate(export.NAMES, 1):
         region["destinations"][name] = at
@@ -66,11 +66,10 @@ def test_every_declared_counter_is_exported(
 
 
 def test_every_counter_of_exports_is_exported(samples: list[tuple[str, dict[str, str], float]]) -> None:
-    """Those of a webhook, of another destination, and the reasons of losses."""
+    """Those of every destination, and the reasons of losses."""
     values = {name: float(at) for at, name in enumerate(export.NAMES, 1)}
-    wanted = [(f"hopscope_alerts_{name}", {"webhook": "0"}, values[name]) for name, _ in export.ALERTS]
     other = {"destination": "redis[0]"}
-    wanted += [(f"hopscope_export_{name}", other, values[name]) for name, _ in export.EXPORTS]
+    wanted = [(f"hopscope_export_{name}", other, values[name]) for name, _ in export.EXPORTS]
     lost = [(name, other | {"reason": reason}) for name, reason, _ in export.LOST]
     wanted += [("hopscope_export_lost_total", of, values[name]) for name, of in lost]
     assert [each for each in wanted if each not in samples] == []

@@ -23,7 +23,6 @@ from hopscope.settings.section import Section, plain_type, section_of
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES: dict[str, Any] = {
     "sink.adapt.factor": 2.5,
-    "alerts[].url": "http://127.0.0.1:1/x",
     "direct.nic.hosts": ["127.0.0.3", "127.0.0.4"],
     "direct.query.collectors": ["http://192.0.2.7:8080", "data"],
     "direct.translator.rules[].lists": "100-107",
@@ -36,13 +35,19 @@ SAMPLES: dict[str, Any] = {
     "dialects.NAME.marker": "aabb",
     "export.NAME.database": "fabric",
     "export.NAME.endpoint": "http://192.0.2.8:9000",
+    "export.NAME.group_by": ["node", "metric"],
     "export.NAME.kind": "influxdb",
     "export.NAME.options": {"security.protocol": "SASL_SSL"},
     "export.NAME.prefixes": ["10.1.0.0/16", "2001:db8::/32"],
     "export.NAME.servers": ["nats://192.0.2.8:4222", "tls://192.0.2.9:4222"],
     "mqtt export.NAME.url": "mqtts://192.0.2.8",
     "redis_stream export.NAME.url": "redis://192.0.2.8:6379/1",
+    "export.NAME.page": "https://telemetry.example/?node=$node_id",
+    "export.NAME.sender": "hopscope@telemetry.example",
+    "export.NAME.to": ["noc@telemetry.example"],
     "export.NAME.url": "http://192.0.2.8:8086",
+    "email export.NAME.url": "smtp://192.0.2.8:587",
+    "syslog export.NAME.url": "tls://192.0.2.8:6514",
     "label.listen": "127.0.0.1:7254",
     "label.redis": "redis://127.0.0.1:6379/1",
     "label.track[].src": "10.0.0.2",
@@ -142,6 +147,15 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return tree
 
 
+def set_kind(tree: dict[str, Any], kind: str) -> None:
+    """Give the destinations of a tree their kind, and what it requires."""
+    for destination in [*tree.get("export", {}).values(), *tree.get("metrics", {}).values()]:
+        destination["kind"] = kind
+        for name, field in getattr(EXPORT_KINDS.get(kind), "model_fields", {}).items():
+            if field.is_required():
+                destination.setdefault(name, sample(f"export.NAME.{name}", field, kind))
+
+
 def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         if isinstance(value, dict) and name != "options":
@@ -192,8 +206,7 @@ def test_a_setting_is_set_by_each_source(tmp_path: Path, key: str, kind: str, fi
     """A file, a variable and `--set` give the same settings, in which the key has the value."""
     value = sample(key, field, kind)
     tree = nested(key, value)
-    for destination in [*tree.get("export", {}).values(), *tree.get("metrics", {}).values()]:
-        destination["kind"] = kind
+    set_kind(tree, kind)
     leaves = list(_leaves(tree))
     file = tmp_path / "hopscope.toml"
     file.write_text("".join(f"{name} = {_value(each)}\n" for name, each in tree.items()))

@@ -15,7 +15,7 @@ from hopscope.settings.errors import ConfigError
 from hopscope.settings.file import load
 from hopscope.settings.json_schema import json_schema
 
-from .test_every_setting import DECLARED, nested, sample
+from .test_every_setting import DECLARED, nested, sample, set_kind
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json_schema()
@@ -39,8 +39,7 @@ def test_the_schema_accepts_every_setting() -> None:
     """A file with a setting, for each that there is."""
     for key, kind, field in DECLARED:
         tree = nested(key, sample(key, field, kind))
-        for destination in [*tree.get("export", {}).values(), *tree.get("metrics", {}).values()]:
-            destination["kind"] = kind
+        set_kind(tree, kind)
         assert not problems(tree), key
 
 
@@ -84,7 +83,7 @@ def test_the_schema_accepts_the_examples_of_the_documentation(tree: dict[str, An
         ("[export.lab]\nkind = 'influxdb'\nretention = 3", "$.export.lab"),
         ("[export.lab]\nkind = 'influx'", "$.export.lab.kind"),
         ("[export.LAB]\nkind = 'influxdb'", "$.export"),
-        ("[[alerts]]\nkinds = ['raised']", "$.alerts[0]"),
+        ("[export.hook]\nkind = 'webhook'", "$.export.hook"),
         ("dta = true", "$"),
     ],
 )

@@ -16,7 +16,7 @@ from hopscope.settings.file import load
 from hopscope.settings.secrets import Scrubber, secrets_of, shown_tree
 from hopscope.settings.section import is_secret
 
-from .test_every_setting import DECLARED, nested
+from .test_every_setting import DECLARED, nested, set_kind
 
 TOKEN = "sixteen-characters"
 
@@ -51,7 +51,7 @@ def test_a_wrong_secret_is_not_repeated(tmp_path: Path) -> None:
     """Errors in a file have the length of a secret, and nothing of a webhook's address."""
     file = tmp_path / "hopscope.toml"
     file.write_text(
-        '[serve]\ntoken = "sesame"\n[[alerts]]\nurl = "hooks.example/services/sesame"\n'
+        '[serve]\ntoken = "sesame"\n[export.hook]\nkind = "webhook"\nurl = "hooks.example/services/sesame"\n'
         '[[redis]]\nurl = "redis://me:sesame@h:x/0"\n'
     )
     with pytest.raises(ConfigError) as caught:
@@ -73,8 +73,7 @@ def test_no_secret_of_any_section_is_shown() -> None:
         if value is None:
             continue
         tree = nested(key, value)
-        for destination in tree.get("export", {}).values():
-            destination["kind"] = kind
+        set_kind(tree, kind)
         try:
             settings = Settings.model_validate(tree)
         except ValidationError:  # a kind whose URL has no place for a password
@@ -94,7 +93,7 @@ def test_known_secrets_and_what_looks_like_one_leave_a_text(monkeypatch: pytest.
         {
             "serve": {"token": TOKEN},
             "redis": [{"url": "redis://me:p%40ss@h/0", "password_env": "WHERE"}],
-            "alerts": [{"url": "https://hooks.example/services/T0/B1?key=q7Q7"}],
+            "export": {"hook": {"kind": "slack", "url": "https://hooks.example/services/T0/B1?key=q7Q7"}},
         }
     )
     scrub = Scrubber(secrets_of(settings, {"STORE_PASSWORD": "open-sesame", "WHERE": "hidden"}))

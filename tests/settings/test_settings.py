@@ -90,7 +90,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "label.labelling.protocol: found 17, expected at least 148",
         ),
         ("listen = ['tcp://127.0.0.1:1']", "listen: tcp://127.0.0.1:1: expected udp://HOST:PORT"),
-        ("[[alerts]]\nurl = 'ftp://x'", "alerts[0].url: found 'ftp://x', "),
+        ("[export.a]\nkind = 'webhook'\nurl = 'ftp://x'", "export.a.url: found 'ftp://x', "),
         (
             "listen = ['mirror://eth1?output=eth1']",
             "found output 'eth1', the interface itself, expected another one",

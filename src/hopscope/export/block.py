@@ -49,7 +49,9 @@ class EventFilter:
     """
 
     def __init__(self, settings: ExportSettings) -> None:
-        self._kinds = _codes(settings.kinds, {kind.label: kind.value for kind in Kind})
+        kinds = {kind.label: kind.value for kind in Kind}
+        self._kinds = _codes(settings.read_kinds, kinds)
+        self._endings = np.array([kinds[name] for name in settings.endings], np.uint8)
         self._metrics = _codes(settings.metrics, {metric.label: metric.value for metric in Metric})
         self._nodes = np.array(settings.nodes, np.uint32) if settings.nodes else None
         self._prefixes = [_bounds(prefix) for prefix in settings.prefixes]
@@ -60,6 +62,7 @@ class EventFilter:
         wanted = np.ones(len(events), bool)
         if self._kinds is not None:
             wanted &= self._kinds[events["kind"]]
+        endings = wanted & np.isin(events["kind"], self._endings)
         if self._metrics is not None:
             wanted &= self._metrics[events["metric"]]
         if self._nodes is not None:
@@ -71,6 +74,7 @@ class EventFilter:
         if self._sample > 1:
             mixed = (events["flow_id"] * _GOLDEN) >> np.uint64(33)
             wanted &= (events["flow_id"] == 0) | (mixed % self._sample == 0)
+        wanted |= endings
         if wanted.all():
             return events
         heads = np.maximum.accumulate(np.where(continues(events), 0, np.arange(len(events))))

@@ -15,19 +15,9 @@ from ..memory.region import Region, RegionError
 from ..memory.rings import SHARDS
 from ..wire.records import Records
 
-ALERTS = (
-    ("sent_total", "Posts accepted by a webhook."),
-    ("events_total", "Events in these posts."),
-    ("failed_total", "Posts abandoned after the last retry."),
-    ("retried_total", "Retries after a failure."),
-    ("throttled_total", "Events suppressed by the rate limit per kind."),
-    ("queue_full_total", "Events dropped because the queue of posts was full."),
-    ("ring_lost_total", "Events overwritten in the ring before alerts read them."),
-)
-"""Counters of a webhook, as `hopscope_alerts_*`."""
 EXPORTS = (
-    ("sent_total", "Batches accepted by a destination."),
-    ("events_total", "Events in these batches, from sink and detection."),
+    ("sent_total", "Batches, or messages with alerts, accepted by a destination."),
+    ("events_total", "Events in these batches, from sink and detection; alerts in these messages."),
     ("evictions_total", "Evicted flows in these batches."),
     ("flows_total", "Live flow states in these batches."),
     ("distributions_total", "Distributions in these batches."),
@@ -37,8 +27,10 @@ EXPORTS = (
     ("bytes_total", "Bytes sent to a destination, compressed if they are."),
     ("filtered_total", "Events that a destination does not want."),
     ("replayed_total", "Events read from history, since the ring did not have them any more."),
+    ("suppressed_total", "Alarms that did not last `for_seconds`, of which nothing was sent."),
+    ("unlisted_total", "Alerts that a message only counts, since it lists `listed` others."),
 )
-"""Counters of any other destination, as `hopscope_export_*`."""
+"""Counters of a destination, as `hopscope_export_*`."""
 LOST = (
     ("ring_lost_total", "ring", "overwritten in a ring before they were read"),
     ("queue_full_total", "queue_full", "the queue to the destination was full"),
@@ -54,7 +46,7 @@ LOST = (
 """Reasons for lost events and evictions: counter, label in `hopscope_export_lost_total`, meaning. State is
 never lost: it is read again.
 """
-NAMES = tuple(dict.fromkeys(row[0] for row in (*ALERTS, *EXPORTS, *LOST)))
+NAMES = tuple(dict.fromkeys(row[0] for row in (*EXPORTS, *LOST)))
 DESTINATION = np.dtype(
     [
         ("name", "S64"),
@@ -69,7 +61,7 @@ DESTINATION = np.dtype(
 """One destination: name (empty: its kind and index), kind, place without a password, health, counters."""
 FILE_NAME = "export.counters"
 KIND = "export"
-VERSION = 3
+VERSION = 4
 RINGS = ("next", "next_sink", "next_evicted")
 
 

@@ -7,8 +7,9 @@ A kind is a class with a model of its settings.  Packages announce theirs as an 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ..base.names import Names
@@ -28,6 +29,10 @@ class Context:
     """Names of nodes and ports."""
     count: Callable[[str, int], None]
     """Adds to a counter of `counters.EXPORTS`, as `count("bytes_total", 512)`."""
+    state: Path | None = None
+    """File for a state of its own; None: it keeps none."""
+    queue_by_port: bool = True
+    """Whether a queue is one of its port (`detect.queue_key`)."""
 
 
 class Destination(ABC):
@@ -39,6 +44,8 @@ class Destination(ABC):
 
     Settings: ClassVar[type[ExportSettings]]
     """Model of its settings."""
+    buffers: ClassVar[bool] = False
+    """Whether `send` only keeps a block, and `tick` delivers."""
 
     def __init__(self, settings: Any, context: Context) -> None:
         self.settings = settings
@@ -58,8 +65,15 @@ class Destination(ABC):
         """
 
     def connect(self) -> None:
-        """Prepare databases, tables, streams; called before the first block, and after a failure."""
+        """Prepare databases, tables, streams; called at the start, and after a failure."""
         return
+
+    def tick(self, idle: Collection[int], ending: bool) -> int:
+        """Do what is due, and return how many deliveries succeeded; called before blocks are read.
+
+        `idle` are the shards of which every event was sent; `ending`: this may be the last call.
+        """
+        return 0
 
     def close(self) -> None:
         """Close what was opened."""

@@ -55,8 +55,6 @@ class Exporter(ABC, Generic[Item]):
     """Kinds of rings that it needs: fields of ExportBatch."""
     leaving = "evicted"
     """The kind with evicted flows: if some are lost, all live flows are exported again."""
-    retries: int | None = None
-    """Retries after a failure; None: unlimited."""
     max_pause = MAX_PAUSE
 
     def __init__(self, row: Records, room: int, state: StateFeed | None = None) -> None:
@@ -123,13 +121,9 @@ class Exporter(ABC, Generic[Item]):
                     self._filled.notify()
             if not fits:
                 self.count("queue_full_total", self.events(item))
-                self.dropped(item)
                 gone |= len(leaving) > 0
         if gone and self.state is not None:
             self.state.repeat()
-
-    def dropped(self, item: Item) -> None:
-        """Called for an item that did not fit into the queue, after counting it."""
 
     def health(self) -> Health:
         """Whether the last delivery was accepted, and since when."""
@@ -210,10 +204,10 @@ class Exporter(ABC, Generic[Item]):
             self._about.healthy(False, str(error))
 
     def _deliver(self, item: Item) -> None:
-        """Try until it is accepted, retries are exhausted, or the thread must end."""
+        """Try until it is accepted, rejected for good, or the thread must end."""
         tried = 0
-        while not self._try(item, final=tried == self.retries):
-            if self._refused or tried == self.retries:
+        while not self._try(item):
+            if self._refused:
                 self.failed(item)
                 return
             pause = min(self.max_pause, MIN_PAUSE * 2 ** min(tried, 30))
@@ -229,12 +223,12 @@ class Exporter(ABC, Generic[Item]):
 
     _refused = False
 
-    def _try(self, item: Item, final: bool = False) -> bool:
+    def _try(self, item: Item) -> bool:
         try:
             self._give(item)
         except DeliveryError as error:
             self._refused = not error.again
-            if self._refused or final or self.health().ok:
+            if self._refused or self.health().ok:
                 self.log.warning("not delivered", to=self._about.place, reason=str(error))
             self._about.healthy(False, str(error))
             if self.state is not None:

@@ -28,6 +28,11 @@ BUILT_IN = {
     "parquet": "databases.parquet:Parquet",
     "postgres": "databases.postgres:Postgres",
     "redis_stream": "buses.redis_stream:RedisStream",
+    "webhook": "alerts.webhook:Webhook",
+    "alertmanager": "alerts.alertmanager:Alertmanager",
+    "slack": "alerts.slack:Slack",
+    "email": "alerts.email:Email",
+    "syslog": "alerts.syslog:Syslog",
 }
 """Module of this room, and class, by kind."""
 CLIENTS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,9 @@ from ..history.journal_file import read_range
 from ..memory.region import Region
 from ..memory.rings import LIMIT, Rings
 from ..present.collector_state import CollectorState
-from ..present.events import event_object
 from ..settings.collector import Settings
-from ..settings.destinations.shown import shown, shown_webhook
+from ..settings.destinations.shown import shown
 from ..wire.records import Records
-from .alerts.webhook import Webhook
 from .batch import ExportBatch, RingRead
 from .counters import RINGS, DestinationRow, Place, open_counters
 from .destination import Context
@@ -33,6 +30,7 @@ from .exporter import Exporter, stop_all
 from .kinds import METRICS, check_exports, destination_class, places
 from .metrics.families import Families
 from .metrics.sender import MetricsSender
+from .positions import FOLDER
 from .redis.destination import Redis
 from .sender import Sender
 from .state import StateFeed
@@ -52,7 +50,6 @@ def destinations(settings: Settings) -> list[Place]:
     """Every destination. Raises HopscopeError if one lacks a requirement."""
     check_exports(settings)
     return [
-        *(Place("webhook", shown_webhook(item.url)) for item in settings.alerts),
         *(Place("redis", shown(item.url)) for item in settings.redis),
         *places(settings),
     ]
@@ -93,7 +90,9 @@ def senders_of(settings: Settings, folder: Path, rows: Records) -> Iterator[Send
     member = settings.member or socket.gethostname()
     for at, (name, export) in enumerate(settings.export.items()):
         row = DestinationRow(rows[at : at + 1])
-        context = Context(name, member, names, row.count)
+        state = folder / FOLDER / f"{name}.state"
+        by_port = settings.detect.queue_key == "switch-port-queue"
+        context = Context(name, member, names, row.count, state, by_port)
         yield Sender(destination_class(export.kind)(export, context), folder, row)
 
 
@@ -115,10 +114,7 @@ def exporters_of(
 ) -> Iterator[Exporter[Any]]:
     """Every destination, in the order of `destinations`, with its DESTINATION."""
     names = Names.load(settings.names)
-    describe = partial(event_object, names=names)
-    for at, alert in enumerate(settings.alerts):
-        yield Webhook(alert, describe, rows[at : at + 1])
-    for at, redis in enumerate(settings.redis, len(settings.alerts)):
+    for at, redis in enumerate(settings.redis):
         state = None
         if {"flows", "distributions"} & set(redis.contents):
             state = StateFeed(

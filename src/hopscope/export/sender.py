@@ -49,7 +49,8 @@ class Sender:
         self._follower = EventFollower(folder)
         self._log = logger("export")
         self._stop, self._ending = threading.Event(), threading.Event()
-        self._connected = False
+        self._connected, self._unreachable = False, False
+        self._idle: set[int] = set()
         self._waiting_since: dict[int, float] = {}
         self._thread = threading.Thread(target=self._work, name=context.name, daemon=True)
         self.row.healthy(True, "")
@@ -110,15 +111,51 @@ class Sender:
                 for shard in self._follower.shards():
                     self._positions.start(shard, self._follower.end(shard))
             self._positions.begin()
+        self._connect()
+        self._tick()
         busy = False
         for shard in self._follower.shards():
             if self._stop.is_set():
                 return False
             block = self._next(shard)
-            if block is not None:
-                self._deliver(block)
-                busy = True
+            if block is None:
+                self._idle.add(shard)
+                continue
+            self._idle.discard(shard)
+            self._deliver(block)
+            busy = True
+        if not busy and self._ending.is_set():
+            self._tick()
         return busy
+
+    def _connect(self) -> None:
+        if self._connected:
+            return
+        try:
+            self.destination.connect()
+        except Exception as error:
+            self._unreachable = True
+            if isinstance(error, HopscopeError):
+                raise
+            raise DeliveryError(f"{type(error).__name__}: {error}") from error
+        self.row.count("connections_total", 1)
+        self._connected = True
+        if self._unreachable:
+            self._unreachable = False
+            self._succeeded(0)
+
+    def _tick(self) -> None:
+        """Let the destination do what is due; what it rejected for good, it has counted."""
+        try:
+            delivered = self.destination.tick(self._idle, self._ending.is_set())
+        except DeliveryError as error:
+            if error.again:
+                raise
+            self._log.warning("rejected", to=self.row.place, reason=str(error))
+            self.row.healthy(False, str(error))
+            return
+        if delivered:
+            self._succeeded(delivered)
 
     def _next(self, shard: int) -> EventBlock | None:
         """The next block of a shard; None: too few events wait, and none for long."""
@@ -181,10 +218,7 @@ class Sender:
             self._positions.sent(block.shard)
             return
         try:
-            if not self._connected:
-                self.destination.connect()
-                self.row.count("connections_total", 1)
-                self._connected = True
+            self._connect()
             self.destination.send(block)
         except DeliveryError as error:
             if error.again:
@@ -196,9 +230,13 @@ class Sender:
         except Exception as error:
             self._give_up(block, error)
             return
-        self.row.count("sent_total", 1)
-        self.row.count("events_total", len(block))
         self._positions.sent(block.shard)
+        if not self.destination.buffers:
+            self.row.count("events_total", len(block))
+            self._succeeded(1)
+
+    def _succeeded(self, deliveries: int) -> None:
+        self.row.count("sent_total", deliveries)
         if not self.row.ok:
             self._log.info("delivered again", to=self.row.place)
         self.row.healthy(True, "")

@@ -17,8 +17,7 @@ from ..settings.collector import ListenSettings, Settings
 from ..settings.destinations.common import ExportSettings
 from ..settings.destinations.metrics_common import MetricsSettings
 from ..settings.destinations.redis import RedisSettings
-from ..settings.destinations.shown import shown, shown_webhook
-from ..settings.destinations.webhook import AlertSettings
+from ..settings.destinations.shown import shown
 from ..settings.secrets import Scrubber, secrets_of, value_of
 from ..settings.section import host_and_port
 from ..settings.source import url
@@ -112,8 +111,6 @@ def _route(to: str) -> str:
 
 
 def _destinations(settings: Settings) -> Iterator[Attempt]:
-    for at, alert in enumerate(settings.alerts):
-        yield _alert(f"alerts[{at}]", alert)
     for at, server in enumerate(settings.redis):
         yield _redis(f"redis[{at}]", server)
     if settings.label.redis:
@@ -127,18 +124,6 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
     for place in query.collectors:
         if "://" in place:
             yield _collector(place, query.token, query.timeout_seconds)
-
-
-def _alert(key: str, alert: AlertSettings) -> Attempt:
-    def run() -> str:
-        import httpx
-
-        timeout = httpx.Timeout(alert.timeout_seconds)
-        with httpx.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client:
-            status = client.head(alert.url).status_code
-        return f"answers (status {status} to HEAD); nothing was posted"
-
-    return Attempt(f"{key} {shown_webhook(alert.url)}", run)
 
 
 def _redis(key: str, settings: RedisSettings) -> Attempt:

@@ -13,7 +13,6 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "detect.switches": (),
     "log": (),
     "names": ("serve", "export"),
-    "alerts": ("export",),
     "redis": ("export",),
     "export": ("export",),
     "metrics": ("export",),

@@ -187,7 +187,7 @@ class Supervisor:
             self.url, self.bound = url_of(listener), url_of(listener, bound=True)
         helpers = [page] if settings.serve.enabled else []
         helpers.append(Member("archive", "archive"))
-        if settings.alerts or settings.redis or settings.export or settings.metrics:
+        if settings.redis or settings.export or settings.metrics:
             helpers.append(Member("export", "export"))
         if estate is None:
             self._listeners.probe()

@@ -122,5 +122,5 @@ def _shown(path: str, value: Any) -> str:
 
 
 def _is_webhook(path: str) -> bool:
-    """Whether it is the URL of a webhook, whose path may be a secret."""
-    return re.fullmatch(r"alerts\b.*\burl", path) is not None
+    """Whether it may be the URL of a webhook, whose path may be a secret."""
+    return re.fullmatch(r"export\b.*\burl", path) is not None

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from .collector import Settings
-from .destinations.shown import secret, shown, shown_webhook
+from .destinations.shown import WEBHOOKS, secret, shown, shown_webhook
 from .errors import ConfigError
 from .section import is_reference, is_secret
 
@@ -51,7 +51,11 @@ def shown_tree(settings: Settings) -> dict[str, Any]:
 def _shown(value: Any, path: str) -> Any:
     """A value of the tree of settings; `path` begins with a dot."""
     if isinstance(value, dict):
-        return {key: _shown(each, f"{path}.{key}") for key, each in value.items()}
+        hook = value.get("kind") in WEBHOOKS
+        return {
+            key: shown_webhook(each) if hook and key == "url" else _shown(each, f"{path}.{key}")
+            for key, each in value.items()
+        }
     if isinstance(value, list):
         return [_shown(each, path) for each in value]
     if not isinstance(value, str) or not value:
@@ -59,7 +63,7 @@ def _shown(value: Any, path: str) -> Any:
     if is_secret(path):
         return value if is_reference(value) else SET
     if "://" in value:
-        return shown_webhook(value) if path.startswith(".alerts") else shown(value)
+        return shown(value)
     return value
 
 
@@ -80,6 +84,8 @@ def _secrets(tree: Any, path: str) -> Iterator[str]:
     if isinstance(tree, Mapping):
         for key, value in tree.items():
             yield from _secrets(value, f"{path}.{key}")
+        if tree.get("kind") in WEBHOOKS:
+            yield from _keys_of(str(tree.get("url", "")))
     elif isinstance(tree, list):
         for value in tree:
             yield from _secrets(value, path)
@@ -92,10 +98,16 @@ def _secrets(tree: Any, path: str) -> Iterator[str]:
         with suppress(ValueError):
             parts = urlsplit(tree)
             hidden = [parts.password or "", parts.query, *(value for _, value in parse_qsl(parts.query))]
-            if path.startswith(".alerts"):
-                hidden += [parts.path.strip("/"), *parts.path.split("/")[2:]]
             for text in hidden:
                 yield from {text, unquote(text)}
+
+
+def _keys_of(url: str) -> Iterator[str]:
+    """The path of a webhook's URL, and its parts, which are keys of some services."""
+    with suppress(ValueError, OSError):
+        path = urlsplit(secret(url)).path
+        for text in (path.strip("/"), *path.split("/")[2:]):
+            yield from {text, unquote(text)}
 
 
 class Scrubber:

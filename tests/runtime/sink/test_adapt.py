@@ -9,8 +9,8 @@ from hopscope.runtime.sink.adapt import Lag
 
 
 def test_destinations_that_are_slow_are_seen(tmp_path: Path) -> None:
-    """Events lost in front of a destination that works are a lag, once; those of one that is gone, and of a
-    webhook, are none.
+    """Events lost in front of a destination that works are a lag, once; those of one that is gone, and of one
+    that reads history, are none.
     """
     (tmp_path / "regions").mkdir()
     lag = Lag(tmp_path)

@@ -34,7 +34,7 @@ from ...rdma.counters import NIC_COUNTERS
 from ...settings.top_flows import TopFlowSettings
 from ...wire.address import address
 from ...wire.records import Records
-from ..counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
+from ..counters import EXPORTS, LOST, labels_of, read_counters
 
 SERIES = 5000
 """Most series of one family about switches or sources; those heard of last are kept."""
@@ -303,12 +303,6 @@ class Families(Collector):
 
     def _exports(self) -> Iterable[Family]:
         rows = read_counters(self._folder)
-        hooks = rows["kind"] == b"webhook"
-        for name, text in ALERTS:
-            family = CounterMetricFamily(f"hopscope_alerts_{name}", text, labels=["webhook"])
-            for at, row in enumerate(rows[hooks]):
-                family.add_metric([str(at)], int(row[name]))
-            yield family
         named = list(zip(labels_of(rows), rows, strict=True))
         up = GaugeMetricFamily(
             "hopscope_export_up",
@@ -318,10 +312,9 @@ class Families(Collector):
         for label, row in named:
             up.add_metric([label], int(row["ok"]))
         yield up
-        others = [(label, row) for (label, row), hook in zip(named, hooks, strict=True) if not hook]
         for name, text in EXPORTS:
             family = CounterMetricFamily(f"hopscope_export_{name}", text, labels=["destination"])
-            for label, row in others:
+            for label, row in named:
                 family.add_metric([label], int(row[name]))
             yield family
         lost = CounterMetricFamily(
@@ -329,7 +322,7 @@ class Families(Collector):
             "Events and evictions that did not reach a destination, by reason.",
             labels=["destination", "reason"],
         )
-        for label, row in others:
+        for label, row in named:
             for name, reason, _ in LOST:
                 lost.add_metric([label, reason], int(row[name]))
         yield lost

@@ -17,8 +17,8 @@ LOOK_NS = 1_000_000_000
 class Lag:
     """Whether destinations that work lose events because they are too slow; `folder` is a data folder.
 
-    A destination that does not answer does not count: fewer events would not bring it back. Webhooks do not
-    count either: they have a rate limit.
+    A destination that does not answer does not count: fewer events would not bring it back. Destinations
+    that read history do not count either: they lose nothing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -28,7 +28,7 @@ class Lag:
     def look(self) -> bool:
         """Whether events were lost since the last call, in a ring or in front of a full queue."""
         rows = read_counters(self._folder)
-        rows = rows[rows["kind"] != b"webhook"]
+        rows = rows[rows["kind"] == b"redis"]
         lost = int(rows["ring_lost_total"].sum() + rows["queue_full_total"].sum())
         before, self._lost = self._lost, lost
         return before is not None and lost > before and bool(rows["ok"].all())

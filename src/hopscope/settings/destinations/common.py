@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -21,6 +21,9 @@ def _prefix(text: str) -> str:
 
 class ExportSettings(Section):
     """One destination of events; every kind has more settings."""
+
+    endings: ClassVar[tuple[str, ...]] = ()
+    """Kinds of events that every filter but `kinds` lets pass: what they end had to pass it."""
 
     kind: str
     """What it is: a kind below, or the kind of an installed package."""
@@ -42,6 +45,11 @@ class ExportSettings(Section):
     """Longest time that an event waits for a batch to fill."""
     timeout_seconds: Seconds = Field(default=10.0, gt=0)
     """Timeout of one request."""
+
+    @property
+    def read_kinds(self) -> tuple[str, ...]:
+        """Kinds of events that are read for it; empty: all."""
+        return self.kinds
 
     @property
     def place(self) -> str:

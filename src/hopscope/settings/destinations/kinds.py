@@ -8,8 +8,10 @@ from typing import Annotated, Any, get_origin
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from ..section import plain_type
+from .alertmanager import AlertmanagerSettings
 from .clickhouse import ClickHouseSettings
 from .common import ExportSettings
+from .email import EmailSettings
 from .influx import InfluxSettings
 from .kafka import KafkaSettings
 from .mqtt import MqttSettings
@@ -17,6 +19,9 @@ from .nats import NatsSettings
 from .parquet import ParquetSettings
 from .postgres import PostgresSettings
 from .redis_stream import RedisStreamSettings
+from .slack import SlackSettings
+from .syslog import SyslogSettings
+from .webhook import WebhookSettings
 
 EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "clickhouse": ClickHouseSettings,
@@ -27,6 +32,11 @@ EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "parquet": ParquetSettings,
     "postgres": PostgresSettings,
     "redis_stream": RedisStreamSettings,
+    "webhook": WebhookSettings,
+    "alertmanager": AlertmanagerSettings,
+    "slack": SlackSettings,
+    "email": EmailSettings,
+    "syslog": SyslogSettings,
 }
 """Settings of the kinds that Hopscope has."""
 ENTRY_POINTS = "hopscope.destinations"

@@ -19,8 +19,14 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{'***@' if '@' in parts.netloc else ''}{place}{parts.path}"
 
 
+WEBHOOKS = ("webhook", "slack")
+"""Kinds of destinations whose URL is a key."""
+
+
 def shown_webhook(url: str) -> str:
     """A webhook's URL as it may be shown: services like Slack have their key in its path."""
+    if url.startswith(("env:", "file:")):
+        return url
     place = shown(url)
     scheme, _, rest = place.partition("://")
     host, slash, path = rest.partition("/")

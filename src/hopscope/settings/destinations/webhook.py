@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ..section import Seconds, Section
+from ..section import Seconds
+from .alerts import MessageSettings
+from .shown import shown_webhook
+
+URL = r"^(https?://[^\s]+|env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$"
 
 
-class AlertSettings(Section):
-    """One webhook."""
+class WebhookSettings(MessageSettings):
+    """Alerts as JSON, by POST."""
 
-    url: str = Field(pattern=r"^https?://")
-    """Where events are posted, as JSON."""
-    kinds: tuple[str, ...] = Field(
-        default=("raised", "cleared", "path_change", "loop", "silent", "returned"), min_length=1
-    )
-    """Kinds of events that are posted."""
-    per_minute: int = Field(default=30, ge=1)
-    """Most posts per minute for each kind; events above the limit are counted, and the next post has their
-    number."""
-    retries: int = Field(default=5, ge=0)
-    """Retries after a failure, with doubling pauses."""
-    timeout_seconds: Seconds = Field(default=5.0, gt=0)
-    """Timeout of one post."""
+    url: str = Field(pattern=URL)
+    """Where messages are posted; `env:NAME` or `file:PATH` names where the address is."""
+    token: str = ""
+    """Bearer token; `env:NAME` or `file:PATH` names where it is."""
+    group_seconds: Seconds = Field(default=0.0, le=86_400)
+    """How long a message waits for more alerts."""
+    listed: int = Field(default=50, ge=1, le=500)
+    """Most alerts that a message lists; it has the number of the others."""
+
+    @property
+    def place(self) -> str:
+        """Without the path, which is the key of some services."""
+        return shown_webhook(self.url)

@@ -1,0 +1,229 @@
+"""The alarms that are open, by the events of history: when they are sent, and how each ends.
+
+An alarm begins with RAISED or SILENT and ends with CLEARED or RETURNED.  One that is shorter than
+`for_seconds` is not sent.  One whose end was lost, or whose switch has fallen silent, expires.  The clock of
+a shard is the time of its events, so that an hour of history that is read at once gives the same alerts as
+an hour of operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ...base.log import logger
+from ...base.names import Names
+from ...detect.records import NO_NODE, Kind, Metric
+from ...present.events import continues, event_object, long_paths, when
+from ...settings.destinations.alerts import AlertSettings
+from ...wire.records import Records
+from .severity import SeverityRules, rank
+
+MAX_ALARMS = 4096
+"""Most open alarms of a destination; further ones are sent at once, and their end is not."""
+NEVER = 2**63 - 1
+Alert = dict[str, Any]
+"""An event as the API's object, with `severity`, `alarm` (its id, at its beginning and its end), `since`, and
+`lasted_ns`, which is None until its end.
+"""
+_ENDS = {Kind.CLEARED: Kind.RAISED, Kind.RETURNED: Kind.SILENT}
+_OF_QUEUE = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)
+
+
+@dataclass(slots=True)
+class Alarm:
+    """One open alarm."""
+
+    alert: Alert
+    shard: int
+    since_ns: int
+    due_ns: int
+    """When it is sent; NEVER: it was."""
+    expires_ns: int
+    silent: bool = False
+    """Its switch has fallen silent."""
+
+    @property
+    def sent(self) -> bool:
+        """Whether it has lasted long enough."""
+        return self.due_ns == NEVER
+
+
+class Alarms:
+    """Alarms of one destination; `suppressed` counts those that were too short."""
+
+    def __init__(self, settings: AlertSettings, names: Names, member: str, queue_by_port: bool) -> None:
+        self._names, self._member, self._queue_by_port = names, member, queue_by_port
+        self._severities = SeverityRules(settings)
+        self._kinds = set(settings.kinds) or {kind.label for kind in Kind}
+        self._for_ns = round(settings.for_seconds * 1e9)
+        self._expire_ns = round(settings.expire_seconds * 1e9) or NEVER
+        self._silent_ns = round(settings.silent_seconds * 1e9) or NEVER
+        self._open: dict[str, Alarm] = {}
+        self._next: dict[int, int] = {}
+        self.suppressed = 0
+        self.changed = False
+        """Whether there is something that `dump` has not had yet."""
+
+    def __iter__(self) -> Iterator[Alarm]:
+        return iter(self._open.values())
+
+    def take(self, events: Records) -> Iterator[Alert]:
+        """Alerts of EVENT records of one shard, in order."""
+        paths = long_paths(events)
+        for row in events[~continues(events)]:
+            kind = int(row["kind"])
+            yield from self.advance(int(row["shard"]), int(row["time_ns"]))
+            if kind in _ENDS:
+                yield from self._end(row)
+                continue
+            severity = self._severities.of(kind, int(row["metric"]), int(row["value"]))
+            if rank(severity) < self._severities.least:
+                continue
+            if kind in _ENDS.values():
+                yield from self._begin(row, severity)
+            else:
+                alert = event_object(row, self._names, paths)
+                yield from self._wanted(alert | {"severity": severity, **self._beginning(row)})
+
+    def advance(self, shard: int, now_ns: int) -> Iterator[Alert]:
+        """Alerts that are due by the clock of a shard."""
+        if now_ns < self._next.get(shard, NEVER):
+            return
+        soonest = NEVER
+        for key, alarm in list(self._open.items()):
+            if alarm.shard != shard:
+                continue
+            if alarm.due_ns <= now_ns and alarm.due_ns <= alarm.expires_ns:
+                alarm.due_ns, self.changed = NEVER, True
+                yield from self._wanted(alarm.alert)
+            if alarm.expires_ns <= now_ns:
+                yield from self._expired(self._removed(key))
+            else:
+                soonest = min(soonest, alarm.due_ns, alarm.expires_ns)
+        self._next[shard] = soonest
+
+    def dump(self) -> dict[str, Any]:
+        """The open alarms, for JSON."""
+        self.changed = False
+        return {key: asdict(alarm) for key, alarm in self._open.items()}
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Open the alarms of a dump."""
+        self._open = {key: Alarm(**values) for key, values in dumped.items()}
+        for alarm in self._open.values():
+            self._wait(alarm)
+
+    # ---------------------------------------------------------------------------------------- one alarm
+
+    def _begin(self, row: np.void, severity: str) -> Iterator[Alert]:
+        time_ns, key = int(row["time_ns"]), self._key(row)
+        if int(row["kind"]) == Kind.SILENT and int(row["node_id"]) != NO_NODE:
+            self._silence(int(row["shard"]), int(row["node_id"]), time_ns)
+        known = self._open.get(key)
+        if known is not None:  # its end was lost, as by a restart of the machine
+            known.expires_ns = time_ns + self._expire_ns if self._expire_ns != NEVER else NEVER
+            self.changed = True
+            return
+        alert = event_object(row, self._names) | {"severity": severity, **self._beginning(row)}
+        if len(self._open) >= MAX_ALARMS:
+            logger("export").warning("too many open alarms: their ends are not sent", limit=MAX_ALARMS)
+            yield from self._wanted(alert)
+            return
+        due = time_ns + self._for_ns if self._for_ns else NEVER
+        expires = NEVER if self._expire_ns == NEVER else time_ns + self._expire_ns
+        self._open[key] = Alarm(alert, int(row["shard"]), time_ns, due, expires)
+        self._wait(self._open[key])
+        self.changed = True
+        if not self._for_ns:
+            yield from self._wanted(alert)
+
+    def _end(self, row: np.void) -> Iterator[Alert]:
+        if int(row["kind"]) == Kind.RETURNED and int(row["node_id"]) != NO_NODE:
+            self._silence(int(row["shard"]), int(row["node_id"]), None)
+        key = self._key(row)
+        if key not in self._open:
+            return
+        alarm = self._removed(key)
+        if alarm.sent:
+            ended = event_object(row, self._names)
+            yield from self._wanted(ended | _ending(alarm, int(row["time_ns"])))
+        else:
+            self.suppressed += 1
+
+    def _expired(self, alarm: Alarm) -> Iterator[Alert]:
+        """The end of an alarm that no event ended."""
+        kind = Kind.RETURNED if alarm.alert["kind"] == Kind.SILENT.label else Kind.CLEARED
+        if not alarm.sent:
+            self.suppressed += 1
+            return
+        ended = alarm.alert | {
+            "id": f"{alarm.alert['id']}-expired",
+            "kind": kind.label,
+            "time": when(alarm.expires_ns),
+            "switch_ns": None,
+            "reason": "expired",
+        }
+        yield from self._wanted(ended | _ending(alarm, alarm.expires_ns))
+
+    def _removed(self, key: str) -> Alarm:
+        self.changed = True
+        return self._open.pop(key)
+
+    def _silence(self, shard: int, node_id: int, since_ns: int | None) -> None:
+        """A switch has fallen silent, or returns (None): its alarms end sooner, or as they would have."""
+        if self._silent_ns == NEVER:
+            return
+        for alarm in self._open.values():
+            node = alarm.alert["node"]
+            if alarm.shard != shard or node is None or node["id"] != node_id:
+                continue
+            if since_ns is not None:
+                alarm.silent, alarm.expires_ns = True, min(alarm.expires_ns, since_ns + self._silent_ns)
+            elif alarm.silent:
+                alarm.silent = False
+                alarm.expires_ns = NEVER if self._expire_ns == NEVER else alarm.since_ns + self._expire_ns
+            self.changed = True
+            self._wait(alarm)
+
+    def _wait(self, alarm: Alarm) -> None:
+        soonest = self._next.get(alarm.shard, NEVER)
+        self._next[alarm.shard] = min(soonest, alarm.due_ns, alarm.expires_ns)
+
+    def _wanted(self, alert: Alert) -> Iterator[Alert]:
+        if alert["kind"] in self._kinds:
+            yield alert
+
+    def _beginning(self, row: np.void) -> Alert:
+        name = f"{self._member}-{int(row['shard'])}-{int(row['sequence'])}"
+        return {"alarm": name, "since": when(row["time_ns"]), "lasted_ns": None}
+
+    def _key(self, row: np.void) -> str:
+        """What an alarm is about: equal for the event that begins it and the one that ends it."""
+        kind, metric = int(row["kind"]), int(row["metric"])
+        if _ENDS.get(kind, kind) == Kind.SILENT:  # type: ignore[call-overload]
+            source = [int(row[name]) for name in ("src_hi", "src_lo", "node_id", "ident")]
+            return f"{int(row['shard'])} source {source}"
+        node, port, ident = (int(row[name]) for name in ("node_id", "port", "ident"))
+        flow = int(row["flow_id"])
+        parts: tuple[int, ...]
+        if metric in (Metric.FLOW_PATH, Metric.FLOW_LATENCY):
+            parts = (flow,)
+        elif metric == Metric.HOP_LATENCY:
+            parts = (flow, node)
+        elif metric in _OF_QUEUE:
+            parts = (node, ident, port) if self._queue_by_port else (node, ident)
+        elif metric in (Metric.LINK_UTILIZATION, Metric.BUFFER_OCCUPANCY):
+            parts = (node, ident)
+        else:
+            parts = (node, port)
+        return f"{int(row['shard'])} {metric} {parts}"
+
+
+def _ending(alarm: Alarm, time_ns: int) -> Alert:
+    """What the end of an alarm has of its beginning."""
+    same = {name: alarm.alert[name] for name in ("severity", "alarm", "since")}
+    return same | {"lasted_ns": max(0, time_ns - alarm.since_ns)}

@@ -1,0 +1,157 @@
+"""Base of the destinations of alerts: from blocks of events to messages, with a state that survives a kill.
+
+`send` takes a block into the state, and is done when the state is in its file.  `tick` delivers what is due;
+while that fails, no further blocks are read: they wait in history.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from ...base.log import logger
+from ...settings.destinations.alerts import AlertSettings
+from ..block import EventBlock
+from ..destination import Context, Destination
+from ..exporter import DeliveryError
+from .alarms import Alarms, Alert
+from .outbox import Message, Outbox
+from .severity import SeverityRules
+from .texts import Texts
+
+LAG_NS = 1_000_000_000
+"""Events may arrive this much later than others of their time; an idle shard is at most this far behind."""
+MOST = 20
+"""Messages delivered before events are read again."""
+VERSION = 1
+
+
+class AlertDestination(Destination):
+    """A kind is a subclass with `deliver`."""
+
+    Settings = AlertSettings
+    buffers = True
+
+    def __init__(self, settings: Any, context: Context) -> None:
+        super().__init__(settings, context)
+        self.alarms = Alarms(settings, context.names, context.member, context.queue_by_port)
+        self.outbox = Outbox(settings.grouping)
+        self.texts = Texts(settings, context.member)
+        self._taken: dict[str, str] = {}
+        self._counted = {"suppressed_total": 0, "unlisted_total": 0}
+        self._load()
+
+    @classmethod
+    def check(cls, settings: Any) -> None:
+        """Raises HopscopeError for unknown kinds, metrics and rules."""
+        super().check(settings)
+        SeverityRules(settings)
+
+    @abstractmethod
+    def deliver(self, message: Message) -> None:
+        """Deliver one message. Raises DeliveryError if it was not accepted."""
+
+    def send(self, block: EventBlock) -> None:
+        """Take a block into the state; one that is there already changes nothing."""
+        if self._taken.get(str(block.shard)) == block.id:
+            return
+        if self._add(self.alarms.take(block.records)) or self.alarms.changed:
+            self._taken[str(block.shard)] = block.id
+            self._save()
+
+    def tick(self, idle: Collection[int], ending: bool) -> int:
+        """Send alarms that have lasted long enough, end those that expire, deliver messages that are due."""
+        now_ns = time.time_ns()
+        added = sum(self._add(self.alarms.advance(shard, now_ns - LAG_NS)) for shard in idle)
+        if added or self.alarms.changed:
+            self._save()
+        delivered = 0
+        while delivered < MOST and (message := self._next(ending)):
+            try:
+                self._try(message)
+            except DeliveryError as error:
+                if not error.again:
+                    self.context.count("failed_total", message.count)
+                    self._done()
+                raise
+            self.context.count("events_total", message.count)
+            self._done()
+            delivered += 1
+        return delivered
+
+    def _try(self, message: Message) -> None:
+        """Deliver; an unexpected exception costs this message only."""
+        try:
+            self.deliver(message)
+        except DeliveryError:
+            raise
+        except Exception as error:
+            raise DeliveryError(f"{type(error).__name__}: {error}", again=False) from error
+
+    def _add(self, alerts: Iterable[Alert]) -> int:
+        now_ns, count = time.time_ns(), 0
+        for alert in alerts:
+            self.outbox.add(alert, now_ns)
+            count += 1
+        found = {"suppressed_total": self.alarms.suppressed, "unlisted_total": self.outbox.unlisted}
+        for name, total in found.items():
+            self.context.count(name, total - self._counted[name])
+        self._counted = found
+        return count
+
+    def _next(self, ending: bool) -> Message | None:
+        tried = self.outbox.under_way is not None
+        message = self.outbox.next(time.time_ns(), ending)
+        if message is not None and not tried:
+            self._save()
+        return message
+
+    def _done(self) -> None:
+        self.outbox.done()
+        self._save()
+
+    # ---------------------------------------------------------------------------------------- the state
+
+    def _load(self) -> None:
+        path = self.context.state
+        if path is None or not path.exists():
+            return
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))
+            if state["version"] != VERSION:
+                raise ValueError(f"version {state['version']}")
+            self.alarms.load(state["alarms"])
+            self.outbox.load(state["outbox"])
+            self._taken = state["taken"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            logger("export").warning("alerts begin without a state", file=str(path), reason=reason)
+
+    def _save(self) -> None:
+        """Raises DeliveryError if the disk does not take it: the block is sent again."""
+        path = self.context.state
+        state = {
+            "version": VERSION,
+            "taken": self._taken,
+            "alarms": self.alarms.dump(),
+            "outbox": self.outbox.dump(),
+        }
+        if path is None:
+            return
+        try:
+            _replace(path, json.dumps(state, separators=(",", ":")))
+        except OSError as error:
+            raise DeliveryError(f"{path}: {error.strerror}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole, or not at all; only its owner reads it."""
+    fresh = path.with_name(f"{path.name}.new")
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    fresh.touch(mode=0o600)
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)

@@ -1,0 +1,118 @@
+"""E-mail: a message for each group of alerts, by a mail server (SMTP)."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import formatdate
+from urllib.parse import urlsplit
+
+from ...base.log import logger
+from ...base.version import VERSION
+from ...settings.destinations.email import EmailSettings
+from ...settings.destinations.shown import secret
+from ..exporter import DeliveryError
+from .destination import AlertDestination
+from .outbox import Message
+from .texts import plain
+
+SUBJECT = 200
+"""Most characters of a subject."""
+
+
+class Email(AlertDestination):
+    """The receivers of one mail server. A connection lasts for one message: servers close idle ones."""
+
+    Settings = EmailSettings
+
+    def connect(self) -> None:
+        """See whether the server answers, and takes user and password."""
+        with self._server():
+            pass
+
+    def deliver(self, message: Message) -> None:
+        """Send a message to all receivers; those that the server rejects are logged."""
+        mail = self.mail(message)
+        one: EmailSettings = self.settings
+        with self._server() as server:
+            rejected = server.send_message(mail, one.sender, one.to)
+        self.context.count("bytes_total", len(mail.as_bytes()))
+        for address, (status, _) in rejected.items():
+            logger("export").warning(
+                "receiver rejected", to=self.context.name, address=address, status=status
+            )
+
+    def mail(self, message: Message) -> EmailMessage:
+        """The message, as it is sent."""
+        one: EmailSettings = self.settings
+        mail = EmailMessage(SMTP)
+        mail["From"], mail["To"] = one.sender, ", ".join(one.to)
+        mail["Subject"] = plain(self.texts.title(message), SUBJECT)
+        mail["Date"] = formatdate(usegmt=True)
+        host = one.sender.rpartition("@")[2]
+        mail["Message-ID"] = f"<{message.id}@{host}>"
+        mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no answers from holiday programs
+        mail["X-Mailer"] = f"hopscope {VERSION}"
+        mail.set_content("\n".join(self._lines(message)) + "\n")
+        return mail
+
+    def _lines(self, message: Message) -> Iterator[str]:
+        for alert in message.alerts:
+            yield self.texts.line(alert)
+            if page := self.texts.page(alert):
+                yield f"    {page}"
+        if message.more:
+            yield f"… {message.more:,} more"
+        yield f"\nSent by Hopscope on {plain(self.context.member)}."
+
+    @contextmanager
+    def _server(self) -> Iterator[smtplib.SMTP]:
+        """A connection to the server, logged in. Raises DeliveryError."""
+        one: EmailSettings = self.settings
+        parts = urlsplit(one.url)
+        host, port = parts.hostname or "", parts.port or 25
+        try:
+            context = ssl.create_default_context(cafile=one.ca_file)
+            server = (
+                smtplib.SMTP_SSL(host, port, timeout=one.timeout_seconds, context=context)
+                if parts.scheme == "smtps"
+                else smtplib.SMTP(host, port, timeout=one.timeout_seconds)
+            )
+            try:
+                if parts.scheme == "smtp" and one.starttls:
+                    server.starttls(context=context)
+                if one.user:
+                    server.login(one.user, secret(one.password))
+                yield server
+            finally:
+                with suppress(OSError, smtplib.SMTPException):
+                    server.quit()
+        except DeliveryError:
+            raise
+        except (OSError, ValueError, smtplib.SMTPException) as error:
+            raise DeliveryError(_text(error), _may_pass(error)) from None
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same message may be accepted later: not if the server rejected it, or all its receivers."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return any(status < 500 for status, _ in error.recipients.values())
+    if isinstance(error, smtplib.SMTPAuthenticationError):
+        return True
+    return not (
+        isinstance(error, smtplib.SMTPDataError | smtplib.SMTPSenderRefused) and error.smtp_code >= 500
+    )
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return "all receivers rejected"
+    if isinstance(error, smtplib.SMTPResponseException):
+        reason = error.smtp_error
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        return f"{error.smtp_code} {plain(text, 160)}"
+    return f"{type(error).__name__}: {plain(str(error), 160)}"

@@ -1,0 +1,153 @@
+"""Alerts on their way into messages: grouped, and at a bounded rate for each kind."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ...present.events import label
+from ...settings.destinations.alerts import Grouping
+from .alarms import Alert
+from .severity import rank
+
+MAX_MESSAGES = 1000
+"""Messages that wait; the alerts of further groups meet in one more for each kind."""
+OTHERS = "others"
+
+
+@dataclass(slots=True)
+class Message:
+    """One message: alerts of one group, or any alerts in order."""
+
+    kind: str
+    """Of all its alerts; empty: of any."""
+    group: dict[str, str]
+    """What its alerts have in common, by the names in `group_by`."""
+    due_ns: int
+    alerts: list[Alert] = field(default_factory=list)
+    count: int = 0
+    """Alerts, with those that are not listed."""
+    severity: str = "info"
+    """The highest of all."""
+
+    @property
+    def id(self) -> str:
+        """The same whenever the message is sent."""
+        first = self.alerts[0]
+        return f"{first['alarm']}-{first['kind']}"
+
+    @property
+    def more(self) -> int:
+        """Alerts that are not listed."""
+        return self.count - len(self.alerts)
+
+
+@dataclass(slots=True)
+class RateLimit:
+    """Rate limit of one kind: a token bucket with the capacity of one minute."""
+
+    per_minute: int
+    left: float = field(init=False)
+    since: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left, self.since = float(self.per_minute), time.monotonic()
+
+    def take(self, now: float) -> bool:
+        """Whether one more message may be sent at `now` (monotonic seconds)."""
+        self.left = min(float(self.per_minute), self.left + (now - self.since) * self.per_minute / 60)
+        self.since = now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+class Outbox:
+    """Messages of one destination; `unlisted` counts alerts that a message only counts."""
+
+    def __init__(self, grouping: Grouping) -> None:
+        self._grouping = grouping
+        self._waiting: dict[tuple[str, ...], Message] = {}
+        self._full: deque[Message] = deque()
+        self._limits: dict[str, RateLimit] = {}
+        self.under_way: Message | None = None
+        """The message that was sent, and perhaps accepted; it does not change any more."""
+        self.unlisted = 0
+
+    def add(self, alert: Alert, now_ns: int) -> None:
+        """Put an alert into its message, at `now_ns` since the epoch."""
+        by = self._grouping.by
+        group = {} if by is None else {name: _value(alert, name) for name in by}
+        kind = "" if by is None else alert["kind"]
+        key = (kind, *group.values())
+        if key not in self._waiting and len(self._waiting) >= MAX_MESSAGES:
+            group = dict.fromkeys(group, OTHERS)
+            key = (kind, *group.values())
+        message = self._waiting.get(key)
+        if message is None:
+            message = Message(kind, group, now_ns + round(self._grouping.seconds * 1e9))
+            self._waiting[key] = message
+        message.count += 1
+        message.severity = max(message.severity, alert["severity"], key=rank)
+        if len(message.alerts) < self._grouping.listed:
+            message.alerts.append(alert)
+        else:
+            self.unlisted += 1
+        if by is None and len(message.alerts) >= self._grouping.listed:
+            self._full.append(self._waiting.pop(key))
+
+    def next(self, now_ns: int, ending: bool) -> Message | None:
+        """The message that is to be sent now; None: none is due, or the rate does not allow it."""
+        if self.under_way is not None:
+            return self.under_way
+        if self._full:
+            self.under_way = self._full.popleft()
+            return self.under_way
+        now = time.monotonic()
+        refused: set[str] = set()
+        for key, message in sorted(self._waiting.items(), key=lambda item: item[1].due_ns):
+            if message.kind in refused or (message.due_ns > now_ns and not ending):
+                continue
+            if self._grouping.per_minute is not None:
+                limit = self._limits.setdefault(message.kind, RateLimit(self._grouping.per_minute))
+                if not limit.take(now):
+                    refused.add(message.kind)
+                    continue
+            self.under_way = self._waiting.pop(key)
+            return self.under_way
+        return None
+
+    def done(self) -> None:
+        """The message under way was accepted, or given up."""
+        self.under_way = None
+
+    def dump(self) -> dict[str, Any]:
+        """What waits, for JSON."""
+        return {
+            "under_way": None if self.under_way is None else asdict(self.under_way),
+            "full": [asdict(message) for message in self._full],
+            "waiting": [asdict(message) for message in self._waiting.values()],
+        }
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Take up what waited; messages are those of the grouping of then."""
+        under_way = dumped["under_way"]
+        self.under_way = None if under_way is None else Message(**under_way)
+        self._full.extend(Message(**each) for each in dumped["full"])
+        for each in dumped["waiting"]:
+            message = Message(**each)
+            self._waiting[(message.kind, *message.group.values())] = message
+
+
+def _value(alert: Alert, name: str) -> str:
+    """What an alert is about, as text: a node, a port (of a node), a flow or a metric; `-`: none."""
+    if name == "metric":
+        return str(alert["metric"])
+    if name == "flow":
+        return "-" if alert["flow"] is None else str(alert["flow"]["id"])
+    source = alert["source"]
+    node = label(source["node"] if source else alert["node"]) or "-"
+    return node if name == "node" else f"{node} {label(alert['port']) or '-'}"

@@ -1,0 +1,65 @@
+"""Posting JSON by HTTP, for the destinations that do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+
+from ...settings.destinations.shown import secret
+from ..databases.http import HttpClient
+from ..destination import Context
+from ..exporter import DeliveryError
+from .destination import AlertDestination
+
+_ANY = tuple(range(300, 600))
+
+
+class PostingDestination(AlertDestination):
+    """Posts to the `url` of its settings, followed by `path`, with their `token`, or `user` and `password`.
+
+    Errors do not have the address, which may be a key.
+    """
+
+    path = ""
+
+    def __init__(self, settings: Any, context: Context) -> None:
+        super().__init__(settings, context)
+        self._url = ""
+        self._client: HttpClient | None = None
+
+    def connect(self) -> None:
+        """Take address and passwords from where they are, and see whether the server answers."""
+        self.close()
+        token, user = getattr(self.settings, "token", ""), getattr(self.settings, "user", "")
+        try:
+            self._url = secret(self.settings.url).rstrip("/" if self.path else "") + self.path
+            headers = {"authorization": f"Bearer {secret(token)}"} if token else {}
+            auth = httpx.BasicAuth(user, secret(self.settings.password)) if user else None
+        except (ValueError, OSError) as error:
+            raise DeliveryError(str(error)) from None
+        try:
+            self._client = HttpClient(self._url, headers, self.settings.timeout_seconds, auth)
+        except (httpx.InvalidURL, ValueError):
+            raise DeliveryError("the address is not a URL") from None
+        self.look()
+
+    def look(self) -> None:
+        """See whether the server answers, with whatever status: most take nothing but a POST."""
+        assert self._client is not None
+        self._client.ask("HEAD", self._url, fine=_ANY)
+
+    def post(self, body: Any, key: str = "") -> None:
+        """Post a body as JSON. `key` is the same whenever it is posted. Raises DeliveryError."""
+        assert self._client is not None
+        content = json.dumps(body, separators=(",", ":")).encode()
+        headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})
+        self._client.ask("POST", self._url, content=content, headers=headers)
+        self.context.count("bytes_total", len(content))
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None

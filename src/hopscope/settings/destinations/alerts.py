@@ -1,0 +1,134 @@
+"""What the settings of all destinations of alerts have: severity, duration, grouping, rate, templates."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from string import Template
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from ..section import Seconds
+from .common import ExportSettings
+
+SEVERITIES = ("info", "warning", "critical")
+"""In rising order."""
+VARIABLES = (
+    *("severity", "kind", "metric", "summary", "value", "limit", "reason", "lasted", "time", "since", "id"),
+    *("node", "node_id", "port", "port_id", "queue", "place", "flow", "src", "dst", "path", "source"),
+    *("collector", "count", "more"),
+)
+"""What templates may name."""
+_RULE = re.compile(r"(?:(\w+):)?(\w+)(?:(>=|<=)(\d+))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`[KIND:]METRIC[>=VALUE]`, or a kind, as `queue_occupancy>=5000`."""
+
+    kind: str
+    """Empty: `name` is a kind or a metric."""
+    name: str
+    sign: str
+    """`>=`, `<=`, or empty: any value."""
+    value: int
+
+
+def parse_rule(text: str) -> Rule:
+    """Read a rule of a severity. Raises ValueError."""
+    match = _RULE.fullmatch("".join(text.split()))
+    if match is None:
+        raise ValueError(f"found {text!r}, expected a kind, a metric, or as queue_occupancy>=5000")
+    kind, name, sign, value = match.groups(default="")
+    return Rule(kind, name, sign, int(value or 0))
+
+
+def _rule(text: str) -> str:
+    parse_rule(text)
+    return "".join(text.split())
+
+
+def _template(text: str) -> str:
+    template = Template(text)
+    if not template.is_valid():
+        raise ValueError(f"found {text!r}, expected $name or ${{name}}, and $$ for a dollar sign")
+    for name in template.get_identifiers():
+        if name not in VARIABLES:
+            raise ValueError(f"found ${name}, expected one of {', '.join(VARIABLES)}")
+    return text
+
+
+Rules = tuple[Annotated[str, AfterValidator(_rule)], ...]
+TextTemplate = Annotated[str, AfterValidator(_template)]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How alerts become messages."""
+
+    by: tuple[str, ...] | None
+    """What all alerts of a message have in common, beside their kind; None: messages have any, in order."""
+    seconds: float
+    listed: int
+    per_minute: int | None
+
+
+class AlertSettings(ExportSettings):
+    """A destination that notifies people, or systems for alerts."""
+
+    endings: ClassVar[tuple[str, ...]] = ("cleared", "returned")
+    followed: ClassVar[tuple[str, ...]] = ("raised", "cleared", "silent", "returned")
+
+    kinds: tuple[str, ...] = ("raised", "cleared", "path_change", "loop", "silent", "returned")
+    """Kinds of events that are sent; empty: all."""
+    batch_seconds: Seconds = Field(default=0.0, le=3600)
+    """Longest time that an event waits for a batch to fill."""
+    for_seconds: Seconds = 0.0
+    """How long an alarm must last before it is sent; nothing is sent of one that ends earlier."""
+    expire_seconds: Seconds = 86_400.0
+    """An alarm that was not cleared ends after this time; 0: never."""
+    silent_seconds: Seconds = 600.0
+    """Alarms at a switch that has fallen silent end after this time, unless it returns; 0: they stay."""
+    critical: Rules = ()
+    """What is critical: kinds, metrics, metrics with a limit, as `loop`, `raised:queue_occupancy>=5000`."""
+    warning: Rules = ()
+    """What is a warning, if it is not critical."""
+    info: Rules = ()
+    """What is information. Without a rule, changed paths and routine events are; all else is a warning."""
+    least_severity: Literal["info", "warning", "critical"] = "info"
+    """Least severity that is sent."""
+    line: TextTemplate = "$time $severity $kind: $summary"
+    """Text of one alert."""
+    page: TextTemplate = Field(default="", pattern=r"^(https?://.*)?$")
+    """Address of a page about an alert, as `https://hopscope.example/?node=$node_id`; empty: none."""
+
+    @property
+    def read_kinds(self) -> tuple[str, ...]:
+        """Alarms are followed from their beginning to their end, whichever of both is sent."""
+        return (*self.kinds, *self.followed) if self.kinds else ()
+
+    @property
+    def grouping(self) -> Grouping:
+        """Every alert is listed, at once and in order."""
+        return Grouping(None, 0.0, 500, None)
+
+
+class MessageSettings(AlertSettings):
+    """A destination that gets messages about one or several alerts."""
+
+    group_by: tuple[Literal["node", "port", "flow", "metric"], ...] = ()
+    """Alerts of one kind, and of one of each of these, are one message; empty: those of one kind are."""
+    group_seconds: Seconds = Field(default=5.0, le=86_400)
+    """How long a message waits for more alerts."""
+    listed: int = Field(default=10, ge=1, le=500)
+    """Most alerts that a message lists; it has the number of the others."""
+    per_minute: int = Field(default=30, ge=1)
+    """Most messages per minute of each kind; above the limit a message waits, and takes up more alerts."""
+    title: TextTemplate = "[$severity] $kind: $summary$more"
+    """Title of a message; what it says of an alert is that of the first one."""
+
+    @property
+    def grouping(self) -> Grouping:
+        """As set."""
+        return Grouping(self.group_by, self.group_seconds, self.listed, self.per_minute)

@@ -1,0 +1,40 @@
+"""Settings of e-mail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from ..section import Seconds
+from .alerts import MessageSettings
+
+Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$", max_length=254)]
+
+
+class EmailSettings(MessageSettings):
+    """E-mail, by a mail server."""
+
+    url: str = Field(
+        default="smtp://127.0.0.1:25", pattern=r"^smtps?://(\[[0-9A-Fa-f:.]+\]|[^\s/@:\[\]]+):\d{1,5}$"
+    )
+    """Address of the mail server, as `smtp://mail.example:587`; `smtps://…:465` is TLS from the beginning."""
+    starttls: bool = True
+    """Change to TLS (STARTTLS) before anything is sent; without it, a password is sent in the clear."""
+    ca_file: Path | None = None
+    """CA certificates (PEM) to verify the server with; default: those of the system."""
+    user: str = ""
+    """User; empty: no login."""
+    password: str = ""
+    """Password; `env:NAME` or `file:PATH` names where it is."""
+    sender: Address = "hopscope@localhost"
+    """Address of the sender."""
+    to: tuple[Address, ...] = Field(min_length=1, max_length=100)
+    """Addresses of the receivers."""
+    group_seconds: Seconds = Field(default=30.0, le=86_400)
+    """How long a message waits for more alerts."""
+    listed: int = Field(default=50, ge=1, le=500)
+    """Most alerts that a message lists; it has the number of the others."""
+    per_minute: int = Field(default=4, ge=1)
+    """Most messages per minute of each kind; above the limit a message waits, and takes up more alerts."""

@@ -1,0 +1,21 @@
+"""Settings of Slack and Mattermost."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from .alerts import MessageSettings
+from .shown import shown_webhook
+from .webhook import URL
+
+
+class SlackSettings(MessageSettings):
+    """Messages in a channel, by an incoming webhook of Slack, Mattermost, or others that take the same."""
+
+    url: str = Field(pattern=URL)
+    """The incoming webhook; `env:NAME` or `file:PATH` names where the address is, since it is a key."""
+
+    @property
+    def place(self) -> str:
+        """Without the path, which is the key."""
+        return shown_webhook(self.url)
