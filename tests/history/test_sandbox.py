@@ -106,7 +106,7 @@ class Fork:
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Callable[..., Fork]]:
-    """Starts sandboxes as forks of one process: 0.05 s of a processor each, not 0.5."""
+    """Starts sandboxes as forks of one process: 0.2 s of a processor each, not 0.5."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", FORKS], **streams) as parent:  # type: ignore[call-overload]
         yield lambda *_, **__: Fork(parent)
