@@ -29,6 +29,7 @@ from hopscope.settings.destinations.clickhouse import ClickHouseSettings
 from support.clickhouse_server import ClickHouse as Server
 from support.clickhouse_server import ClickHouseServer, ClickHouseToday
 from support.event_make import Events, random_events
+from support.event_rows import guide_statements
 from support.waiting import HANG_SECONDS, eventually
 
 
@@ -158,6 +159,8 @@ def test_every_value_is_read_back(tmp_path: Path, server: Server) -> None:
         ]
         assert (int(each["events"]), int(each["highest"])) == (len(of), int(of["value"].max()))
     assert sum(int(each["events"]) for each in minutes) == 6000
+    for statement in guide_statements("ClickHouse"):
+        server.query(statement)
 
 
 def test_a_copy_of_a_block_is_there_once(server: Server) -> None:

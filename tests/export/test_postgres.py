@@ -25,7 +25,7 @@ from hopscope.export.destination import Context
 from hopscope.export.exporter import DeliveryError
 from hopscope.history.journal import JournalWriter
 from hopscope.settings.destinations.postgres import PostgresSettings
-from support.event_rows import history_row, table_sender, two_minutes
+from support.event_rows import guide_statements, history_row, table_sender, two_minutes
 from support.postgres_server import PostgresServer
 from support.waiting import HANG_SECONDS, eventually
 
@@ -87,6 +87,10 @@ def test_every_value_is_read_back(tmp_path: Path, server: PostgresServer) -> Non
         "SELECT tableoid::regclass, count(*) FROM hopscope.int_event GROUP BY 1 ORDER BY 1::text"
     )
     assert sorted(parts.split()) == ["int_event_20231114|2000", "int_event_20231115|2000"]
+
+    for statement in guide_statements("PostgreSQL and TimescaleDB"):
+        server.run(statement)
+    assert server.run("SELECT count(*) FROM hopscope.int_event") == "2000\n"  # the last one drops a day
 
 
 def test_a_copy_of_a_block_is_not_written(server: PostgresServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ def table_sender(data: Path, kind: str, **more: Any) -> tuple[Sender, Any]:
     context = Context("lab", "m1", Names(), about.count)
     destination = destination_class(kind)(export_settings(kind)(**given), context)
     return Sender(destination, data, about), row
+
+
+def guide_statements(section: str) -> list[str]:
+    """The SQL statements of a section of the guide to databases."""
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "databases.md"
+    text = guide.read_text().partition(f"## {section}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```sql\n(.*?)^```", text, re.S | re.M)
+    return [each.strip() for each in "".join(blocks).split(";\n") if each.strip()]
 
 
 def two_minutes(count: int, shard: int = 0) -> Events:
