@@ -51,7 +51,8 @@ class Email(AlertDestination):
         one: EmailSettings = self.settings
         mail = EmailMessage(SMTP)
         mail["From"], mail["To"] = one.sender, ", ".join(one.to)
-        mail["Subject"] = plain(self.texts.title(message), SUBJECT)
+        title = plain(self.texts.title(message), SUBJECT)
+        mail["Subject"] = title.replace("=?", "= ?")  # the library would decode an encoded word (RFC 2047)
         mail["Date"] = formatdate(usegmt=True)
         host = one.sender.rpartition("@")[2]
         mail["Message-ID"] = f"<{message.id}@{host}>"
