@@ -149,7 +149,8 @@ def test_hostile_names_are_text(node: str) -> None:
     assert parsed.keys() == mail.keys()
     assert len(parsed.keys()) == len(set(parsed.keys()))
     assert "bcc" not in parsed
-    assert str(parsed["subject"]).startswith("[warning] raised: queue_occupancy 3000 above 2500 at")
+    subject = str(parsed["subject"]).strip()  # a long line may begin with a fold
+    assert subject.startswith("[warning] raised: queue_occupancy 3000 above 2500 at")
     assert len(parsed.get_content().splitlines()) == 3
 
 
