@@ -55,5 +55,6 @@ def test_choices_and_lists() -> None:
     lines.text(";")
     lines.numbers(np.array([7, 8, 9]), np.array([0, 1, 3]), np.array([3, 2, 3]))
     lines.text("|")
-    assert lines.encoded() == b"one;7,8,9|zero;8|;|"
+    lines.choices(["a", "bc"], np.array([0, 1, 1]), np.array([0, 0, 2]), np.array([0, 2, 3]))
+    assert lines.encoded() == b"one;7,8,9|zero;8|a,bc;|bc"
     assert Lines(0).encoded() == b""

@@ -129,7 +129,8 @@ class KafkaServer(ServerProcess):
 
     def _answers(self) -> bool:
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
 
         client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         try:

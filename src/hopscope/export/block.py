@@ -35,8 +35,11 @@ class EventBlock:
 
     @property
     def id(self) -> str:
-        """The same whenever the block is sent: destinations tell copies by it."""
-        return f"{self.member}-{self.shard}-{self.first}-{self.last}"
+        """`MEMBER-SHARD-FIRST-LAST-TIME`, by which destinations tell copies: the same whenever it is sent.
+
+        The time is that of its first event, in ns: numbers begin again in a new data folder.
+        """
+        return f"{self.member}-{self.shard}-{self.first}-{self.last}-{self.records['time_ns'][0]}"
 
     def __len__(self) -> int:
         return len(self.records)

@@ -44,8 +44,7 @@ class Lines:
         from .rendering_kernel import CHOICE, NO_COLUMN
 
         first = len(self._texts)
-        coded = [text.encode("utf-8", "replace") for text in texts]
-        self._texts.extend(coded)
+        room = self._keep(texts)
         if index is not None and where is not None:
             index = np.where(where, index, 0)
         self._add(
@@ -53,7 +52,7 @@ class Lines:
             where,
             first,
             int(NO_COLUMN) if index is None else self._column(index),
-            max(map(len, coded), default=0),
+            room,
         )
 
     def number(self, values: Column, where: Mask | None = None) -> None:
@@ -76,19 +75,34 @@ class Lines:
 
     def numbers(self, values: Column, first: Column, end: Column, where: Mask | None = None) -> None:
         """values[first:end], separated by commas."""
-        from .rendering_kernel import LIST
+        from .rendering_kernel import NUMBERS
 
+        self._list(int(NUMBERS), values, first, end, _NUMBER, where)
+
+    def choices(
+        self, texts: Sequence[str], index: Column, first: Column, end: Column, where: Mask | None = None
+    ) -> None:
+        """The texts of the numbers index[first:end], separated by commas."""
+        from .rendering_kernel import CHOICES
+
+        base = len(self._texts)
+        self._list(int(CHOICES), index + base, first, end, self._keep(texts), where)
+
+    def _list(
+        self, code: int, values: Column, first: Column, end: Column, room: int, where: Mask | None
+    ) -> None:
         longest = int((end - first).max(initial=0))
         at = np.uint64(self._listed)
         self._numbers.append(values.astype(np.uint64))
         self._listed += len(values)
-        self._add(
-            int(LIST),
-            where,
-            self._column(first.astype(np.uint64) + at),
-            self._column(end.astype(np.uint64) + at),
-            longest * (_NUMBER + 1),
-        )
+        begins, ends = (self._column(each.astype(np.uint64) + at) for each in (first, end))
+        self._add(code, where, begins, ends, longest * (room + 1))
+
+    def _keep(self, texts: Sequence[str]) -> int:
+        """Add texts; returns the bytes of the longest."""
+        coded = [text.encode("utf-8", "replace") for text in texts]
+        self._texts.extend(coded)
+        return max(map(len, coded), default=0)
 
     def encoded(self) -> bytes:
         """All lines, as they follow each other: line ends are parts, too."""

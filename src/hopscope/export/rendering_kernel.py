@@ -16,13 +16,23 @@ from typing import Any
 
 from ..base.jit import U8, U64, kernel
 
-CHOICE, NUMBER, HEXADECIMAL, ADDRESS, LIST = U64(0), U64(1), U64(2), U64(3), U64(4)
+CHOICE, NUMBER, HEXADECIMAL, ADDRESS, NUMBERS, CHOICES = U64(0), U64(1), U64(2), U64(3), U64(4), U64(5)
 """Codes, with their operands: a text's number, to which a column may be added; a column; a column; the
-columns of both halves of an address; the columns of the first and the end of a part of `numbers`.
+columns of both halves of an address; the columns of the first and the end of a part of `numbers`, twice: of
+numbers, of texts' numbers.
 """
 NO_COLUMN = U64(0xFFFF)
 TEN = U64(10)
 MAPPED = U64(0xFFFF)
+
+
+@kernel
+def put_text(out: Any, at: Any, texts: Any, bounds: Any, number: Any) -> Any:
+    """Write a text; returns the index after it."""
+    for here in range(bounds[number], bounds[number + U64(1)]):
+        out[at] = texts[here]
+        at += U64(1)
+    return at
 
 
 @kernel
@@ -107,9 +117,7 @@ def render(parts: Any, columns: Any, masks: Any, texts: Any, bounds: Any, number
                 text = first
                 if second != NO_COLUMN:
                     text += columns[second, line]
-                for here in range(bounds[text], bounds[text + U64(1)]):
-                    out[at] = texts[here]
-                    at += U64(1)
+                at = put_text(out, at, texts, bounds, text)
             elif code == NUMBER:
                 at = put_number(out, at, columns[first, line])
             elif code == HEXADECIMAL:
@@ -126,5 +134,8 @@ def render(parts: Any, columns: Any, masks: Any, texts: Any, bounds: Any, number
                     if here > begin:
                         out[at] = U8(44)
                         at += U64(1)
-                    at = put_number(out, at, numbers[here])
+                    if code == NUMBERS:
+                        at = put_number(out, at, numbers[here])
+                    else:
+                        at = put_text(out, at, texts, bounds, numbers[here])
     return at

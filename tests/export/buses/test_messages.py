@@ -48,7 +48,9 @@ def test_a_block_is_cut_by_size() -> None:
     blocks, events = joined(each.body for each in found)
     assert np.array_equal(events, made)
     assert (blocks[0].first, blocks[-1].last) == (40, 1060)
-    assert [each.id for each in found] == [f"m-3-{part.first}-{part.last}" for part in blocks]
+    assert [each.id for each in found] == [
+        f"m-3-{part.first}-{part.last}-{part.records['time_ns'][0]}" for part in blocks
+    ]
     assert {each.key for each in found} == {"m-3"}
 
 
@@ -63,7 +65,7 @@ def test_each_event_is_a_message() -> None:
     assert [each.key for each in found] == [
         f"{event['flow_id']:016x}" if event["flow_id"] else "m-0" for event in [*single, long_path(30)[0]]
     ]
-    assert found[-1].id == "m-0-30-32"
+    assert found[-1].id == f"m-0-30-32-{made['time_ns'][-3]}"
     texts = messages(block, messages="events", format="json")
     assert [each.id for each in texts] == [each.id for each in found]
     assert [node["id"] for node in json.loads(texts[-1].body)["path"]] == list(range(20))
@@ -103,6 +105,6 @@ def test_no_name_breaks_a_message(member: str, node: str, port: str) -> None:
     (binary,) = messages(EventBlock(member, 0, 0, 2, made), names)
     assert np.array_equal(read_block(binary.body).records, made)
     assert binary.id == found.id
-    assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}-0-0-2", found.id)
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}-0-0-2-[0-9]+", found.id)
     assert re.fullmatch(r"hopscope\.v1\.events\.[A-Za-z0-9._-]{1,64}\.7", place("hopscope", member, 7, "."))
     assert safe(safe(member)) == safe(member)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,10 +11,11 @@ import numpy.typing as npt
 
 from ...base.names import Names
 from ...detect.records import EVENT
-from ...present.events import continues, event_object, long_paths
+from ...present.events import continues, long_paths
 from ...settings.destinations.bus import BusSettings
 from ..block import EventBlock
 from ..destination import Context
+from ..json_lines import json_lines
 from .format import SCHEMA_VERSION, write_block
 
 NAME = 256
@@ -29,7 +29,7 @@ class Message:
     """One message."""
 
     id: str
-    """`MEMBER-SHARD-FIRST-LAST`, the same whenever it is sent: letters, digits, `.`, `_` and `-`."""
+    """`MEMBER-SHARD-FIRST-LAST-TIME` (`EventBlock.id`): letters, digits, `.`, `_` and `-`."""
     key: str
     """Messages with one key stay in order: a flow's id; of a block, or without flow, `MEMBER-SHARD`."""
     body: bytes
@@ -75,20 +75,11 @@ class Encoder:
                 position = last + 1
             part = replace(block, first=first, last=last, records=records)
             body = b"".join(lines[begin:end]) if self._json else write_block(part)
-            yield Message(f"{member}-{first}-{last}", key, body)
+            yield Message(f"{member}-{first}-{last}-{records['time_ns'][0]}", key, body)
 
     def _lines(self, block: EventBlock, starts: Places) -> list[bytes]:
         """An event of `present.events.event_object` a line, with the name of its collector."""
-        paths = long_paths(block.records)
-        return [
-            json.dumps(
-                {"member": block.member, **event_object(record, self._names, paths)},
-                ensure_ascii=False,
-                separators=(",", ":"),
-            ).encode("utf-8", "replace")
-            + b"\n"
-            for record in block.records[starts]
-        ]
+        return json_lines(block.records[starts], self._names, block.member, long_paths(block.records))
 
 
 _HEADER = 512

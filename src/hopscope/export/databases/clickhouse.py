@@ -1,8 +1,8 @@
 """ClickHouse: events as RowBinary over HTTP, with roll-ups by minute that the server keeps.
 
-Each block is one INSERT with its `token`: a server of today inserts a copy neither into the events nor into
-the roll-ups.  Older ones insert it again; the table then has equal rows until it merges them, and
-`SELECT … FINAL` has each event once.
+Each block is one INSERT with the block's id as its token: a server of today inserts a copy neither into the
+events nor into the roll-ups.  Older ones insert it again; the table then has equal rows until it merges them,
+and `SELECT … FINAL` has each event once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ..destination import Context, Destination
 from ..exporter import DeliveryError
 from .clickhouse_schema import MODERN, RowEncoder, migrations, name_rows
 from .http import HttpClient
-from .packed import token
 
 
 class ClickHouse(Destination):
@@ -80,7 +79,7 @@ class ClickHouse(Destination):
         """Insert a block in one request."""
         body = self._encoder.rows(block)
         once = {
-            "insert_deduplication_token": token(block),
+            "insert_deduplication_token": block.id,
             "deduplicate_blocks_in_dependent_materialized_views": "1",
             "async_insert": "0",
         }

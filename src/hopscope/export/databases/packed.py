@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..block import EventBlock
-
 Records = npt.NDArray[Any]
 
 
@@ -25,12 +23,3 @@ def packed(rows: Records, lengths: Mapping[str, npt.NDArray[np.integer[Any]]]) -
         keep[:, offset : offset + layout.itemsize] = np.arange(layout.itemsize) < length[:, None]
     kept: bytes = raw[keep].tobytes()
     return kept
-
-
-def token(block: EventBlock) -> str:
-    """A block's id with the time of its first event.
-
-    A collector whose data folder was deleted numbers its events from 0 again: by the time its blocks are not
-    taken for copies of earlier ones.
-    """
-    return f"{block.id}-{int(block.records['time_ns'][0])}"

@@ -2,7 +2,7 @@
 
     FOLDER/date=2026-11-23/hour=06/MEMBER-SHARD-FIRST-LAST-TIME.parquet
 
-A block is one file for each hour that it has events of, named by the block's `token`, and it appears whole or
+A block is one file for each hour that it has events of, named by the block's id, and it appears whole or
 not at all: a copy of a block replaces itself, so each event is there once.
 """
 
@@ -32,7 +32,6 @@ from ...wire.records import Records
 from ..block import EventBlock
 from ..destination import Context, Destination
 from ..exporter import DeliveryError
-from .packed import token
 
 _S3_ERROR = re.compile(r"<Code>(.*?)</Code><Message>(.*?)</Message>")
 _HOUR = 3600 * 10**9
@@ -67,7 +66,7 @@ class Parquet(Destination):
         assert self._store is not None
         assert self._database is not None
         for hour, events in _hours(block.records):
-            name = f"{hour}/{token(block)}.parquet"
+            name = f"{hour}/{block.id}.parquet"
             try:
                 written = self._store.put(name, partial(self._write, events))
             except OSError as error:

@@ -1,0 +1,60 @@
+"""Lines of JSON made from columns, against the objects that the API makes of the same events."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopscope.base.names import Names
+from hopscope.detect.records import EVENT, ClearReason, Kind, Metric
+from hopscope.export.json_lines import json_lines
+from hopscope.present.events import continues, event_object, long_paths
+from support.event_make import random_events
+
+pytestmark = pytest.mark.kernel
+NAMES = Names({1: 'leaf "1"\n', 2: "größe\\", 3: "\u2028"}, {(1, 2): "to, spine"})
+
+
+def test_every_kind_of_event() -> None:
+    """All keys, with the values that `event_object` has, whatever the event is."""
+    events = random_events(3000, seed=4)
+    events["switch_ns"][::3] = 2**53 + 5
+    events["value"][::7] = 2**64 - 1
+    events["reason"] = np.arange(len(events)) % (len(ClearReason) + 2)
+    events["hop"] = np.where(events["metric"] == Metric.FLOW_PATH, 0, events["hop"])
+    events["time_ns"][:3] = 0, -1, 2**63 - 1
+    events["sequence"], events["shard"] = np.arange(3000), 7
+    found = json_lines(events, NAMES, "m, 1")
+    assert len(found) == len(events)
+    for line, event in zip(found, events, strict=True):
+        assert line.endswith(b"\n")
+        assert json.loads(line) == {"member": "m, 1", **event_object(event, NAMES)}
+        assert list(json.loads(line)) == ["member", *event_object(event, NAMES)]
+    assert json_lines(events[:0], NAMES, "m") == []
+
+
+def test_a_long_path() -> None:
+    """All nodes are in the line of the record that begins it."""
+    events = np.zeros(4, EVENT)
+    events["kind"], events["metric"] = Kind.PATH_CHANGE, Metric.FLOW_PATH
+    events["sequence"], events["hop"], events["hop_count"] = range(4), [0, 8, 16, 0], [20, 20, 20, 3]
+    events["path"] = np.arange(32).reshape(4, 8)
+    paths, heads = long_paths(events), events[~continues(events)]
+    found = [json.loads(line)["path"] for line in json_lines(heads, NAMES, "m", paths)]
+    assert [[node["id"] for node in path] for path in found] == [list(range(20)), [24, 25, 26]]
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_names_cannot_break_a_line(node: str, port: str) -> None:
+    """Whatever is in a name, a line is one object with that name."""
+    events = np.zeros(1, EVENT)
+    events["node_id"], events["port"], events["kind"] = 5, 3, Kind.RAISED
+    names = Names({5: node}, {(5, 3): port})
+    (line,) = json_lines(events, names, node)
+    found = json.loads(line)
+    assert (found["member"], found["node"]["name"], found["port"]["name"]) == (node, node, port)
