@@ -64,7 +64,7 @@ def measure(url: str, events: Events, create: bool) -> tuple[float, float, float
 def main() -> None:
     """Every server that is installed."""
     bench, _ = Bench.start(
-        "export-influx",
+        "export_influx",
         "events from a journal into a server on this machine, by one sender: rate, and the sender's share.",
         "a network, a server that has cores of its own, and disks slower than this one's.",
     )

@@ -134,6 +134,18 @@ def test_events_of_one_time_stay_together(tmp_path: Path) -> None:
         assert rig.blocks == ["m1-0-30-79"]
 
 
+def test_a_full_block_does_not_wait(tmp_path: Path) -> None:
+    """Also one that ends early, since events of one time stay together; only the rest waits for more."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(30, seed=1), step=4))
+        rig = Rig(tmp_path, batch_events=10, batch_seconds=3600)
+        rig.sender.start()
+        eventually(lambda: len(rig.blocks) == 3)
+        assert rig.blocks == ["m1-0-0-7", "m1-0-8-15", "m1-0-16-23"]
+        rig.stop()
+        assert rig.blocks[3:] == ["m1-0-24-29"]
+
+
 def test_a_destination_that_is_away_gets_everything_later(tmp_path: Path) -> None:
     """While it is away nothing is lost and health says why; a block that it will never take is counted."""
     with JournalWriter(tmp_path, 0) as writer:

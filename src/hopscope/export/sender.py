@@ -162,7 +162,7 @@ class Sender:
         position, end = self._positions.next(shard), self._positions.under_way(shard)
         limit = self._settings.batch_events + 1 if end is None else end - position
         files = self._follower.from_files
-        events = self._follower.read(shard, position, limit)
+        events = self._read(shard, position, limit)
         if not len(events):
             self._waiting_since.pop(shard, None)
             return None
@@ -171,23 +171,27 @@ class Sender:
             self.row.count("expired_total", first - position)
             self._positions.start(shard, first)
             position, end = first, None
-        if end is not None:
-            while position + len(events) < end:  # the ring has a part of it, files the rest
-                more = self._follower.read(shard, position + len(events), end - position - len(events))
-                if not len(more) or more["sequence"][0] != position + len(events):
-                    break
-                events = np.concatenate([events, more])
-            events = events[: end - position]
-        else:
-            events = self._cut(shard, position, events)
-            if len(events) < self._settings.batch_events and not self._due(shard):
+        if end is None:
+            if len(events) <= self._settings.batch_events and not self._due(shard):
                 return None
+            events = self._cut(shard, position, events)
         self.row.count("replayed_total", self._follower.from_files - files)
         self._waiting_since.pop(shard, None)
         self._positions.sending(shard, position + len(events))
         wanted = self._filter.of(events)
         self.row.count("filtered_total", len(events) - len(wanted))
         return EventBlock(self._member, shard, position, position + len(events) - 1, wanted)
+
+    def _read(self, shard: int, position: int, limit: int) -> Records:
+        """At most `limit` events without a gap: ring, journal and segments may each have a part of them."""
+        events = self._follower.read(shard, position, limit)
+        while 0 < len(events) < limit:
+            end = int(events["sequence"][-1]) + 1
+            more = self._follower.read(shard, end, limit - len(events))
+            if not len(more) or more["sequence"][0] != end:
+                break
+            events = np.concatenate([events, more])
+        return events
 
     def _cut(self, shard: int, position: int, events: Records) -> Records:
         """At most a batch of events; those with the same time stay together."""
