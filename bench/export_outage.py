@@ -81,7 +81,8 @@ def main() -> None:
     """Once without a destination, once with one."""
     bench, _ = Bench.start(
         "export_outage",
-        "events into InfluxDB 1.6, which is killed for a minute, while the export process is killed every 15 s.",
+        "events into InfluxDB 1.6, which is killed for a minute, while the export process is killed every"
+        " 15 s.",
         "a network, other destinations, and a server with cores of its own.",
     )
     program = shutil.which("influxd")
