@@ -30,7 +30,7 @@ def end(supervisor: Supervisor, member: Member) -> None:
 
 @pytest.mark.parametrize("role", ["serve", "archive", "export", "labels"])
 def test_a_helper_that_keeps_ending_is_left_stopped(tmp_path: Path, role: str) -> None:
-    """Its fifth end within a minute stops it for minutes, and its status says so; nothing is raised."""
+    """Its fifth end within a minute stops it for longer than that; its status says so, nothing is raised."""
     supervisor = Supervisor(Settings(data=tmp_path))
     member = Member(role, role)
     for _ in range(MAX_EXITS):

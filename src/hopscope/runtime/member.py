@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_EXITS = 5
 """Exits within EXITS_SECONDS after which a process is left stopped."""
 EXITS_SECONDS = 60.0
-STOPPED_SECONDS = 30.0
+STOPPED_SECONDS = 90.0
 """How long it is left stopped before it is tried once more."""
 MAX_PAUSE_SECONDS = 5.0
 """Longest pause before a restart; the first is a tenth of a second, each next one twice as long."""

@@ -73,7 +73,7 @@ class Supervisor:
 
     Raises HopscopeError (one line) if it cannot start, or if a process that receives (a worker, the
     detector; without workers, that of the labels) ended MAX_EXITS times within a minute.  Any other process
-    that does so is left stopped for half a minute: capture goes on.
+    that does so is left stopped for a while: capture goes on.
     """
 
     def __init__(self, settings: Settings, *, take_over: bool = False) -> None:

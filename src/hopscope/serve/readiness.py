@@ -51,7 +51,7 @@ def processes(folder: Path) -> list[Component]:
         alive, restarts = bool(process.get("alive")), process.get("restarts", 0)
         state = f"pid {process.get('pid')}"
         if process.get("stopped"):
-            state = "left stopped for half a minute, since it ended again and again"
+            state = "left stopped for a while, since it ended again and again"
         detail = f"{state}, {restarts} restarts"
         if process.get("last_error"):
             detail += f", last error: {process['last_error']}"

@@ -123,7 +123,7 @@ def test_several_workers_write_to_the_same_stores(tmp_path: Path) -> None:
     """Hops of a path come from different switches, so from different workers, as do entries of a list and
     additions to a counter; nothing is lost, duplicates are found, and every worker takes some.
     """
-    base = settings(workers=3)
+    base = settings(workers=3, flush_ms=60_000)  # no path is written early, however slow this machine is
     process = TranslatorProcess(base, tmp_path)
     process.open()
     stop = threading.Event()
