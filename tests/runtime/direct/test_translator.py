@@ -119,12 +119,14 @@ def reporters(count: int) -> list[Reporter]:
     ]
 
 
-def test_several_workers_write_to_the_same_stores(tmp_path: Path) -> None:
+def test_several_workers_write_to_the_same_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hops of a path come from different switches, so from different workers, as do entries of a list and
     additions to a counter; nothing is lost, duplicates are found, and every worker takes some.
     """
-    base = settings(workers=3, flush_ms=60_000)  # no path is written early, however slow this machine is
+    base = settings(workers=3)
     process = TranslatorProcess(base, tmp_path)
+    # No path is written early, however slow this machine is; `close` writes what waits.
+    monkeypatch.setattr(process, "_flush", lambda now_ns: False)
     process.open()
     stop = threading.Event()
     thread = threading.Thread(target=process.run, args=(stop,))
