@@ -6,14 +6,13 @@ import importlib.util
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness import exports
 from harness.common import Bench
-from hopscope.history.journal import JournalWriter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.bus_make import bus_sender
@@ -71,16 +70,7 @@ def names_of(kind: str, at: int) -> dict[str, str]:
 
 def measure(kind: str, settings: dict[str, Any], events: Events) -> tuple[float, float, float]:
     """Events/s into a server; seconds of a processor that the sender took per event; bytes of an event."""
-    with tempfile.TemporaryDirectory() as folder, JournalWriter(Path(folder), 0) as writer:
-        writer.append(events)
-        sender, row = bus_sender(Path(folder), kind, timeout_seconds=60, **settings)
-        began, spent = time.perf_counter(), time.process_time()
-        sender.start()
-        sender.finish()
-        assert sender.ended(600)
-        taken, spent = time.perf_counter() - began, time.process_time() - spent
-    assert row["events_total"][0] == len(events), row
-    return len(events) / taken, spent / len(events), int(row["bytes_total"][0]) / len(events)
+    return exports.measure(lambda folder: bus_sender(folder, kind, timeout_seconds=60, **settings), events)
 
 
 def main() -> None:

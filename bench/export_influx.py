@@ -5,20 +5,20 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from harness import exports
 from harness.common import Bench
 from hopscope.base.names import Names
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.databases.influx import Influx
 from hopscope.export.destination import Context
 from hopscope.export.sender import Sender
-from hopscope.history.journal import JournalWriter
 from hopscope.settings.destinations.influx import InfluxSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -46,19 +46,14 @@ def running(program: str) -> Iterator[Server]:
 
 def measure(url: str, events: Events, create: bool) -> tuple[float, float, float]:
     """Events/s into a server; seconds of a processor that the sender took per event; bytes of an event."""
-    row = np.zeros(1, DESTINATION)
-    about = DestinationRow(row)
     settings = InfluxSettings(kind="influxdb", url=url, api=1, begin="oldest", create=create)
-    with tempfile.TemporaryDirectory() as folder, JournalWriter(Path(folder), 0) as writer:
-        writer.append(events)
-        sender = Sender(Influx(settings, Context("lab", "m1", Names(), about.count)), Path(folder), about)
-        began, spent = time.perf_counter(), time.process_time()
-        sender.start()
-        sender.finish()
-        assert sender.ended(600)
-        taken, spent = time.perf_counter() - began, time.process_time() - spent
-    assert row["events_total"][0] == len(events), row
-    return len(events) / taken, spent / len(events), int(row["bytes_total"][0]) / len(events)
+
+    def sender_of(folder: Path) -> tuple[Sender, Any]:
+        row = np.zeros(1, DESTINATION)
+        about = DestinationRow(row)
+        return Sender(Influx(settings, Context("lab", "m1", Names(), about.count)), folder, about), row
+
+    return exports.measure(sender_of, events)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ import importlib.util
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Any
 import httpx
 import numpy as np
 
+from harness import exports
 from harness.common import Bench
-from hopscope.history.journal import JournalWriter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.clickhouse_server import ClickHouseServer, ClickHouseToday
@@ -63,16 +62,7 @@ def running(case: str, folder: Path) -> Iterator[Destination | None]:
 
 def measure(kind: str, settings: dict[str, Any], events: Events) -> tuple[float, float, float]:
     """Events/s into a destination; seconds of processors that an event takes in the sender; its bytes."""
-    with tempfile.TemporaryDirectory() as folder, JournalWriter(Path(folder), 0) as writer:
-        writer.append(events)
-        sender, row = table_sender(Path(folder), kind, timeout_seconds=120, **settings)
-        began, spent = time.perf_counter(), time.process_time()
-        sender.start()
-        sender.finish()
-        assert sender.ended(600)
-        taken, spent = time.perf_counter() - began, time.process_time() - spent
-    assert row["events_total"][0] == len(events), row
-    return len(events) / taken, spent / len(events), int(row["bytes_total"][0]) / len(events)
+    return exports.measure(lambda folder: table_sender(folder, kind, timeout_seconds=120, **settings), events)
 
 
 def main() -> None:

@@ -13,19 +13,14 @@ import numpy as np
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
 from ..present.events import NO_PATHS, SAFE_INTEGER, Naming, unit
 from ..wire.records import Records
+from .event_columns import QUEUED, labels_by_code, path_columns
 from .rendering import Column, Lines, Mask
 
-_QUEUED = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
 _OF_SOURCE = (Kind.SILENT, Kind.RETURNED, Kind.GAP)
 _THOUSAND = [f"{number:03d}" for number in range(1000)]
 
 
-def _labels(known: type[Kind | Metric]) -> list[str]:
-    labels = {one.value: one.label for one in known}
-    return [json.dumps(labels.get(code, str(code))) for code in range(256)]
-
-
-_KINDS, _METRICS = _labels(Kind), _labels(Metric)
+_KINDS, _METRICS = (list(map(json.dumps, labels_by_code(known))) for known in (Kind, Metric))
 _UNITS = [json.dumps(unit(code)) for code in range(256)]
 _REASON_LABELS = {one.value: one.label for one in ClearReason}
 _REASONS = [json.dumps(_REASON_LABELS.get(code, "unknown")) for code in range(256)]
@@ -75,7 +70,7 @@ def json_lines(
     places = node.astype(np.uint64) << np.uint64(16) | port
     _Named(places, lambda place: names.port(place >> 16, place & 0xFFFF), 0xFFFF).put(lines, with_port)
     lines.text("null", ~with_port)
-    _number(lines, "queue", events["ident"], np.isin(metric, _QUEUED))
+    _number(lines, "queue", events["ident"], np.isin(metric, QUEUED))
     _number(lines, "hop", events["hop"], metric == Metric.HOP_LATENCY)
     _path(lines, events, names, paths)
     lines.text(',"source":')
@@ -152,16 +147,9 @@ def _flow(lines: Lines, events: Records, where: Mask) -> None:
 def _path(lines: Lines, events: Records, names: Naming, whole: Mapping[tuple[int, int], list[int]]) -> None:
     """Nodes of paths, of long ones all."""
     where = (events["metric"] == Metric.FLOW_PATH) | (events["kind"] == Kind.LOOP)
-    nodes = [events["path"].ravel()]
-    first = np.arange(len(events)) * PATH_PART
-    end = first + np.clip(events["hop_count"].astype(np.int64) - events["hop"], 0, PATH_PART)
-    at = nodes[0].size
-    for row in np.flatnonzero(where).tolist() if whole else ():
-        if path := whole.get((int(events["shard"][row]), int(events["sequence"][row]))):
-            nodes.append(np.array(path, np.uint32))
-            first[row], end[row] = at, at + len(path)
-            at += len(path)
-    known, index = np.unique(np.concatenate(nodes), return_inverse=True)
+    lengths = np.clip(events["hop_count"].astype(np.int64) - events["hop"], 0, PATH_PART)
+    nodes, first, end = path_columns(events, lengths, where, whole)
+    known, index = np.unique(nodes, return_inverse=True)
     texts = [
         f'{{"id":{number},"name":{json.dumps(names.node(number), ensure_ascii=False)}}}'
         for number in known.tolist()

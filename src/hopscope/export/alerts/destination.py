@@ -24,7 +24,7 @@ from .severity import SeverityRules
 from .texts import Texts
 
 LAG_NS = 1_000_000_000
-"""Events may arrive this much later than others of their time; an idle shard is at most this far behind."""
+"""How late an event of one shard may come after events of the same time in another."""
 MOST = 20
 """Messages delivered before events are read again."""
 VERSION = 1

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from ...settings.destinations.shown import secret
-from ..databases.http import HttpClient
 from ..destination import Context
 from ..exporter import DeliveryError
+from ..http import HttpClient
 from .destination import AlertDestination
 
 _ANY = tuple(range(300, 600))

@@ -73,7 +73,7 @@ class Syslog(AlertDestination):
         self._socket: socket.socket | None = None
 
     def connect(self) -> None:
-        """Connect to the server; with UDP nobody answers."""
+        """Connect to the server; over UDP this shows nothing about it."""
         self.close()
         timeout = self.settings.timeout_seconds
         try:

@@ -14,8 +14,8 @@ from ...settings.destinations.shown import secret
 from ..block import EventBlock
 from ..destination import Context, Destination
 from ..exporter import DeliveryError
+from ..http import HttpClient
 from .clickhouse_schema import MODERN, RowEncoder, migrations, name_rows
-from .http import HttpClient
 
 
 class ClickHouse(Destination):

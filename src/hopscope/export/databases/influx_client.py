@@ -10,7 +10,7 @@ import httpx
 from ...settings.destinations.influx import InfluxServerSettings
 from ...settings.destinations.shown import secret
 from ..exporter import DeliveryError
-from .http import HttpClient
+from ..http import HttpClient
 
 
 class InfluxClient:

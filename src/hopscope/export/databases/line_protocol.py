@@ -18,10 +18,11 @@ import numpy as np
 
 from ...base.names import Names
 from ...detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
-from ...present.events import LongPaths, continues, long_paths
+from ...present.events import continues, long_paths
 from ...wire.address import address
 from ...wire.records import Records
 from ..block import EventBlock
+from ..event_columns import QUEUED, labels_by_code, path_columns
 from ..rendering import Column, Lines, Mask
 
 _address = lru_cache(1 << 16)(address)
@@ -29,7 +30,6 @@ MAX_INTEGER = 2**63 - 1
 """Largest integer of a field; larger values are written as this one."""
 TEXT = 256
 """Most characters of a name in a tag."""
-_QUEUED = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 _PORT_BITS = np.uint64(16)
 
@@ -42,19 +42,7 @@ def tag(text: str) -> str:
     return clean.replace(",", "\\,").replace("=", "\\=").replace(" ", "\\ ")
 
 
-def text_field(text: str) -> str:
-    """A text as a field's value, in quotes."""
-    clean = _CONTROL.sub(" ", text)
-    return '"' + clean.replace('"', '\\"') + '"'
-
-
-def _labels(known: type[Kind | Metric | ClearReason]) -> list[str]:
-    """Labels by code; of an unknown one, its number."""
-    labels = {one.value: one.label for one in known}
-    return [labels.get(code, str(code)) for code in range(256)]
-
-
-_KINDS, _METRICS, _REASONS = _labels(Kind), _labels(Metric), _labels(ClearReason)
+_KINDS, _METRICS, _REASONS = map(labels_by_code, (Kind, Metric, ClearReason))
 
 
 class LineEncoder:
@@ -75,7 +63,8 @@ class LineEncoder:
         _integer(lines, "hop", records["hop"], metric == Metric.HOP_LATENCY)
         pathed = (metric == Metric.FLOW_PATH) | (kind == Kind.LOOP)
         lines.text(',path="', pathed)
-        lines.numbers(*_paths(records, long_paths(block.records), block.shard), pathed)
+        lengths = np.minimum(records["hop_count"], PATH_PART)
+        lines.numbers(*path_columns(records, lengths, pathed, long_paths(block.records)), pathed)
         lines.text('"', pathed)
         cleared = kind == Kind.CLEARED
         lines.text(',reason="', cleared)
@@ -92,7 +81,7 @@ class LineEncoder:
         node, port = records["node_id"], records["port"].astype(np.uint64)
         with_node = node != NO_NODE
         with_port = with_node & (port != NO_PORT)
-        queued = np.isin(records["metric"], _QUEUED)
+        queued = np.isin(records["metric"], QUEUED)
         lines.text(f"int_event,collector={self._member},kind=")
         lines.choice(_KINDS, records["kind"])
         lines.text(",metric=")
@@ -155,21 +144,6 @@ def _flow(lines: Lines, records: Records) -> None:
     for name in ("sport", "dport", "proto"):
         _integer(lines, name, records[name], flow)
     _integer(lines, "hw_id", records["ident"], source)
-
-
-def _paths(records: Records, whole: LongPaths, shard: int) -> tuple[Column, Column, Column]:
-    """Nodes of all paths one after the other, and where the path of each record begins and ends."""
-    nodes = [records["path"].ravel()]
-    first = np.arange(len(records)) * PATH_PART
-    end = first + np.minimum(records["hop_count"], PATH_PART)
-    at = nodes[0].size
-    long = (records["metric"] == Metric.FLOW_PATH) & (records["hop_count"] > PATH_PART)
-    for row in np.flatnonzero(long).tolist():
-        if path := whole.get((shard, int(records["sequence"][row]))):
-            nodes.append(np.array(path, np.uint32))
-            first[row], end[row] = at, at + len(path)
-            at += len(path)
-    return np.concatenate(nodes), first, end
 
 
 def _earlier_twins(records: Records, queued: Mask) -> Column:

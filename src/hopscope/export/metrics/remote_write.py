@@ -16,9 +16,9 @@ from prometheus_client.core import Metric
 
 from ...settings.destinations.remote_write import RemoteWriteSettings
 from ...settings.destinations.shown import secret
-from ..databases.http import HttpClient
 from ..destination import Context
 from ..exporter import DeliveryError
+from ..http import HttpClient
 from .destination import MetricsDestination, Round
 
 SERIES = 2000

@@ -1,4 +1,4 @@
-"""Requests to a database over HTTP, with one meaning of each failure."""
+"""Requests to a destination over HTTP, with one meaning of each failure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
-from ...base.version import VERSION
-from ..exporter import DeliveryError
+from ..base.version import VERSION
+from .exporter import DeliveryError
 
 _MAY_PASS = (401, 403, 404, 408, 425, 429)
 """Errors of clients after which a retry may succeed: what they complain of can be mended at the server."""

@@ -1,0 +1,39 @@
+"""What events have as columns, for those that render them as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..detect.records import PATH_PART, ClearReason, Kind, Metric
+from ..wire.records import Records
+from .rendering import Column, Mask
+
+QUEUED = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
+"""Metrics whose events have a queue."""
+
+
+def labels_by_code(known: type[Kind | Metric | ClearReason]) -> list[str]:
+    """Labels by code, 256 of them; of an unknown one, its number."""
+    labels = {one.value: one.label for one in known}
+    return [labels.get(code, str(code)) for code in range(256)]
+
+
+def path_columns(
+    events: Records, lengths: Column, where: Mask, whole: Mapping[tuple[int, int], list[int]]
+) -> tuple[Column, Column, Column]:
+    """Nodes of all paths one after the other, and where the path of each event begins and ends, int64 [n].
+
+    `lengths` [n]: nodes in an event's own record; `whole`: the `long_paths`, of which `where` may be some.
+    """
+    nodes = [events["path"].ravel()]
+    first = np.arange(len(events)) * PATH_PART
+    end = first + lengths
+    at = nodes[0].size
+    for row in np.flatnonzero(where).tolist() if whole else ():
+        if path := whole.get((int(events["shard"][row]), int(events["sequence"][row]))):
+            nodes.append(np.array(path, np.uint32))
+            first[row], end[row] = at, at + len(path)
+            at += len(path)
+    return np.concatenate(nodes), first, end
