@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 
 from hopscope.base.names import Names
 from hopscope.detect.records import NO_PORT, ClearReason, Kind, Metric
-from hopscope.export import sender as module
+from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.databases.clickhouse import ClickHouse
 from hopscope.export.databases.clickhouse_schema import migrations
-from hopscope.export.destination import Context
-from hopscope.export.exporter import DeliveryError
+from hopscope.export.destination import Context, DeliveryError
 from hopscope.export.sender import Sender
 from hopscope.history.journal import JournalWriter
 from hopscope.settings.destinations.clickhouse import ClickHouseSettings
@@ -50,8 +49,8 @@ def server(
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.1)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def destination(

@@ -18,7 +18,9 @@ from hopscope.detect.sink.records import EVICTED
 from hopscope.export import exporter as module
 from hopscope.export.batch import ExportBatch, RingRead
 from hopscope.export.counters import DESTINATION, Place, health_of, open_counters
-from hopscope.export.exporter import DeliveryError, Exporter, stop_all
+from hopscope.export.delivery import stop_all
+from hopscope.export.destination import DeliveryError
+from hopscope.export.exporter import Exporter
 from hopscope.export.run import RingSource
 from hopscope.history.files import list_journals
 from hopscope.history.journal import JournalWriter

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
-from hopscope.export import sender as module
+from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.databases.influx import Influx
@@ -250,8 +250,8 @@ def test_measurements_of_intcollector() -> None:
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.1)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 @settings(deadline=None)

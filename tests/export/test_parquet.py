@@ -14,11 +14,10 @@ import pytest
 
 from hopscope.base.errors import HopscopeError
 from hopscope.base.names import Names
-from hopscope.export import sender as module
+from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.databases.parquet import Parquet
-from hopscope.export.destination import Context
-from hopscope.export.exporter import DeliveryError
+from hopscope.export.destination import Context, DeliveryError
 from hopscope.export.kinds import check_exports
 from hopscope.history.journal import JournalWriter
 from hopscope.settings.collector import Settings
@@ -31,8 +30,8 @@ from support.waiting import HANG_SECONDS, eventually
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.1)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def destination(folder: Path | str, member: str = "m1", **more: Any) -> Parquet:

@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 
 from hopscope.base.names import Names
 from hopscope.detect.records import NO_PORT, Kind, Metric
-from hopscope.export import sender as module
+from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.databases.postgres import Postgres
 from hopscope.export.databases.postgres_schema import migrations
-from hopscope.export.destination import Context
-from hopscope.export.exporter import DeliveryError
+from hopscope.export.destination import Context, DeliveryError
 from hopscope.history.journal import JournalWriter
 from hopscope.settings.destinations.postgres import PostgresSettings
 from support.event_rows import guide_statements, history_row, table_sender, two_minutes
@@ -44,8 +43,8 @@ def server(tool: Callable[..., str]) -> Iterator[PostgresServer]:
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.1)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def destination(server: PostgresServer, schema: str, names: Names | None = None, **more: Any) -> Postgres:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from hopscope.base.names import Names
+from hopscope.export import delivery
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
-from hopscope.export.metrics import sender as module
 from hopscope.export.metrics.remote_write import RemoteWrite, request_1, request_2
 from hopscope.export.metrics.sender import MetricsSender
 from hopscope.runtime.connect import connections
@@ -69,8 +69,8 @@ def sender(url: str, **more: Any) -> tuple[MetricsSender, Any]:
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.1)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.1)
 
 
 def test_prometheus_has_every_round(tmp_path: Path, tool: Callable[[str], str]) -> None:

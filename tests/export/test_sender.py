@@ -16,11 +16,10 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, Kind
-from hopscope.export import sender as module
+from hopscope.export import delivery, sender
 from hopscope.export.block import EventBlock, EventFilter
 from hopscope.export.counters import DESTINATION, DestinationRow, health_of
-from hopscope.export.destination import Context, Destination
-from hopscope.export.exporter import DeliveryError
+from hopscope.export.destination import Context, DeliveryError, Destination
 from hopscope.export.positions import Positions
 from hopscope.export.sender import Sender
 from hopscope.history.files import list_journals
@@ -59,9 +58,9 @@ class Kept(Destination):
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.005)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.01)
-    monkeypatch.setattr(module, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.005)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.01)
+    monkeypatch.setattr(sender, "POLL_SECONDS", 0.005)
 
 
 class Rig:
@@ -219,7 +218,7 @@ import os, sys, time
 import numpy as np
 from hopscope.base.names import Names
 from hopscope.export.counters import DESTINATION, DestinationRow
-from hopscope.export.destination import Context, Destination
+from hopscope.export.destination import Context, DeliveryError, Destination
 from hopscope.export.sender import Sender
 from hopscope.settings.destinations.common import ExportSettings
 class Hangs(Destination):

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from hopscope.export.block import EventBlock
-from hopscope.export.destination import Destination
-from hopscope.export.exporter import DeliveryError
+from hopscope.export.destination import DeliveryError, Destination
 from hopscope.present.events import event_object
 from hopscope.settings.destinations.common import ExportSettings
 

@@ -12,9 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..base.errors import HopscopeError
 from ..base.names import Names
 from ..settings.destinations.common import ExportSettings
 from .block import EventBlock
+
+
+class DeliveryError(HopscopeError):
+    """A destination did not accept what it was given; the reason in one line, without a password."""
+
+    def __init__(self, problem: str, again: bool = True) -> None:
+        super().__init__(problem)
+        self.again = again
+        """Whether a retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +45,32 @@ class Context:
     """Whether a queue is one of its port (`detect.queue_key`)."""
 
 
-class Destination(ABC):
-    """One place that events go to. `connect`, `send` and `close` run in its own thread, and may wait.
+class AnyDestination:
+    """One place that events or metrics go to. Its methods run in its own thread, and may wait.
 
-    They raise DeliveryError if the destination is away, or does not accept what it was given; `again` tells
-    whether a retry may succeed.
+    They raise DeliveryError if the destination is away, or does not accept what it was given.
     """
+
+    def __init__(self, settings: Any, context: Context) -> None:
+        self.settings = settings
+        self.context = context
+
+    def connect(self) -> None:
+        """Prepare databases, tables, streams; called at the start, and after a failure."""
+        return
+
+    def close(self) -> None:
+        """Close what was opened."""
+        return
+
+
+class Destination(AnyDestination, ABC):
+    """One place that events go to."""
 
     Settings: ClassVar[type[ExportSettings]]
     """Model of its settings."""
     buffers: ClassVar[bool] = False
     """Whether `send` only keeps a block, and `tick` delivers."""
-
-    def __init__(self, settings: Any, context: Context) -> None:
-        self.settings = settings
-        self.context = context
 
     @classmethod
     def check(cls, settings: Any) -> None:
@@ -64,17 +85,9 @@ class Destination(ABC):
         can tell copies apart does it by `block.id`.
         """
 
-    def connect(self) -> None:
-        """Prepare databases, tables, streams; called at the start, and after a failure."""
-        return
-
     def tick(self, idle: Collection[int], ending: bool) -> int:
         """Do what is due, and return how many deliveries succeeded; called before blocks are read.
 
         `idle` are the shards of which every event was sent; `ending`: this may be the last call.
         """
         return 0
-
-    def close(self) -> None:
-        """Close what was opened."""
-        return

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..base.errors import HopscopeError
 from ..base.log import logger
 from ..wire.records import Records
 from .batch import ExportBatch, RingRead
 from .counters import DestinationRow, Health, health_of
+from .delivery import stop_all as _stop_all
+from .destination import DeliveryError
 
 if TYPE_CHECKING:
     from .state import StateFeed
@@ -30,15 +31,6 @@ MIN_PAUSE = 0.5
 MAX_PAUSE = 60.0
 IDLE_SECONDS = 0.1
 """Interval at which an idle thread checks whether state is due."""
-
-
-class DeliveryError(HopscopeError):
-    """A destination rejected an item; the message has the reason in one line, without a password."""
-
-    def __init__(self, problem: str, again: bool = True) -> None:
-        super().__init__(problem)
-        self.again = again
-        """Whether a retry may succeed."""
 
 
 Item = TypeVar("Item")
@@ -131,7 +123,7 @@ class Exporter(ABC, Generic[Item]):
 
     def stop(self, timeout: float) -> None:
         """Deliver waiting items for at most `timeout` seconds, then end; the rest is counted."""
-        stop_all([self], timeout)
+        _stop_all([self], timeout)
 
     def finish(self) -> None:
         """End the thread when everything queued is delivered."""
@@ -248,32 +240,3 @@ class Exporter(ABC, Generic[Item]):
             raise
         except Exception as error:
             raise DeliveryError(f"{type(error).__name__}: {error}", again=False) from error
-
-
-class Stoppable(Protocol):
-    """A thread that delivers to one destination."""
-
-    def finish(self) -> None:
-        """End when everything that waits is delivered."""
-
-    def ended(self, timeout: float, give_up: bool = False) -> bool:
-        """Whether it has ended within `timeout` seconds; `give_up`: leave what waits."""
-        ...
-
-    @property
-    def grace(self) -> float:
-        """Maximum seconds of one delivery."""
-        ...
-
-
-def stop_all(exporters: Sequence[Stoppable], timeout: float) -> None:
-    """Let all deliver their queues in parallel for at most `timeout` seconds, then end them."""
-    until = time.monotonic() + timeout
-    for exporter in exporters:
-        exporter.finish()
-    left = [exporter for exporter in exporters if not exporter.ended(max(0.0, until - time.monotonic()))]
-    for exporter in left:
-        exporter.ended(0, give_up=True)
-    until = time.monotonic() + max((exporter.grace for exporter in left), default=0.0)
-    for exporter in left:
-        exporter.ended(max(0.0, until - time.monotonic()))

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from ..base.version import VERSION
-from .exporter import DeliveryError
+from .destination import DeliveryError
 
 _MAY_PASS = (401, 403, 404, 408, 425, 429)
 """Errors of clients after which a retry may succeed: what they complain of can be mended at the server."""

@@ -25,8 +25,9 @@ from ..settings.destinations.shown import shown
 from ..wire.records import Records
 from .batch import ExportBatch, RingRead
 from .counters import RINGS, DestinationRow, Place, open_counters
+from .delivery import stop_all
 from .destination import Context
-from .exporter import Exporter, stop_all
+from .exporter import Exporter
 from .kinds import METRICS, check_exports, destination_class, places
 from .metrics.families import Families
 from .metrics.sender import MetricsSender

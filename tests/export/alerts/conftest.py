@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.export import sender as module
+from hopscope.export import delivery, sender
 from hopscope.export.alerts.destination import AlertDestination
 from hopscope.export.counters import DESTINATION, DestinationRow, health_of
 from hopscope.export.destination import Context
@@ -25,9 +25,9 @@ from support.waiting import HANG_SECONDS
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.05)
-    monkeypatch.setattr(module, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.01)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.05)
+    monkeypatch.setattr(sender, "POLL_SECONDS", 0.005)
 
 
 class Rig:

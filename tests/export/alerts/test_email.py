@@ -21,8 +21,7 @@ from hopscope.base.names import Names
 from hopscope.detect.records import Kind
 from hopscope.export.alerts.email import Email
 from hopscope.export.alerts.outbox import Message
-from hopscope.export.destination import Context
-from hopscope.export.exporter import DeliveryError
+from hopscope.export.destination import Context, DeliveryError
 from hopscope.settings.destinations.email import EmailSettings
 from support.alert_events import event, joined
 from support.server_process import free_port

@@ -15,7 +15,7 @@ from hopscope.base.version import VERSION
 from hopscope.detect.records import Kind
 from hopscope.export.alerts import destination as module
 from hopscope.export.block import EventBlock
-from hopscope.export.exporter import DeliveryError
+from hopscope.export.destination import DeliveryError
 from support.alert_events import SECOND, event, flow, joined, numbered
 from support.http_receiver import Receiver, receiving
 from support.waiting import eventually

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.export import sender as module
+from hopscope.export import delivery
 from hopscope.export.counters import health_of
 from hopscope.history.journal import JournalWriter
 from hopscope.present.events import continues, event_object, long_paths
@@ -28,8 +28,8 @@ TOPIC = "hopscope.v1.events"
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.05)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.2)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.05)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.2)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.export import sender as module
+from hopscope.export import delivery
 from hopscope.export.buses.format import read_block
 from hopscope.export.counters import health_of
 from hopscope.export.positions import Positions
@@ -32,8 +32,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str])
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.05)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.2)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.05)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.2)
 
 
 def settings(server: NatsServer, name: str, **more: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.export import sender as module
+from hopscope.export import delivery
 from hopscope.export.buses.format import read_block
 from hopscope.export.counters import health_of
 from hopscope.export.positions import Positions
@@ -27,8 +27,8 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     need("redis")
-    monkeypatch.setattr(module, "MIN_PAUSE", 0.05)
-    monkeypatch.setattr(module, "MAX_PAUSE", 0.2)
+    monkeypatch.setattr(delivery, "MIN_PAUSE", 0.05)
+    monkeypatch.setattr(delivery, "MAX_PAUSE", 0.2)
 
 
 def entries(server: RedisServer, key: str) -> list[dict[bytes, bytes]]:

@@ -16,8 +16,7 @@ from typing import Any
 from ...base.log import logger
 from ...settings.destinations.alerts import AlertSettings
 from ..block import EventBlock
-from ..destination import Context, Destination
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError, Destination
 from .alarms import Alarms, Alert
 from .outbox import Message, Outbox
 from .severity import SeverityRules

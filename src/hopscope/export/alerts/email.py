@@ -15,7 +15,7 @@ from ...base.log import logger
 from ...base.version import VERSION
 from ...settings.destinations.email import EmailSettings
 from ...settings.destinations.shown import secret
-from ..exporter import DeliveryError
+from ..destination import DeliveryError
 from .destination import AlertDestination
 from .outbox import Message
 from .texts import plain

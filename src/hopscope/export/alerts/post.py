@@ -8,8 +8,7 @@ from typing import Any
 import httpx
 
 from ...settings.destinations.shown import secret
-from ..destination import Context
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError
 from ..http import HttpClient
 from .destination import AlertDestination
 

@@ -13,8 +13,7 @@ import time
 from urllib.parse import urlsplit
 
 from ...settings.destinations.syslog import FACILITIES, SyslogSettings
-from ..destination import Context
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError
 from .alarms import Alert
 from .destination import AlertDestination
 from .outbox import Message

@@ -7,8 +7,7 @@ from typing import Any
 from ...settings.destinations.kafka import KafkaSettings
 from ...settings.destinations.shown import secret
 from ..block import EventBlock
-from ..destination import Context, Destination
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError, Destination
 from .messages import Encoder, Message
 
 FINAL = ("MSG_SIZE_TOO_LARGE", "INVALID_MSG_SIZE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD")

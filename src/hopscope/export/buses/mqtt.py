@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from ...settings.destinations.mqtt import MqttSettings
 from ...settings.destinations.shown import secret
 from ..block import EventBlock
-from ..destination import Context, Destination
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError, Destination
 from .messages import Encoder, Message, place, safe
 
 WINDOW = 100

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from ...settings.destinations.nats import NatsSettings
 from ...settings.destinations.shown import secret
 from ..block import EventBlock
-from ..destination import Context, Destination
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError, Destination
 from .messages import Encoder, Message, place, safe
 
 T = TypeVar("T")

@@ -7,8 +7,7 @@ from typing import Any
 from ...settings.destinations.redis_stream import RedisStreamSettings
 from ...settings.destinations.shown import secret
 from ..block import EventBlock
-from ..destination import Context, Destination
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError, Destination
 from .messages import Encoder, place
 
 ADD = """

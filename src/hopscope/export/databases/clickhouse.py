@@ -12,8 +12,7 @@ import time
 from ...settings.destinations.clickhouse import ClickHouseSettings
 from ...settings.destinations.shown import secret
 from ..block import EventBlock
-from ..destination import Context, Destination
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError, Destination
 from ..http import HttpClient
 from .clickhouse_schema import MODERN, RowEncoder, migrations, name_rows
 

@@ -9,7 +9,7 @@ import httpx
 
 from ...settings.destinations.influx import InfluxServerSettings
 from ...settings.destinations.shown import secret
-from ..exporter import DeliveryError
+from ..destination import DeliveryError
 from ..http import HttpClient
 
 

@@ -30,8 +30,7 @@ from ...settings.destinations.parquet import ParquetSettings
 from ...settings.destinations.shown import secret
 from ...wire.records import Records
 from ..block import EventBlock
-from ..destination import Context, Destination
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError, Destination
 
 _S3_ERROR = re.compile(r"<Code>(.*?)</Code><Message>(.*?)</Message>")
 _HOUR = 3600 * 10**9

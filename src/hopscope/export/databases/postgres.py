@@ -23,8 +23,7 @@ from ...settings.destinations.postgres import PostgresSettings
 from ...settings.destinations.shown import secret
 from ...wire.records import Records
 from ..block import EventBlock
-from ..destination import Context, Destination
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError, Destination
 from .postgres_schema import copy_rows, days, migrations
 
 _MIGRATING = 0x686F70

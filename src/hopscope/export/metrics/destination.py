@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from prometheus_client.core import Metric
 
-from ..destination import Context
+from ..destination import AnyDestination
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +23,9 @@ class Round:
         return sum(len(family.samples) for family in self.families)
 
 
-class MetricsDestination(ABC):
-    """One place that metrics go to. All methods run in its own thread, may wait, and raise DeliveryError."""
-
-    def __init__(self, settings: Any, context: Context) -> None:
-        self.settings = settings
-        self.context = context
+class MetricsDestination(AnyDestination, ABC):
+    """One place that metrics go to."""
 
     @abstractmethod
     def send(self, taken: Round) -> None:
         """Deliver a round, and return when the destination has it; it may be called again with the same."""
-
-    def connect(self) -> None:
-        """Prepare what is needed; called before the first round, and after a failure."""
-        return
-
-    def close(self) -> None:
-        """Close what was opened."""
-        return

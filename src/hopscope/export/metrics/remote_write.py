@@ -16,8 +16,7 @@ from prometheus_client.core import Metric
 
 from ...settings.destinations.remote_write import RemoteWriteSettings
 from ...settings.destinations.shown import secret
-from ..destination import Context
-from ..exporter import DeliveryError
+from ..destination import Context, DeliveryError
 from ..http import HttpClient
 from .destination import MetricsDestination, Round
 

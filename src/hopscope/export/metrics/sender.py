@@ -5,119 +5,65 @@ Rounds that a destination does not take wait in memory, a bounded number of them
 
 from __future__ import annotations
 
-import random
-import threading
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
 from prometheus_client.core import Metric
 
-from ...base.errors import HopscopeError
-from ...base.log import logger
 from ..counters import DestinationRow
-from ..exporter import DeliveryError
-from ..sender import MAX_PAUSE, MIN_PAUSE
+from ..delivery import DeliveryThread
 from .destination import MetricsDestination, Round
 
 
-class MetricsSender:
-    """Delivers what `take` returns: `start`, then `finish` and `ended`. `row` has its counters and health."""
+class MetricsSender(DeliveryThread):
+    """Delivers what `take` returns, every `every_seconds` of the settings."""
 
     def __init__(
         self, destination: MetricsDestination, take: Callable[[], Iterable[Metric]], row: DestinationRow
     ) -> None:
-        self._destination = destination
+        super().__init__(destination, row)
+        self.destination = destination
         self._take = take
-        self.row = row
         self._settings = destination.settings
         self._waiting: deque[Round] = deque()
-        self._stop, self._ending = threading.Event(), threading.Event()
-        self._wake = threading.Event()
-        self._connected = False
-        self._log = logger("export")
-        self._thread = threading.Thread(target=self._work, name=destination.context.name, daemon=True)
-        self.row.healthy(True, "")
+        self._due = time.monotonic()
+        """When the next round is taken; after the last one never."""
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+    def _turn(self, ending: bool) -> bool:
+        """Take a round if it is due, and deliver the oldest that waits."""
+        self._take_due(ending)
+        if not self._waiting:
+            return False
+        oldest = self._waiting[0]
+        taken = self._offer(lambda: self.destination.send(oldest), "round", len(oldest))
+        self._waiting.popleft()
+        if taken:
+            self.row.count("samples_total", len(oldest))
+            self._succeeded(1)
+        return bool(self._waiting)
 
-    def finish(self) -> None:
-        """End the thread when a last round, and those that wait, are delivered, or one fails."""
-        self._ending.set()
-        self._wake.set()
-
-    def ended(self, timeout: float, give_up: bool = False) -> bool:
-        """Whether the thread has ended within `timeout` seconds; `give_up`: rounds that wait are lost."""
-        if give_up:
-            self._stop.set()
-            self._wake.set()
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
-
-    @property
-    def grace(self) -> float:
-        """Maximum seconds of one delivery, awaited at the end."""
-        return float(self._settings.timeout_seconds) + 1
-
-    def _work(self) -> None:
-        pause, taken_at, retry_at = MIN_PAUSE, -float(self._settings.every_seconds), 0.0
-        try:
-            while not self._stop.is_set():
-                now = time.monotonic()
-                ending = self._ending.is_set()
-                if ending or now - taken_at >= self._settings.every_seconds:
-                    taken_at = now
-                    self._add(Round(time.time_ns() // 1_000_000, list(self._take())))
-                if self._waiting and (ending or now >= retry_at):
-                    if self._deliver(self._waiting[0]):
-                        pause, retry_at = MIN_PAUSE, 0.0
-                    else:
-                        retry_at = time.monotonic() + pause * random.uniform(0.5, 1.5)
-                        pause = min(2 * pause, MAX_PAUSE)
-                if ending:
-                    break
-                due = taken_at + self._settings.every_seconds
-                if self._waiting:
-                    due = min(due, retry_at)
-                self._wake.wait(max(0.0, due - time.monotonic()))
-            while self._waiting and not self._stop.is_set() and self._deliver(self._waiting[0]):
-                pass
-        except Exception as error:  # a defect of this destination must not end the others
-            self._log.error("destination ended", to=self.row.place, reason=f"{type(error).__name__}: {error}")
-            self.row.healthy(False, f"ended: {type(error).__name__}: {error}")
-        finally:
-            self.row.count("stopped_total", sum(map(len, self._waiting)))
-            self._destination.close()
-
-    def _add(self, taken: Round) -> None:
-        self._waiting.append(taken)
+    def _take_due(self, ending: bool = False) -> None:
+        now = time.monotonic()
+        if now < self._due and not (ending and self._due < math.inf):
+            return
+        self._due = math.inf if ending else now + self._settings.every_seconds
+        self._waiting.append(Round(time.time_ns() // 1_000_000, list(self._take())))
         while len(self._waiting) > self._settings.queue_rounds:
             self.row.count("queue_full_total", len(self._waiting.popleft()))
 
-    def _deliver(self, oldest: Round) -> bool:
-        """Send the oldest round; False: it waits for the next try."""
-        try:
-            if not self._connected:
-                self._destination.connect()
-                self.row.count("connections_total", 1)
-                self._connected = True
-            self._destination.send(oldest)
-        except HopscopeError as error:
-            self._connected = False
-            if self.row.ok:
-                self._log.warning("not delivered", to=self.row.place, reason=str(error))
-            self.row.healthy(False, str(error))
-            if isinstance(error, DeliveryError) and not error.again:
-                self.row.count("failed_total", len(self._waiting.popleft()))
-            else:
-                self.row.count("retried_total", 1)
-            return False
-        self._waiting.popleft()
-        self.row.count("sent_total", 1)
-        self.row.count("samples_total", len(oldest))
-        if not self.row.ok:
-            self._log.info("delivered again", to=self.row.place)
-        self.row.healthy(True, "")
-        return True
+    def _idle_seconds(self) -> float:
+        return max(0.0, self._due - time.monotonic())
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, and take the rounds that are due meanwhile."""
+        until = time.monotonic() + seconds
+        while not self._wake.is_set() and (left := until - time.monotonic()) > 0:
+            self._wake.wait(min(left, self._idle_seconds()))
+            if not self._wake.is_set():
+                self._take_due()
+
+    def _close(self) -> None:
+        self.row.count("stopped_total", sum(map(len, self._waiting)))
+        super()._close()

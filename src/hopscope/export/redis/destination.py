@@ -22,7 +22,8 @@ from ...settings.destinations.redis import RedisSettings
 from ...settings.destinations.shown import secret
 from ...wire.records import Records
 from ..batch import ExportBatch
-from ..exporter import DeliveryError, Exporter
+from ..destination import DeliveryError
+from ..exporter import Exporter
 from ..state import StateFeed
 from .commands import Chunk, Commands
 

@@ -1,0 +1,192 @@
+"""The thread of one destination: it connects, delivers, and tries again after a failure."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ..base.errors import HopscopeError
+from ..base.log import logger
+from .counters import DestinationRow
+from .destination import AnyDestination, DeliveryError
+
+MIN_PAUSE = 0.5
+MAX_PAUSE = 30.0
+"""Pauses between tries double from the first to the second; seconds."""
+
+
+class DeliveryThread(ABC):
+    """Delivers to one destination: `start`, then `finish` and `ended`. `row` has its counters and health.
+
+    Subclasses say what is delivered: events (`sender`) or metrics (`metrics.sender`).
+    """
+
+    def __init__(self, destination: AnyDestination, row: DestinationRow) -> None:
+        self._destination = destination
+        self.row = row
+        self._log = logger("export")
+        self._stopping = self._ending = False
+        self._wake = threading.Event()
+        """Set for good once the thread must finish or end."""
+        self._connected = self._unreachable = False
+        self._thread = threading.Thread(target=self._work, name=destination.context.name, daemon=True)
+        self.row.healthy(True, "")
+
+    # ------------------------------------------------------------------------- what the process calls
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def finish(self) -> None:
+        """End the thread when what is there now is delivered, or after a failure."""
+        self._ending = True
+        self._wake.set()
+
+    def ended(self, timeout: float, give_up: bool = False) -> bool:
+        """Whether the thread has ended within `timeout` seconds; `give_up`: it ends after its delivery."""
+        if give_up:
+            self._stopping = True
+            self._wake.set()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @property
+    def grace(self) -> float:
+        """Maximum seconds of one delivery, awaited at the end."""
+        return float(self._destination.settings.timeout_seconds) + 1
+
+    # ------------------------------------------------------------------------- for subclasses
+
+    @abstractmethod
+    def _turn(self, ending: bool) -> bool:
+        """Deliver what is due; returns whether there may be more.
+
+        Raises HopscopeError if it is to be tried again after a pause. `ending`: what waits is due.
+        """
+
+    @abstractmethod
+    def _idle_seconds(self) -> float:
+        """Time after which there may be something to deliver."""
+
+    def _wait(self, seconds: float) -> None:
+        """Wait until then, or until the thread must finish."""
+        self._wake.wait(seconds)
+
+    def _close(self) -> None:
+        """Close what was opened; called last in the thread."""
+        self._destination.close()
+
+    # ------------------------------------------------------------------------- the thread
+
+    def _work(self) -> None:
+        pause = MIN_PAUSE
+        try:
+            while not self._stopping:
+                ending = self._ending
+                try:
+                    busy = self._turn(ending)
+                except HopscopeError as error:
+                    self._failed(error)
+                    if ending:
+                        return
+                    self._wait(pause * random.uniform(0.5, 1.5))  # other collectors retry, too
+                    pause = min(2 * pause, MAX_PAUSE)
+                    continue
+                pause = MIN_PAUSE
+                if busy:
+                    continue
+                if ending:
+                    return
+                self._wait(self._idle_seconds())
+        except Exception as error:  # a defect of this destination must not end the others
+            self._log.error("destination ended", to=self.row.place, reason=f"{type(error).__name__}: {error}")
+            self.row.healthy(False, f"ended: {type(error).__name__}: {error}")
+        finally:
+            self._close()
+
+    def _connect(self) -> None:
+        """Connect, unless nothing has failed since. Raises HopscopeError."""
+        if self._connected:
+            return
+        try:
+            self._destination.connect()
+        except Exception as error:
+            self._unreachable = True
+            if isinstance(error, HopscopeError):
+                raise
+            raise DeliveryError(f"{type(error).__name__}: {error}") from error
+        self.row.count("connections_total", 1)
+        self._connected = True
+        if self._unreachable:
+            self._unreachable = False
+            self._succeeded(0)
+
+    def _offer(self, send: Callable[[], object], what: str, count: int) -> bool:
+        """Connect, and `send`; False: the destination will never accept it, and `count` is counted as failed.
+
+        Raises HopscopeError if it is to be tried again.
+        """
+        self._connect()
+        try:
+            send()
+        except HopscopeError as error:
+            if not isinstance(error, DeliveryError) or error.again:
+                raise
+            problem = str(error)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        else:
+            return True
+        self._log.warning("rejected", to=self.row.place, what=what, reason=problem)
+        self.row.count("failed_total", count)
+        self.row.healthy(False, problem)
+        self._connected = False
+        return False
+
+    def _succeeded(self, deliveries: int) -> None:
+        self.row.count("sent_total", deliveries)
+        if not self.row.ok:
+            self._log.info("delivered again", to=self.row.place)
+        self.row.healthy(True, "")
+
+    def _failed(self, error: HopscopeError) -> None:
+        """It is tried again: with a new connection."""
+        if self.row.ok:
+            self._log.warning("not delivered", to=self.row.place, reason=str(error))
+        self.row.count("retried_total", 1)
+        self.row.healthy(False, str(error))
+        self._connected = False
+
+
+class Stoppable(Protocol):
+    """A thread that delivers to one destination."""
+
+    def finish(self) -> None:
+        """End when everything that waits is delivered."""
+
+    def ended(self, timeout: float, give_up: bool = False) -> bool:
+        """Whether it has ended within `timeout` seconds; `give_up`: leave what waits."""
+        ...
+
+    @property
+    def grace(self) -> float:
+        """Maximum seconds of one delivery."""
+        ...
+
+
+def stop_all(threads: Sequence[Stoppable], timeout: float) -> None:
+    """Let all deliver what is there, in parallel, for at most `timeout` seconds, then end them."""
+    until = time.monotonic() + timeout
+    for thread in threads:
+        thread.finish()
+    left = [thread for thread in threads if not thread.ended(max(0.0, until - time.monotonic()))]
+    for thread in left:
+        thread.ended(0, give_up=True)
+    until = time.monotonic() + max((thread.grace for thread in left), default=0.0)
+    for thread in left:
+        thread.ended(max(0.0, until - time.monotonic()))
