@@ -23,7 +23,7 @@ from support.server_process import KafkaServer, MqttServer, NatsServer
 PROGRAMS = {"nats": "nats-server", "redis_stream": "redis-server", "mqtt": "mosquitto"}
 FORMS: tuple[tuple[str, dict[str, Any], int], ...] = (
     ("binary blocks", {}, 1_000_000),
-    ("JSON lines in blocks", {"format": "json"}, 20_000),
+    ("JSON lines in blocks", {"format": "json"}, 200_000),
     ("a binary message for each event", {"messages": "events"}, 20_000),
 )
 """What is sent, its settings, events."""

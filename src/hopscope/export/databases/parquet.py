@@ -25,7 +25,7 @@ from ...base.errors import HopscopeError
 from ...detect.records import EVENT_VERSION
 from ...history.columns import connect, quoted, register
 from ...history.files import sync_folder
-from ...history.segments import VERSION_KEY, first_line
+from ...history.segments import VERSION_KEY, ZSTD, first_line
 from ...settings.destinations.parquet import ParquetSettings
 from ...settings.destinations.shown import secret
 from ...wire.records import Records
@@ -79,9 +79,10 @@ class Parquet(Destination):
         assert self._database is not None
         columns = f"SELECT *, {quoted(self.context.member)} AS collector"
         version = f"{{{VERSION_KEY}: '{EVENT_VERSION}'}}"
+        compression = ZSTD if self.settings.compression == "zstd" else "COMPRESSION snappy"
         self._database.execute(
             f"COPY ({columns} FROM ({register(self._database, 'fresh', events)})) TO {quoted(path)}"
-            f" (FORMAT parquet, COMPRESSION {self.settings.compression}, KV_METADATA {version})"
+            f" (FORMAT parquet, {compression}, KV_METADATA {version})"
         )
         self._database.unregister("fresh")
 
