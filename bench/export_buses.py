@@ -18,9 +18,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.bus_make import bus_sender
 from support.event_make import Events, random_events
 from support.redis_server import RedisServer
-from support.server_process import KafkaServer, MqttServer, NatsServer
+from support.server_process import KafkaServer, MqttServer, NatsCluster, NatsServer
 
-PROGRAMS = {"nats": "nats-server", "redis_stream": "redis-server", "mqtt": "mosquitto"}
+REPLICATED = "nats, 3 replicas"
+PROGRAMS = {
+    "nats": "nats-server",
+    REPLICATED: "nats-server",
+    "redis_stream": "redis-server",
+    "mqtt": "mosquitto",
+}
 FORMS: tuple[tuple[str, dict[str, Any], int], ...] = (
     ("binary blocks", {}, 1_000_000),
     ("JSON lines in blocks", {"format": "json"}, 200_000),
@@ -38,6 +44,10 @@ def running(kind: str) -> Iterator[dict[str, Any]]:
         if kind == "nats":
             server = NatsServer("nats-server", folder)
             settings = {"servers": [server.url], "stream_bytes": 0}
+        elif kind == REPLICATED:
+            server = NatsCluster("nats-server", folder)
+            urls = [each.url for each in server.servers]
+            settings = {"servers": urls, "stream_bytes": 0, "replicas": NatsCluster.SERVERS}
         elif kind == "kafka":
             server = KafkaServer(folder)
             settings = {"brokers": [server.address]}
@@ -65,12 +75,14 @@ def names_of(kind: str, at: int) -> dict[str, str]:
     """Where messages of a form go: others have the same ids."""
     if kind == "kafka":
         return {}
-    return {"prefix": f"form{at}"} | ({"stream": f"form{at}"} if kind == "nats" else {})
+    return {"prefix": f"form{at}"} | ({"stream": f"form{at}"} if kind.startswith("nats") else {})
 
 
 def measure(kind: str, settings: dict[str, Any], events: Events) -> tuple[float, float, float]:
     """Events/s into a server; seconds of a processor that the sender took per event; bytes of an event."""
-    return exports.measure(lambda folder: bus_sender(folder, kind, timeout_seconds=60, **settings), events)
+    return exports.measure(
+        lambda folder: bus_sender(folder, kind.split(",")[0], timeout_seconds=60, **settings), events
+    )
 
 
 def main() -> None:
@@ -84,7 +96,7 @@ def main() -> None:
     )
     events = random_events(FORMS[0][2], seed=9)
     events["time_ns"] = events["time_ns"][0] + range(len(events))
-    for kind in ("nats", "kafka", "redis_stream", "mqtt"):
+    for kind in ("nats", REPLICATED, "kafka", "redis_stream", "mqtt"):
         if not is_installed(kind):
             bench.say(f"{kind}: the server is not installed")
             continue

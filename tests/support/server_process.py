@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -112,6 +113,47 @@ class NatsServer(ServerProcess):
     def _answers(self) -> bool:
         with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
             return connection.recv(4) == b"INFO"
+
+
+class NatsCluster:
+    """Three NATS servers with JetStream, which replicate streams to each other."""
+
+    SERVERS = 3
+
+    def __init__(self, program: str, folder: Path) -> None:
+        ports = [free_port() for _ in range(self.SERVERS)]
+        routes = ",".join(f"nats://127.0.0.1:{port}" for port in ports)
+        self.servers = []
+        for at, port in enumerate(ports):
+            own = folder / f"server{at}"
+            own.mkdir()
+            options = ["--name", f"server{at}", "--cluster_name", "three", "--routes", routes]
+            options += ["--cluster", f"nats://127.0.0.1:{port}"]
+            self.servers.append(NatsServer(program, own, *options))
+
+    def start(self) -> None:
+        """Start all, and wait until they have a leader who can make streams."""
+        for server in self.servers:
+            server.start()
+        eventually(lambda: asyncio.run(self._has_leader()), "no leader", 0.2)
+
+    async def _has_leader(self) -> bool:
+        import nats
+        from nats.errors import Error
+
+        client = await nats.connect(self.servers[0].url)
+        try:
+            await client.jetstream().account_info()
+        except Error:
+            return False
+        finally:
+            await client.close()
+        return True
+
+    def kill(self) -> None:
+        """End all as a crash would."""
+        for server in self.servers:
+            server.kill()
 
 
 class KafkaServer(ServerProcess):
