@@ -13,10 +13,9 @@ import numpy as np
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
 from ..present.events import NO_PATHS, SAFE_INTEGER, Naming, unit
 from ..wire.records import Records
-from .event_columns import QUEUED, labels_by_code, path_columns
+from .event_columns import OF_SOURCE, QUEUED, labels_by_code, path_columns
 from .rendering import Column, Lines, Mask
 
-_OF_SOURCE = (Kind.SILENT, Kind.RETURNED, Kind.GAP)
 _THOUSAND = [f"{number:03d}" for number in range(1000)]
 
 
@@ -34,7 +33,7 @@ def json_lines(
     `paths` are the `long_paths` of the records around them.
     """
     kind, metric, node, port = (events[name] for name in ("kind", "metric", "node_id", "port"))
-    of_source = np.isin(kind, _OF_SOURCE)
+    of_source = np.isin(kind, OF_SOURCE)
     with_node = ~of_source & (node != NO_NODE)
     lines = Lines(len(events))
     lines.text(f'{{"member":{json.dumps(member, ensure_ascii=False)},"id":"')

@@ -16,6 +16,7 @@ from .counters import Place
 from .destination import Context, Destination
 from .metrics.destination import MetricsDestination
 from .metrics.influx import InfluxMetrics
+from .metrics.otlp import OtlpMetrics
 from .metrics.remote_write import RemoteWrite
 from .redis.destination import require_redis
 
@@ -25,6 +26,7 @@ BUILT_IN = {
     "kafka": "buses.kafka:Kafka",
     "mqtt": "buses.mqtt:Mqtt",
     "nats": "buses.nats:Nats",
+    "otlp": "otlp.logs:Otlp",
     "parquet": "databases.parquet:Parquet",
     "postgres": "databases.postgres:Postgres",
     "redis_stream": "buses.redis_stream:RedisStream",
@@ -84,6 +86,7 @@ def check_exports(settings: Settings) -> None:
 METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {
     "remote_write": RemoteWrite,
     "influxdb": InfluxMetrics,
+    "otlp": OtlpMetrics,
 }
 """Class by kind of destinations of metrics."""
 

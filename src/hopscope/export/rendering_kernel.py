@@ -1,12 +1,16 @@
-"""The kernel of `rendering`: lines of text from columns, part after part.
+"""The kernel of `rendering`: rows of bytes from columns, part after part.
+
+Rows are written from the last byte to the first, so that the length of a nested message is known when the
+bytes before it are written.
 
 =========== =======================================================================================
-`parts`     uint64 [p, 4]: a CODE, the row of `masks` that says which lines have the part, two operands
+`parts`     uint64 [p, 4]: a CODE, the row of `masks` that says which rows have the part, two operands
 `columns`   uint64 [c, n]
 `masks`     bool [m, n]
 `texts`     uint8: texts one after the other; text i is texts[bounds[i]:bounds[i + 1]]
 `numbers`   uint64: values of lists one after the other
-`out`       uint8: room for the longest possible lines
+`ends`      uint64: room for the ends of messages that are open, as many as they are deep
+`out`       uint8: room for the longest possible rows
 =========== =======================================================================================
 """
 
@@ -21,6 +25,10 @@ CHOICE, NUMBER, HEXADECIMAL, ADDRESS, NUMBERS, CHOICES = U64(0), U64(1), U64(2),
 columns of both halves of an address; the columns of the first and the end of a part of `numbers`, twice: of
 numbers, of texts' numbers.
 """
+JOINED, VARINT, FIXED, BEGIN, END = U64(6), U64(7), U64(8), U64(9), U64(10)
+"""Codes of protocol buffers: as CHOICES, without commas; a column, twice: as varint, as eight bytes; the tag
+of a message; none.
+"""
 NO_COLUMN = U64(0xFFFF)
 TEN = U64(10)
 MAPPED = U64(0xFFFF)
@@ -28,55 +36,56 @@ MAPPED = U64(0xFFFF)
 
 @kernel
 def put_text(out: Any, at: Any, texts: Any, bounds: Any, number: Any) -> Any:
-    """Write a text; returns the index after it."""
-    for here in range(bounds[number], bounds[number + U64(1)]):
+    """Write a text before `at`; returns the index of its first byte."""
+    first, here = bounds[number], bounds[number + U64(1)]
+    while here > first:
+        here -= U64(1)
+        at -= U64(1)
         out[at] = texts[here]
-        at += U64(1)
     return at
 
 
 @kernel
 def put_number(out: Any, at: Any, value: Any) -> Any:
-    """Write a number in decimal; returns the index after it."""
-    digits, rest = U64(1), value // TEN
-    while rest:
-        digits += U64(1)
-        rest //= TEN
-    end = at + digits
-    here = end
-    while here > at:
-        here -= U64(1)
-        out[here] = U8(U64(48) + value % TEN)
+    """Write a number in decimal before `at`; returns the index of its first byte."""
+    while True:
+        at -= U64(1)
+        out[at] = U8(U64(48) + value % TEN)
         value //= TEN
-    return end
+        if not value:
+            return at
 
 
 @kernel
 def put_hexadecimal(out: Any, at: Any, value: Any, digits: Any) -> Any:
-    """Write the lowest `digits` of a number in hexadecimal; returns the index after them."""
-    here = at + digits
-    while here > at:
-        here -= U64(1)
+    """Write a number in hexadecimal, of at least `digits`, before `at`; returns the index of its first byte."""
+    while digits or value:
+        at -= U64(1)
         digit = value & U64(15)
-        out[here] = U8(digit + (U64(48) if digit < TEN else U64(87)))
+        out[at] = U8(digit + (U64(48) if digit < TEN else U64(87)))
         value >>= U64(4)
-    return at + digits
+        if digits:
+            digits -= U64(1)
+    return at
 
 
 @kernel
 def put_ipv4(out: Any, at: Any, value: Any) -> Any:
-    """Write an IPv4 address; returns the index after it."""
+    """Write an IPv4 address before `at`; returns the index of its first byte."""
     for part in range(4):
         if part:
+            at -= U64(1)
             out[at] = U8(46)
-            at += U64(1)
-        at = put_number(out, at, (value >> U64(24 - 8 * part)) & U64(255))
+        at = put_number(out, at, (value >> U64(8 * part)) & U64(255))
     return at
 
 
 @kernel
 def put_ipv6(out: Any, at: Any, high: Any, low: Any) -> Any:
-    """Write an IPv6 address (RFC 5952, section 4: the first longest run of zeros is `::`)."""
+    """Write an IPv6 address before `at` (RFC 5952, section 4: the first longest run of zeros is `::`).
+
+    Returns the index of its first byte.
+    """
     best, longest, run = 8, 1, 0
     for group in range(8):
         half = high if group < 4 else low
@@ -84,58 +93,89 @@ def put_ipv6(out: Any, at: Any, high: Any, low: Any) -> Any:
         run = run + 1 if zero else 0
         if run > longest:
             best, longest = group + 1 - run, run
-    group = 0
-    while group < 8:
-        if group == best:
+    group = 7
+    while group >= 0:
+        if group == best + longest - 1:
+            at -= U64(2)
             out[at] = out[at + U64(1)] = U8(58)
-            at += U64(2)
-            group += longest
+            group = best - 1
             continue
-        if group and group != best + longest:
-            out[at] = U8(58)
-            at += U64(1)
         half = high if group < 4 else low
         value = (half >> U64(48 - 16 * (group & 3))) & U64(0xFFFF)
-        digits = U64(1)
-        while digits < U64(4) and value >> (U64(4) * digits):
-            digits += U64(1)
-        at = put_hexadecimal(out, at, value, digits)
-        group += 1
+        at = put_hexadecimal(out, at, value, U64(1))
+        if group and group != best + longest:
+            at -= U64(1)
+            out[at] = U8(58)
+        group -= 1
     return at
 
 
 @kernel
-def render(parts: Any, columns: Any, masks: Any, texts: Any, bounds: Any, numbers: Any, out: Any) -> Any:
-    """Write all lines; returns how many bytes they have."""
-    at = U64(0)
-    for line in range(masks.shape[1]):
-        for part in range(len(parts)):
-            if not masks[parts[part, 1], line]:
+def put_varint(out: Any, at: Any, value: Any) -> Any:
+    """Write a varint of protocol buffers before `at`; returns the index of its first byte."""
+    size, rest = U64(1), value >> U64(7)
+    while rest:
+        size += U64(1)
+        rest >>= U64(7)
+    at -= size
+    here = at
+    while value > U64(127):
+        out[here] = U8(value & U64(127) | U64(128))
+        value >>= U64(7)
+        here += U64(1)
+    out[here] = U8(value)
+    return at
+
+
+@kernel
+def render(
+    parts: Any, columns: Any, masks: Any, texts: Any, bounds: Any, numbers: Any, ends: Any, out: Any
+) -> Any:
+    """Write all rows, which end with `out`; returns the index of their first byte."""
+    at = U64(len(out))
+    for row in range(masks.shape[1] - 1, -1, -1):
+        depth = 0
+        for part in range(len(parts) - 1, -1, -1):
+            if not masks[parts[part, 1], row]:
                 continue
             code, first, second = parts[part, 0], parts[part, 2], parts[part, 3]
             if code == CHOICE:
                 text = first
                 if second != NO_COLUMN:
-                    text += columns[second, line]
+                    text += columns[second, row]
                 at = put_text(out, at, texts, bounds, text)
             elif code == NUMBER:
-                at = put_number(out, at, columns[first, line])
+                at = put_number(out, at, columns[first, row])
             elif code == HEXADECIMAL:
-                at = put_hexadecimal(out, at, columns[first, line], U64(16))
+                at = put_hexadecimal(out, at, columns[first, row], U64(16))
             elif code == ADDRESS:
-                high, low = columns[first, line], columns[second, line]
+                high, low = columns[first, row], columns[second, row]
                 if high == U64(0) and low >> U64(32) == MAPPED:
                     at = put_ipv4(out, at, low & U64(0xFFFFFFFF))
                 else:
                     at = put_ipv6(out, at, high, low)
+            elif code == VARINT:
+                at = put_varint(out, at, columns[first, row])
+            elif code == FIXED:
+                at -= U64(8)
+                for byte in range(8):
+                    out[at + U64(byte)] = U8(columns[first, row] >> U64(8 * byte))
+            elif code == END:
+                ends[depth] = at
+                depth += 1
+            elif code == BEGIN:
+                depth -= 1
+                at = put_varint(out, at, ends[depth] - at)
+                at = put_varint(out, at, first)
             else:
-                begin, end = columns[first, line], columns[second, line]
-                for here in range(begin, end):
-                    if here > begin:
-                        out[at] = U8(44)
-                        at += U64(1)
+                begin, here = columns[first, row], columns[second, row]
+                while here > begin:
+                    here -= U64(1)
                     if code == NUMBERS:
                         at = put_number(out, at, numbers[here])
                     else:
                         at = put_text(out, at, texts, bounds, numbers[here])
+                    if here > begin and code != JOINED:
+                        at -= U64(1)
+                        out[at] = U8(44)
     return at

@@ -113,7 +113,9 @@ def host_and_port(text: str, *, least: int = 0) -> tuple[str, int]:
     return bare, int(port)
 
 
-_SECRET = re.compile(r"(^|[._])(password|token|secret|passphrase|key\.pem|oauthbearer\.config)$")
+_SECRET = re.compile(
+    r"(^|[._])(password|token|secret|passphrase|key\.pem|oauthbearer\.config|headers\.[^.]+)$"
+)
 _REFERENCES = ("env:", "file:")
 
 

@@ -7,7 +7,9 @@ from ...detect.records import Kind, Metric
 from ...settings.destinations.alerts import SEVERITIES, AlertSettings, Rule, parse_rule
 
 _INFO = (Kind.PATH_CHANGE, Kind.NEW_KEY, Kind.CHANGE, Kind.PUSH, Kind.VALUE, Kind.FLOW_RECORD, Kind.ADAPTED)
-_BY_KIND = {kind: "info" if kind in (*_INFO, Kind.LABEL_RECORD) else "warning" for kind in Kind}
+_BY_KIND: dict[int, str] = {
+    kind: "info" if kind in (*_INFO, Kind.LABEL_RECORD) else "warning" for kind in Kind
+}
 _KINDS = {kind.label: int(kind) for kind in Kind}
 _METRICS = {metric.label: int(metric) for metric in Metric}
 
@@ -28,7 +30,12 @@ class SeverityRules:
         for severity, rule in self._rules:
             if _matches(rule, kind, metric, value):
                 return severity
-        return _BY_KIND.get(kind, "info")  # type: ignore[call-overload, no-any-return]
+        return severity_of_kind(kind)
+
+
+def severity_of_kind(kind: int) -> str:
+    """Severity of an event that no rule matches."""
+    return _BY_KIND.get(kind, "info")
 
 
 def rank(severity: str) -> int:

@@ -6,7 +6,6 @@ Specifications: prometheus.io/docs/specs/prw/remote_write_spec and remote_write_
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -18,6 +17,7 @@ from ...settings.destinations.remote_write import RemoteWriteSettings
 from ...settings.destinations.shown import secret
 from ..destination import Context, DeliveryError
 from ..http import HttpClient
+from ..protobuf import bytes_field, double_field, number_field, text_field, varint
 from .destination import MetricsDestination, Round
 
 SERIES = 2000
@@ -31,7 +31,6 @@ _CONTENT = {
     2: ("application/x-protobuf;proto=io.prometheus.write.v2.Request", "2.0.0"),
 }
 """Content type, and version of the protocol in the header, by version of the settings."""
-_DOUBLE = struct.Struct("<d")
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[Labels, float]
 
@@ -113,12 +112,12 @@ def batches(rows: Iterable[Any], count: int) -> Iterator[list[Any]]:
 
 def request_1(samples: Iterable[Sample], time_ms: int) -> bytes:
     """`prometheus.WriteRequest` of these samples."""
-    at = _varint(2, time_ms)
+    at = number_field(2, time_ms)
     return b"".join(
-        _bytes(
+        bytes_field(
             1,
-            b"".join(_bytes(1, _text(1, name) + _text(2, text)) for name, text in labels)
-            + _bytes(2, b"\x09" + _DOUBLE.pack(value) + at),
+            b"".join(bytes_field(1, text_field(1, name) + text_field(2, text)) for name, text in labels)
+            + bytes_field(2, double_field(1, value) + at),
         )
         for labels, value in samples
     )
@@ -127,11 +126,11 @@ def request_1(samples: Iterable[Sample], time_ms: int) -> bytes:
 def metadata_1(families: Iterable[Metric]) -> bytes:
     """`prometheus.WriteRequest` with the type and the help of each family."""
     return b"".join(
-        _bytes(
+        bytes_field(
             3,
-            _varint(1, _TYPES.get(family.type, 0))
-            + _text(2, f"{family.name}_total" if family.type == "counter" else family.name)
-            + _text(4, family.documentation),
+            number_field(1, _TYPES.get(family.type, 0))
+            + text_field(2, f"{family.name}_total" if family.type == "counter" else family.name)
+            + text_field(4, family.documentation),
         )
         for family in families
     )
@@ -140,36 +139,12 @@ def metadata_1(families: Iterable[Metric]) -> bytes:
 def request_2(samples: Iterable[tuple[Metric, Labels, float]], time_ms: int) -> bytes:
     """`io.prometheus.write.v2.Request` of these samples: texts are in a table, each once."""
     table: dict[str, int] = {"": 0}
-    at = _varint(2, time_ms)
+    at = number_field(2, time_ms)
     series = []
     for family, labels, value in samples:
-        refs = b"".join(_number(table.setdefault(text, len(table))) for pair in labels for text in pair)
-        about = _varint(1, _TYPES.get(family.type, 0))
-        about += _varint(3, table.setdefault(family.documentation, len(table)))
-        sample = b"\x09" + _DOUBLE.pack(value) + at
-        series.append(_bytes(5, _bytes(1, refs) + _bytes(2, sample) + _bytes(5, about)))
-    return b"".join(_text(4, text) for text in table) + b"".join(series)
-
-
-def _number(value: int) -> bytes:
-    """A varint."""
-    if value < 128:
-        return bytes((value,))
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
-
-
-def _varint(field: int, value: int) -> bytes:
-    return _number(field << 3) + _number(value)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _number(field << 3 | 2) + _number(len(value)) + value
-
-
-def _text(field: int, text: str) -> bytes:
-    return _bytes(field, text.encode("utf-8", "replace"))
+        refs = b"".join(varint(table.setdefault(text, len(table))) for pair in labels for text in pair)
+        about = number_field(1, _TYPES.get(family.type, 0))
+        about += number_field(3, table.setdefault(family.documentation, len(table)))
+        sample = double_field(1, value) + at
+        series.append(bytes_field(5, bytes_field(1, refs) + bytes_field(2, sample) + bytes_field(5, about)))
+    return b"".join(text_field(4, text) for text in table) + b"".join(series)

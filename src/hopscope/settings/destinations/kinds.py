@@ -16,6 +16,7 @@ from .influx import InfluxSettings
 from .kafka import KafkaSettings
 from .mqtt import MqttSettings
 from .nats import NatsSettings
+from .otlp import OtlpSettings
 from .parquet import ParquetSettings
 from .postgres import PostgresSettings
 from .redis_stream import RedisStreamSettings
@@ -29,6 +30,7 @@ EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "kafka": KafkaSettings,
     "mqtt": MqttSettings,
     "nats": NatsSettings,
+    "otlp": OtlpSettings,
     "parquet": ParquetSettings,
     "postgres": PostgresSettings,
     "redis_stream": RedisStreamSettings,

@@ -8,11 +8,13 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from .influx import InfluxMetricsSettings
 from .metrics_common import MetricsSettings
+from .otlp import OtlpMetricsSettings
 from .remote_write import RemoteWriteSettings
 
 METRICS_KINDS: dict[str, type[MetricsSettings]] = {
     "remote_write": RemoteWriteSettings,
     "influxdb": InfluxMetricsSettings,
+    "otlp": OtlpMetricsSettings,
 }
 """Settings of the kinds."""
 

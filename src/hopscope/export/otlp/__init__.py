@@ -1,0 +1,1 @@
+"""OTLP: events as logs, and metrics, in the protocol of OpenTelemetry over HTTP."""

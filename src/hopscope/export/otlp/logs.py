@@ -1,0 +1,41 @@
+"""OTLP logs: events as log records, over HTTP."""
+
+from __future__ import annotations
+
+from ...settings.destinations.otlp import OtlpSettings
+from ..block import EventBlock
+from ..destination import Context, Destination
+from .client import OtlpClient
+from .log_records import LogEncoder
+
+
+class Otlp(Destination):
+    """One receiver."""
+
+    Settings = OtlpSettings
+
+    def __init__(self, settings: OtlpSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._encoder = LogEncoder(context.names, context.member)
+        self._client: OtlpClient | None = None
+
+    def connect(self) -> None:
+        """Ask by an empty request whether the receiver takes logs."""
+        self.close()
+        one: OtlpSettings = self.settings
+        self._client = OtlpClient(one, "logs", self.context.member, one.timeout_seconds)
+        self._client.send(b"")
+
+    def send(self, block: EventBlock) -> None:
+        """Post the log records of a block; its id is an attribute of their scope."""
+        assert self._client is not None
+        records = self._encoder.encode(block)
+        sent, rejected, _ = self._client.post(records, {"hopscope.block.id": block.id})
+        self.context.count("bytes_total", sent)
+        self.context.count("failed_total", rejected)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
