@@ -94,6 +94,27 @@ def timed(events: Events, step: int = 1) -> Events:
     return events
 
 
+def test_a_destination_asks_for_a_pause_and_takes_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pause is as long as asked for, at most five minutes; of a block, what was rejected is counted."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(20, seed=1)))
+        rig = Rig(tmp_path, batch_events=10)
+        rig.destination.failures = [
+            DeliveryError("busy", after_seconds=7.0),
+            DeliveryError("full", after_seconds=1e9),
+            DeliveryError("3 rejected", again=False, rejected=3),
+        ]
+        pauses: list[float] = []
+        monkeypatch.setattr(rig.sender, "_wait", pauses.append)
+        rig.sender.start()
+        eventually(lambda: rig.counts("events") == [17])
+        assert pauses[:2] == [7.0, 300.0]
+        assert rig.counts("sent", "failed", "retried") == [1, 3, 2]
+        rig.stop()
+
+
 def test_blocks_are_consecutive_and_have_stable_names(tmp_path: Path) -> None:
     """Every event is sent once and in order, in blocks of the size asked for; a new start goes on."""
     with JournalWriter(tmp_path, 0) as writer:

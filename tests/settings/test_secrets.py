@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -67,7 +68,7 @@ def test_no_secret_of_any_section_is_shown() -> None:
     for key, kind, _ in DECLARED:
         name = key.rpartition(".")[2]
         url = f"redis://me:{secret}@h:1/0" if "redis" in key else f"http://me:{secret}@h:1"
-        value = {"url": url, "servers": [f"nats://me:{secret}@h:1"]}.get(name)
+        value: Any = {"url": url, "servers": [f"nats://me:{secret}@h:1"]}.get(name)
         if is_secret(key):
             value = secret
         if name == "headers":

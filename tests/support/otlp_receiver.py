@@ -15,20 +15,21 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from support.server_process import ServerProcess, free_port
 
-REQUESTS = {"/v1/logs": ExportLogsServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers, body."""
 
 
 class OtlpReceiver:
     """Keeps what is posted; `url` is its address.
 
-    The next answers are taken from `answers`: status, headers, body; then all is accepted.
+    The next answers are taken from `answers`; then all is accepted. Empty requests are not kept.
     """
 
     def __init__(self) -> None:
         self.logs: list[ExportLogsServiceRequest] = []
         self.metrics: list[ExportMetricsServiceRequest] = []
         self.headers: list[dict[str, str]] = []
-        self.answers: list[tuple[int, dict[str, str], bytes]] = []
+        self.answers: list[Answer] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -42,18 +43,19 @@ class OtlpReceiver:
         self._thread.join()
         self._server.server_close()
 
-    def take(self, path: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
+    def take(self, path: str, headers: dict[str, str], body: bytes) -> Answer:
         """Decode a request and keep it, unless an answer rejects it; returns the answer."""
         if headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
-        request = REQUESTS[path]()
-        request.ParseFromString(body)
         if not body:
             return 200, {}, b""
         self.headers.append(headers)
-        answer = self.answers.pop(0) if self.answers else (200, {}, b"")
-        if answer[0] == 200:
-            (self.logs if path == "/v1/logs" else self.metrics).append(request)
+        answer: Answer = self.answers.pop(0) if self.answers else (200, {}, b"")
+        if answer[0] == 200 and path == "/v1/logs":
+            self.logs.append(ExportLogsServiceRequest.FromString(body))
+        elif answer[0] == 200:
+            assert path == "/v1/metrics"
+            self.metrics.append(ExportMetricsServiceRequest.FromString(body))
         return answer
 
 
@@ -71,7 +73,7 @@ def _handler(receiver: OtlpReceiver) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             return
 
     return Handler

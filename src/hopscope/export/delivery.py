@@ -17,6 +17,8 @@ from .destination import AnyDestination, DeliveryError
 MIN_PAUSE = 0.5
 MAX_PAUSE = 30.0
 """Pauses between tries double from the first to the second; seconds."""
+MAX_ASKED_PAUSE = 300.0
+"""Longest pause that a destination may ask for; seconds."""
 
 
 class DeliveryThread(ABC):
@@ -94,7 +96,9 @@ class DeliveryThread(ABC):
                     self._failed(error)
                     if ending:
                         return
-                    self._wait(pause * random.uniform(0.5, 1.5))  # other collectors retry, too
+                    asked = error.after_seconds if isinstance(error, DeliveryError) else 0.0
+                    least = pause * random.uniform(0.5, 1.5)  # other collectors retry, too
+                    self._wait(max(least, min(asked, MAX_ASKED_PAUSE)))
                     pause = min(2 * pause, MAX_PAUSE)
                     continue
                 pause = MIN_PAUSE
@@ -126,11 +130,13 @@ class DeliveryThread(ABC):
             self._unreachable = False
             self._succeeded(0)
 
-    def _offer(self, send: Callable[[], object], what: str, count: int) -> bool:
-        """Connect, and `send`; False: the destination will never accept it, and `count` is counted as failed.
+    def _offer(self, send: Callable[[], object], what: str, count: int) -> int:
+        """Connect, and `send`; returns how many of `count` items the destination has.
 
-        Raises HopscopeError if it is to be tried again.
+        The others it will never accept: they are counted as failed. Raises HopscopeError if all are to be
+        tried again.
         """
+        failed = count
         self._connect()
         try:
             send()
@@ -138,15 +144,17 @@ class DeliveryThread(ABC):
             if not isinstance(error, DeliveryError) or error.again:
                 raise
             problem = str(error)
+            if error.rejected is not None:
+                failed = min(error.rejected, count)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         else:
-            return True
+            return count
         self._log.warning("rejected", to=self.row.place, what=what, reason=problem)
-        self.row.count("failed_total", count)
+        self.row.count("failed_total", failed)
         self.row.healthy(False, problem)
         self._connected = False
-        return False
+        return count - failed
 
     def _succeeded(self, deliveries: int) -> None:
         self.row.count("sent_total", deliveries)

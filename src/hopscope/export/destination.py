@@ -21,10 +21,16 @@ from .block import EventBlock
 class DeliveryError(HopscopeError):
     """A destination did not accept what it was given; the reason in one line, without a password."""
 
-    def __init__(self, problem: str, again: bool = True) -> None:
+    def __init__(
+        self, problem: str, again: bool = True, *, rejected: int | None = None, after_seconds: float = 0.0
+    ) -> None:
         super().__init__(problem)
         self.again = again
         """Whether a retry may succeed."""
+        self.rejected = rejected
+        """Without a retry: events or samples that the destination rejected, having the others; None: all."""
+        self.after_seconds = after_seconds
+        """How long the destination asks to be left alone."""
 
 
 @dataclass(frozen=True, slots=True)

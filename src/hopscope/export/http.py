@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
@@ -40,8 +42,20 @@ class HttpClient:
             return answer
         reason = " ".join(answer.text.split())[:160]
         again = status in _MAY_PASS or not 400 <= status < 500
-        raise DeliveryError(f"status {status}: {reason}" if reason else f"status {status}", again)
+        problem = f"status {status}: {reason}" if reason else f"status {status}"
+        raise DeliveryError(problem, again, after_seconds=_retry_after(answer))
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+
+def _retry_after(answer: httpx.Response) -> float:
+    """The time of Retry-After from now, in s: seconds or a date (RFC 9110 §10.2.3); 0 without it."""
+    given = answer.headers.get("retry-after", "")
+    if given.isdecimal():
+        return float(given)
+    try:
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return 0.0

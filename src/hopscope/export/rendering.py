@@ -45,9 +45,7 @@ class Lines:
         """The same text, or bytes."""
         self.choice([text], None, where)
 
-    def choice(
-        self, texts: Sequence[str] | Sequence[bytes], index: Column | None, where: Mask | None = None
-    ) -> None:
+    def choice(self, texts: Sequence[str | bytes], index: Column | None, where: Mask | None = None) -> None:
         """The text of a number; None: the only one. `index` need not be valid in lines without the part."""
         from .rendering_kernel import CHOICE, NO_COLUMN
 
@@ -136,7 +134,7 @@ class Lines:
         begins, ends = (self._column(each.astype(np.uint64) + at) for each in (first, end))
         self._add(code, where, begins, ends, longest * (room + 1))
 
-    def _keep(self, texts: Sequence[str] | Sequence[bytes]) -> int:
+    def _keep(self, texts: Sequence[str | bytes]) -> int:
         """Add texts; returns the bytes of the longest."""
         coded = [text.encode("utf-8", "replace") if isinstance(text, str) else text for text in texts]
         self._texts.extend(coded)

@@ -58,7 +58,7 @@ def put_number(out: Any, at: Any, value: Any) -> Any:
 
 @kernel
 def put_hexadecimal(out: Any, at: Any, value: Any, digits: Any) -> Any:
-    """Write a number in hexadecimal, of at least `digits`, before `at`; returns the index of its first byte."""
+    """Write at least `digits` of a number in hexadecimal before `at`; returns the index of its first one."""
     while digits or value:
         at -= U64(1)
         digit = value & U64(15)

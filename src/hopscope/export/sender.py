@@ -146,8 +146,11 @@ class Sender(DeliveryThread):
 
     def _deliver(self, block: EventBlock) -> None:
         """Send one block; it is under way until it is confirmed or given up."""
-        taken = bool(len(block)) and self._offer(lambda: self.destination.send(block), block.id, len(block))
+        taken = 0
+        if len(block):
+            taken = self._offer(lambda: self.destination.send(block), block.id, len(block))
         self._positions.sent(block.shard)
         if taken and not self.destination.buffers:
-            self.row.count("events_total", len(block))
-            self._succeeded(1)
+            self.row.count("events_total", taken)
+            if taken == len(block):
+                self._succeeded(1)

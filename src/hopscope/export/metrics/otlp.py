@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
 from ...settings.destinations.otlp import OtlpMetricsSettings
-from ..destination import Context
+from ..destination import Context, DeliveryError
 from ..otlp.client import OtlpClient, attribute
 from ..protobuf import bytes_field, double_field, fixed_field, number_field, text_field
 from .destination import MetricsDestination, Round
@@ -49,10 +49,14 @@ class OtlpMetrics(MetricsDestination):
     def send(self, taken: Round) -> None:
         """Post the metrics of a round, some thousand points at a time."""
         assert self._client is not None
+        rejected, problem = 0, ""
         for metrics in requests(taken, self._starts):
-            sent, rejected, _ = self._client.post(metrics, {})
+            sent, more, reason = self._client.post(metrics, {})
             self.context.count("bytes_total", sent)
-            self.context.count("failed_total", rejected)
+            if more:
+                rejected, problem = rejected + more, reason
+        if rejected:
+            raise DeliveryError(problem, again=False, rejected=rejected)
 
     def close(self) -> None:
         """Close the connection."""

@@ -39,8 +39,8 @@ class MetricsSender(DeliveryThread):
         oldest = self._waiting[0]
         taken = self._offer(lambda: self.destination.send(oldest), "round", len(oldest))
         self._waiting.popleft()
-        if taken:
-            self.row.count("samples_total", len(oldest))
+        self.row.count("samples_total", taken)
+        if taken == len(oldest):
             self._succeeded(1)
         return bool(self._waiting)
 

@@ -9,7 +9,7 @@ from typing import cast
 from ...base.version import VERSION
 from ...settings.destinations.otlp import OtlpServerSettings
 from ...settings.destinations.shown import secret
-from ..exporter import DeliveryError
+from ..destination import DeliveryError
 from ..http import HttpClient
 from ..protobuf import bytes_field, fields, text_field
 
@@ -63,7 +63,8 @@ def partial_success(answer: bytes) -> tuple[int, str]:
             if field == 1 and isinstance(part, bytes):
                 found = dict(fields(part))
                 text = cast(bytes, found.get(2, b"")).decode("utf-8", "replace")
-                return cast(int, found.get(1, 0)), " ".join(text.split())[:160]
+                rejected = cast(int, found.get(1, 0))
+                return rejected, f"{rejected} rejected: {' '.join(text.split())[:160]}"
     except (ValueError, AttributeError):
         pass
     return 0, ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...settings.destinations.otlp import OtlpSettings
 from ..block import EventBlock
-from ..destination import Context, Destination
+from ..destination import Context, DeliveryError, Destination
 from .client import OtlpClient
 from .log_records import LogEncoder
 
@@ -30,9 +30,10 @@ class Otlp(Destination):
         """Post the log records of a block; its id is an attribute of their scope."""
         assert self._client is not None
         records = self._encoder.encode(block)
-        sent, rejected, _ = self._client.post(records, {"hopscope.block.id": block.id})
+        sent, rejected, reason = self._client.post(records, {"hopscope.block.id": block.id})
         self.context.count("bytes_total", sent)
-        self.context.count("failed_total", rejected)
+        if rejected:
+            raise DeliveryError(reason, again=False, rejected=rejected)
 
     def close(self) -> None:
         """Close the connection."""

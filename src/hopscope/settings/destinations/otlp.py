@@ -21,7 +21,7 @@ class OtlpServerSettings(Section):
     token: str = ""
     """Bearer token; `env:NAME` or `file:PATH` names where it is."""
     resource: dict[Annotated[str, Field(min_length=1)], str] = Field(default={})
-    """Attributes of the resource, beside `service.name`, which is `hopscope`, `.version` and `.instance.id`."""
+    """Attributes of the resource, beside `service.name` (`hopscope`), `.version` and `.instance.id`."""
     gzip: bool = True
     """Compress requests."""
 
