@@ -14,6 +14,7 @@ Machine code is made for a level of processors, not for this one, so that it can
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import hashlib
 import importlib
@@ -208,6 +209,16 @@ class Inner:
         self.signature, self.fndesc, self.environment, self.library = signature, fndesc, environment, library
 
 
+@functools.cache
+def _home(file: str) -> tuple[str | None, bool]:
+    """Folder in the cache for a file's kernels, None without such a file; whether it is one of Hopscope's."""
+    path = Path(file)
+    if not path.is_file():
+        return None, False
+    path = path.resolve()
+    return f"{TARGET}/{folder_of(path)}", path.is_relative_to(PACKAGE)
+
+
 class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
     """A function that is compiled for the types that it meets: as an entry or as an inner kernel."""
 
@@ -216,13 +227,11 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         super().__init__(function, targetoptions=options, pipeline_class=pipeline)
         self.inner: dict[tuple[Any, ...], Inner] = {}
         self._folder: str | None = None
-        path = Path(function.__code__.co_filename)
-        if cached and function.__closure__ is None and path.is_file():
+        if cached and function.__closure__ is None:
+            self._folder, inside = _home(function.__code__.co_filename)
             self._name = function.__qualname__
-            path = path.resolve()
-            if not path.is_relative_to(PACKAGE):
+            if not inside:
                 self._name += f"-{function.__code__.co_firstlineno}"
-            self._folder = f"{TARGET}/{folder_of(path)}"
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """What type inference asks of a call: compiles for these types."""
@@ -252,7 +261,6 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
             args = tuple(args)
             if (existing := self.overloads.get(args)) is not None:
                 return existing.entry_point
-            self.targetctx.refresh()
             result = self._load_entry(args) or self._build_entry(args)
             self.add_overload(result)
             return result.entry_point
@@ -310,6 +318,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
     def _build_entry(self, args: tuple[Any, ...]) -> Any:
         from .kernel_cache import notify
 
+        self.targetctx.refresh()  # imports all that Numba can compile, 0.4 s; machine code needs none of it
         with _without_collection():
             inner = self.inner_version(args)
         flags = self._flags()
