@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from hopscope.base.version import VERSION
 from hopscope.cli.application import GROUPS, build
 from hopscope.settings.collector import Settings
+from hopscope.settings.descriptions import descriptions
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from hopscope.settings.section import item_section, section_of
@@ -113,16 +114,17 @@ def _settings_page() -> str:
 def _settings(model: type[BaseModel], above: str) -> Iterator[str]:
     """Values first, then each section below a heading of its own."""
     inner: list[tuple[str, str, type[BaseModel]]] = []
+    about = descriptions(model)
     for key, field in model.model_fields.items():
         listed = item_section(field.annotation)
         if section := section_of(field.annotation) or listed:
             suffix = "" if not listed else ".NAME" if field.default == {} else "[]"
-            inner.append((f"{above}{key}{suffix}", field.description or "", section))
+            inner.append((f"{above}{key}{suffix}", about[key], section))
         else:
             yield from _setting(model, key, above)
-    for key, about, section in inner:
+    for key, text, section in inner:
         yield f".SS {_safe(key)}"
-        yield from _paragraphs(about)
+        yield from _paragraphs(text)
         yield from _settings(section, f"{key}.")
 
 
@@ -135,7 +137,7 @@ def _setting(model: type[BaseModel], key: str, above: str) -> Iterator[str]:
         if field.is_required() or field.default in (None, "") or field.default_factory
         else str(field.default)
     )
-    yield _text(" ".join((field.description or "").split()) + (f" Default: {default}." if default else ""))
+    yield _text(" ".join(descriptions(model)[key].split()) + (f" Default: {default}." if default else ""))
 
 
 def _head(name: str, section: int, about: str | None) -> list[str]:

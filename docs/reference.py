@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from hopscope.settings.descriptions import descriptions
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from hopscope.settings.destinations.metrics import METRICS_KINDS
@@ -74,17 +75,18 @@ def _nested(annotation: object) -> tuple[type[BaseModel], str] | None:
 
 
 def _settings_rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, ...]]:
+    about = descriptions(model)
     for name, field in model.model_fields.items():
         key = f"{prefix}{name}"
         if nested := _nested(field.annotation):
-            yield (f"`{key}{nested[1]}`", "table", "", field.description or "")
+            yield (f"`{key}{nested[1]}`", "table", "", about[name])
             yield from _settings_rows(nested[0], f"{key}{nested[1]}.")
             continue
         if field.default is PydanticUndefined:
             default = "user's data folder" if key == "data" else "required"
         else:
             default = "none" if field.default is None else f"`{field.default}`"
-        yield (f"`{key}`", _type_name(field.annotation), default, field.description or "")
+        yield (f"`{key}`", _type_name(field.annotation), default, about[name])
 
 
 def settings() -> str:

@@ -222,7 +222,9 @@ def loaded_by(code: str) -> set[str]:
     "code",
     [
         "import hopscope; hopscope.read; hopscope.detect_events; hopscope.open",
-        "from hopscope.cli.application import build; build()",
+        "from typer.main import get_command; from hopscope.cli.application import build;"
+        "root = get_command(build());"
+        "assert all(root.get_command(None, name) for name in root.list_commands(None))",
         "from typer.testing import CliRunner; from hopscope.cli.application import build;"
         "assert CliRunner().invoke(build(), ['version']).exit_code == 0",
         "import hopscope.runtime.supervisor, hopscope.runtime.pipeline",
@@ -247,7 +249,7 @@ with PcapWriter({str(capture)!r}) as writer:
     decode = f"""
 from hopscope.cli.application import build
 from typer.testing import CliRunner
-result = CliRunner().invoke(build(("decode",)), ["decode", {str(capture)!r}, "--format", "json"])
+result = CliRunner().invoke(build(), ["decode", {str(capture)!r}, "--format", "json"])
 assert result.exit_code == 0, result.output
 assert result.output.count('"packet"') == 4, result.output
 """

@@ -24,9 +24,7 @@ def craft(tmp_path: Path, *lines: str, words: tuple[str, ...] = ()) -> Path:
     source, output = tmp_path / "in.jsonl", tmp_path / "out.pcap"
     source.write_text("\n".join(lines) + "\n")
     with redirect_stderr(io.StringIO()):
-        status = build(("craft",))(
-            ["craft", str(source), "--output", str(output), *words], standalone_mode=False
-        )
+        status = build()(["craft", str(source), "--output", str(output), *words], standalone_mode=False)
     assert not status
     return output
 
@@ -35,7 +33,7 @@ def decode(path: Path, *words: str) -> list[dict[str, Any]]:
     """What decode prints of a capture."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
-        build(("decode",))(["decode", str(path), *words], standalone_mode=False)
+        build()(["decode", str(path), *words], standalone_mode=False)
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -60,7 +58,7 @@ def test_frames_of_other_links(tmp_path: Path) -> None:
         craft(tmp_path, *map(json.dumps, lines))
     source, output = tmp_path / "in.jsonl", tmp_path / "out.pcapng"
     with redirect_stderr(io.StringIO()):
-        build(("craft",))(["craft", str(source), "-o", str(output)], standalone_mode=False)
+        build()(["craft", str(source), "-o", str(output)], standalone_mode=False)
     assert [link for batch in read(output) for link in batch.frames["link"].tolist()] == [1, 101]
 
 

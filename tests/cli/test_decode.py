@@ -51,7 +51,7 @@ def objects(*words: str) -> list[dict[str, Any]]:
     """What decode prints."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
-        status = build(("decode",))(["decode", *words], standalone_mode=False)
+        status = build()(["decode", *words], standalone_mode=False)
     assert not status
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
@@ -315,11 +315,11 @@ def test_large_inputs_are_decoded_by_the_compiled_decoder(
     raw = small.read_bytes()
     path = tmp_path / "repeated.pcap"
     path.write_bytes(raw[:24] + raw[24:] * 40)
-    build(("decode",))(["decode", str(path)], standalone_mode=False)
+    build()(["decode", str(path)], standalone_mode=False)
     scalar = capsys.readouterr()
     monkeypatch.setattr(command, "FIRST_BATCH", 10)
     monkeypatch.setattr(command, "PLAIN_FRAMES", 25)
-    build(("decode",))(["decode", str(path)], standalone_mode=False)
+    build()(["decode", str(path)], standalone_mode=False)
     assert capsys.readouterr() == scalar
     assert len(scalar.out.splitlines()) == 120
 
@@ -332,7 +332,7 @@ def test_progress_on_a_terminal(small: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(sys, "stdout", io.StringIO())
         monkeypatch.setattr(command, "_LARGE_BYTES", 1)
         monkeypatch.setattr(command, "_PROGRESS_SECONDS", 0.0)
-        build(("decode",))(["decode", str(small)], standalone_mode=False)
+        build()(["decode", str(small)], standalone_mode=False)
         text = ""
         while "\x1b[K" not in text and select.select([seen], [], [], 5)[0]:  # what is written comes in parts
             text += seen.read(4096).decode()
@@ -387,7 +387,7 @@ def test_join_makes_paths_of_postcards(tmp_path: Path, monkeypatch: pytest.Monke
     out = io.StringIO()
     for form in Format:
         with redirect_stdout(out), redirect_stderr(io.StringIO()):
-            build(("decode",))(["decode", str(path), "--join", "20", "-f", form], standalone_mode=False)
+            build()(["decode", str(path), "--join", "20", "-f", form], standalone_mode=False)
     assert "complete path" in out.getvalue()
 
 

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from ..base import announce
 from ..base.errors import HopscopeError
+from . import completion
 from .options.declare import Commands
 
 GROUPS = {
@@ -28,35 +29,35 @@ FOLDERS = frozenset(
 """Commands with a folder; the others are a module."""
 
 
-def build(names: tuple[str, ...] = COMMANDS) -> Commands:
-    """The application with these commands; fewer start faster."""
+class _Root(TyperGroup):
+    """Imports a command when it is called; `completion.json` has what `--help` says of all."""
 
-    class Grouped(TyperGroup):
-        """Lists commands by group."""
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]
 
-        def list_commands(self, ctx: Any) -> list[str]:
-            return list(names)
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
 
-        def format_commands(self, ctx: Any, formatter: Any) -> None:
-            width = max(map(len, names))
-            for title, group in GROUPS.items():
-                commands = [(name, self.get_command(ctx, name)) for name in group if name in names]
-                if commands:
-                    with formatter.section(title):
-                        formatter.write_dl(
-                            [
-                                (name.ljust(width), each.get_short_help_str(64))
-                                for name, each in commands
-                                if each
-                            ]
-                        )
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in COMMANDS and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _load(cmd_name)
+        return self.commands.get(cmd_name)
 
-    app = Commands(
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        described = completion.load()["commands"]
+        width = max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), described[name]["help"]) for name in names])
+
+
+def build() -> Commands:
+    """The application."""
+    app = _commands(
         name="hopscope",
-        cls=Grouped,
+        cls=_Root,
         help="In-band Network Telemetry (INT) collector: reports in; events, history and answers out.",
-        rich_markup_mode=None,  # brackets in a help text are brackets
-        pretty_exceptions_enable=False,
     )
 
     @app.callback()
@@ -68,14 +69,24 @@ def build(names: tuple[str, ...] = COMMANDS) -> Commands:
     ) -> None:
         pass
 
-    for name in names:
-        function = name.replace("-", "_")
-        module = import_module(f"..{function}" + ".command" * (name in FOLDERS), __name__)
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
-        else:
-            app.command(name)(getattr(module, function))
     return app
+
+
+def _load(name: str) -> Any:
+    """One command, or group of commands."""
+    function = name.replace("-", "_")
+    module = import_module(f"..{function}" + ".command" * (name in FOLDERS), __name__)
+    app = _commands()
+    if hasattr(module, "app"):
+        app.add_typer(module.app, name=name)
+    else:
+        app.command(name)(getattr(module, function))
+    return typer.main.get_group(app).commands[name]
+
+
+def _commands(**more: Any) -> Commands:
+    """Brackets in a help text are brackets; errors are printed by `run`."""
+    return Commands(rich_markup_mode=None, pretty_exceptions_enable=False, **more)
 
 
 def _version(given: bool) -> None:
@@ -88,10 +99,9 @@ def _version(given: bool) -> None:
 
 def run() -> None:
     """Run the command of this process's arguments: errors are one line on stderr, never a traceback."""
-    first = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     announce.enable()
     try:
-        build((first,) if first in COMMANDS else COMMANDS)(prog_name="hopscope")
+        build()(prog_name="hopscope")
     except HopscopeError as error:
         _end(str(error), error.status)
     except BrokenPipeError:

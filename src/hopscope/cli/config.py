@@ -199,9 +199,12 @@ def _template() -> Iterator[str]:
 
 def _table(head: str, meaning: str, model: Any) -> Iterator[str]:
     """One table of a list or of tables by name, commented out."""
+    from ..settings.descriptions import descriptions
+
+    described = descriptions(model)
     yield f"\n# {meaning}\n# {head}"
     for name, field in model.model_fields.items():
-        about = " ".join((field.description or "").split())
+        about = " ".join(described[name].split())
         if section := item_section(field.annotation) or section_of(field.annotation):
             yield f"# {about}\n#   {name}: a table of {', '.join(section.model_fields)}"
             continue

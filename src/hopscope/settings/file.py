@@ -251,15 +251,18 @@ def _unknown(key: str, origin: str) -> str:
 
 def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
     """Every setting of a model, then its sections (as TOML needs it), dotted, with its description."""
+    from .descriptions import descriptions
+
+    about = descriptions(model)
     sections: list[tuple[str, str, type[Section]]] = []
     last: list[tuple[str, str]] = []
     for name, field in model.model_fields.items():
         if kind := section_of(field.annotation):
-            sections.append((f"{above}{name}", field.description or "", kind))
+            sections.append((f"{above}{name}", about[name], kind))
         elif f"{above}{name}" in OPEN:
-            last.append((name, field.description or ""))
+            last.append((name, about[name]))
         else:
-            yield f"{above}{name}", field.description or ""
+            yield f"{above}{name}", about[name]
     for name, description, section in sections:
         yield name, description
         yield from walk(section, f"{name}.")

@@ -9,17 +9,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from .collector import Settings
+from .descriptions import descriptions
 from .destinations.common import ExportSettings
 from .destinations.kinds import ENTRY_POINTS, EXPORT_KINDS
 from .destinations.metrics import METRICS_KINDS
 from .destinations.metrics_common import MetricsSettings
+from .section import item_section, section_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
     """The schema of all settings, those of installed packages' destinations included."""
-    schema = Settings.model_json_schema()
+    schema = _described(Settings)
     definitions: dict[str, Any] = schema["$defs"]
     kinds = dict(EXPORT_KINDS)
     for point in entry_points(group=ENTRY_POINTS):
@@ -33,19 +35,39 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **found, "title": "Settings of Hopscope"}
 
 
+def _described(model: type[BaseModel]) -> dict[str, Any]:
+    """Pydantic's schema of a model, with the descriptions of settings."""
+    schema = model.model_json_schema()
+    for each in _models(model):
+        found = schema if each is model else schema["$defs"][each.__name__]
+        for name, text in descriptions(each).items():
+            if text:
+                found["properties"][name].setdefault("description", text)
+    return schema
+
+
+def _models(model: type[BaseModel]) -> set[type[BaseModel]]:
+    """A model and those of its settings."""
+    found = {model}
+    for field in model.model_fields.values():
+        if below := section_of(field.annotation) or item_section(field.annotation):
+            found |= _models(below)
+    return found
+
+
 def _by_kind(
     base: type[BaseModel], kinds: Mapping[str, type[BaseModel]], definitions: dict[str, Any]
 ) -> dict[str, Any]:
     """A table whose `kind` decides which settings it has; adds the definitions of the kinds."""
     cases = []
     for kind, model in kinds.items():
-        own = model.model_json_schema(ref_template="#/$defs/{model}")
+        own = _described(model)
         definitions |= own.pop("$defs", {})
         own["properties"]["kind"] = {"const": kind}
         definitions[model.__name__] = own
         test = {"properties": {"kind": {"const": kind}}, "required": ["kind"]}
         cases.append({"if": test, "then": {"$ref": f"#/$defs/{model.__name__}"}})
-    about = base.model_fields["kind"].description
+    about = descriptions(base)["kind"]
     return {
         "type": "object",
         "description": base.__doc__,

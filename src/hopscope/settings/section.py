@@ -143,7 +143,7 @@ Token = Annotated[str, AfterValidator(_sixteen)]
 class Section(BaseModel):
     """A table of the configuration file: unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
 
 
 def plain_type(annotation: Any) -> Any:
