@@ -157,13 +157,17 @@ def counters() -> str:
         )
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS.counters)
-        + "\n## Exports\n\nFor each destination; `destination` is its place in the settings, as in "
-        "`redis[0]`, or its name. `hopscope_export_up` is 1 if the last delivery succeeded.\n\n"
+        + "\n## Exports\n\nFor each destination; `destination` is its name in the "
+        "settings. `hopscope_export_up` is 1 if the last delivery succeeded.\n\n"
         + _table(
             ("counter", "label", "meaning"),
             [(f"`hopscope_export_{name}`", "", text) for name, text in exports.EXPORTS]
             + [
-                ("`hopscope_export_lost_total`", f"`reason={reason}`", f"Events and evictions lost: {text}.")
+                (
+                    "`hopscope_export_lost_total`",
+                    f"`reason={reason}`",
+                    f"Events, or samples of metrics, lost: {text}.",
+                )
                 for _, reason, text in exports.LOST
             ],
         )

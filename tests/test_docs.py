@@ -86,7 +86,7 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         exec(compile(code, f"{page.name}[{number}]", "exec"), namespace)
 
 
-NEEDS = {"api": "jq", "export": "redis-server", "wireshark": "tshark", "fabric-live": "iperf3"}
+NEEDS = {"api": "jq", "redis": "redis-server", "wireshark": "tshark", "fabric-live": "iperf3"}
 """Programs that the transcripts of a page need."""
 
 

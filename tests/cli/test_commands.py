@@ -100,7 +100,8 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     assert f"# {tmp_path / 'settings.toml'}" in out
     secret = tmp_path / "secret.toml"
     secret.write_text(
-        '[[redis]]\nurl = "redis://me:sesame@h/0"\n[[redis]]\npassword = "sesame"\n'
+        '[export.a]\nkind = "redis_state"\nurl = "redis://me:sesame@h/0"\n'
+        '[export.b]\nkind = "redis_state"\npassword = "sesame"\n'
         '[label]\nredis = "redis://me:sesame@h/1"\n'
         '[export.bus]\nkind = "nats"\nservers = ["nats://me:sesame@h:4222"]\ntoken = "sesame"\n'
         '[export.log]\nkind = "kafka"\n'
@@ -108,8 +109,8 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     )
     status, out, _ = run("config", "show", "--config", secret)
     assert status == 0
-    told = [(one["url"], one.get("password")) for one in tomllib.loads(out)["redis"]]
-    assert told == [("redis://***@h/0", None), ("redis://127.0.0.1:6379/0", "(set)")]
+    urls = [(one["url"], one["password"]) for one in map(tomllib.loads(out)["export"].get, "ab")]
+    assert urls == [("redis://***@h/0", ""), ("redis://127.0.0.1:6379/0", "(set)")]
     assert tomllib.loads(out)["export"]["bus"]["servers"] == ["nats://***@h:4222"]
     options = {"sasl": {"username": "me", "password": "(set)"}, "ssl": {"key": {"pem": "(set)"}}}
     assert tomllib.loads(out)["export"]["log"]["options"] == options

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from hopscope.detect.flows.flow_walk import FlowBlock, FlowWalk
-from hopscope.detect.records import FLOW, HOP_STATE
+from hopscope.detect.records import FLOW
 from hopscope.export import state as module
-from hopscope.export.batch import ExportBatch
 from hopscope.export.state import StateFeed
 
 
@@ -69,19 +68,24 @@ def test_of_two_workers_the_latest_counts(tables: Callable[..., Any], regions: P
     assert told(walk.changed(0, 64)) == {5: (6, [4, 5, 6])}
 
 
-def parts(state: StateFeed) -> list[ExportBatch]:
-    """Everything that is due."""
-    found: list[ExportBatch] = []
-    while more := list(state.due()):
+def parts(state: StateFeed) -> list[FlowBlock]:
+    """All flows that are due."""
+    found: list[FlowBlock] = []
+    while more := list(state.flows()):
         found += more
     return found
+
+
+def ids(blocks: list[FlowBlock]) -> list[int]:
+    """The flows of some blocks."""
+    return sorted(number for block in blocks for number in told(block))
 
 
 def test_state_comes_in_parts_and_again_after_a_restart(
     tables: Callable[..., Any], regions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One period gives every flow once, in parts of bounded size between `begins` and `ends`; later periods
-    give changes alone; after `restart`, or where a worker made its table again, all are given again.
+    """One period gives every flow once, in parts of bounded size; later periods give changes alone; after
+    `restart`, or if a worker made its table again, all are given again.
     """
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
@@ -90,33 +94,37 @@ def test_state_comes_in_parts_and_again_after_a_restart(
     table = tables()
     for number in range(1, 200):
         table.put(number, 1, 50, [1, 2, 3])
-    state = StateFeed(regions, 10.0)
-    seen: list[ExportBatch] = []
+    state = StateFeed(regions, 10.0, ("flows", "distributions"))
+    seen: list[FlowBlock] = []
+    counted = 0
     for _ in range(20):
         clock[0] += 0.6
         seen += parts(state)
-    flows = [batch for batch in seen if batch.flows is not None]
-    assert (seen[0].begins, flows[-1].ends, sum(batch.ends for batch in seen)) == (True, True, 1)
-    assert max(len(batch.flows or ()) for batch in flows) < 16 + 8 * 12
-    assert sorted(number for batch in flows for number in told(batch.flows or FlowBlock(*EMPTY))) == [
-        *range(1, 200)
-    ]
-    assert sum(batch.distributions is not None for batch in seen) == 2
+        counted += state.distributions() is not None
+    assert max(map(len, seen)) < 16 + 8 * 12
+    assert ids(seen) == [*range(1, 200)]
+    assert counted == 2
     table.put(77, 2, 51, [1])
     clock[0] += 12
-    assert [told(b.flows) for b in parts(state) if b.flows is not None] == [{77: (2, [1])}]
+    assert [told(block) for block in parts(state)] == [{77: (2, [1])}]
     table.put(78, 2, 51, [1])
-    assert [told(b.flows) for b in state.rest() if b.flows is not None] == [{78: (2, [1])}]
-    for again in (state.restart, state.repeat, tables):
-        again()
-        clock[0] += 12
-        after = parts(state)
-        assert [batch.begins for batch in after].count(True) == 1
-        clock[0] += 12
-        after += parts(state)
-        given = {n for batch in after if batch.flows is not None for n in told(batch.flows)}
-        assert given == (set() if again is tables else set(range(1, 200)))
-        assert sum(batch.ends for batch in after) == 1
+    state.forget(np.array([80, 12345], np.uint64))
+    assert ids(list(state.flows(rest=True))) == [78, 80]
+    state.restart()
+    assert state.distributions() == []
+    clock[0] += 12
+    assert ids(parts(state)) == [*range(1, 200)]
+    tables().put(5, 1, 50, [1])
+    clock[0] += 12
+    parts(state)
+    clock[0] += 12
+    assert ids(parts(state)) in ([], [5])
 
 
-EMPTY = (np.empty(0, FLOW), np.empty(0, HOP_STATE), np.empty(0, np.int64))
+def test_contents(tables: Callable[..., Any], regions: Path) -> None:
+    """Only what is asked for."""
+    tables().put(5, 1, 50, [1])
+    assert list(StateFeed(regions, 10.0, ("distributions",)).flows(rest=True)) == []
+    state = StateFeed(regions, 10.0, ("flows",))
+    assert ids(list(state.flows(rest=True))) == [5]
+    assert state.distributions(rest=True) is None

@@ -89,7 +89,7 @@ def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
             f'[[listen]]\nport = {port}\n[[listen]]\nkind = "mirror"\ninterface = "nowhere0"\n'
             "[serve]\nenabled = false\n"
             f'[export.hook]\nkind = "webhook"\nurl = "http://127.0.0.1:{nothing}/{PASSWORD}"\n'
-            f'[[redis]]\nurl = "redis://me:{PASSWORD}@127.0.0.1:{nothing}/0"\n'
+            f'[export.state]\nkind = "redis_state"\nurl = "redis://me:{PASSWORD}@127.0.0.1:{nothing}/0"\n'
             f'[export.lab]\nkind = "influxdb"\nurl = "http://{server}"\ntoken = "{PASSWORD}"\n'
             f'[export.other]\nkind = "influxdb"\nurl = "http://127.0.0.1:{nothing}"\ncreate = false\n'
             f'[export.variable]\nkind = "influxdb"\nurl = "http://{server}"\ntoken = "env:NOT_THERE"\n',
@@ -102,7 +102,7 @@ def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
         "listen[0]": "in use",
         "listen[1]": "no such interface",
         "export.hook": "refused",
-        "redis[0]": "refused",
+        "export.state": "refused",
         "export.lab": "status 401",
         "export.other": "refused",
         "export.variable": "NOT_THERE",
@@ -125,16 +125,19 @@ def test_redis_says_what_it_is(
         status, rows, printed = tried(
             tmp_path,
             "listen = []\n[serve]\nenabled = false\n"
-            f'[[redis]]\nurl = "{server.url}"\npassword = "file:{secret}"\n'
-            f'[[redis]]\nurl = "{server.url}"\npassword_env = "WRONG"\n'
-            f'[[redis]]\nurl = "{server.url}"\npassword = "env:NOWHERE"\n',
+            f'[label]\nredis = "{server.url.replace("//", f"//:{PASSWORD}@")}"\n'
+            + "".join(
+                f'[export.{name}]\nkind = "redis_state"\nurl = "{server.url}"\npassword = "{password}"\n'
+                for name, password in (("a", f"file:{secret}"), ("b", "env:WRONG"), ("c", "env:NOWHERE"))
+            ),
         )
     finally:
         server.kill()
     assert status == 1
-    assert rows["redis[0]"]["found"].startswith("Redis ")
-    assert "invalid username-password pair" in rows["redis[1]"]["found"]
-    assert rows["redis[2]"]["found"] == "there is no environment variable NOWHERE"
+    assert rows["label.redis"]["found"].startswith("Redis ")
+    assert rows["export.a"]["found"] == "connected"
+    assert "invalid username-password pair" in rows["export.b"]["found"]
+    assert rows["export.c"]["found"] == "there is no environment variable NOWHERE"
     assert "not-this-one" not in printed
     assert PASSWORD not in printed
 

@@ -25,9 +25,11 @@ token = "{SECRET}-of-the-page"
 token = "{SECRET}-of-others"
 [label]
 redis = "redis://me:{SECRET}-1@127.0.0.1/0"
-[[redis]]
+[export.state]
+kind = "redis_state"
 url = "redis://me:{SECRET}-2@127.0.0.1/0"
-[[redis]]
+[export.second]
+kind = "redis_state"
 password = "{SECRET}-3"
 [export.hook]
 kind = "webhook"

@@ -37,7 +37,10 @@ def samples(tmp_path: Path) -> list[tuple[str, dict[str, str], float]]:
     (tmp_path / "journal").mkdir()
     for folder, file in FILES:
         file.open(tmp_path / folder).values[:] = np.arange(1, len(file.counters) + 1)
-    places = [export.Place("webhook", "http://127.0.0.1/x", "pager"), export.Place("redis", "127.0.0.1")]
+    places = [
+        export.Place("webhook", "http://127.0.0.1/x", "pager"),
+        export.Place("kafka", "127.0.0.1", "bus"),
+    ]
     region = export.open_counters(tmp_path, places)
     for at, name in enumerate(export.NAMES, 1):
         region["destinations"][name] = at
@@ -68,7 +71,7 @@ def test_every_declared_counter_is_exported(
 def test_every_counter_of_exports_is_exported(samples: list[tuple[str, dict[str, str], float]]) -> None:
     """Those of every destination, and the reasons of losses."""
     values = {name: float(at) for at, name in enumerate(export.NAMES, 1)}
-    other = {"destination": "redis[0]"}
+    other = {"destination": "bus"}
     wanted = [(f"hopscope_export_{name}", other, values[name]) for name, _ in export.EXPORTS]
     lost = [(name, other | {"reason": reason}) for name, reason, _ in export.LOST]
     wanted += [("hopscope_export_lost_total", of, values[name]) for name, of in lost]

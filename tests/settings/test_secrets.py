@@ -53,7 +53,7 @@ def test_a_wrong_secret_is_not_repeated(tmp_path: Path) -> None:
     file = tmp_path / "hopscope.toml"
     file.write_text(
         '[serve]\ntoken = "sesame"\n[export.hook]\nkind = "webhook"\nurl = "hooks.example/services/sesame"\n'
-        '[[redis]]\nurl = "redis://me:sesame@h:x/0"\n'
+        '[export.state]\nkind = "redis_state"\nurl = "redis://me:sesame@h:x/0"\n'
     )
     with pytest.raises(ConfigError) as caught:
         load(file, environment={})
@@ -92,14 +92,17 @@ def test_no_secret_of_any_section_is_shown() -> None:
 def test_known_secrets_and_what_looks_like_one_leave_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is around them; other text stays."""
     monkeypatch.setenv("STORE_PASSWORD", "open-sesame")
+    monkeypatch.setenv("WHERE", "hidden")
     settings = Settings.model_validate(
         {
             "serve": {"token": TOKEN},
-            "redis": [{"url": "redis://me:p%40ss@h/0", "password_env": "WHERE"}],
-            "export": {"hook": {"kind": "slack", "url": "https://hooks.example/services/T0/B1?key=q7Q7"}},
+            "export": {
+                "state": {"kind": "redis_state", "url": "redis://me:p%40ss@h/0", "password": "env:WHERE"},
+                "hook": {"kind": "slack", "url": "https://hooks.example/services/T0/B1?key=q7Q7"},
+            },
         }
     )
-    scrub = Scrubber(secrets_of(settings, {"STORE_PASSWORD": "open-sesame", "WHERE": "hidden"}))
+    scrub = Scrubber(secrets_of(settings, {"STORE_PASSWORD": "open-sesame"}))
     secrets = [TOKEN, "p%40ss", "p@ss", "services/T0/B1", "key=q7Q7", "open-sesame", "hidden"]
     text = " ".join(f"<{secret}>" for secret in secrets)
     assert scrub(text) == " ".join("<***>" for _ in secrets)

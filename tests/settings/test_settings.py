@@ -19,6 +19,8 @@ from hopscope.settings.errors import ConfigError
 from hopscope.settings.file import load, parse_set, walk
 from hopscope.wire.dialect import DIALECTS, Dialect, Domain
 
+REDIS = "[export.a]\nkind = 'redis_state'\n"
+
 
 def test_defaults_need_nothing() -> None:
     """Without file, environment and flags there are settings that are safe: loopback only."""
@@ -100,22 +102,34 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "distributions.hop_latency[0]: found -1, expected at least 0",
         ),
         (
-            "[[redis]]\nurl = 'http://u:sesame@h:1/0'",
-            "redis[0].url: found 'http://***@h:1/0', expected redis://",
+            REDIS + "url = 'http://u:sesame@h:1/0'",
+            "export.a.url: found 'http://***@h:1/0', expected redis://",
         ),
         (
-            "[[redis]]\nurl = 'redis://:sesame@h:x/0'",
-            "redis[0].url: found an invalid URL, expected redis://",
+            REDIS + "url = 'redis://:sesame@h:x/0'",
+            "export.a.url: found an invalid URL, expected redis://",
         ),
         (
-            "[[redis]]\nurl = 'redis://:sesame@h/zero'",
+            REDIS + "url = 'redis://:sesame@h/zero'",
             "found 'redis://***@h/zero', expected a database number",
         ),
-        ("[[redis]]\nurl = 'redis://h?password=sesame'", "found 'redis://h' with a query, expected none"),
-        ("[[redis]]\npassword = ['sesame']", "redis[0].password: found 10 characters, "),
-        ("[[redis]]\nurl = 'redis://:12/sesame@h'", "redis[0].url: found 'redis://***', "),
-        ("[[redis]]\nurl = 'redis://:open/sesame@h'", "redis[0].url: found an invalid URL, "),
-        ("redis = 'redis://:sesame@h'", "redis: found 'redis://***@h', "),
+        (
+            REDIS + "url = 'redis://h?password=sesame'",
+            "found 'redis://h' with a query, expected none",
+        ),
+        (
+            REDIS + "password = ['sesame']",
+            "export.a.password: found 10 characters, ",
+        ),
+        (
+            REDIS + "url = 'redis://:12/sesame@h'",
+            "export.a.url: found 'redis://***', ",
+        ),
+        (
+            REDIS + "url = 'redis://:open/sesame@h'",
+            "export.a.url: found an invalid URL, ",
+        ),
+        ("export = 'redis://:sesame@h'", "export: found 'redis://***@h', "),
         (
             "[detect.thresholds.hop_latency]\nclear_below = 1",
             "expected clear_below to be at most raise_above",

@@ -36,9 +36,6 @@ def shown_settings(loaded: Loaded) -> str:
         for name, dialect in loaded.settings.dialects.items()
     }
     tree["detect"]["switches"] = [switch.given() for switch in loaded.settings.detect.switches]
-    tree["redis"] = [
-        {key: value for key, value in server.items() if value is not None} for server in tree["redis"]
-    ]
     head = f"# {loaded.file}" if loaded.file else "# no file"
     return "\n".join([head, *toml_lines(tree, loaded.origins)])
 

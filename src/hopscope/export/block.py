@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
+from ..detect.flows.flow_walk import FlowBlock
 from ..detect.records import Kind, Metric
 from ..present.events import continues
 from ..settings.destinations.common import ExportSettings
@@ -75,8 +76,7 @@ class EventFilter:
         if self._prefixes:
             wanted &= self._inside(events)
         if self._sample > 1:
-            mixed = (events["flow_id"] * _GOLDEN) >> np.uint64(33)
-            wanted &= (events["flow_id"] == 0) | (mixed % self._sample == 0)
+            wanted &= (events["flow_id"] == 0) | self._sampled(events)
         wanted |= endings
         if wanted.all():
             return events
@@ -84,8 +84,30 @@ class EventFilter:
         kept: Records = events[wanted[heads]]
         return kept
 
+    def flows(self, block: FlowBlock) -> FlowBlock:
+        """The wanted live flows: by node, prefix and sample."""
+        wanted = np.ones(len(block), bool)
+        counts = np.diff(block.ends, prepend=0)
+        of = np.repeat(np.arange(len(block)), counts)
+        if self._nodes is not None:
+            there = np.isin(block.hops["node_id"], self._nodes)
+            wanted &= np.bincount(of[there], minlength=len(block)) > 0
+        if self._prefixes:
+            wanted &= self._inside(block.flows)
+        if self._sample > 1:
+            wanted &= self._sampled(block.flows)
+        if wanted.all():
+            return block
+        return FlowBlock(block.flows[wanted], block.hops[wanted[of]], np.cumsum(counts[wanted]))
+
+    def _sampled(self, records: Records) -> Mask:
+        """Records whose flow is in the sample."""
+        mixed = (records["flow_id"] * _GOLDEN) >> np.uint64(33)
+        sampled: Mask = mixed % self._sample == 0
+        return sampled
+
     def _inside(self, events: Records) -> Mask:
-        """Events with a flow from or to one of the prefixes."""
+        """Records with a flow from or to one of the prefixes."""
         found = np.zeros(len(events), bool)
         for hi, lo, mask_hi, mask_lo in self._prefixes:
             for side in ("src", "dst"):

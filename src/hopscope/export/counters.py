@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..memory.region import Region, RegionError
-from ..memory.rings import SHARDS
 from ..wire.records import Records
 
 EXPORTS = (
     ("sent_total", "Batches, or messages with alerts, accepted by a destination."),
-    ("events_total", "Events in these batches, from sink and detection; alerts in these messages."),
-    ("evictions_total", "Evicted flows in these batches."),
-    ("flows_total", "Live flow states in these batches."),
-    ("distributions_total", "Distributions in these batches."),
+    ("events_total", "Events in these batches; alerts in these messages."),
+    ("flows_total", "States of live flows accepted by a destination."),
+    ("distributions_total", "Distributions accepted by a destination."),
     ("samples_total", "Samples of metrics in these batches."),
     ("retried_total", "Retries after a failure."),
     ("connections_total", "Connections made to a destination."),
@@ -32,18 +30,12 @@ EXPORTS = (
 )
 """Counters of a destination, as `hopscope_export_*`."""
 LOST = (
-    ("ring_lost_total", "ring", "overwritten in a ring before they were read"),
-    ("queue_full_total", "queue_full", "the queue to the destination was full"),
+    ("queue_full_total", "queue_full", "more than `queue_rounds` rounds waited"),
     ("failed_total", "failed", "the destination rejected them"),
-    (
-        "forgotten_total",
-        "forgotten",
-        "the destination accepted them, and lost them before it came back",
-    ),
     ("expired_total", "expired", "deleted from history before they were sent"),
-    ("stopped_total", "stopped", "still queued when the collector stopped"),
+    ("stopped_total", "stopped", "they still waited when the collector stopped"),
 )
-"""Reasons for lost events and evictions: counter, label in `hopscope_export_lost_total`, meaning. State is
+"""Reasons for lost events and samples: counter, label in `hopscope_export_lost_total`, meaning. State is
 never lost: it is read again.
 """
 NAMES = tuple(dict.fromkeys(row[0] for row in (*EXPORTS, *LOST)))
@@ -58,11 +50,10 @@ DESTINATION = np.dtype(
         *((name, "<u8") for name in NAMES),
     ]
 )
-"""One destination: name (empty: its kind and index), kind, place without a password, health, counters."""
+"""One destination: name, kind, place without a password, health, counters."""
 FILE_NAME = "export.counters"
 KIND = "export"
-VERSION = 4
-RINGS = ("next", "next_sink", "next_evicted")
+VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +102,14 @@ class Place(NamedTuple):
     kind: str
     place: str
     """Without a password."""
-    name: str = ""
-    """As in the settings; empty: its kind and index."""
+    name: str
+    """As in the settings."""
 
 
 def open_counters(folder: Path, destinations: Sequence[Place]) -> Region:
-    """Region with a DESTINATION for each, and RINGS: by shard, 1 + the sequence up to which a
-    kind of ring has been read.
-
-    An existing one is continued, so that a restarted export process sends nothing twice.
-    """
+    """Region with a DESTINATION for each. An existing one is continued by a restarted export process."""
     path = folder / "regions" / FILE_NAME
-    arrays = {
-        "destinations": (DESTINATION, len(destinations)),
-        **{name: (np.dtype(np.uint64), SHARDS) for name in RINGS},
-    }
+    arrays = {"destinations": (DESTINATION, len(destinations))}
     kinds = np.array([f"{place.kind}:{place.name}" for place in destinations], "S80")
     try:
         region = Region.attach(path, KIND, VERSION, writable=True)
@@ -161,17 +145,13 @@ def health_of(row: np.void) -> Health:
 
 
 def lost_of(row: np.void) -> int:
-    """Events and evictions that did not reach a DESTINATION."""
+    """Events and samples that did not reach a DESTINATION."""
     return sum(int(row[name]) for name, *_ in LOST)
 
 
-def labels_of(rows: Records) -> list[str]:
-    """A name for each DESTINATION: its own, or its kind and index, as in the settings."""
-    kinds = [bytes(kind).decode() for kind in rows["kind"]]
-    return [
-        bytes(name).decode() or f"{kind}[{kinds[:at].count(kind)}]"
-        for at, (name, kind) in enumerate(zip(rows["name"], kinds, strict=True))
-    ]
+def names_of(rows: Records) -> list[str]:
+    """The name of each DESTINATION, as in the settings."""
+    return [bytes(name).decode() for name in rows["name"]]
 
 
 _COUNTING = threading.Lock()

@@ -7,7 +7,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from ..base.errors import HopscopeError
 from ..base.log import logger
@@ -171,23 +170,7 @@ class DeliveryThread(ABC):
         self._connected = False
 
 
-class Stoppable(Protocol):
-    """A thread that delivers to one destination."""
-
-    def finish(self) -> None:
-        """End when everything that waits is delivered."""
-
-    def ended(self, timeout: float, give_up: bool = False) -> bool:
-        """Whether it has ended within `timeout` seconds; `give_up`: leave what waits."""
-        ...
-
-    @property
-    def grace(self) -> float:
-        """Maximum seconds of one delivery."""
-        ...
-
-
-def stop_all(threads: Sequence[Stoppable], timeout: float) -> None:
+def stop_all(threads: Sequence[DeliveryThread], timeout: float) -> None:
     """Let all deliver what is there, in parallel, for at most `timeout` seconds, then end them."""
     until = time.monotonic() + timeout
     for thread in threads:

@@ -18,13 +18,23 @@ from ..settings.destinations.common import ExportSettings
 from .block import EventBlock
 
 
+def one_line(problem: str | Exception) -> str:
+    """The text of an error, or its type if it has none."""
+    return " ".join(str(problem).split()) or type(problem).__name__
+
+
 class DeliveryError(HopscopeError):
-    """A destination did not accept what it was given; the reason in one line, without a password."""
+    """A destination did not accept what it was given; the reason, in one line, has no password."""
 
     def __init__(
-        self, problem: str, again: bool = True, *, rejected: int | None = None, after_seconds: float = 0.0
+        self,
+        problem: str | Exception,
+        again: bool = True,
+        *,
+        rejected: int | None = None,
+        after_seconds: float = 0.0,
     ) -> None:
-        super().__init__(problem)
+        super().__init__(one_line(problem))
         self.again = again
         """Whether a retry may succeed."""
         self.rejected = rejected
@@ -49,6 +59,10 @@ class Context:
     """File for a state of its own; None: it keeps none."""
     queue_by_port: bool = True
     """Whether a queue is one of its port (`detect.queue_key`)."""
+    regions: Path = Path()
+    """Folder of the live state."""
+    idle_seconds: float = 60.0
+    """Time without reports after which a flow is no longer live (`detect.idle_seconds`)."""
 
 
 class AnyDestination:

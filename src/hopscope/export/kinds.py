@@ -18,7 +18,6 @@ from .metrics.destination import MetricsDestination
 from .metrics.influx import InfluxMetrics
 from .metrics.otlp import OtlpMetrics
 from .metrics.remote_write import RemoteWrite
-from .redis.destination import require_redis
 
 BUILT_IN = {
     "clickhouse": "databases.clickhouse:ClickHouse",
@@ -29,6 +28,7 @@ BUILT_IN = {
     "otlp": "otlp.logs:Otlp",
     "parquet": "databases.parquet:Parquet",
     "postgres": "databases.postgres:Postgres",
+    "redis_state": "redis.live_state:RedisState",
     "redis_stream": "buses.redis_stream:RedisStream",
     "webhook": "alerts.webhook:Webhook",
     "alertmanager": "alerts.alertmanager:Alertmanager",
@@ -42,10 +42,12 @@ CLIENTS = {
     "mqtt": ("paho", "mqtt"),
     "nats": ("nats", "nats"),
     "postgres": ("pg8000", "postgres"),
+    "redis_state": ("redis", "redis"),
     "redis_stream": ("redis", "redis"),
+    "label.redis": ("redis", "redis"),
     "remote_write": ("cramjam", "remote-write"),
 }
-"""Package that a kind imports, and the extra that installs it."""
+"""Package that a kind, or a setting, needs, and the extra that installs it."""
 
 
 def destination_class(kind: str) -> type[Destination]:
@@ -63,7 +65,7 @@ def destination_class(kind: str) -> type[Destination]:
 
 
 def require_client(kind: str) -> None:
-    """Raises HopscopeError if a package that a kind needs is missing."""
+    """Raises HopscopeError if a package that a kind, or a setting, needs is missing."""
     client, extra = CLIENTS.get(kind, ("", ""))
     if client and find_spec(client) is None:
         raise HopscopeError(f"{kind}: a package is missing; install it with: pip install 'hopscope[{extra}]'")
@@ -71,8 +73,6 @@ def require_client(kind: str) -> None:
 
 def check_exports(settings: Settings) -> None:
     """Raises HopscopeError if a destination lacks a package, or cannot work with its settings."""
-    if settings.redis:
-        require_redis()
     for metrics in settings.metrics.values():
         require_client(metrics.kind)
     for name, export in settings.export.items():

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ..detect.distributions.quantiles import Distribution, grouped
 from ..detect.distributions.reader import DistributionReader
 from ..detect.flows.flow_walk import FlowBlock, FlowWalk, Numbers, joined
 from ..memory.region import RegionError
-from .batch import ExportBatch
 
 ROWS = 256
 """Rows of the flow tables read at a time."""
@@ -22,92 +21,73 @@ FLOWS = 1024
 class StateFeed:
     """State in `regions`: every changed flow, and all distributions, once per `seconds`.
 
-    It belongs to the thread of one destination; only `restart` and `repeat` may be called from others.
+    `contents` has `flows`, `distributions`, or both. It belongs to the thread of one destination.
     """
 
-    def __init__(self, regions: Path, seconds: float, flows: bool = True, distributions: bool = True) -> None:
+    def __init__(self, regions: Path, seconds: float, contents: Collection[str]) -> None:
         self._regions = regions
         self._seconds = max(seconds, 0.01)
-        self._walk = FlowWalk(regions) if flows else None
-        self._counted = distributions
+        self._walk = FlowWalk(regions) if "flows" in contents else None
         self._row = 0
-        self._restart, self._repeat = threading.Event(), threading.Event()
-        self._restart.set()
-        self._begun = False
         self._turned = time.monotonic()
         self._debt = 0.0
-        self._counted_at = -self._seconds
+        self._distributions = "distributions" in contents
+        self._counted_at = -math.inf
 
     def restart(self) -> None:
-        """Deliver everything again, since the destination's state may be lost or stale."""
-        self._restart.set()
-
-    def repeat(self) -> None:
-        """Deliver everything again after the current round: evictions were lost."""
-        self._repeat.set()
+        """Return everything again, since the destination's state may be lost."""
+        self._row, self._counted_at = 0, -math.inf
+        if self._walk is not None:
+            self._walk.forget()
 
     def forget(self, flow_ids: Numbers) -> None:
-        """Deliver these flows again if they are live, since the destination has them as evicted."""
+        """Return these flows again if they are live, since the destination has them as ended."""
         if self._walk is not None:
             self._walk.forget(flow_ids)
 
-    def due(self) -> Iterator[ExportBatch]:
-        """The state due now: at most one part of the flows, and all distributions once per period."""
+    def flows(self, rest: bool = False) -> Iterator[FlowBlock]:
+        """Changed flows, as far as they are due, at most one part; `rest`: all, after a whole walk."""
+        if self._walk is None:
+            return
         now = time.monotonic()
-        if self._walk is not None:
-            self._debt = min(1.0, self._debt + (now - self._turned) / self._seconds)
-            self._turned = now
-            yield from self._flows()
-        if self._counted and now - self._counted_at >= self._seconds:
-            self._counted_at = now
-            yield ExportBatch(distributions=self.distributions())
+        self._debt = min(1.0, self._debt + (now - self._turned) / self._seconds)
+        self._turned = now
+        if not rest:
+            yield from self._part()
+            return
+        self._row, self._debt = 0, 1.0
+        while self._debt > 0:
+            yield from self._part()
 
-    def rest(self) -> Iterator[ExportBatch]:
-        """All changes not delivered yet; called at the end."""
-        if self._walk is not None:
-            for _ in range(2):  # the current walk, and a complete one
-                self._debt = 1.0
-                yield from self._flows()
-                while self._row:
-                    self._debt = 1.0
-                    yield from self._flows()
-        if self._counted:
-            yield ExportBatch(distributions=self.distributions())
-
-    def distributions(self) -> list[Distribution]:
-        """Distributions of every switch, and end to end, since the workers started."""
+    def distributions(self, rest: bool = False) -> list[Distribution] | None:
+        """Distributions of every switch, and end to end, since the workers started; None: not due."""
+        now = time.monotonic()
+        if not self._distributions or not (rest or now - self._counted_at >= self._seconds):
+            return None
+        self._counted_at = now
         try:
             return grouped(DistributionReader.attach(self._regions).distributions(), "switch")
         except RegionError:
             return []  # not complete yet: try again next time
 
-    def _flows(self) -> Iterator[ExportBatch]:
-        """Continue the walk as far as is due, or until there are enough flows for one part."""
+    def _part(self) -> Iterator[FlowBlock]:
+        """Continue the walk as far as is due, or until there are enough flows."""
         assert self._walk is not None
-        if self._row == 0 and self._walk.attach():
-            self._restart.set()
+        if self._row == 0:
+            self._walk.attach()
         rows = self._walk.rows
         if rows == 0:
+            self._debt = 0.0
             return
-        if self._row == 0 and not self._begun and self._repeat.is_set():
-            self._restart.set()
-        if self._restart.is_set():
-            self._restart.clear()
-            self._repeat.clear()
-            self._walk.forget()
-            self._row, self._begun = 0, True
-            yield ExportBatch(begins=True)
         step = min(ROWS, rows) / rows
         found: list[FlowBlock] = []
         while self._debt >= step - 1e-9 and sum(map(len, found)) < FLOWS:
             found.append(self._walk.changed(self._row, self._row + ROWS))
-            self._debt -= step
+            self._debt = max(0.0, self._debt - step)
             self._row += ROWS
             if self._row >= rows:
                 self._row = 0
                 break
-        ends = self._begun and bool(found) and self._row == 0
-        self._begun &= not ends
         block = joined(found)
-        if len(block) or ends:
-            yield ExportBatch(flows=block, ends=ends)
+        if len(block):
+            yield block

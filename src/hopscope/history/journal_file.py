@@ -103,22 +103,6 @@ def read_journal(path: Path) -> Records:
     return JournalReader(path).read()
 
 
-def read_range(folder: Path, shard: int, first: int, end: int) -> Records:
-    """EVENT records of a shard with the numbers `first` to `end - 1` that undamaged journals still have."""
-    journals = [journal for journal in list_journals(Path(folder)) if journal.shard == shard]
-    blocks = [np.empty(0, EVENT)]
-    for number, journal in enumerate(journals):
-        after = journals[number + 1].first if number + 1 < len(journals) else end
-        if journal.first >= end or after <= first:
-            continue
-        try:
-            events = read_journal(journal.path)
-        except (FileNotFoundError, DamagedError):
-            continue  # a segment by now, or set aside soon
-        blocks.append(events[(events["sequence"] >= first) & (events["sequence"] < end)].copy())
-    return np.concatenate(blocks)
-
-
 def read_journals(folder: Path) -> Records:
     """EVENT records of all undamaged journals of a data folder that are not in a segment yet, by (shard,
     sequence).

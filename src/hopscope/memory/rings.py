@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,9 +26,6 @@ class Rings:
     `following` uint64 [shards] has the position of each, 1 + the sequence of the last record read; it is
     updated, so that another reader can continue with it. 0, or None: start at the oldest record, or with
     `start` "new" at the end. Rings that appear later are read from their oldest record.
-
-    `missed(shard, first, end)` returns what another place has of the numbers `first` to `end - 1`, which the
-    ring has no more.
     """
 
     def __init__(
@@ -39,9 +35,7 @@ class Rings:
         version: int,
         following: npt.NDArray[np.uint64] | None = None,
         start: Literal["new", "oldest"] = "oldest",
-        missed: Callable[[int, int, int], Records] | None = None,
     ) -> None:
-        self._missed = missed
         self._regions = regions
         self._pattern = re.compile(rf"worker-(\d+)\.{re.escape(kind)}")
         self._files = f"worker-*.{kind}"
@@ -54,8 +48,8 @@ class Rings:
         self._attach(start)
 
     def read(self, limit: int = LIMIT) -> tuple[list[Records], int]:
-        """New records: a copied block of at most `limit` from each ring that has some, after a block of what
-        `missed` found; and the number of records lost before them.
+        """New records: a copied block of at most `limit` from each ring that has some; and the number of
+        records lost before them.
         """
         if time.monotonic() - self._scanned_at >= SCAN_SECONDS:
             self._attach()
@@ -70,9 +64,6 @@ class Rings:
             first = int(records["sequence"][0])
             if following and first > following:
                 lost += first - following
-                if self._missed is not None and len(found := self._missed(shard, following, first)):
-                    blocks.append(found)
-                    lost -= len(found)
             self._following[shard] = int(records["sequence"][-1]) + 1
             blocks.append(records)
         self.lost += lost

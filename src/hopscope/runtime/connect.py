@@ -16,7 +16,7 @@ from ..memory.running import running_folders
 from ..settings.collector import ListenSettings, Settings
 from ..settings.destinations.common import ExportSettings
 from ..settings.destinations.metrics_common import MetricsSettings
-from ..settings.destinations.redis import RedisSettings
+from ..settings.destinations.redis import RedisServerSettings
 from ..settings.destinations.shown import shown
 from ..settings.secrets import Scrubber, secrets_of, value_of
 from ..settings.section import host_and_port
@@ -111,11 +111,8 @@ def _route(to: str) -> str:
 
 
 def _destinations(settings: Settings) -> Iterator[Attempt]:
-    for at, server in enumerate(settings.redis):
-        yield _redis(f"redis[{at}]", server)
     if settings.label.redis:
-        place = settings.label.redis
-        yield _redis("label.redis", RedisSettings(url=place, timeout_seconds=REDIS_SECONDS))
+        yield _redis("label.redis", settings.label.redis)
     for name, export in settings.export.items():
         yield _export(f"export.{name}", name, export, settings)
     for name, metrics in settings.metrics.items():
@@ -126,16 +123,16 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
             yield _collector(place, query.token, query.timeout_seconds)
 
 
-def _redis(key: str, settings: RedisSettings) -> Attempt:
+def _redis(key: str, place: str) -> Attempt:
     def run() -> str:
-        from ..export.redis.destination import client_of, require_redis
+        from ..export.kinds import require_client
+        from ..export.redis.client import redis_client
 
-        require_redis()
-        with closing(client_of(settings)) as client:
-            client.ping()
+        require_client(key)
+        with closing(redis_client(RedisServerSettings(url=place), REDIS_SECONDS)) as client:
             return f"Redis {client.info('server').get('redis_version')}"
 
-    return Attempt(f"{key} {shown(settings.url)}", run)
+    return Attempt(f"{key} {shown(place)}", run)
 
 
 def _export(key: str, name: str, export: ExportSettings, settings: Settings) -> Attempt:

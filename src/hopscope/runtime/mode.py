@@ -29,8 +29,6 @@ class Mode(ABC):
     """Steps of `warmup` for the pipeline: that of the decoder, then that of detection."""
     report_ports: tuple[int, ...] | None = None
     """UDP ports of Telemetry Reports; None: those of the dialect."""
-    sink_rings = False
-    """Whether workers write sink events and evicted flows to rings, which exporters read."""
     _distributions_by_default = False
 
     def __init__(self, settings: Settings) -> None:
@@ -116,7 +114,6 @@ class Sink(Mode):
     """Takes packets: events and distributions come from `SinkDetector`, INT-MX postcards only pass."""
 
     steps = ("decoder", "sink")
-    sink_rings = True
     _distributions_by_default = True
 
     report_ports = ()

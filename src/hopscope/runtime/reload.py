@@ -13,7 +13,6 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "detect.switches": (),
     "log": (),
     "names": ("serve", "export"),
-    "redis": ("export",),
     "export": ("export",),
     "metrics": ("export",),
     "history.keep_days": ("archive",),

@@ -65,7 +65,7 @@ def _export(child: Child) -> None:
 
     child.started = True
     child.report(ready=True)
-    run(child.settings, child.data, child.stop, sink_rings=mode_of(child.settings).sink_rings)
+    run(child.settings, child.data, child.stop)
 
 
 @dataclass(frozen=True, slots=True)

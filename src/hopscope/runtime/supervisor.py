@@ -155,10 +155,10 @@ class Supervisor:
         self._launch(self._server)  # before this process has threads
         Names.load(settings.names)
         if settings.label.redis:
-            from ..export.redis.destination import require_redis
+            from ..export.kinds import require_client
 
-            require_redis()
-        if settings.redis or settings.export or settings.metrics:
+            require_client("label.redis")
+        if settings.export or settings.metrics:
             from ..export.kinds import check_exports
 
             check_exports(settings)
@@ -187,7 +187,7 @@ class Supervisor:
             self.url, self.bound = url_of(listener), url_of(listener, bound=True)
         helpers = [page] if settings.serve.enabled else []
         helpers.append(Member("archive", "archive"))
-        if settings.redis or settings.export or settings.metrics:
+        if settings.export or settings.metrics:
             helpers.append(Member("export", "export"))
         if estate is None:
             self._listeners.probe()
@@ -247,7 +247,7 @@ class Supervisor:
         Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
         """
         Names.load(settings.names)
-        if settings.redis or settings.export or settings.metrics:
+        if settings.export or settings.metrics:
             from ..export.kinds import check_exports
 
             check_exports(settings)

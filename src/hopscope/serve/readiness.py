@@ -10,7 +10,7 @@ from pathlib import Path
 from ..base import control_client as control
 from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS
-from ..export.counters import health_of, labels_of, lost_of, read_counters
+from ..export.counters import health_of, lost_of, names_of, read_counters
 from ..history.files import damaged_files
 from ..history.space import free_bytes
 from ..labels.counters import LABEL_COUNTERS
@@ -151,7 +151,7 @@ def exports(folder: Path) -> list[Component]:
     """Destinations of exports, for which nothing waits."""
     rows = read_counters(folder)
     parts = []
-    for label, row in zip(labels_of(rows), rows, strict=True):
+    for label, row in zip(names_of(rows), rows, strict=True):
         health = health_of(row)
         detail = f"{bytes(row['place']).decode('utf-8', 'replace')}, {lost_of(row):,} lost"
         if not health.ok:

@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from .destinations.kinds import NamedExports
 from .destinations.metrics import NamedMetrics
-from .destinations.redis import RedisSettings
 from .direct import DirectSettings
 from .label import LabelSettings
 from .limits import MAX_SWITCHES, LimitSettings, SwitchLimits, ThresholdSettings, check_sink
@@ -343,12 +342,10 @@ class Settings(Section):
     """Journal and segments."""
     serve: ServeSettings = ServeSettings()
     """HTTP API and live page."""
-    redis: tuple[RedisSettings, ...] = ()
-    """Redis servers to export to."""
     member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
     """Name of this collector in what it exports; empty: the name of the machine."""
     export: NamedExports = Field(default={})
-    """Databases, buses and receivers of alerts that events go to, by name, as `[export.lab]`."""
+    """Databases, buses and receivers of alerts that events go to, and Redis, by name, as `[export.lab]`."""
     metrics: NamedMetrics = Field(default={})
     """Servers to push metrics to, by name, as `[metrics.lab]`."""
     log: LogSettings = LogSettings()

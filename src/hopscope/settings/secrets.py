@@ -75,8 +75,7 @@ def secrets_of(
     """
     tree = settings.model_dump(mode="json") if isinstance(settings, Settings) else settings
     found = set(_secrets(tree, ""))
-    named = {each.get("password_env") for each in tree.get("redis") or () if isinstance(each, Mapping)}
-    found |= {value for name, value in environment.items() if is_secret(name.lower()) or name in named}
+    found |= {value for name, value in environment.items() if is_secret(name.lower())}
     return frozenset(text for text in found if len(text) >= _LEAST and not is_reference(text))
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from ...base.names import Names
 from ...detect.counters import INDEX
 from ...detect.records import EVENT, EVENT_VERSION, NO_PORT, Kind, PortKind
-from ...export.counters import labels_of, lost_of, read_counters
+from ...export.counters import lost_of, names_of, read_counters
 from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
 from ...memory.ring import RingReader, attach_ring
@@ -91,7 +91,7 @@ class TopView:
         if self._labels.exist:
             self._labels.add_counts(table)
         exports = read_counters(self._folder)
-        for name, row in zip(labels_of(exports), exports, strict=True):
+        for name, row in zip(names_of(exports), exports, strict=True):
             lost, ok = lost_of(row), bool(row["ok"])
             sent = f"{int(row['sent_total']):,} sent" + ("" if ok else ", failing")
             table.add_row(name, f"{lost:,} lost" if lost else "", sent, style=red(lost > 0 or not ok))

@@ -37,7 +37,7 @@ class PostingDestination(AlertDestination):
             headers = {"authorization": f"Bearer {secret(token)}"} if token else {}
             auth = httpx.BasicAuth(user, secret(self.settings.password)) if user else None
         except (ValueError, OSError) as error:
-            raise DeliveryError(str(error)) from None
+            raise DeliveryError(error) from None
         try:
             self._client = HttpClient(self._url, headers, self.settings.timeout_seconds, auth)
         except (httpx.InvalidURL, ValueError):

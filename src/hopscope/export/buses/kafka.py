@@ -54,9 +54,9 @@ class Kafka(Destination):
         except KafkaException as error:
             if self._producer is not None:
                 self._producer.poll(0)  # reports why
-            raise DeliveryError(self._problem or _line(error.args[0])) from None
+            raise DeliveryError(self._problem or error.args[0].str()) from None
         except (ValueError, OSError) as error:
-            raise DeliveryError(_line(error)) from None
+            raise DeliveryError(error) from None
 
     def send(self, block: EventBlock) -> None:
         """Produce the messages of a block, and wait for the report of each delivery."""
@@ -68,7 +68,7 @@ class Kafka(Destination):
         if self._error is not None or left or self._waiting:
             error, reason = self._error, self._problem
             if error is not None and (not reason or error.name() != "_MSG_TIMED_OUT"):
-                reason = _line(error)
+                reason = error.str()
             raise DeliveryError(reason or "no answer", error is None or error.name() not in FINAL)
         self.context.count("bytes_total", size)
 
@@ -102,9 +102,4 @@ class Kafka(Destination):
 
     def _failed(self, error: Any) -> None:
         """A connection failed, or the producer did."""
-        self._problem = _line(error)
-
-
-def _line(error: Any) -> str:
-    text = error.str() if hasattr(error, "str") else str(error)
-    return " ".join(text.split()) or type(error).__name__
+        self._problem = error.str()

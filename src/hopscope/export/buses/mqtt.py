@@ -66,7 +66,7 @@ class Mqtt(Destination):
                 parts.hostname or "", parts.port or PORTS[parts.scheme], ALIVE_SECONDS, clean_start=True
             )
         except (OSError, ValueError) as error:
-            raise DeliveryError(" ".join(str(error).split()) or type(error).__name__) from None
+            raise DeliveryError(error) from None
         self._client = client
         client.loop_start()
         with self._changed:

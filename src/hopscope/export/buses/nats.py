@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ...settings.destinations.nats import NatsSettings
 from ...settings.destinations.shown import secret
 from ..block import EventBlock
-from ..destination import Context, DeliveryError, Destination
+from ..destination import Context, DeliveryError, Destination, one_line
 from .messages import Encoder, Message, place, safe
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Nats(Destination):
             problem = self._problem or f"no answer within {self.settings.timeout_seconds:g} s"
         except (nats.errors.Error, OSError, ValueError) as error:
             no_server = isinstance(error, nats.errors.NoServersError)
-            problem = self._problem if no_server and self._problem else _line(error)
+            problem = self._problem if no_server and self._problem else one_line(error)
         raise DeliveryError(problem) from None
 
     async def _connect(self) -> None:
@@ -197,14 +197,10 @@ class Nats(Destination):
         await asyncio.sleep(0)  # transports close their sockets in the next turn
 
     async def _failed(self, error: Exception) -> None:
-        self._problem = _line(error)
+        self._problem = one_line(error)
 
     async def _closed(self) -> None:
         """What waits for an acknowledgement will not get one."""
         for future in self._pending:
             if not future.done():
                 future.set_exception(ConnectionResetError(self._problem or "the connection was closed"))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

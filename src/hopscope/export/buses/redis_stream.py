@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...settings.destinations.redis_stream import RedisStreamSettings
-from ...settings.destinations.shown import secret
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
+from ..redis.client import redis_client
 from .messages import Encoder, place
 
 ADD = """
@@ -37,31 +37,8 @@ class RedisStream(Destination):
 
     def connect(self) -> None:
         """Connect, and send the script."""
-        import redis
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
-
-        one: RedisStreamSettings = self.settings
         self.close()
-        more: dict[str, Any] = {}
-        if one.user:
-            more["username"] = one.user
-        if one.url.startswith("rediss:") and one.ca_file:
-            more["ssl_ca_certs"] = str(one.ca_file)
-        try:
-            if one.password:
-                more["password"] = secret(one.password)
-            self._client = redis.Redis.from_url(
-                one.url,
-                socket_timeout=one.timeout_seconds,
-                socket_connect_timeout=one.timeout_seconds,
-                retry=Retry(NoBackoff(), 0),
-                protocol=2,
-                **more,
-            )
-            self._client.ping()
-        except (redis.RedisError, OSError, ValueError) as error:
-            raise DeliveryError(_line(error)) from None
+        self._client = redis_client(self.settings, self.settings.timeout_seconds)
         self._add = self._client.register_script(ADD)
 
     def send(self, block: EventBlock) -> None:
@@ -77,7 +54,7 @@ class RedisStream(Destination):
         try:
             self._add([stream], [self.settings.entries, *words])
         except (redis.RedisError, OSError) as error:
-            raise DeliveryError(_line(error)) from None
+            raise DeliveryError(error) from None
         self.context.count("bytes_total", size)
 
     def close(self) -> None:
@@ -85,7 +62,3 @@ class RedisStream(Destination):
         if self._client is not None:
             self._client.close()
             self._client = None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -37,7 +37,7 @@ class ClickHouse(Destination):
             if not one.password:
                 del headers["x-clickhouse-key"]
         except (ValueError, OSError) as error:
-            raise DeliveryError(str(error)) from None
+            raise DeliveryError(error) from None
         self._client = HttpClient(one.url, headers, one.timeout_seconds)
         version = self._run("SELECT version()").strip()
         self._modern = tuple(int(part) for part in version.split(".")[:2]) >= MODERN

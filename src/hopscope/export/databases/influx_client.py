@@ -27,7 +27,7 @@ class InfluxClient:
                 headers["authorization"] = f"{'Token' if one.api == 2 else 'Bearer'} {secret(one.token)}"
             auth = httpx.BasicAuth(one.user, secret(one.password)) if one.user else None
         except (ValueError, OSError) as error:
-            raise DeliveryError(str(error)) from None
+            raise DeliveryError(error) from None
         self._http = HttpClient(one.url, headers, timeout_seconds, auth)
         try:
             self._http.ask("GET", "/ping", fine=(400, 401, 403, 404, 405))  # a proxy may not pass it on

@@ -141,7 +141,7 @@ class Bucket:
             if settings.secret:
                 keys["secret_access_key"] = secret(settings.secret)
         except (ValueError, OSError) as error:
-            raise DeliveryError(str(error)) from None
+            raise DeliveryError(error) from None
         if settings.endpoint:
             keys |= {"endpoint": settings.endpoint}
         seconds = timedelta(seconds=settings.timeout_seconds)

@@ -49,7 +49,7 @@ class Postgres(Destination):
             password = secret(one.password) if one.password else None
             tls = ssl.create_default_context(cafile=one.ca_file) if one.tls else None
         except (ValueError, OSError) as error:
-            raise DeliveryError(str(error)) from None
+            raise DeliveryError(error) from None
         with _named():
             local = one.host.startswith("/")
             self._connection = pg8000.native.Connection(

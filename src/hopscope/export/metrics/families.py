@@ -34,7 +34,7 @@ from ...rdma.counters import NIC_COUNTERS
 from ...settings.top_flows import TopFlowSettings
 from ...wire.address import address
 from ...wire.records import Records
-from ..counters import EXPORTS, LOST, labels_of, read_counters
+from ..counters import EXPORTS, LOST, names_of, read_counters
 
 SERIES = 5000
 """Most series of one family about switches or sources; those heard of last are kept."""
@@ -303,7 +303,7 @@ class Families(Collector):
 
     def _exports(self) -> Iterable[Family]:
         rows = read_counters(self._folder)
-        named = list(zip(labels_of(rows), rows, strict=True))
+        named = list(zip(names_of(rows), rows, strict=True))
         up = GaugeMetricFamily(
             "hopscope_export_up",
             "1 if the last delivery succeeded.",
@@ -319,7 +319,7 @@ class Families(Collector):
             yield family
         lost = CounterMetricFamily(
             "hopscope_export_lost_total",
-            "Events and evictions that did not reach a destination, by reason.",
+            "Events, or samples of metrics, that did not reach a destination, by reason.",
             labels=["destination", "reason"],
         )
         for label, row in named:

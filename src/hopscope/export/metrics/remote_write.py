@@ -59,7 +59,7 @@ class RemoteWrite(MetricsDestination):
                 headers["authorization"] = f"Bearer {secret(one.token)}"
             auth = httpx.BasicAuth(one.user, secret(one.password)) if one.user else None
         except (ValueError, OSError) as error:
-            raise DeliveryError(str(error)) from None
+            raise DeliveryError(error) from None
         self._client = HttpClient(one.url, headers, one.timeout_seconds, auth)
         self._post(b"")
         self._describe = True

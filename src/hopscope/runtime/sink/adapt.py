@@ -17,8 +17,7 @@ LOOK_NS = 1_000_000_000
 class Lag:
     """Whether destinations that work lose events because they are too slow; `folder` is a data folder.
 
-    A destination that does not answer does not count: fewer events would not bring it back. Destinations
-    that read history do not count either: they lose nothing.
+    A destination that does not answer does not count: fewer events would not bring it back.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -26,10 +25,9 @@ class Lag:
         self._lost: int | None = None
 
     def look(self) -> bool:
-        """Whether events were lost since the last call, in a ring or in front of a full queue."""
+        """Whether retention has deleted events since the last call that a destination had not got."""
         rows = read_counters(self._folder)
-        rows = rows[rows["kind"] == b"redis"]
-        lost = int(rows["ring_lost_total"].sum() + rows["queue_full_total"].sum())
+        lost = int(rows["expired_total"].sum())
         before, self._lost = self._lost, lost
         return before is not None and lost > before and bool(rows["ok"].all())
 

@@ -1,1 +1,1 @@
-"""Settings of destinations, a module for each kind: databases and buses by name, webhooks, Redis."""
+"""Settings of destinations, a module for each kind: databases, buses, Redis, alerts, metrics."""

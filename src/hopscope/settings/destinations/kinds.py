@@ -19,6 +19,7 @@ from .nats import NatsSettings
 from .otlp import OtlpSettings
 from .parquet import ParquetSettings
 from .postgres import PostgresSettings
+from .redis import RedisStateSettings
 from .redis_stream import RedisStreamSettings
 from .slack import SlackSettings
 from .syslog import SyslogSettings
@@ -33,6 +34,7 @@ EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "otlp": OtlpSettings,
     "parquet": ParquetSettings,
     "postgres": PostgresSettings,
+    "redis_state": RedisStateSettings,
     "redis_stream": RedisStreamSettings,
     "webhook": WebhookSettings,
     "alertmanager": AlertmanagerSettings,

@@ -1,4 +1,4 @@
-"""Settings of Redis servers."""
+"""Settings of Redis servers, and of the state that is written to one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from ..section import Seconds, Section
+from .common import ExportSettings
 from .shown import shown
 
 
@@ -34,30 +35,45 @@ def redis_url(url: str) -> str:
     return url
 
 
-class RedisSettings(Section):
-    """One Redis server."""
+class RedisServerSettings(Section):
+    """A Redis server."""
 
     url: Annotated[str, AfterValidator(redis_url)] = "redis://127.0.0.1:6379/0"
     """`redis://HOST:PORT/DB`, `rediss://…` (TLS) or `unix:///PATH`; `USER:PASSWORD@` may precede the host."""
-    password: str | None = Field(default=None, min_length=1)
+    user: str = ""
+    """User, instead of one in the URL."""
+    password: str = ""
     """Password, instead of one in the URL; `env:NAME` or `file:PATH` names where it is."""
-    password_env: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
-    """Name of an environment variable that holds the password; empty: none."""
     ca_file: Path | None = None
     """CA certificates (PEM) to verify a TLS server with; default: those of the system."""
+    cert_file: Path | None = None
+    """Own certificate (PEM), if the server asks for one."""
+    key_file: Path | None = None
+    """Key of the certificate (PEM)."""
+
+
+class RedisStateSettings(RedisServerSettings, ExportSettings):
+    """Redis: the latest state of flows and distributions."""
+
     prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
     """Prefix of every key, followed by a colon."""
-    contents: tuple[Literal["flows", "events", "distributions"], ...] = Field(
-        default=("flows", "events", "distributions"), min_length=1
+    contents: tuple[Literal["flows", "distributions"], ...] = Field(
+        default=("flows", "distributions"), min_length=1
     )
-    """What to export."""
+    """What is written."""
     flush_seconds: Seconds = Field(default=10.0, ge=0.1)
     """How often changed flows and all distributions are written."""
-    stream_max: int = Field(default=100_000, ge=1)
-    """Approximate length of an event stream; Redis removes entries in whole blocks."""
     ttl_seconds: int = Field(default=3600, ge=1, le=10**9)
     """How long a flow stays in Redis after it has left the flow table."""
-    timeout_seconds: Seconds = Field(default=5.0, gt=0)
-    """Timeout of a connection attempt, and of one reply."""
-    queue_bytes: int = Field(default=64 * 1024**2, ge=1024**2)
-    """Memory limit of the events that wait for a slow or unreachable server."""
+
+    @property
+    def read_kinds(self) -> tuple[str, ...]:
+        """Flow records: they end flows."""
+        return ("flow_record",)
+
+    @model_validator(mode="after")
+    def _no_events(self) -> RedisStateSettings:
+        for name in ("kinds", "metrics"):
+            if found := getattr(self, name):
+                raise ValueError(f"{name}: found {list(found)}, expected none: it gets state, no events")
+        return self

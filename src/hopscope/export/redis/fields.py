@@ -1,7 +1,7 @@
-"""Records as flat fields of text and numbers, for key-value or column stores.
+"""Flows and distributions as flat fields of text and numbers.
 
-Every record of a kind has the same fields in the same order; a missing value is an empty text. A list by hop
-is one text: values in path order, separated by commas, empty if a switch did not report it.
+Flows have the same fields in the same order; a missing value is an empty text. A list by hop is one text:
+values in path order, separated by commas, empty if a switch did not report it.
 """
 
 from __future__ import annotations
@@ -9,90 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...base.names import Names
 from ...detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
 from ...detect.flows.flow_walk import FlowBlock
-from ...detect.records import NO_NODE, NO_PORT, PATH_PART
-from ...detect.sink.records import MEASURES, EvictionReason, Type
-from ...present.events import continues, event_object, long_paths, when
+from ...detect.records import NO_PORT
+from ...detect.sink.records import MEASURES
+from ...present.events import continues, long_paths, when
 from ...wire.address import address
 from ...wire.records import Records
 
 Value = str | int | float
 Fields = dict[str, Value]
-_TYPES = {bits: " ".join(t.label for t in Type if bits & t) for bits in range(2 * max(Type))}
 
 
 def flow_id(number: int) -> str:
     """A flow id as in the API: 16 hexadecimal digits."""
     return f"{number:016x}"
-
-
-def event_fields(records: Records, names: Names) -> Iterator[Fields]:
-    """EVENT records: the values of the API's objects."""
-    paths = long_paths(records)
-    for row in records[~continues(records)]:
-        one = event_object(row, names, paths)
-        parts: list[Fields] = [one[key] or {} for key in ("flow", "node", "port", "source")]
-        flow, node, port, source = parts
-        path = one["path"] or ()
-        yield {
-            "id": one["id"],
-            "time": one["time"],
-            "kind": one["kind"],
-            "metric": one["metric"],
-            "value": one["value"],
-            "previous": one["previous"],
-            "reason": _text(one["reason"]),
-            "switch_ns": _text(one["switch_ns"]),
-            "flow": flow.get("id", ""),
-            **{key: flow.get(key, "") for key in ("src", "dst", "proto", "sport", "dport")},
-            "node": node.get("id", ""),
-            "node_name": node.get("name") or "",
-            "port": port.get("id", ""),
-            "port_name": port.get("name") or "",
-            "queue": _text(one["queue"]),
-            "hop": _text(one["hop"]),
-            "path": ",".join(str(each["id"]) for each in path),
-            "path_names": names.path_label([each["id"] for each in path]),
-            "source": source.get("address", ""),
-        }
-
-
-def sink_event_fields(records: Records, names: Names) -> Iterator[Fields]:
-    """SINK_EVENT records; those of the whole path have no node, port, queue and hop, but a path."""
-    columns = {name: records[name].tolist() for name in records.dtype.names or ()}
-    flows = _tuples(records)
-    for at in range(len(records)):
-        row = {name: column[at] for name, column in columns.items()}
-        whole = row["node_id"] == NO_NODE
-        node, port = row["node_id"], row["port"]
-        path: list[int] = row["path"][: min(row["hop_count"], PATH_PART)] if whole else []
-        placed = not whole and port != NO_PORT
-        yield {
-            "id": f"{row['shard']}-{row['sequence']}",
-            "time": when(row["time_ns"]),
-            "types": _TYPES.get(row["types"], str(row["types"])),
-            "flow": flow_id(row["flow_id"]),
-            **flows[at],
-            "node": "" if whole else node,
-            "node_name": "" if whole else names.node(node) or "",
-            "port": port if placed else "",
-            "port_name": (names.port(node, port) or "") if placed else "",
-            "queue": "" if whole else row["queue_id"],
-            "hop": "" if whole else row["hop"],
-            "hops": row["hop_count"],
-            "latency": row["latency"],
-            "latency_previous": row["latency_previous"],
-            "occupancy": "" if whole else row["occupancy"],
-            "occupancy_previous": "" if whole else row["occupancy_previous"],
-            "utilization": "" if whole else row["utilization"],
-            "utilization_previous": "" if whole else row["utilization_previous"],
-            "path": ",".join(map(str, path)),
-            "path_names": names.path_label(path),
-        }
 
 
 def flow_fields(block: FlowBlock, names: Names) -> Iterator[Fields]:
@@ -122,43 +54,8 @@ def flow_fields(block: FlowBlock, names: Names) -> Iterator[Fields]:
         begin = end
 
 
-def evicted_fields(records: Records, names: Names) -> Iterator[Fields]:
-    """Evicted flows, from EVICTED records with consecutive parts; parts whose beginning was lost are left
-    out.
-    """
-    heads = np.flatnonzero(records["first_hop"] == 0)
-    ends = np.append(heads[1:], len(records))
-    hops = records["hops"].reshape(-1)
-    have = hops["have"]
-    lists = _Hops(
-        hops["node_id"].tolist(),
-        hops["port"].tolist(),
-        [
-            (
-                _latest(hops[f"{name}_latest"], have, bit),
-                _means(hops[f"{name}_sum"], hops["samples"], have, bit),
-            )
-            for bit, name in enumerate(("latency", "occupancy", "utilization"))
-        ],
-    )
-    flows = records[heads]
-    reasons = {member.value: member.label for member in EvictionReason}
-    for one, begin, end, row in zip(_common(flows), heads.tolist(), ends.tolist(), flows, strict=True):
-        known = min(int(row["hop_count"]), (end - begin) * PATH_PART)
-        places = range(begin * PATH_PART, begin * PATH_PART + known)
-        reason = int(row["reason"])
-        yield {
-            **one,
-            **lists.fields(places, names),
-            "ended": one["last"],
-            "reason": reasons.get(reason, str(reason)),
-        }
-
-
-def left_fields(records: Records, names: Names) -> Iterator[Fields]:
-    """Flows evicted from the collector's table, as far as an EVENT (FLOW_RECORD of its path) describes
-    them.
-    """
+def ended_fields(records: Records, names: Names) -> Iterator[Fields]:
+    """Flows that have left the table, as far as an EVENT (FLOW_RECORD of its path) describes them."""
     paths = long_paths(records)
     records = records[~continues(records)]
     for row, five in zip(records, _tuples(records), strict=True):
@@ -199,7 +96,7 @@ def distribution_fields(one: Distribution, names: Names) -> Fields:
 
 
 def _common(flows: Records) -> Iterator[Fields]:
-    """Fields that FLOW and EVICTED share."""
+    """Fields of FLOW records, without those by hop."""
     columns = (
         "flow_id",
         "packets",

@@ -1,0 +1,41 @@
+"""A client of a Redis server, for all that talk to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...settings.destinations.redis import RedisServerSettings
+from ...settings.destinations.shown import secret
+from ..destination import DeliveryError
+
+
+def redis_client(settings: RedisServerSettings, timeout_seconds: float) -> Any:
+    """A client, once the server has answered; commands are not retried by it. Raises DeliveryError."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    more: dict[str, Any] = {}
+    if settings.user:
+        more["username"] = settings.user
+    if settings.url.startswith("rediss:"):
+        files = {"ca_certs": settings.ca_file, "certfile": settings.cert_file, "keyfile": settings.key_file}
+        more |= {f"ssl_{name}": str(file) for name, file in files.items() if file}
+    client = None
+    try:
+        if settings.password:
+            more["password"] = secret(settings.password)
+        client = redis.Redis.from_url(
+            settings.url,
+            socket_timeout=timeout_seconds,
+            socket_connect_timeout=timeout_seconds,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            **more,
+        )
+        client.ping()
+    except (redis.RedisError, OSError, ValueError) as error:
+        if client is not None:
+            client.close()
+        raise DeliveryError(error) from None
+    return client

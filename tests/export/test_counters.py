@@ -1,0 +1,44 @@
+"""Counters and health of destinations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from hopscope.base.names import Names
+from hopscope.cli.top.view import TopView
+from hopscope.export.counters import Place, open_counters
+from hopscope.present.collector_state import CollectorState
+from hopscope.serve import prometheus
+from hopscope.serve.readiness import exports
+
+
+def test_health_is_shown_everywhere(regions: Path) -> None:
+    """Counters and health of every destination are in /metrics, /readyz and `hopscope top`."""
+    folder = regions.parent
+    places = [
+        Place("webhook", "http://a/b", "pager"),
+        Place("redis_state", "redis://***@c:1/0", "near"),
+        Place("redis_state", "redis://d:1/0", "far"),
+    ]
+    rows = open_counters(folder, places)["destinations"]
+    rows["ok"], rows["since_ns"] = [1, 1, 0], 10**18
+    rows["problem"][2], rows["expired_total"][2], rows["sent_total"] = b"refused", 1234, 5
+    text = prometheus.render(CollectorState(folder), Names(), folder, folder / "direct").decode()
+    for line in (
+        'hopscope_export_sent_total{destination="pager"} 5.0',
+        'hopscope_export_up{destination="far"} 0.0',
+        'hopscope_export_sent_total{destination="near"} 5.0',
+        'hopscope_export_lost_total{destination="far",reason="expired"} 1234.0',
+    ):
+        assert line in text.splitlines()
+    hook, first, second = exports(folder)
+    assert (hook.name, hook.ready, hook.detail) == ("pager", True, "http://a/b, 0 lost")
+    assert (first.name, first.detail) == ("near", "redis://***@c:1/0, 0 lost")
+    assert (second.ready, second.detail) == (
+        False,
+        "redis://d:1/0, 1,234 lost, failing since 2001-09-09T01:46:40.000000000Z: refused",
+    )
+    table = TopView(folder, Names(), SimpleNamespace())._counts()  # type: ignore[arg-type]
+    cells = list(zip(*(list(column.cells) for column in table.columns), strict=True))
+    assert ("far", "1,234 lost", "5 sent, failing") in cells
