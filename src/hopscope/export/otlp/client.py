@@ -26,7 +26,7 @@ class OtlpClient:
             if settings.token:
                 headers["authorization"] = f"Bearer {secret(settings.token)}"
         except (ValueError, OSError) as error:
-            raise DeliveryError(str(error)) from None
+            raise DeliveryError(error) from None
         headers["content-type"] = "application/x-protobuf"
         if settings.gzip:
             headers["content-encoding"] = "gzip"
