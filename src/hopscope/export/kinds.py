@@ -22,6 +22,7 @@ from .metrics.remote_write import RemoteWrite
 BUILT_IN = {
     "clickhouse": "databases.clickhouse:ClickHouse",
     "influxdb": "databases.influx:Influx",
+    "ipfix": "ipfix.destination:Ipfix",
     "kafka": "buses.kafka:Kafka",
     "mqtt": "buses.mqtt:Mqtt",
     "nats": "buses.nats:Nats",

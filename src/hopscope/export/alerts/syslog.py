@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import select
-import socket
-import ssl
-import struct
-import termios
-import time
-from urllib.parse import urlsplit
 
 from ...settings.destinations.syslog import FACILITIES, SyslogSettings
-from ..destination import Context, DeliveryError
+from ..connection import Connection
+from ..destination import Context
 from .alarms import Alert
 from .destination import AlertDestination
 from .outbox import Message
@@ -67,99 +60,31 @@ class Syslog(AlertDestination):
 
     def __init__(self, settings: SyslogSettings, context: Context) -> None:
         super().__init__(settings, context)
-        parts = urlsplit(settings.url)
-        self._scheme, self._address = parts.scheme, (parts.hostname or "", parts.port or 514)
-        self._socket: socket.socket | None = None
+        self._connection: Connection | None = None
 
     def connect(self) -> None:
         """Connect to the server; over UDP this shows nothing about it."""
         self.close()
-        timeout = self.settings.timeout_seconds
-        try:
-            if self._scheme == "udp":
-                family, kind, *_, address = socket.getaddrinfo(*self._address, type=socket.SOCK_DGRAM)[0]
-                self._socket = socket.socket(family, kind)
-                self._socket.connect(address)
-                return
-            plain_socket = socket.create_connection(self._address, timeout)
-            self._socket = plain_socket
-            if self._scheme == "tls":
-                self._socket = self._context().wrap_socket(plain_socket, server_hostname=self._address[0])
-        except (OSError, ValueError) as error:
-            self.close()
-            raise DeliveryError(_text(error)) from None
-
-    def _context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.settings.ca_file)
-        if self.settings.certificate is not None:
-            context.load_cert_chain(self.settings.certificate, self.settings.key)
-        return context
+        one: SyslogSettings = self.settings
+        self._connection = Connection(one.url, one.timeout_seconds, one.ca_file, one.certificate, one.key)
 
     def deliver(self, message: Message) -> None:
         """Write the alerts of a message; over TCP, until the server's machine has confirmed them."""
-        assert self._socket is not None
-        frames = [self._frame(alert) for alert in message.alerts]
-        try:
-            if self._scheme == "udp":
-                for frame in frames:
-                    self._socket.send(frame)
-            else:
-                self._write(self._socket, b"".join(frames))
-        except OSError as error:
-            self.close()
-            raise DeliveryError(_text(error)) from None
+        assert self._connection is not None
+        most = DATAGRAM if self._connection.is_udp else 0
+        frames = [self._frame(alert, most) for alert in message.alerts]
+        self._connection.send(frames)
         self.context.count("bytes_total", sum(map(len, frames)))
 
-    def _frame(self, alert: Alert) -> bytes:
-        """A datagram, or a message after its length (RFC 6587 §3.4.1)."""
+    def _frame(self, alert: Alert, most: int) -> bytes:
+        """A datagram of at most `most` bytes; 0: a message after its length (RFC 6587 §3.4.1)."""
         one: SyslogSettings = self.settings
-        most = DATAGRAM if self._scheme == "udp" else 0
         line = self.texts.line(alert)
         found = syslog_message(alert, line, self.context.member, one.facility, one.enterprise, most)
         return found if most else b"%d %b" % (len(found), found)
 
-    def _write(self, stream: socket.socket, frames: bytes) -> None:
-        """Syslog has no answers: what TCP has not confirmed is written again, over another connection."""
-        if _is_closed(stream):
-            raise ConnectionError("the server has closed the connection")
-        stream.sendall(frames)
-        until = time.monotonic() + self.settings.timeout_seconds
-        while _unconfirmed(stream):
-            if time.monotonic() > until:
-                raise TimeoutError("no confirmation in time")
-            time.sleep(0.005)
-        if _is_closed(stream):
-            raise ConnectionError("the server has closed the connection")
-
     def close(self) -> None:
         """Close the connection."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
-
-def _is_closed(stream: socket.socket) -> bool:
-    """Whether the other end has closed it. Raises OSError if it was reset."""
-    if not select.select([stream], [], [], 0)[0]:
-        return False
-    if isinstance(stream, ssl.SSLSocket):
-        stream.setblocking(False)
-        try:
-            return not stream.recv(4096)
-        except ssl.SSLWantReadError:  # a ticket of the session
-            return False
-        finally:
-            stream.settimeout(None)
-    return not stream.recv(4096)
-
-
-def _unconfirmed(stream: socket.socket) -> int:
-    """Bytes written and not confirmed (SIOCOUTQ, tcp(7)). Raises OSError if the connection is lost."""
-    if error := stream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-        raise OSError(error, os.strerror(error))
-    found: int = struct.unpack("i", fcntl.ioctl(stream.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0]
-    return found
-
-
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -13,6 +13,7 @@ from .clickhouse import ClickHouseSettings
 from .common import ExportSettings
 from .email import EmailSettings
 from .influx import InfluxSettings
+from .ipfix import IpfixSettings
 from .kafka import KafkaSettings
 from .mqtt import MqttSettings
 from .nats import NatsSettings
@@ -28,6 +29,7 @@ from .webhook import WebhookSettings
 EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "clickhouse": ClickHouseSettings,
     "influxdb": InfluxSettings,
+    "ipfix": IpfixSettings,
     "kafka": KafkaSettings,
     "mqtt": MqttSettings,
     "nats": NatsSettings,

@@ -1,0 +1,108 @@
+"""A server that answers nothing, over UDP, TCP or TLS: syslog, IPFIX."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import socket
+import ssl
+import struct
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from .destination import DeliveryError
+
+
+class Connection:
+    """A connection to `url`, as `udp://192.0.2.7:514`, `tcp://…` or `tls://…`. Raises DeliveryError.
+
+    Over UDP, connecting shows nothing about the server. `ca_file`, `certificate` and `key` are those of TLS.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        timeout_seconds: float,
+        ca_file: Path | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        self._timeout = timeout_seconds
+        self.is_udp = parts.scheme == "udp"
+        """Whether each message is a datagram."""
+        host, port = parts.hostname or "", parts.port or 0
+        try:
+            if self.is_udp:
+                family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+                self._socket = socket.socket(family, kind)
+                self._socket.connect(address)
+                return
+            self._socket = socket.create_connection((host, port), timeout_seconds)
+            if parts.scheme == "tls":
+                context = ssl.create_default_context(cafile=ca_file)
+                if certificate is not None:
+                    context.load_cert_chain(certificate, key)
+                self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        except (OSError, ValueError) as error:
+            if hasattr(self, "_socket"):
+                self._socket.close()
+            raise DeliveryError(_text(error)) from None
+
+    def send(self, messages: Sequence[bytes]) -> None:
+        """Send messages; over TCP, return when the server's machine has them. Raises DeliveryError."""
+        try:
+            if self.is_udp:
+                for message in messages:
+                    self._socket.send(message)
+            else:
+                self._write(b"".join(messages))
+        except OSError as error:
+            self.close()
+            raise DeliveryError(_text(error)) from None
+
+    def _write(self, frames: bytes) -> None:
+        """The server has no answers: what TCP has not confirmed is written again, over another connection."""
+        if self._is_closed():
+            raise ConnectionError("the server has closed the connection")
+        self._socket.sendall(frames)
+        until = time.monotonic() + self._timeout
+        while self._unconfirmed():
+            if time.monotonic() > until:
+                raise TimeoutError("no confirmation in time")
+            time.sleep(0.005)
+        if self._is_closed():
+            raise ConnectionError("the server has closed the connection")
+
+    def _is_closed(self) -> bool:
+        """Whether the other end has closed it. Raises OSError if it was reset."""
+        if not select.select([self._socket], [], [], 0)[0]:
+            return False
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.setblocking(False)
+            try:
+                return not self._socket.recv(4096)
+            except ssl.SSLWantReadError:  # a ticket of the session
+                return False
+            finally:
+                self._socket.settimeout(None)
+        return not self._socket.recv(4096)
+
+    def _unconfirmed(self) -> int:
+        """Bytes written and not confirmed (SIOCOUTQ, tcp(7)). Raises OSError if the connection is lost."""
+        if error := self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            raise OSError(error, os.strerror(error))
+        found: int = struct.unpack("i", fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0]
+        return found
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

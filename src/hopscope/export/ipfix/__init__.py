@@ -1,0 +1,1 @@
+"""IPFIX: flow records and events as data records (RFC 7011)."""
