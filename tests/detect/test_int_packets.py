@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hopscope.capture.pcap.writer import PcapWriter
-from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import PlainDecoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Carrier
 from support.int_packets import BITMAPS, HIGHEST, IntPackets, Workload, keys, nodes, popularity
@@ -26,7 +26,7 @@ def test_decoded_packets_are_the_truth(hops: int, instructions: int) -> None:
     workload = Workload(hops, instructions, flows=3000, tcp=0.5, seed=7)
     packets = IntPackets(workload, 1000, batch=400)
     packets.fill(123_456)
-    decoder, start = Decoder(replace(DEFAULT, packets=True), 400), 0
+    decoder, start = PlainDecoder(replace(DEFAULT, packets=True)), 0
     for frames in packets.batches():
         batch = decoder.decode(frames)
         reports, here = batch.reports, slice(start, start + len(frames))

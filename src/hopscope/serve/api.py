@@ -23,6 +23,7 @@ from ..history.files import HistoryError
 from ..memory.region import RegionError
 from ..present.text import UnreadableError
 from ..settings.collector import ServeSettings
+from ..settings.descriptions import descriptions
 from ..settings.errors import did_you_mean, expected
 from .context import Context
 from .guard import Guard
@@ -42,6 +43,23 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": m.Error, "description": "Token missing or wrong"},
     503: {"model": m.Error, "description": "Collector unavailable"},
 }
+
+
+class Application(FastAPI):
+    """Its description has the docstrings of attributes, which are read when somebody asks for it."""
+
+    def openapi(self) -> dict[str, Any]:
+        """OpenAPI's description of all routes."""
+        if self.openapi_schema is None:
+            found = super().openapi()["components"]["schemas"]
+            ahead = [m.Model]
+            while ahead:
+                model = ahead.pop()
+                ahead += model.__subclasses__()
+                for name, text in descriptions(model).items() if model.__name__ in found else ():
+                    if text:
+                        found[model.__name__]["properties"][name].setdefault("description", text)
+        return super().openapi()
 
 
 def create_app(
@@ -64,7 +82,7 @@ def create_app(
         context.closing.set()
         context.close()
 
-    app = FastAPI(
+    app = Application(
         title="Hopscope",
         version=VERSION,
         description=DESCRIPTION,

@@ -1,4 +1,4 @@
-"""What settings mean: the docstrings below them.
+"""What settings, and fields of the API, mean: the docstrings below them.
 
 Pydantic would read them at every start (`use_attribute_docstrings`), in 0.1 s of a processor, although only
 help, documentation and editors show them.
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 
 def descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """The description of every setting of a model, empty if it has none."""
+    """The description of every field of a model, empty if it has none."""
     found: dict[str, str] = {}
     for owner in reversed(model.__mro__):
         found |= _classes(owner.__module__).get(owner.__qualname__, {})

@@ -48,7 +48,7 @@ class Summary(Model):
 class Query(Model):
     """A read-only SQL query over history."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
     sql: str = Field(min_length=1, max_length=20_000)
     """One SELECT; the tables are described in the documentation."""
     limit: int = Field(default=1000, ge=1, le=1_000_000)

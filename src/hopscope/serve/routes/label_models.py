@@ -128,7 +128,7 @@ class TrackedPage(Model):
 class TrackedRule(Model):
     """A flow that the switches track."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     src: str = Field(max_length=60)
     """Address of the sender."""

@@ -10,7 +10,7 @@ from .models import Model, Time
 
 Value = Annotated[int, Field(ge=0, lt=2**63)] | None
 OwnValue = Annotated[int, Field(ge=0, lt=2**63)] | Literal["general"] | None
-_STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+_STRICT = ConfigDict(extra="forbid")
 
 
 class MetricLimits(Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 Wide = Annotated[
     int | str, Field(description="64-bit number; decimal text above 2^53 - 1, which a double would round")
@@ -14,9 +14,7 @@ FlowId = Annotated[str, Field(description="16 hexadecimal digits", pattern="^[0-
 
 
 class Model(BaseModel):
-    """Base of all answers: docstrings of attributes are the descriptions in OpenAPI."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    """Base of all answers: docstrings of attributes are the descriptions in OpenAPI (`api.Application`)."""
 
 
 class Error(Model):
