@@ -52,6 +52,7 @@ SAMPLES: dict[str, Any] = {
     "export.NAME.to": ["noc@telemetry.example"],
     "export.NAME.url": "http://192.0.2.8:8086",
     "email export.NAME.url": "smtp://192.0.2.8:587",
+    "ipfix export.NAME.url": "tcp://192.0.2.8:4739",
     "syslog export.NAME.url": "tls://192.0.2.8:6514",
     "label.listen": "127.0.0.1:7254",
     "label.redis": "redis://127.0.0.1:6379/1",
