@@ -13,6 +13,7 @@ import yaml
 from compose_spec import PyCompose
 
 from hopscope.settings.file import load
+from support.command import hopscope
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "deploy/container"
@@ -29,7 +30,7 @@ def test_the_compose_file_is_one() -> None:
     """A model of the Compose Specification takes it."""
     compose = PyCompose.from_yaml((FOLDER / "compose.yaml").read_text())
     compose.validate()
-    assert set(compose.service_names()) == {"hopscope", "victoriametrics", "grafana"}
+    assert set(compose.service_names()) == {"hopscope", "victoriametrics", "dashboards", "grafana"}
 
 
 def test_a_compose_file_with_an_error_is_rejected() -> None:
@@ -55,6 +56,19 @@ def test_what_the_compose_file_names_is_there() -> None:
         assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
         assert service["cap_drop"] == ["ALL"]
         assert set(service.get("secrets", ())) <= compose["secrets"].keys()
+
+
+def test_grafana_has_the_dashboards(tmp_path: Path) -> None:
+    """The service that writes them runs a command that is one, for the database that is there."""
+    services = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
+    words = services["dashboards"]["command"]
+    folder = words[words.index("--to") + 1]
+    assert f"provisioning:{folder}" in services["dashboards"]["volumes"]
+    assert f"provisioning:{folder}:ro" in services["grafana"]["volumes"]
+    done = hopscope(*(str(tmp_path) if word == folder else word for word in words))
+    assert done.returncode == 0, done.stderr
+    (source,) = yaml.safe_load((tmp_path / "datasources/hopscope-prometheus.yaml").read_text())["datasources"]
+    assert source["url"] == "http://victoriametrics:8428"
 
 
 def test_its_settings_are_settings() -> None:

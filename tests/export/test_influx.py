@@ -173,6 +173,10 @@ def test_metrics(server: InfluxServer) -> None:
     queue = GaugeMetricFamily("hopscope_queue_occupancy", "", labels=["node", "node_name", "queue", "port"])
     queue.add_metric(["1", 'leaf 1, "x=', "3", "2"], 70)
     queue.add_metric(["2", "", "0", ""], 5)
+    highest = GaugeMetricFamily(
+        "hopscope_queue_occupancy_highest", "", labels=["node", "node_name", "queue", "port"]
+    )
+    highest.add_metric(["2", "", "0", ""], 9)
     drops = CounterMetricFamily("hopscope_drops", "", labels=["node", "node_name", "port", "port_name"])
     drops.add_metric(["1", "leaf", "2", "to spine"], 4)
     hops = HistogramMetricFamily("hopscope_hop_latency_seconds", "", labels=["node"])
@@ -183,7 +187,7 @@ def test_metrics(server: InfluxServer) -> None:
     settings = InfluxMetricsSettings(kind="influxdb", url=server.url, api=1)
     one = InfluxMetrics(settings, Context("lab", "m1", Names(), DestinationRow(row).count))
     one.connect()
-    one.send(Round(1_700_000_000_123, [queue, drops, hops, other]))
+    one.send(Round(1_700_000_000_123, [queue, highest, drops, hops, other]))
     one.close()
     assert row["bytes_total"][0] > 0
 
@@ -193,7 +197,7 @@ def test_metrics(server: InfluxServer) -> None:
 
     about = {"time": 1_700_000_000_123_000_000, "collector": "m1"}
     first = {"node": 'leaf 1, "x=', "node_id": "1", "queue": "3", "port": "2", "port_id": "2"}
-    second = {"node": "2", "node_id": "2", "queue": "0", "occupancy": 5}
+    second = {"node": "2", "node_id": "2", "queue": "0", "occupancy": 5, "occupancy_highest": 9}
     found = sorted(asked("int_queue"), key=lambda each: str(each["node_id"]))
     assert found == [about | first | {"occupancy": 70}, about | second]
     port = {"node": "leaf", "node_id": "1", "port": "to spine", "port_id": "2", "drops_total": 4}

@@ -24,29 +24,10 @@ from hopscope.export.metrics.sender import MetricsSender
 from hopscope.runtime.connect import connections
 from hopscope.settings.collector import ServeSettings, Settings
 from hopscope.settings.destinations.remote_write import RemoteWriteSettings
-from support.server_process import ServerProcess, VictoriaMetrics, free_port
+from support.server_process import PrometheusServer, VictoriaMetrics, free_port
 from support.waiting import HANG_SECONDS, eventually
 
 HOSTILE = 'leaf "1",\n{x="}\\ größe ' + "y" * 4096
-
-
-class Prometheus(ServerProcess):
-    """Prometheus that takes remote write, with the data in `folder`."""
-
-    def __init__(self, program: str, folder: Path) -> None:
-        self.url = f"http://127.0.0.1:{free_port()}"
-        (folder / "prometheus.yml").write_text("global: {}\n")
-        super().__init__(
-            [
-                program,
-                f"--config.file={folder}/prometheus.yml",
-                f"--storage.tsdb.path={folder}/data",
-                f"--web.listen-address={self.url.removeprefix('http://')}",
-                "--web.enable-remote-write-receiver",
-            ],
-            folder,
-            lambda: httpx.get(f"{self.url}/-/ready", trust_env=False).status_code == 200,
-        )
 
 
 def families(value: float) -> list[Metric]:
@@ -75,7 +56,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_prometheus_has_every_round(tmp_path: Path, tool: Callable[[str], str]) -> None:
     """Labels, values and times; rounds that were taken while the server was away follow in order."""
-    server = Prometheus(tool("prometheus"), tmp_path)
+    server = PrometheusServer(tool("prometheus"), tmp_path)
     server.start()
     try:
         one, row = sender(f"{server.url}/api/v1/write", every_seconds=1)

@@ -217,6 +217,25 @@ class VictoriaMetrics(ServerProcess):
         return [json.loads(line) for line in answer.text.splitlines()]
 
 
+class PrometheusServer(ServerProcess):
+    """Prometheus that takes remote write, with the data in `folder`."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+        (folder / "prometheus.yml").write_text("global: {}\n")
+        super().__init__(
+            [
+                program,
+                f"--config.file={folder}/prometheus.yml",
+                f"--storage.tsdb.path={folder}/data",
+                f"--web.listen-address={self.url.removeprefix('http://')}",
+                "--web.enable-remote-write-receiver",
+            ],
+            folder,
+            lambda: httpx.get(f"{self.url}/-/ready", trust_env=False).status_code == 200,
+        )
+
+
 class MqttServer(ServerProcess):
     """Mosquitto, which saves sessions at every change; `lines` are more of its configuration."""
 

@@ -19,7 +19,7 @@ GROUPS = {
     "Collect": ("collect", "sink", "limits", "translate", "label", "replay"),
     "Query": ("query", "top", "open", "direct", "decode"),
     "Simulate": ("demo", "simulate", "blast", "samples", "fabric", "plan", "craft"),
-    "Tools": ("config", "check", "doctor", "report-issue", "warmup", "dissector", "version"),
+    "Tools": ("config", "dashboards", "check", "doctor", "report-issue", "warmup", "dissector", "version"),
 }
 """Commands by what they are for, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)

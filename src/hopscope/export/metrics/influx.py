@@ -18,9 +18,13 @@ from .destination import MetricsDestination, Round
 MEASUREMENTS = {
     "hopscope_hop_latency_seconds": ("int_hop", "latency_seconds"),
     "hopscope_queue_occupancy": ("int_queue", "occupancy"),
+    "hopscope_queue_occupancy_highest": ("int_queue", "occupancy_highest"),
     "hopscope_queue_congestion": ("int_queue", "congestion"),
+    "hopscope_queue_congestion_highest": ("int_queue", "congestion_highest"),
     "hopscope_buffer_occupancy": ("int_queue", "buffer_occupancy"),
+    "hopscope_buffer_occupancy_highest": ("int_queue", "buffer_occupancy_highest"),
     "hopscope_link_utilization": ("int_port", "utilization"),
+    "hopscope_link_utilization_highest": ("int_port", "utilization_highest"),
     "hopscope_drops": ("int_port", "drops"),
     "hopscope_top_flow_latency_seconds": ("int_flow", "latency_seconds"),
     "hopscope_top_flow_packets": ("int_flow", "packets"),

@@ -1,0 +1,71 @@
+"""What a dashboard is made of: panels, and a query for each kind of database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Source(StrEnum):
+    """A kind of database that Grafana reads; the value is the name on the command line."""
+
+    PROMETHEUS = "prometheus"
+    """Also VictoriaMetrics, Mimir and Thanos, in PromQL."""
+    INFLUXDB = "influxdb"
+    """In InfluxQL."""
+    CLICKHOUSE = "clickhouse"
+
+
+class Plot(StrEnum):
+    """A kind of panel."""
+
+    TIME_SERIES = "timeseries"
+    STAT = "stat"
+    TABLE = "table"
+    HEATMAP = "heatmap"
+    """From buckets of a histogram in PromQL, else from single values."""
+    STATUS_HISTORY = "status-history"
+    """A row for each series, coloured by value: a heat map of places and time."""
+    STATE_TIMELINE = "state-timeline"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query with Grafana's variables and macros; `legend` names its series in PromQL and InfluxQL."""
+
+    text: str
+    legend: str = ""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel; it is left out of the dashboard of a database for which it has no queries."""
+
+    title: str
+    about: str
+    """Shown when the pointer is on the title."""
+    plot: Plot
+    queries: Mapping[Source, Sequence[Query]]
+    unit: str = "short"
+    """Grafana's identifier of the unit of all values, or of `value` in a table."""
+    value: str = ""
+    """Of a table: name of the column with the value."""
+    width: int = 12
+    """Of 24."""
+    height: int = 8
+    alarm: float | None = None
+    """Values from here on are red."""
+    stacked: bool = False
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """One dashboard; `name` is its file and the end of its identifier."""
+
+    name: str
+    title: str
+    about: str
+    panels: Sequence[Panel]
+    variables: Sequence[str] = field(default_factory=tuple)
+    """Of `variables.VARIABLES`, by name."""

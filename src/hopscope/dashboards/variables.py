@@ -1,0 +1,47 @@
+"""What a dashboard can be narrowed to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .panel import Source
+from .queries import CLICK, INFLUX, PROM
+
+_SERIES = '{__name__=~"hopscope_(hop_latency_seconds_count|queue_occupancy|link_utilization|drops_total)"'
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A list of values, of which any number may be chosen; none of `queries`: a text."""
+
+    label: str
+    queries: dict[Source, str]
+    regex: str = ""
+    """Of PromQL's answer: groups `text` and `value`."""
+
+
+VARIABLES = {
+    "node": Variable(
+        "Switch",
+        {
+            PROM: f"query_result(max by (node, node_name) ({_SERIES}}}))",
+            INFLUX: 'SHOW TAG VALUES FROM /^int_/ WITH KEY = "node"',
+            CLICK: "SELECT if(name = '', toString(node_id), name) AS __text, toString(node_id) AS __value"
+            " FROM (SELECT DISTINCT node_id FROM int_event_minute WHERE node_id != 4294967295) AS"
+            " seen LEFT JOIN (SELECT node_id, any(name) AS name FROM int_name FINAL WHERE port ="
+            " 65535 GROUP BY node_id) AS names USING node_id ORDER BY __text",
+        },
+        '/node="(?<value>[^"]+)"(?:,node_name="(?<text>[^"]+)")?/',
+    ),
+    "port": Variable(
+        "Port",
+        {
+            PROM: f'label_values({_SERIES},node=~"$node"}}, port)',
+            INFLUX: 'SHOW TAG VALUES FROM /^int_/ WITH KEY = "port_id" WHERE "node" =~ /^$node$/',
+            CLICK: "SELECT DISTINCT toString(port) AS __text, toString(port) AS __value FROM"
+            " int_event_minute WHERE port != 65535 AND $__conditionalAll(node_id IN"
+            " (${node:singlequote}), $node) ORDER BY toUInt16(__text)",
+        },
+    ),
+    "flow": Variable("Flow", {}),
+}
