@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -301,36 +300,3 @@ def test_passwords(
     said = capfd.readouterr()
     assert "sesame" not in said.out + said.err
     assert b"sesame" not in (regions / FILE_NAME).read_bytes()
-
-
-def test_tls(
-    redis_server: Callable[..., Any],
-    tables: Callable[..., Any],
-    regions: Path,
-    tmp_path: Path,
-    tool: Callable[..., str],
-) -> None:
-    """`rediss` verifies the server by the certificates given; an unverified one is rejected."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        [
-            tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-            "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=redis",
-            "-addext", "subjectAltName=IP:127.0.0.1",
-        ],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
-    server = redis_server(
-        "--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file",
-        str(certificate), "--tls-auth-clients", "no",
-    )  # fmt: skip
-    server.listen = ("--port", "0", "--tls-port")
-    client = server.start(ssl=True, ssl_ca_certs=str(certificate))
-    url = server.url.replace("redis:", "rediss:")
-    tables().put(5, 1, 10**18, [1])
-    with exporting(tmp_path, url=url):
-        eventually(lambda: "CERTIFICATE_VERIFY_FAILED" in problem(tmp_path))
-    with exporting(tmp_path, url=url, ca_file=certificate):
-        eventually(lambda: client.zcard("hopscope:flows") == 1)
-    client.close()

@@ -11,31 +11,26 @@ import struct
 import termios
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from urllib.parse import urlsplit
 
+from ..settings.destinations.tls import TlsSettings
 from .destination import DeliveryError
+from .tls import tls_context
 
 
 class Connection:
     """A connection to `url`, as `udp://192.0.2.7:514`, `tcp://…` or `tls://…`. Raises DeliveryError.
 
-    Over UDP, connecting shows nothing about the server. `ca_file`, `certificate` and `key` are those of TLS.
+    Over UDP, connecting shows nothing about the server.
     """
 
-    def __init__(
-        self,
-        url: str,
-        timeout_seconds: float,
-        ca_file: Path | None = None,
-        certificate: Path | None = None,
-        key: Path | None = None,
-    ) -> None:
+    def __init__(self, url: str, tls: TlsSettings, timeout_seconds: float) -> None:
         parts = urlsplit(url)
         self._timeout = timeout_seconds
         self.is_udp = parts.scheme == "udp"
         """Whether each message is a datagram."""
         host, port = parts.hostname or "", parts.port or 0
+        context = tls_context(tls) if parts.scheme == "tls" else None
         try:
             if self.is_udp:
                 family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
@@ -43,10 +38,7 @@ class Connection:
                 self._socket.connect(address)
                 return
             self._socket = socket.create_connection((host, port), timeout_seconds)
-            if parts.scheme == "tls":
-                context = ssl.create_default_context(cafile=ca_file)
-                if certificate is not None:
-                    context.load_cert_chain(certificate, key)
+            if context is not None:
                 self._socket = context.wrap_socket(self._socket, server_hostname=host)
         except (OSError, ValueError) as error:
             if hasattr(self, "_socket"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import smtplib
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from email.message import EmailMessage
@@ -16,6 +15,7 @@ from ...base.version import VERSION
 from ...settings.destinations.email import EmailSettings
 from ...settings.destinations.shown import secret
 from ..destination import DeliveryError
+from ..tls import tls_context
 from .destination import AlertDestination
 from .outbox import Message
 from .texts import plain
@@ -77,7 +77,7 @@ class Email(AlertDestination):
         parts = urlsplit(one.url)
         host, port = parts.hostname or "", parts.port or 25
         try:
-            context = ssl.create_default_context(cafile=one.ca_file)
+            context = tls_context(one)
             server = (
                 smtplib.SMTP_SSL(host, port, timeout=one.timeout_seconds, context=context)
                 if parts.scheme == "smtps"

@@ -39,7 +39,8 @@ class PostingDestination(AlertDestination):
         except (ValueError, OSError) as error:
             raise DeliveryError(error) from None
         try:
-            self._client = HttpClient(self._url, headers, self.settings.timeout_seconds, auth)
+            timeout = self.settings.timeout_seconds
+            self._client = HttpClient(self._url, headers, self.settings, timeout, auth)
         except (httpx.InvalidURL, ValueError):
             raise DeliveryError("the address is not a URL") from None
         self.look()

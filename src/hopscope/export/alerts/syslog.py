@@ -66,7 +66,7 @@ class Syslog(AlertDestination):
         """Connect to the server; over UDP this shows nothing about it."""
         self.close()
         one: SyslogSettings = self.settings
-        self._connection = Connection(one.url, one.timeout_seconds, one.ca_file, one.certificate, one.key)
+        self._connection = Connection(one.url, one, one.timeout_seconds)
 
     def deliver(self, message: Message) -> None:
         """Write the alerts of a message; over TCP, until the server's machine has confirmed them."""

@@ -10,6 +10,7 @@ from ...settings.destinations.mqtt import MqttSettings
 from ...settings.destinations.shown import secret
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
+from ..tls import tls_context
 from .messages import Encoder, Message, place, safe
 
 WINDOW = 100
@@ -59,9 +60,7 @@ class Mqtt(Destination):
             if one.user:
                 client.username_pw_set(one.user, secret(one.password))
             if parts.scheme == "mqtts":
-                client.tls_set(
-                    *(str(file) if file else None for file in (one.ca_file, one.cert_file, one.key_file))
-                )
+                client.tls_set_context(tls_context(one))
             client.connect(
                 parts.hostname or "", parts.port or PORTS[parts.scheme], ALIVE_SECONDS, clean_start=True
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import threading
 from collections import deque
 from collections.abc import Coroutine, Iterable
@@ -14,6 +13,7 @@ from ...settings.destinations.nats import NatsSettings
 from ...settings.destinations.shown import secret
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination, one_line
+from ..tls import tls_context
 from .messages import Encoder, Message, place, safe
 
 T = TypeVar("T")
@@ -107,10 +107,8 @@ class Nats(Destination):
             options["token"] = secret(one.token)
         if one.credentials:
             options["user_credentials"] = str(one.credentials)
-        if one.ca_file or one.cert_file:
-            options["tls"] = ssl.create_default_context(cafile=one.ca_file and str(one.ca_file))
-            if one.cert_file:
-                options["tls"].load_cert_chain(one.cert_file, one.key_file)
+        if one.ca_file or one.cert_file or any(server.startswith("tls:") for server in one.servers):
+            options["tls"] = tls_context(one)
         self._client = Client()
         await asyncio.wait_for(
             self._client.connect(

@@ -38,7 +38,7 @@ class ClickHouse(Destination):
                 del headers["x-clickhouse-key"]
         except (ValueError, OSError) as error:
             raise DeliveryError(error) from None
-        self._client = HttpClient(one.url, headers, one.timeout_seconds)
+        self._client = HttpClient(one.url, headers, one, one.timeout_seconds)
         version = self._run("SELECT version()").strip()
         self._modern = tuple(int(part) for part in version.split(".")[:2]) >= MODERN
         if not self._modern and (one.ttl_days or one.minute_ttl_days):

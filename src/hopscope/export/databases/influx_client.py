@@ -28,7 +28,7 @@ class InfluxClient:
             auth = httpx.BasicAuth(one.user, secret(one.password)) if one.user else None
         except (ValueError, OSError) as error:
             raise DeliveryError(error) from None
-        self._http = HttpClient(one.url, headers, timeout_seconds, auth)
+        self._http = HttpClient(one.url, headers, one, timeout_seconds, auth)
         try:
             self._http.ask("GET", "/ping", fine=(400, 401, 403, 404, 405))  # a proxy may not pass it on
             if one.create:

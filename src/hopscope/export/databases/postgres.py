@@ -9,7 +9,6 @@ does not matter.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -24,6 +23,7 @@ from ...settings.destinations.shown import secret
 from ...wire.records import Records
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
+from ..tls import tls_context
 from .postgres_schema import copy_rows, days, migrations
 
 _MIGRATING = 0x686F70
@@ -47,7 +47,7 @@ class Postgres(Destination):
         self.close()
         try:
             password = secret(one.password) if one.password else None
-            tls = ssl.create_default_context(cafile=one.ca_file) if one.tls else None
+            tls = tls_context(one) if one.tls else None
         except (ValueError, OSError) as error:
             raise DeliveryError(error) from None
         with _named():

@@ -55,7 +55,7 @@ class Ipfix(Destination):
         """Begin a transport session; over UDP this shows nothing about the collector."""
         self.close()
         one: IpfixSettings = self.settings
-        self._connection = Connection(one.url, one.timeout_seconds, one.ca_file, one.certificate, one.key)
+        self._connection = Connection(one.url, one, one.timeout_seconds)
         self._domains = {}
 
     def send(self, block: EventBlock) -> None:

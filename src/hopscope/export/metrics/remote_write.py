@@ -60,7 +60,7 @@ class RemoteWrite(MetricsDestination):
             auth = httpx.BasicAuth(one.user, secret(one.password)) if one.user else None
         except (ValueError, OSError) as error:
             raise DeliveryError(error) from None
-        self._client = HttpClient(one.url, headers, one.timeout_seconds, auth)
+        self._client = HttpClient(one.url, headers, one, one.timeout_seconds, auth)
         self._post(b"")
         self._describe = True
 

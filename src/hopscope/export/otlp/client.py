@@ -32,7 +32,7 @@ class OtlpClient:
             headers["content-encoding"] = "gzip"
         about = {"service.name": "hopscope", "service.version": VERSION, "service.instance.id": member}
         self._resource = b"".join(attribute(1, *each) for each in (about | settings.resource).items())
-        self._http = HttpClient(settings.url, headers, timeout_seconds)
+        self._http = HttpClient(settings.url, headers, settings, timeout_seconds)
 
     def post(self, contents: bytes, scope: Mapping[str, str]) -> tuple[int, int, str]:
         """Post log records or metrics, as fields of a ScopeLogs or ScopeMetrics; `scope`: its attributes.

@@ -7,6 +7,7 @@ from typing import Any
 from ...settings.destinations.redis import RedisServerSettings
 from ...settings.destinations.shown import secret
 from ..destination import DeliveryError
+from ..tls import tls_context
 
 
 def redis_client(settings: RedisServerSettings, timeout_seconds: float) -> Any:
@@ -19,8 +20,10 @@ def redis_client(settings: RedisServerSettings, timeout_seconds: float) -> Any:
     if settings.user:
         more["username"] = settings.user
     if settings.url.startswith("rediss:"):
+        tls_context(settings)  # names a file that is no good
         files = {"ca_certs": settings.ca_file, "certfile": settings.cert_file, "keyfile": settings.key_file}
         more |= {f"ssl_{name}": str(file) for name, file in files.items() if file}
+        more["ssl_check_hostname"] = True
     client = None
     try:
         if settings.password:

@@ -6,9 +6,10 @@ from pydantic import Field
 
 from ..section import Seconds
 from .alerts import AlertSettings, TextTemplate
+from .tls import TlsSettings
 
 
-class AlertmanagerSettings(AlertSettings):
+class AlertmanagerSettings(TlsSettings, AlertSettings):
     """Prometheus' Alertmanager, by its API v2, or one that takes the same."""
 
     url: str = Field(default="http://127.0.0.1:9093", pattern=r"^https?://[^\s?#]+$")

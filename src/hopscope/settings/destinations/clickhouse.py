@@ -5,12 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from .common import ExportSettings
+from .tls import TlsSettings
 
 MAX_TTL_DAYS = 10_000
 """Days after which the server's clock of 32 bits could overflow."""
 
 
-class ClickHouseSettings(ExportSettings):
+class ClickHouseSettings(TlsSettings, ExportSettings):
     """ClickHouse, by RowBinary over HTTP."""
 
     url: str = Field(default="http://127.0.0.1:8123", pattern=r"^https?://[^\s?#]+$")

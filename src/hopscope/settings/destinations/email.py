@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from ..section import Seconds
 from .alerts import MessageSettings
+from .tls import TlsSettings
 
 Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$", max_length=254)]
 
 
-class EmailSettings(MessageSettings):
+class EmailSettings(TlsSettings, MessageSettings):
     """E-mail, by a mail server."""
 
     url: str = Field(
@@ -22,8 +22,6 @@ class EmailSettings(MessageSettings):
     """Address of the mail server, as `smtp://mail.example:587`; `smtps://…:465` is TLS from the beginning."""
     starttls: bool = True
     """Change to TLS (STARTTLS) before anything is sent; without it, a password is sent in the clear."""
-    ca_file: Path | None = None
-    """CA certificates (PEM) to verify the server with; default: those of the system."""
     user: str = ""
     """User; empty: no login."""
     password: str = ""

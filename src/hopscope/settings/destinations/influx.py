@@ -6,12 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..section import Section
 from .common import ExportSettings
 from .metrics_common import MetricsSettings
+from .tls import TlsSettings
 
 
-class InfluxServerSettings(Section):
+class InfluxServerSettings(TlsSettings):
     """InfluxDB 1, 2 or 3, or VictoriaMetrics, as a server of line protocol."""
 
     url: str = Field(default="http://127.0.0.1:8086", pattern=r"^https?://[^\s?#]+$")

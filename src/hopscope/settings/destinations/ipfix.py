@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field
 
 from ..section import Seconds
 from .common import ExportSettings
+from .tls import TlsSettings
 
 
-class IpfixSettings(ExportSettings):
+class IpfixSettings(TlsSettings, ExportSettings):
     """An IPFIX collector (RFC 7011), as nfdump or pmacct, over UDP, TCP or TLS."""
 
     url: str = Field(
@@ -32,9 +31,3 @@ class IpfixSettings(ExportSettings):
     """Most bytes of a message; over UDP less than the path's MTU, without 28 bytes (IPv4) or 48 (IPv6)."""
     messages_per_second: int = Field(default=2000, ge=1)
     """UDP: most messages per second, since a collector that cannot keep up loses them unnoticed."""
-    ca_file: Path | None = None
-    """TLS: CA certificates (PEM) to verify the collector with; default: those of the system."""
-    certificate: Path | None = None
-    """TLS: certificate (PEM) to present."""
-    key: Path | None = None
-    """TLS: its private key, if that is in another file."""

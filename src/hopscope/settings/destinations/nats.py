@@ -10,11 +10,12 @@ from pydantic import Field
 from ..section import Seconds
 from .bus import BusSettings
 from .shown import shown
+from .tls import TlsSettings
 
 _Server = Annotated[str, Field(pattern=r"^(nats|tls)://[^\s?#]+$")]
 
 
-class NatsSettings(BusSettings):
+class NatsSettings(TlsSettings, BusSettings):
     """NATS JetStream: subjects `PREFIX.v1.events.MEMBER.SHARD`."""
 
     servers: tuple[_Server, ...] = Field(default=("nats://127.0.0.1:4222",), min_length=1)
@@ -39,12 +40,6 @@ class NatsSettings(BusSettings):
     """Token, instead of user and password; `env:NAME` or `file:PATH` names where it is."""
     credentials: Path | None = None
     """File with a JWT and its seed, instead of user and password."""
-    ca_file: Path | None = None
-    """CA certificates (PEM) to verify a TLS server with; default: those of the system."""
-    cert_file: Path | None = None
-    """Own certificate (PEM), if the server asks for one."""
-    key_file: Path | None = None
-    """Key of the certificate (PEM)."""
 
     @property
     def place(self) -> str:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..section import Section
 from .common import ExportSettings
 from .metrics_common import MetricsSettings
+from .tls import TlsSettings
 
 
-class OtlpServerSettings(Section):
+class OtlpServerSettings(TlsSettings):
     """An OpenTelemetry Collector, or another receiver of OTLP over HTTP."""
 
     url: str = Field(default="http://127.0.0.1:4318", pattern=r"^https?://[^\s?#]+$")

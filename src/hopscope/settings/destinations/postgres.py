@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field
 
 from .common import ExportSettings
+from .tls import TlsSettings
 
 
-class PostgresSettings(ExportSettings):
+class PostgresSettings(TlsSettings, ExportSettings):
     """PostgreSQL, with or without TimescaleDB, by binary COPY."""
 
     host: str = Field(default="127.0.0.1", min_length=1)
@@ -25,9 +24,7 @@ class PostgresSettings(ExportSettings):
     password: str = ""
     """Password; `env:NAME` or `file:PATH` names where it is."""
     tls: bool = False
-    """Use TLS, and verify the server."""
-    ca_file: Path | None = None
-    """CA certificates (PEM) to verify the server with; default: those of the system."""
+    """Use TLS, and verify the server (`sslmode=verify-full`)."""
     create: bool = True
     """Create the schema and tables if they are missing, and apply migrations; nothing is ever dropped."""
     batch_events: int = Field(default=20_000, ge=1, le=65_536)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ..section import Seconds, Section
+from ..section import Seconds
 from .common import ExportSettings
 from .shown import shown
+from .tls import TlsSettings
 
 
 def redis_url(url: str) -> str:
@@ -35,7 +35,7 @@ def redis_url(url: str) -> str:
     return url
 
 
-class RedisServerSettings(Section):
+class RedisServerSettings(TlsSettings):
     """A Redis server."""
 
     url: Annotated[str, AfterValidator(redis_url)] = "redis://127.0.0.1:6379/0"
@@ -44,12 +44,6 @@ class RedisServerSettings(Section):
     """User, instead of one in the URL."""
     password: str = ""
     """Password, instead of one in the URL; `env:NAME` or `file:PATH` names where it is."""
-    ca_file: Path | None = None
-    """CA certificates (PEM) to verify a TLS server with; default: those of the system."""
-    cert_file: Path | None = None
-    """Own certificate (PEM), if the server asks for one."""
-    key_file: Path | None = None
-    """Key of the certificate (PEM)."""
 
 
 class RedisStateSettings(RedisServerSettings, ExportSettings):

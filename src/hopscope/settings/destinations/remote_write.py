@@ -7,9 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from .metrics_common import MetricsSettings
+from .tls import TlsSettings
 
 
-class RemoteWriteSettings(MetricsSettings):
+class RemoteWriteSettings(TlsSettings, MetricsSettings):
     """Prometheus, VictoriaMetrics, Mimir, Thanos and others, by Prometheus remote write 1.0 or 2.0."""
 
     url: str = Field(default="http://127.0.0.1:9090/api/v1/write", pattern=r"^https?://[^\s?#]+$")

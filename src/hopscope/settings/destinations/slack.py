@@ -6,10 +6,11 @@ from pydantic import Field
 
 from .alerts import MessageSettings
 from .shown import shown_webhook
+from .tls import TlsSettings
 from .webhook import URL
 
 
-class SlackSettings(MessageSettings):
+class SlackSettings(TlsSettings, MessageSettings):
     """Messages in a channel, by an incoming webhook of Slack, Mattermost, or others that take the same."""
 
     url: str = Field(pattern=URL)

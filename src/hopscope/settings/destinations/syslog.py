@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from .alerts import AlertSettings, TextTemplate
+from .tls import TlsSettings
 
 FACILITIES = {"user": 1, "daemon": 3, **{f"local{number}": 16 + number for number in range(8)}}
 
 
-class SyslogSettings(AlertSettings):
+class SyslogSettings(TlsSettings, AlertSettings):
     """Syslog (RFC 5424): a message for each alert, over UDP, TCP (RFC 6587) or TLS (RFC 5425)."""
 
     url: str = Field(
@@ -25,11 +25,5 @@ class SyslogSettings(AlertSettings):
     """Facility of the messages."""
     enterprise: int = Field(default=32473, ge=1, le=2**32 - 1)
     """Private enterprise number in the name of the structured data, `hopscope@32473`."""
-    ca_file: Path | None = None
-    """TLS: CA certificates (PEM) to verify the server with; default: those of the system."""
-    certificate: Path | None = None
-    """TLS: certificate (PEM) to present."""
-    key: Path | None = None
-    """TLS: its private key, if that is in another file."""
     line: TextTemplate = "$kind: $summary"
     """Text of one alert."""

@@ -7,11 +7,12 @@ from pydantic import Field
 from ..section import Seconds
 from .alerts import MessageSettings
 from .shown import shown_webhook
+from .tls import TlsSettings
 
 URL = r"^(https?://[^\s]+|env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$"
 
 
-class WebhookSettings(MessageSettings):
+class WebhookSettings(TlsSettings, MessageSettings):
     """Alerts as JSON, by POST."""
 
     url: str = Field(pattern=URL)
