@@ -192,7 +192,8 @@ class Places:
             self._stack.callback(server.kill)
             own = {f"ssl_{name.replace('_', '')}": str(file) for name, file in files.own.items()}
             server.start(ssl=True, ssl_ca_certs=str(files.ca), password=SECRET, **own)
-            return server.port
+            port: int = server.port
+            return port
 
         port = self._port("redis", start)
         return {"url": f"rediss://{host}:{port}/0", "password": SECRET}
@@ -213,8 +214,8 @@ class Places:
             for name in ("server.crt", "server.key", "root.crt"):
                 shutil.chown(data / name, data.owner(), data.group())
                 (data / name).chmod(0o600)
-            with (data / "postgresql.conf").open("a") as file:
-                file.write("ssl = on\nssl_ca_file = 'root.crt'\n")
+            with (data / "postgresql.conf").open("a") as settings:
+                settings.write("ssl = on\nssl_ca_file = 'root.crt'\n")
             hosts = "host all all 127.0.0.1/32 trust\n"  # psql of the fixture
             (data / "pg_hba.conf").write_text("hostssl hopscope all all trust clientcert=verify-ca\n" + hosts)
             port = self._run("postgres", server)
@@ -247,10 +248,8 @@ class Places:
     def _email(self, kind: str, host: str) -> Given:
         def start() -> int:
             port = free_port()
-            controller = Controller(
-                object(), hostname="127.0.0.1", port=port, ssl_context=self._files.context()
-            )
-            controller.ssl_context.verify_mode = ssl.CERT_NONE
+            context = self._files.context()
+            controller = Controller(object(), hostname="127.0.0.1", port=port, ssl_context=context)
             controller.start()
             self._stack.callback(controller.stop)
             return port
