@@ -31,6 +31,16 @@ def test_both_formats_name_nodes_and_ports(tmp_path: Path, name: str, text: str)
     assert names.ports == {(7, 2): "to core-3"}
 
 
+def test_an_address_is_a_node(tmp_path: Path) -> None:
+    """Agents of sFlow and exporters of IPFIX: the node id is the address as a number."""
+    path = tmp_path / "names.toml"
+    path.write_text('[nodes]\n"192.0.2.7" = "edge-7"\n[ports."192.0.2.7"]\n3 = "to the provider"\n')
+    names = Names.load(path)
+    assert names.nodes == {0xC0000207: "edge-7"}
+    assert names.ports == {(0xC0000207, 3): "to the provider"}
+    assert names.find_node("192.0.2.7") == 0xC0000207
+
+
 def test_labels_fall_back_to_numbers() -> None:
     """What has no name is shown by its number, never left out."""
     names = Names({7: "agg-1-0"}, {(7, 2): "to core-3"})

@@ -4,9 +4,12 @@ TOML::
 
     [nodes]
     7 = "agg-1-0"
+    "192.0.2.7" = "edge-7"
 
     [ports.7]
     2 = "to core-3"
+
+A node may be an IPv4 address, which is its id as a number: that of an agent of sFlow or an exporter of IPFIX.
 
 CSV; an empty port names the node itself::
 
@@ -21,6 +24,7 @@ import csv
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from .errors import HopscopeError
@@ -114,7 +118,10 @@ def _number(value: object, highest: int) -> int | None:
     try:
         number = int(value.strip(), 0) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError):
-        return None
+        try:
+            number = int(IPv4Address(value))
+        except ValueError:
+            return None
     return number if 0 <= number <= highest else None
 
 
