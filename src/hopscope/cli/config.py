@@ -137,10 +137,17 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
     return str(value) if isinstance(value, int | float) else json.dumps(str(value), ensure_ascii=False)
+
+
+def _key(key: str) -> str:
+    """A key of a TOML table, quoted if it must be."""
+    import json
+
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
 
 
 def _optional(key: str) -> bool:
