@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.collector import ListenSettings, Settings
 from hopscope.settings.source import SourceError, parse
 
 
@@ -14,6 +15,9 @@ from hopscope.settings.source import SourceError, parse
         ("udp://127.0.0.1:32766", ListenSettings()),
         ("udp://0.0.0.0:54321?workers=2&dialect=spec", ListenSettings(host="0.0.0.0", port=54321, workers=2)),
         ("udp://[::1]:0", ListenSettings(host="::1", port=0)),
+        ("sflow://0.0.0.0", ListenSettings(kind="sflow", host="0.0.0.0", port=6343)),
+        ("ipfix://[::]?workers=2", ListenSettings(kind="ipfix", host="::", port=4739, workers=2)),
+        ("ipfix://0.0.0.0:2055", ListenSettings(kind="ipfix", host="0.0.0.0", port=2055)),
         ("mirror://Eth1.100", ListenSettings(kind="mirror", interface="Eth1.100")),
         (
             "mirror://lo?dialect=auto&promiscuous=no&ring_bytes=2097152&workers=2&filter=1,6%200%200%200",
@@ -64,6 +68,11 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
         ("udp://127.0.0.1:1?workers=0", "workers: found '0', expected at least 1"),
         ("udp://127.0.0.1:1?workers=1&workers=2", "workers is given twice"),
         ("udp://127.0.0.1:1?allow=10.0.0", "allow: '10.0.0' is not a network"),
+        (
+            "sflow://0.0.0.0?dialect=bmv2",
+            "unknown option 'dialect'; options are workers, receive_buffer_bytes",
+        ),
+        ("ipfix://", "expected udp://HOST:PORT"),
     ],
 )
 def test_mistakes(text: str, line: str) -> None:
@@ -83,3 +92,21 @@ def test_strangers_choose_no_dialect() -> None:
         assert parse(f"udp://{host}:32766?dialect=auto&allow=192.0.2.0/24").dialect == "auto"
     assert parse("udp://[::1]:32766?dialect=auto").dialect == "auto"
     assert parse("mirror://lo?dialect=auto").dialect == "auto"
+
+
+def test_ports_and_nodes_of_samples() -> None:
+    """sFlow and IPFIX have ports of their own; node ids are given by address."""
+    assert [ListenSettings.model_validate({"kind": kind}).port for kind in ("sflow", "ipfix")] == [6343, 4739]
+    listen = ListenSettings(kind="sflow", nodes={"192.0.2.7": 7, "2001:db8::1": 8})
+    assert listen.node_ids == {0xFFFFC0000207: 7, 0x20010DB8 << 96 | 1: 8}
+    for given, line in (
+        ({"nodes": {"192.0.2.7": 7}}, "found nodes with kind udp, expected kind sflow or ipfix"),
+        ({"kind": "sflow", "nodes": {"leaf": 7}}, "found 'leaf', expected an address, as 192.0.2.7"),
+        ({"kind": "sflow", "nodes": {"192.0.2.7": -1}}, "found node -1 of 192.0.2.7"),
+        ({"kind": "ipfix", "dialect": "bmv2"}, "found a dialect with kind ipfix"),
+        ({"kind": "ipfix", "interface": "eth1"}, "found interface 'eth1' with kind ipfix"),
+    ):
+        with pytest.raises(ValidationError, match=line):
+            ListenSettings.model_validate(given)
+    with pytest.raises(ValidationError, match="found sFlow or IPFIX in a sink"):
+        Settings.model_validate({"listen": [{"kind": "sflow"}], "sink": {"enabled": True}})

@@ -21,8 +21,8 @@ class CollectOptions(Options):
         list[str] | None,
         option(
             "--listen", "-l", metavar="ADDRESS",
-            help="Address of reports, as udp://127.0.0.1:32766?workers=2, or an interface to capture from, "
-            "as mirror://eth1. Repeatable.",
+            help="Address of reports, as udp://127.0.0.1:32766?workers=2, of sFlow (sflow://HOST) or IPFIX "
+            "(ipfix://HOST), or an interface to capture from, as mirror://eth1. Repeatable.",
         ),
         Key("listen"),
     ] = None  # fmt: skip

@@ -89,6 +89,68 @@ COUNTERS: tuple[Counter, ...] = (
         for header in Place
         if header
     ),
+    *family(
+        "sflow_samples_total",
+        "Samples of sFlow, by kind.",
+        "kind",
+        {kind: f"sflow_{kind}_samples" for kind in ("flow", "counter", "discarded", "other")},
+        of="received",
+    ),
+    Counter(
+        "sflow_pool_packets_total",
+        "Packets from which agents of sFlow chose their samples.",
+        of="received.sflow_pool_packets",
+    ),
+    Counter(
+        "sflow_lost_samples_total",
+        "Samples that agents of sFlow lost for want of resources.",
+        of="received.sflow_lost_samples",
+    ),
+    Counter(
+        "sflow_port_discards_total",
+        "Packets that interfaces discarded, by their counters in sFlow.",
+        of="received.sflow_port_discards",
+    ),
+    *family(
+        "ipfix_records_total",
+        "Data records of IPFIX and NetFlow 9, by kind.",
+        "kind",
+        {kind: f"ipfix_{kind}_records" for kind in ("flow", "options", "other")},
+        of="received",
+    ),
+    Counter(
+        "ipfix_early_sets_total",
+        "Data sets of IPFIX and NetFlow 9 that came before their template.",
+        of="received.ipfix_early_sets",
+    ),
+    Counter(
+        "ipfix_expired_sets_total",
+        "Of these, those whose template did not come in time, or for which there was no room.",
+        of="received.ipfix_expired_sets",
+    ),
+    Counter(
+        "ipfix_rejected_templates_total",
+        "Templates without room: too many of a domain or of all, or too many fields.",
+        of="received.ipfix_rejected_templates",
+    ),
+    Counter(
+        "ipfix_domains",
+        "Observation domains of exporters that are known now.",
+        of="received.ipfix_domains",
+        gauge=True,
+    ),
+    Counter(
+        "ipfix_templates",
+        "Templates of IPFIX and NetFlow 9 that are known now.",
+        of="received.ipfix_templates",
+        gauge=True,
+    ),
+    Counter(
+        "ipfix_waiting_sets",
+        "Data sets that wait for their template.",
+        of="received.ipfix_waiting_sets",
+        gauge=True,
+    ),
     Counter("forwarded_frames_total", "Frames forwarded by a sink, to an interface or into a file."),
     Counter("stripped_packets_total", "Packets whose INT a sink removed, restoring the original packet."),
     Counter(

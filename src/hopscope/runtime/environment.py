@@ -44,7 +44,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield _processors(settings)
     for listen in settings.listen:
         yield from listener(listen)
-    if any(listen.kind == "udp" for listen in settings.listen):
+    if any(listen.kind != "mirror" for listen in settings.listen):
         yield receive_buffer(settings)
     yield _shared_memory(settings)
     yield from _data(settings)
@@ -124,7 +124,7 @@ def listener(listen: ListenSettings) -> Iterator[Finding]:
 def receive_buffer(settings: Settings) -> Finding:
     """Whether the kernel grants the socket buffer that the settings request."""
     what = "net.core.rmem_max"
-    needed_bytes = max(listen.receive_buffer_bytes for listen in settings.listen if listen.kind == "udp")
+    needed_bytes = max(listen.receive_buffer_bytes for listen in settings.listen if listen.kind != "mirror")
     try:
         allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
     except (OSError, ValueError):

@@ -133,7 +133,7 @@ class Listeners:
             self._sockets.append(shares)
             for index in range(listen.workers):
                 shares.append(bind_share(listen, index, shares[0] if shares else None))
-                if listen.kind == "udp":
+                if listen.kind != "mirror":
                     listen = listen.model_copy(update={"port": shares[0].getsockname()[1]})
             self.urls.append(url(listen))
 

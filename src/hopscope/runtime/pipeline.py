@@ -30,6 +30,7 @@ from .shard import Shard
 if TYPE_CHECKING:
     from ..wire.decode.decoder import Decoder
     from .sink.forward import Forward
+    from .source_decoder import SourceDecoder
 
 END_SECONDS = 6.0
 """Most time in which flow records are written at the end; a supervisor waits longer (STOP_SECONDS)."""
@@ -118,13 +119,20 @@ class Steps(ABC):
         """Another process takes the next frames, and continues the state."""
         self.close()
 
-    def step(self, frames: FrameBatch, dialect: Dialect = DEFAULT, forward: Forward | None = None) -> int:
+    def step(
+        self,
+        frames: FrameBatch,
+        dialect: Dialect = DEFAULT,
+        forward: Forward | None = None,
+        source: SourceDecoder | None = None,
+    ) -> int:
         """Take frames through all steps; returns how many reports were accepted.
 
-        `forward` gets the frames and their raw reports first: forwarded packets do not wait.
+        `forward` gets the frames and their raw reports first: forwarded packets do not wait. `source` decodes
+        them, if they are not Telemetry Reports.
         """
         begin = time.perf_counter_ns()
-        decoder = self._decoders.get(dialect)
+        decoder = source or self._decoders.get(dialect)
         if decoder is None:
             from ..wire.decode.decoder import Decoder
 

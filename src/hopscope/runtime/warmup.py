@@ -49,6 +49,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "files": ("decoder", "detector", "files"),
     "encoder": ("encoder",),
     "fabric": ("fabric", "encoder"),
+    "mixed": ("sflow", "ipfix"),
     "labels": ("label-decoder", "labels", "label-simulation"),
     "direct": ("translator", "rocev2"),
 }
@@ -67,7 +68,8 @@ def steps_for(settings: Settings) -> list[str]:
     kinds = {listen.kind for listen in settings.listen}
     return (
         list(mode_of(settings).steps if kinds else ())
-        + ["listener"] * ("udp" in kinds or bool(settings.label.listen))
+        + ["listener"] * (bool(kinds - {"mirror"}) or bool(settings.label.listen))
+        + sorted(kinds & {"sflow", "ipfix"})
         + ["interface"] * ("mirror" in kinds)
         + ["label-decoder"] * bool(settings.label.listen)
         + ["export"] * bool(settings.export)
@@ -326,6 +328,18 @@ def _files() -> None:
             pass
 
 
+def _sflow() -> None:
+    from ..wire.sflow.decoder import SflowDecoder
+
+    SflowDecoder().decode(_frames(Link.UDP_PAYLOAD))
+
+
+def _ipfix() -> None:
+    from ..wire.ipfix.decoder import IpfixDecoder
+
+    IpfixDecoder().decode(_frames(Link.UDP_PAYLOAD))
+
+
 def _fabric() -> None:
     from ..fabric.simulation import Simulation
     from ..fabric.topology import LeafSpine
@@ -378,6 +392,8 @@ STEPS: dict[str, tuple[int, Callable[[], None]]] = {
     "files": (2, _files),
     "sink": (12, _sink),
     "encoder": (5, _encoder),
+    "sflow": (12, _sflow),
+    "ipfix": (3, _ipfix),
     "export": (2, _export),
     "fabric": (4, _fabric),
     "label-decoder": (2, _label_decoder),

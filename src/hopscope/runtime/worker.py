@@ -26,6 +26,7 @@ from .mode import Mode, mode_of
 from .pipeline import HandOver, Steps
 from .shard import Shard
 from .sink.forward import Forwarder
+from .source_decoder import source_decoder
 
 if TYPE_CHECKING:
     from ..capture.listener import Listener
@@ -129,6 +130,8 @@ class Receiver:
         worker: int = 0,
     ) -> None:
         self.listener = listener
+        self.source = source_decoder(listener.settings)
+        """Decodes what comes, if it is not Telemetry Reports."""
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
         """None until it is chosen."""
         self.forward = forward
@@ -159,8 +162,9 @@ class Receiver:
         self.listener.open()
 
     def counts(self) -> Counter[str]:
-        """What its listeners counted, by key of `detect.counters`."""
-        return self._earlier + Counter(self.listener.counts())
+        """What its listeners and its decoder counted, by the names in `detect.counters`."""
+        read = self.source.counts() if self.source is not None else {}
+        return self._earlier + Counter(self.listener.counts()) + Counter(read)
 
     def close(self) -> None:
         """Stop receiving and sending."""
@@ -283,7 +287,7 @@ class Worker:
                 frames += len(batch)
             for ready, dialect in receiver.take(batch, time.monotonic_ns()):
                 if len(ready):
-                    self._steps.step(ready, dialect, receiver.forward)
+                    self._steps.step(ready, dialect, receiver.forward, receiver.source)
             self._steps.count("busy_capture_ns_total", spent)
             self._steps.count("busy_ns_total", spent)
         if isinstance(self._steps, HandOver):
@@ -312,7 +316,7 @@ class Worker:
         loop.drain(self.turn, DRAIN_SECONDS)
         for receiver in self.receivers:
             for batch, dialect in receiver.settle():
-                self._steps.step(batch, dialect, receiver.forward)
+                self._steps.step(batch, dialect, receiver.forward, receiver.source)
             if released and receiver.forward is not None:
                 receiver.forward.release()
         self._steps.counted.collect(self)

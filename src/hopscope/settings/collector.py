@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from ..wire.address import number_of
 from .destinations.kinds import NamedExports
 from .destinations.metrics import NamedMetrics
 from .direct import DirectSettings
@@ -29,15 +30,19 @@ from .section import (
 from .sink import DistributionSettings, SinkSettings
 from .top_flows import TopFlowSettings
 
+PORTS = {"sflow": 6343, "ipfix": 4739}
+"""Ports of the kinds of listeners that are not for Telemetry Reports."""
+
 
 class ListenSettings(Section):
-    """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`, or
-    `mirror://eth1`).
+    """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`,
+    `mirror://eth1`, `sflow://0.0.0.0:6343`, `ipfix://0.0.0.0:4739`).
     """
 
-    kind: Literal["udp", "mirror"] = "udp"
+    kind: Literal["udp", "mirror", "sflow", "ipfix"] = "udp"
     """`udp`: reports are sent to a port of this machine; `mirror`: all frames of an interface are read, as
-    from a switch's mirror port (Linux, CAP_NET_RAW)."""
+    from a switch's mirror port (Linux, CAP_NET_RAW); `sflow`: agents send sFlow 5; `ipfix`: exporters send
+    IPFIX or NetFlow 9."""
     interface: str = ""
     """Mirror: name of the interface."""
     promiscuous: bool = True
@@ -50,7 +55,7 @@ class ListenSettings(Section):
     host: str = "127.0.0.1"
     """Address to listen on; anything but loopback opens the collector to the network."""
     port: int = Field(default=32766, ge=0, le=65535)
-    """UDP port; 0 lets the kernel choose one."""
+    """UDP port; 0 lets the kernel choose one. Without it, sFlow has 6343 and IPFIX 4739."""
     workers: int = Field(default=1, ge=1, le=64)
     """Processes that share this port or interface. Reports of one source, and packets of one flow, always
     reach the same process. The reports of several workers meet in one more process, the detector."""
@@ -76,13 +81,44 @@ class ListenSettings(Section):
     """Reports that a source may send in a burst above its rate; 0: as many as in 0.1 s at that rate."""
     rate_ipv6_prefix: int = Field(default=64, ge=1, le=128)
     """IPv6: addresses with the same first bits are one source for `rate_limit`."""
+    nodes: dict[str, int] = Field(default={})
+    """sFlow and IPFIX: node ids of agents and exporters by address, as `{"192.0.2.7" = 7}`, so that a switch
+    that sends INT, too, is one node. Others have the last 32 bits of their address."""
+
+    @model_validator(mode="before")
+    @staticmethod
+    def _usual_port(given: object) -> object:
+        if isinstance(given, dict) and given.get("kind") in PORTS:
+            return {"port": PORTS[given["kind"]], **given}
+        return given
+
+    @field_validator("nodes")
+    @classmethod
+    def _addresses(cls, nodes: dict[str, int]) -> dict[str, int]:
+        for text, node in nodes.items():
+            try:
+                number_of(text)
+            except ValueError:
+                raise ValueError(f"found {text!r}, expected an address, as 192.0.2.7") from None
+            if not 0 <= node < 1 << 32:
+                raise ValueError(f"found node {node} of {text}, expected 0 to {(1 << 32) - 1}")
+        return nodes
+
+    @property
+    def node_ids(self) -> dict[int, int]:
+        """`nodes` by address as a number, IPv4 as ::ffff:a.b.c.d."""
+        return {number_of(text): node for text, node in self.nodes.items()}
 
     @model_validator(mode="after")
     def _mirror(self) -> ListenSettings:
-        if self.kind == "udp":
+        if self.nodes and self.kind not in PORTS:
+            raise ValueError(f"found nodes with kind {self.kind}, expected kind sflow or ipfix")
+        if self.kind != "mirror":
             if self.interface or self.filter:
                 found = f"interface {self.interface!r}" if self.interface else "filter"
-                raise ValueError(f"found {found} with kind udp, expected kind mirror")
+                raise ValueError(f"found {found} with kind {self.kind}, expected kind mirror")
+            if self.kind in PORTS and self.dialect != "spec":
+                raise ValueError(f"found a dialect with kind {self.kind}, expected kind udp or mirror")
             if self.dialect == "auto" and not self.allow and not is_loopback(self.host):
                 raise ValueError(
                     f"found dialect auto on {self.host} without allow, so that strangers would choose the "
@@ -370,6 +406,8 @@ class Settings(Section):
                 raise ValueError(
                     "detect.enabled: found false, expected true in a sink: it writes events only"
                 )
+            if any(listen.kind in PORTS for listen in self.listen):
+                raise ValueError("listen: found sFlow or IPFIX in a sink, expected them in a collector")
         return self
 
     @property

@@ -1,4 +1,6 @@
-"""Sources of frames as the user writes them: `udp://HOST:PORT?workers=2&dialect=…`, `mirror://INTERFACE`."""
+"""Sources of frames as the user writes them: `udp://HOST:PORT?workers=2&dialect=…`, `mirror://INTERFACE`,
+`sflow://HOST:PORT`, `ipfix://HOST:PORT`.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,14 @@ from pydantic import ValidationError
 
 from ..base.errors import HopscopeError
 from ..wire.address import network
-from .collector import ListenSettings
+from .collector import PORTS, ListenSettings
 from .errors import error_lines
 
 _FORM = "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE"
 _MIRROR_OPTIONS = ("dialect", "workers", "ring_bytes", "filter", "promiscuous", "output", "keep_offloads")
-_PLACES = ("kind", "host", "port", "interface", *_MIRROR_OPTIONS[2:])
+_PLACES = ("kind", "host", "port", "interface", "nodes", *_MIRROR_OPTIONS[2:])
 _UDP_OPTIONS = tuple(name for name in ListenSettings.model_fields if name not in _PLACES)
+_OTHER_OPTIONS = tuple(name for name in _UDP_OPTIONS if name != "dialect")
 
 
 class SourceError(HopscopeError):
@@ -29,10 +32,9 @@ def parse(text: str) -> ListenSettings:
     """
     split, port = _split(text)
     mirror = split.scheme == "mirror"
-    options = _MIRROR_OPTIONS if mirror else _UDP_OPTIONS
-    fields: dict[str, object] = (
-        {"kind": "mirror", "interface": split.netloc} if mirror else {"host": split.hostname}
-    )
+    options = _MIRROR_OPTIONS if mirror else _OTHER_OPTIONS if split.scheme in PORTS else _UDP_OPTIONS
+    fields: dict[str, object] = {"kind": split.scheme}
+    fields["interface" if mirror else "host"] = split.netloc if mirror else split.hostname
     if port is not None:
         fields["port"] = port
     allow: list[str] = []
@@ -64,7 +66,7 @@ def url(settings: ListenSettings) -> str:
     if settings.kind == "mirror":
         return f"mirror://{settings.interface}"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"udp://{host}:{settings.port}"
+    return f"{settings.kind}://{host}:{settings.port}"
 
 
 def _split(text: str) -> tuple[SplitResult, int | None]:
@@ -74,6 +76,6 @@ def _split(text: str) -> tuple[SplitResult, int | None]:
     except ValueError as error:
         raise SourceError(f"{text}: {error}; {_FORM}") from error
     extra = split.path not in ("", "/") or split.fragment or split.username is not None
-    if split.scheme not in ("udp", "mirror") or not split.hostname or extra:
+    if split.scheme not in ("udp", "mirror", *PORTS) or not split.hostname or extra:
         raise SourceError(f"{text}: {_FORM}")
     return split, port

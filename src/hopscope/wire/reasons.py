@@ -84,6 +84,10 @@ class Place(IntEnum):
     """The data that nodes wrote into an IOAM trace."""
     LABEL = 16
     """INT-label's source route, flow, option or items."""
+    SFLOW = 17
+    """A sample of sFlow, or a record in it."""
+    IPFIX = 18
+    """A set of IPFIX or NetFlow 9, or a record in it."""
 
     @property
     def label(self) -> str:

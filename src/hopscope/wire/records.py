@@ -266,7 +266,8 @@ REPORT = np.dtype(
         ("domain_id", "<u2"),
         ("ds_instruction", "<u2"),
         ("ds_flags", "<u2"),
-        ("version", "u1"),  # 5, 10, 20; 0: a packet that no report brought
+        # 5, 10, 20; 105 sFlow, 109 NetFlow 9, 110 IPFIX; 0: a packet that no report brought
+        ("version", "u1"),
         ("kind", "u1"),
         ("hw_id", "u1"),
         ("flags", "u1"),
@@ -282,10 +283,8 @@ REPORT = np.dtype(
         ("int_flags", "u1"),
         ("reason", "u1"),  # Reason; anything but 0 is a rejected report
         ("place", "u1"),  # Place
-        (
-            "packet_id",
-            "<u4",
-        ),  # distinguishes packets of a flow, for postcards; 0 none
+        # distinguishes packets of a flow, for postcards, 0 none; of a sample or flow record: its packets
+        ("packet_id", "<u4"),
         ("int_at", "<u4"),  # byte offset in the frame of the INT or IOAM header (after the shim); 0 none
         ("own_at", "<u4"),  # byte offset in the frame of the report's metadata; 0 none
         ("tunnel_id", "<u4"),  # VNI, GRE key or TEID of the innermost tunnel

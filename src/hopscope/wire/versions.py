@@ -4,6 +4,10 @@ from __future__ import annotations
 
 REPORT_VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
 """`version` of a REPORT, by name."""
+SFLOW, NETFLOW_9, IPFIX = 105, 109, 110
+"""`version` of rows made of samples and flow records, which are not Telemetry Reports."""
+FIRST_SAMPLE = 100
+"""Lowest of these: a row that stands for `packet_id` packets, which one node saw."""
 IOAM = 91
 """`int_version` of IOAM (RFC 9197 and 9326), a number that no version of INT has."""
 INT_VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20, "ioam": IOAM}

@@ -22,6 +22,7 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, inlined, kernel, order
 from ...wire.records import Carried, Flag, IntFlag, Mode
+from ...wire.versions import FIRST_SAMPLE
 from ..records import FlowState, Kind
 from . import flow_cache_kernel as flow_cache
 from .event_kernel import (
@@ -63,6 +64,7 @@ JOINED = U64(Flag.JOINED)
 PARTIAL = U64(Flag.INCOMPLETE)
 HELD = U64(Flag.HELD)
 MX = U64(Mode.MX)
+SAMPLE = U64(FIRST_SAMPLE)
 CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
 OWN_HOP = U64(Carried.OWN_HOP)
 NODE_CARRIED = U64(Carried.NODE_ID)
@@ -148,6 +150,35 @@ def update_path(
 
 
 @kernel
+def add_sampling_node(
+    flows: Any, f: Any, states: Any, pool: Any, node: Any,
+    path: Any, where: Any, old_hops: Any, events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any,
+) -> Any:  # fmt: skip
+    """Find the node of a sample or flow record in flow f's path (`where`), which such reports do not change.
+
+    While no INT report has given the path, it is the list of nodes that saw the flow, in the order in which
+    they were heard of. Returns events so far.
+    """
+    flow = flows[f]
+    path[U64(0)] = U32(node)
+    found = match_path(flows, f, states, path, U64(1), where)
+    count = U64(flow.hop_count)
+    if found or U64(flow.state) & HAS_PATH or count >= MAX_HOPS:
+        return n
+    flow.state |= U8(INCOMPLETE)
+    pool_base = U64(len(flows)) * flow_cache.INLINE
+    for k in range(count):
+        at = flow_cache.hop_at(f, U64(k), U64(flow.pool_block), pool_base)
+        path[U64(k)] = states[at].node_id if at != NOT_FOUND else U32(NO_NODE)
+    path[count] = U32(node)
+    status = PROVISIONAL if flow.packets == U64(0) else SILENT
+    count += U64(1)
+    n = new_path(flows, f, states, pool, path, count, old_hops, events, n, tally, knobs, reports, i, status)
+    where[U64(0)] = flow_cache.hop_at(f, count - U64(1), U64(flow.pool_block), pool_base)
+    return n
+
+
+@kernel
 def node_in_flow(flows: Any, f: Any, states: Any, node: Any) -> Any:
     """Index of the state of flow f's hop at a node, or NOT_FOUND."""
     pool_base = U64(len(flows)) * flow_cache.INLINE
@@ -203,7 +234,8 @@ def take_report(
     own = own_node(reports, i, hops)
     # the record after an MX header is that of one node: no path
     has_stack = r.int_version != 0 and U64(r.int_mode) != MX
-    stacked = (has_stack or U64(r.flags) & JOINED != U64(0)) and count != U64(0)
+    sample = U64(r.version) >= SAMPLE
+    stacked = (has_stack or sample or U64(r.flags) & JOINED != U64(0)) and count != U64(0)
     if stacked:
         if carried & OWN_HOP and own != NO_NODE and count < MAX_HOPS:
             count += U64(node_of(hops, first + count - U64(1), NO_NODE) != own)
@@ -244,9 +276,15 @@ def take_report(
     whole_ns = whole_time(reports, i, hops, first, count)
     in_order = f != NOT_FOUND and stacked
     cut = U64(r.int_flags) & CUT_SHORT | U64(r.flags) & (INTERMEDIATE | DROPPED | PARTIAL)
-    whole = stacked and not cut
+    whole = stacked and not cut and not sample
     pool_base = U64(len(flows)) * flow_cache.INLINE
-    if in_order:
+    if in_order and sample:
+        in_order = False
+        node = node_of(hops, first, own)
+        n = add_sampling_node(
+            flows, f, states, pool, node, path, where, old_hops, events, n, tally, knobs, reports, i
+        )
+    elif in_order:
         flow = flows[f]
         known = U64(whole) & U64((U64(flow.state) & (HAS_PATH | INCOMPLETE)) == HAS_PATH)
         if not (known and same_path(flows, f, states, hops, first, count, last, own, pool_base)):
@@ -288,7 +326,7 @@ def take_report(
 
     if f != NOT_FOUND:
         flow = flows[f]
-        flow.packets += U64(1)
+        flow.packets += U64(r.packet_id) if sample else U64(1)
         flow.last_ns = r.time_ns
         if whole and with_latency == count:
             begin = n

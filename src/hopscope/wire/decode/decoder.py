@@ -7,7 +7,8 @@ import numpy as np
 from ..dialect import DEFAULT, Dialect
 from ..records import HOP, REPORT, FrameBatch, Records, ReportBatch
 
-_MARGIN = 64
+MARGIN = 64
+"""Rows of a block beside those that the frames of a batch may need."""
 HOPS_PER_FRAME = 4
 """Hop rows of a new decoder per frame; the block grows when a batch needs more."""
 
@@ -28,8 +29,8 @@ class Decoder:
         self._fixed = (dialect.table(), np.zeros(trail_kernel.MEMORY, np.uint64))
         self._keeps, self._unknown = trail_kernel.KEEPS, trail_kernel.UNKNOWN
         self._counts = np.zeros(3, np.uint64)
-        self._reports = _block(frames + _MARGIN, REPORT)
-        self._hops = _block(frames * HOPS_PER_FRAME + _MARGIN, HOP)
+        self._reports = new_block(frames + MARGIN, REPORT)
+        self._hops = new_block(frames * HOPS_PER_FRAME + MARGIN, HOP)
         self._trails = self._no_trails = np.empty((trail_kernel.TRAIL, 0), np.uint64)
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
@@ -67,19 +68,20 @@ class Decoder:
     def _grow(self, room: int) -> None:
         """Make room for a frame that may hold `room` reports or hops, and for more like it."""
         reports, hops = int(self._counts[0]), int(self._counts[1])
-        if reports + room > len(self._reports):
-            self._reports = _larger(self._reports, reports, room)
-        if hops + room > len(self._hops):
-            self._hops = _larger(self._hops, hops, room)
+        self._reports = with_room(self._reports, reports, room)
+        self._hops = with_room(self._hops, hops, room)
 
 
-def _larger(block: Records, used: int, room: int) -> Records:
-    larger = _block(2 * used + room + _MARGIN, block.dtype)
+def with_room(block: Records, used: int, room: int) -> Records:
+    """The block, or a larger one with the `used` rows of it, if it has no room for `room` more."""
+    if used + room <= len(block):
+        return block
+    larger = new_block(2 * used + room + MARGIN, block.dtype)
     larger[:used] = block[:used]
     return larger
 
 
-def _block(rows: int, dtype: np.dtype[np.void]) -> Records:
+def new_block(rows: int, dtype: np.dtype[np.void]) -> Records:
     """Uninitialised records whose first lies at the start of a cache line, so that no HOP takes two."""
     raw = np.empty(rows * dtype.itemsize + 64, np.uint8)
     start = -raw.ctypes.data % 64

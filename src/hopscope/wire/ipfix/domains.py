@@ -1,0 +1,242 @@
+"""What is known of exporters: their observation domains, templates, samplers, and data that waits for a
+template.
+
+All of it is bounded, and forgotten if it is not used: the tables are those that the kernel reads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..node_ids import NodeIds, node_of
+from ..records import Records
+from . import layout
+from .layout import COLUMNS, Column
+from .records import (
+    DOMAIN,
+    DOMAINS,
+    FIELD,
+    FIELDS,
+    IDS,
+    SAMPLERS,
+    TEMPLATE,
+    TEMPLATES,
+    TEMPLATES_OF_DOMAIN,
+)
+from .templates import Template
+
+SECOND = 1_000_000_000
+TEMPLATE_SECONDS = 1800
+"""A template that is not sent again for so long is forgotten (RFC 5153 6.2)."""
+WAITING_SECONDS = 60
+"""Data waits for its template for so long,"""
+WAITING_SETS = 64
+"""… at most so many sets of a domain,"""
+WAITING_BYTES = 4 * 1024 * 1024
+"""… and so many bytes of all."""
+Key = tuple[int, int, int, int]
+"""Address of the exporter (high, low half), version, and id of the domain."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A data set whose template has not come yet."""
+
+    template_id: int
+    message: bytes
+    """The header of its message, and the set."""
+    frame: np.void
+    """FRAME of the datagram that it came in."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A template, and when it came last."""
+
+    template: Template
+    seen_ns: int
+    place: int | None
+    """In the table of templates; None for options."""
+
+
+@dataclass(slots=True)
+class Domain:
+    """An observation domain of an exporter."""
+
+    row: int
+    seen_ns: int
+    templates: dict[int, Held] = field(default_factory=dict)
+    waiting: deque[Waiting] = field(default_factory=deque)
+
+
+class Domains:
+    """All observation domains."""
+
+    def __init__(self, nodes: NodeIds) -> None:
+        self._nodes = nodes
+        self.rows: Records = np.zeros(DOMAINS, DOMAIN)
+        self.slots = np.zeros(DOMAINS * IDS, np.uint16)
+        self.templates: Records = np.zeros(TEMPLATES, TEMPLATE)
+        self.fields: Records = np.zeros(TEMPLATES * FIELDS, FIELD)
+        self._free = list(range(TEMPLATES))
+        self._free_rows = list(range(DOMAINS))
+        self._known: dict[Key, Domain] = {}
+        self._by_row: dict[int, Domain] = {}
+        self._next_ns = 0
+        self._waiting_bytes = 0
+        self.expired = 0
+        """Data sets whose template did not come in time, or for which there was no room."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def template_count(self) -> int:
+        """Templates of all domains."""
+        return sum(len(domain.templates) for domain in self._known.values())
+
+    @property
+    def waiting_count(self) -> int:
+        """Data sets that wait for their template."""
+        return sum(len(domain.waiting) for domain in self._known.values())
+
+    def of_row(self, row: int) -> Domain:
+        """The domain of a row of the table."""
+        return self._by_row[row]
+
+    def find(self, key: Key, now_ns: int) -> int:
+        """Row of a domain; a new one takes that of the domain that was silent longest, if there are as many
+        as there can be.
+        """
+        domain = self._known.get(key)
+        if domain is None:
+            if not self._free_rows:
+                self._forget(min(self._known, key=lambda known: self._known[known].seen_ns))
+            domain = self._known[key] = Domain(self._free_rows.pop(), now_ns)
+            self._by_row[domain.row] = domain
+            one = self.rows[domain.row]
+            one["node_id"] = node_of(self._nodes, key[0], key[1])
+            one["hw_id"] = (key[3] ^ key[3] >> 8 ^ key[3] >> 16 ^ key[3] >> 24) & 0xFF
+        domain.seen_ns = now_ns
+        return domain.row
+
+    def put(self, domain: Domain, template: Template, now_ns: int) -> bool:
+        """Take a template, or its end. False: there is no room for it, or it has too many fields."""
+        if not template.fields:
+            ids = [template.id]
+            if template.id in (layout.TEMPLATES, layout.OPTIONS):  # all of a kind (RFC 7011 8.1)
+                ids = [
+                    id_ for id_, held in domain.templates.items() if held.template.options == template.options
+                ]
+            for id_ in ids:
+                self._drop(domain, id_)
+            return True
+        known = domain.templates.get(template.id)
+        if known is not None and known.template == template:
+            known.seen_ns = now_ns
+            return True
+        self._drop(domain, template.id)
+        if len(domain.templates) >= TEMPLATES_OF_DOMAIN:
+            return False
+        place = None
+        if not template.options:
+            fields = _columns(template)
+            if not self._free or len(fields) > FIELDS or template.size >= IDS:
+                return False
+            place = self._free.pop()
+            self._write(place, template, fields)
+            self.slots[domain.row * IDS + template.id] = place + 1
+        domain.templates[template.id] = Held(template, now_ns, place)
+        return True
+
+    def put_sampler(self, domain: Domain, sampler: int, rate: int) -> None:
+        """Take what a sampler takes; the last place of a full table is that of the newest."""
+        one = self.rows[domain.row]
+        known = one["sampler"][: int(one["samplers"])].tolist()
+        at = known.index(sampler) if sampler in known else min(len(known), SAMPLERS - 1)
+        one["sampler"][at], one["rate"][at] = sampler, rate
+        one["samplers"] = max(len(known), at + 1)
+
+    def wait(self, domain: Domain, waiting: Waiting) -> None:
+        """Keep a data set until its template comes."""
+        if len(domain.waiting) >= WAITING_SETS or self._waiting_bytes + len(waiting.message) > WAITING_BYTES:
+            self.expired += 1
+            return
+        domain.waiting.append(waiting)
+        self._waiting_bytes += len(waiting.message)
+
+    def released(self, domain: Domain, template_id: int) -> list[Waiting]:
+        """The data sets that waited for this template."""
+        found = [one for one in domain.waiting if one.template_id == template_id]
+        if found:
+            domain.waiting = deque(one for one in domain.waiting if one.template_id != template_id)
+            self._waiting_bytes -= sum(len(one.message) for one in found)
+        return found
+
+    def expire(self, now_ns: int) -> None:
+        """Forget what is too old; called with every batch, it looks once a second."""
+        if abs(now_ns - self._next_ns) < SECOND:
+            return
+        self._next_ns = now_ns
+        for key, domain in list(self._known.items()):
+            while domain.waiting and now_ns - domain.waiting[0].frame["time_ns"] > WAITING_SECONDS * SECOND:
+                self._waiting_bytes -= len(domain.waiting.popleft().message)
+                self.expired += 1
+            for id_, held in list(domain.templates.items()):
+                if now_ns - held.seen_ns > TEMPLATE_SECONDS * SECOND:
+                    self._drop(domain, id_)
+            if not domain.templates and now_ns - domain.seen_ns > TEMPLATE_SECONDS * SECOND:
+                self._forget(key)
+
+    def _drop(self, domain: Domain, id_: int) -> None:
+        held = domain.templates.pop(id_, None)
+        if held is not None and held.place is not None:
+            self._free.append(held.place)
+            self.slots[domain.row * IDS + id_] = 0
+
+    def _forget(self, key: Key) -> None:
+        domain = self._known.pop(key)
+        for id_ in list(domain.templates):
+            self._drop(domain, id_)
+        self.expired += len(domain.waiting)
+        self._waiting_bytes -= sum(len(one.message) for one in domain.waiting)
+        self.rows[domain.row] = 0
+        del self._by_row[domain.row]
+        self._free_rows.append(domain.row)
+
+    def _write(self, place: int, template: Template, fields: list[tuple[int, int, Column]]) -> None:
+        one = self.templates[place]
+        one["columns"] = sum(1 << column for column in {column for _, _, column in fields} if column)
+        one["size"], one["fields"] = template.size, len(fields)
+        one["variable"] = template.variable
+        for row, (at, length, column) in zip(self.fields[place * FIELDS :], fields, strict=False):
+            row["at"], row["length"], row["column"] = at, length, column
+
+
+def _columns(template: Template) -> list[tuple[int, int, Column]]:
+    """(offset, length, column) of what is read of a record; with fields of variable length, of all, without
+    offsets.
+
+    An address that does not have its size is skipped, and of two fields of one column the first is read.
+    """
+    found: list[tuple[int, int, Column]] = []
+    taken: set[Column] = set()
+    at, fixed = 0, not template.variable
+    for one in template.fields:
+        column = COLUMNS.get(one.element, Column.NONE) if not one.pen else Column.NONE
+        size = {Column.SOURCE_4: 4, Column.DESTINATION_4: 4}.get(column)
+        low = layout.ADDRESSES_6.get(column)
+        if low is not None:
+            size = 16
+        if column in taken or (size is not None and one.length != size):
+            column = Column.NONE
+        taken.add(column)
+        if column and low is not None:
+            found += [(at, 8, column), (at + 8 * fixed, 8, low)]
+        elif column or not fixed:
+            found.append((at, one.length, column))
+        at += one.length * fixed
+    return found

@@ -1,0 +1,93 @@
+"""Tables of the decoder: exporters' domains, templates as lists of what to read, and results."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+DOMAINS = 1024
+"""Observation domains of all exporters."""
+TEMPLATES = 2048
+"""Templates of all domains."""
+TEMPLATES_OF_DOMAIN = 256
+FIELDS = 128
+"""Fields of a template that are read, or passed if the template has fields of variable length."""
+SAMPLERS = 16
+"""Samplers of a domain whose rates are known."""
+IDS = 1 << 16
+
+DOMAIN = np.dtype(
+    [
+        ("node_id", "<u4"),
+        ("expected", "<u4"),  # sequence number of the next message
+        ("sequence", "<u4"),  # of the latest one as detection sees it: messages, and records that are missing
+        ("missing", "<u4"),  # records that are missing before the next row
+        ("sampler", "<u4", (SAMPLERS,)),
+        ("rate", "<u4", (SAMPLERS,)),  # packets for one that is sampled
+        ("samplers", "u1"),
+        ("hw_id", "u1"),
+        ("known", "u1"),  # 1: `expected` is known
+        ("reserved", "u1", (5,)),
+    ]
+)
+"""An observation domain of an exporter, 152 bytes."""
+TEMPLATE = np.dtype(
+    [
+        ("columns", "<u4"),  # bit per Column
+        ("size", "<u4"),  # of a record, bytes; the least, if fields are of variable length
+        ("fields", "<u2"),
+        ("variable", "u1"),
+        ("reserved", "u1", (5,)),
+    ]
+)
+"""A template, 16 bytes; its fields are FIELD [FIELDS] at the same place."""
+FIELD = np.dtype([("at", "<u2"), ("length", "<u2"), ("column", "<u2"), ("reserved", "<u2")])
+"""A field that is read: its offset in a record, if the record has a fixed size; 8 bytes."""
+
+
+class State(IntEnum):
+    """Slots of where the kernel is."""
+
+    FRAME = 0
+    AT = 1
+    """Offset of the next set in the frame; 0: the header has not been read."""
+    END = 2
+    """Where the message ends in the frame."""
+    ROWS = 3
+    """Rows of this message."""
+    RECORDS = 4
+    """Data records of this message."""
+    UNKNOWN = 5
+    """1: the message has a set whose records could not be counted."""
+    SET_ID = 6
+    SET_AT = 7
+    """Where the contents of the set that the kernel does not read begin in the arena, and end."""
+    SET_END = 8
+    AGAIN = 9
+    """1: the frames are sets that had waited for their template."""
+    LATE = 10
+    """1: the message is older than one that had come before it."""
+
+
+class Count(IntEnum):
+    """Slots of the decoder's counts."""
+
+    REPORTS = 0
+    """Rows of the report block."""
+    HOPS = 1
+    """Rows of the hop block."""
+    RECORDS = 2
+    """Flow records."""
+    OTHER_RECORDS = 3
+    """Data records without the addresses of a flow: skipped."""
+
+
+class Status(IntEnum):
+    """Why the kernel returned."""
+
+    DONE = 0
+    FULL = 1
+    """A block needs more room for the next set."""
+    OTHER_SET = 2
+    """A set of templates, options, or of a template that is not known."""
