@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.samples import Exemplar, Timestamp
 
 from hopscope.base.names import Names
 from hopscope.export import delivery
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
+from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.remote_write import RemoteWrite, request_1, request_2
 from hopscope.export.metrics.sender import MetricsSender
 from hopscope.runtime.connect import connections
@@ -91,6 +93,19 @@ def test_prometheus_has_every_round(tmp_path: Path, tool: Callable[[str], str]) 
         assert series["metric"]["node_name"] == HOSTILE[:1024]
         assert "empty" not in series["metric"]
         assert float(series["value"][1]) == 7.5
+        now = int(time.time())
+        slow = Exemplar({"event_id": "0-7", "flow": "00ff"}, 1.5, Timestamp(now, 123_456_789))
+        latency = HistogramMetricFamily("hopscope_hop_latency_seconds", "Hops.", labels=["node"])
+        latency.add_metric(["1"], [("0.5", 1), ("2.0", 3, slow), ("+Inf", 3)], 4.5)
+        one.destination.connect()
+        one.destination.send(Round(now * 1000, [latency]))
+        one.destination.close()
+        span = {"query": f"{latency.name}_bucket", "start": str(now - 60), "end": str(now + 60)}
+        answer = httpx.get(f"{server.url}/api/v1/query_exemplars", params=span, trust_env=False).json()
+        (series,) = answer["data"]
+        assert series["seriesLabels"]["le"] == "2.0"
+        (found,) = series["exemplars"]
+        assert found == {"labels": slow.labels, "value": "1.5", "timestamp": now + 0.123}
     finally:
         server.kill()
 
@@ -179,15 +194,24 @@ def test_both_versions_have_the_same_series(name: str, value: float, time_ms: in
     """Read by field numbers of the specifications; in version 2 each text is there once."""
     gauge = GaugeMetricFamily("g", "Help.")
     labels = (("__name__", "g"), ("job", name))
-    (series,) = fields(request_1([(labels, value)], time_ms), 1)
+    (series,) = fields(request_1([(labels, value, None)], time_ms), 1)
     pairs = [tuple(fields(label, part)[0].decode() for part in (1, 2)) for label in fields(series, 1)]
     assert tuple(pairs) == labels
     (sample,) = fields(series, 2)
     assert (fields(sample, 1), fields(sample, 2)) == ([value], [time_ms])
-    body = request_2([(gauge, labels, value), (gauge, labels, value)], time_ms)
+    body = request_2([(gauge, labels, value, None)] * 2, time_ms)
     texts = [text.decode() for text in fields(body, 4)]
     assert texts[0] == ""
     assert len(set(texts)) == len(texts)
+    one = Exemplar({"event_id": name}, value, Timestamp(7, 123_456_789))
+    (series,) = fields(request_1([(labels, value, one)], time_ms), 1)
+    (found,) = fields(series, 3)
+    (label,) = fields(found, 1)
+    assert [fields(label, part)[0].decode() for part in (1, 2)] == ["event_id", name]
+    assert (fields(found, 2), fields(found, 3)) == ([value], [7123])
+    (series,) = fields(request_2([(gauge, labels, value, one)], time_ms), 5)
+    (found,) = fields(series, 4)
+    assert (fields(found, 2), fields(found, 3)) == ([value], [7123])
     for series in fields(body, 5):
         refs, at = fields(series, 1)[0], 0
         found = []

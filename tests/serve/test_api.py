@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
 from hopscope.detect.counters import INDEX
@@ -299,6 +301,47 @@ def test_metrics_parse_and_carry_no_flow(api: Any, collector: Any) -> None:
     occupancy = {s.labels["node_name"]: s.value for s in families["hopscope_queue_occupancy"].samples}
     assert occupancy == {"leaf-1": 0, "spine-1": 1, "leaf-2": 7}
     assert "10.1.0." not in text
+
+
+def test_exemplars_lead_to_events(api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In OpenMetrics a bucket has the newest event with a value in it; the API has that event."""
+    parts = [
+        Distribution(
+            measure, np.array([0], np.uint64), np.array([2**34], np.uint64), np.array([3], np.uint64),
+            900, 400, *place,
+        )
+        for measure, place in ((Measure.HOP_LATENCY, (13, 3, 0)), (Measure.END_TO_END, ()))
+    ]  # fmt: skip
+    monkeypatch.setattr(CollectorState, "distributions", lambda self: parts)
+
+    async def use(client: httpx.AsyncClient) -> tuple[Any, list[Any]]:
+        asked = {"accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
+        return (
+            await client.get("/metrics", headers=asked),
+            (await client.get("/api/v0/events")).json()["items"],
+        )
+
+    answer, items = run(api, collector.folder, use)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    found = {family.name: family for family in openmetrics_families(answer.text)}  # type: ignore[no-untyped-call]
+    events = {item["id"]: item for item in items}
+    for name, metric in (("hop", "hop_latency"), ("end_to_end", "flow_latency")):
+        samples = found[f"hopscope_{name}_latency_seconds"].samples
+        bounds = [0.0, *(float(each.labels["le"]) for each in samples if "le" in each.labels)]
+        with_event = [
+            (low, high, each.exemplar)
+            for low, high, each in zip(bounds, bounds[1:], samples, strict=False)
+            if each.exemplar
+        ]
+        assert with_event
+        for low, high, exemplar in with_event:
+            event = events[exemplar.labels["event_id"]]
+            assert (event["metric"], event["flow"]["id"]) == (metric, exemplar.labels["flow"])
+            assert low < exemplar.value == event["value"] / 1e9 <= high
+            assert (
+                f"{event['time'][:19]}+00:00"
+                == datetime.fromtimestamp(int(float(exemplar.timestamp)), UTC).isoformat()
+            )
 
 
 def test_metrics_have_latency_drops_and_alarms(

@@ -230,6 +230,7 @@ class PrometheusServer(ServerProcess):
                 f"--storage.tsdb.path={folder}/data",
                 f"--web.listen-address={self.url.removeprefix('http://')}",
                 "--web.enable-remote-write-receiver",
+                "--enable-feature=exemplar-storage",
             ],
             folder,
             lambda: httpx.get(f"{self.url}/-/ready", trust_env=False).status_code == 200,

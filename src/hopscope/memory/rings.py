@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,6 +87,17 @@ class Rings:
             if ring_end(region) < self._following[shard]:
                 self._following[shard] = 0  # its numbering restarted
             self._readers[shard] = (region, RingReader(region, start))
+
+
+def newest(regions: Path, kind: str, version: int, limit: int) -> list[Records]:
+    """The newest records of each ring `worker-N.KIND` in `regions`, at most `limit` of each, copied."""
+    found = []
+    for path in sorted(regions.glob(f"worker-*.{kind}")):
+        with suppress(RegionError), attach_ring(path, version) as region:
+            reader = RingReader(region)
+            reader.cursor = max(0, reader.cursor - limit)
+            found.append(reader.read(limit)[0])
+    return found
 
 
 def ring_end(region: Region) -> int:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, DETECTOR, INDEX, process_of
 from ..detect.distributions.quantiles import Distribution
 from ..detect.flows.flow_hops import FlowHops
-from ..detect.records import FLOW, PORT, SOURCE
+from ..detect.records import EVENT, EVENT_VERSION, FLOW, PORT, SOURCE
 from ..detect.thresholds import (
     CONTROL_FILE,
     CONTROL_VERSION,
@@ -32,6 +32,7 @@ from ..detect.thresholds import (
     read_limits,
 )
 from ..memory.region import Region, RegionError
+from ..memory.rings import newest
 from ..settings.limits import SINK_METRICS, LimitSettings, ThresholdSettings
 from .labels import Labels
 from .tracked import TrackedFlows
@@ -43,6 +44,8 @@ FRESH_SECONDS = 0.2
 """Time during which a copy is reused."""
 RATE_SECONDS = 2.0
 """Span of rates, if samples reach back far enough."""
+NEWEST = 4096
+"""Most events of a worker that are read for what happened last."""
 _KEEP_SECONDS = 15.0
 _SHARE = 10
 """A copy is reused for this multiple of the time it took: a large table costs a tenth of a core at most."""
@@ -187,6 +190,10 @@ class CollectorState:
         """Histograms since workers began to count; empty if they do not."""
         return self._once("distributions", self._read_distributions)
 
+    def newest_events(self) -> Records:
+        """The newest events of all workers in memory, EVENT [at most NEWEST of each]."""
+        return self._once("newest_events", self._read_newest_events)
+
     def limits(self) -> LimitsInForce | None:
         """Limits as the workers use them now; None without a collector."""
         return self._once("limits", self._read_limits)
@@ -265,6 +272,10 @@ class CollectorState:
         except RegionError as error:
             self.problems["distributions"] = str(error)
             return []
+
+    def _read_newest_events(self) -> Records:
+        blocks = newest(self.regions, "events", EVENT_VERSION, NEWEST)
+        return np.concatenate([np.empty(0, EVENT), *blocks])
 
     def _read_counters(self) -> CounterSnapshot:
         clock = time.monotonic()

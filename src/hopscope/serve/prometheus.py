@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 
 from ..base.names import Names
 from ..export.metrics.families import Families
@@ -12,12 +13,33 @@ from ..present.collector_state import CollectorState
 from ..settings.top_flows import TopFlowSettings
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+def accepts_openmetrics(accept: str) -> bool:
+    """Whether a reader takes OpenMetrics, by its header Accept."""
+    return any(
+        part.partition(";")[0].strip().lower() == "application/openmetrics-text" for part in accept.split(",")
+    )
 
 
 def render(
     state: CollectorState, names: Names, folder: Path, stores: Path, top: TopFlowSettings | None = None
 ) -> bytes:
     """The whole exposition, text format 0.0.4; the parameters are those of `Families`."""
+    return generate_latest(_registry(Families(state, names, folder, stores, top)))
+
+
+def render_openmetrics(
+    state: CollectorState, names: Names, folder: Path, stores: Path, top: TopFlowSettings | None = None
+) -> bytes:
+    """The same as OpenMetrics 1.0, which has exemplars."""
+    registry = _registry(Families(state, names, folder, stores, top))
+    text: bytes = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text
+
+
+def _registry(families: Families) -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(Families(state, names, folder, stores, top))
-    return generate_latest(registry)
+    registry.register(families)
+    return registry

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE, ScopeMetrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.samples import Exemplar, Timestamp
 
 from hopscope.base.names import Names
 from hopscope.export.counters import DESTINATION, DestinationRow
@@ -32,7 +33,8 @@ def families(count: float) -> list[Metric]:
     gauge.add_metric([HOSTILE, ""], 7.5)
     gauge.add_metric(["", ""], float("nan"))
     hops = HistogramMetricFamily("hopscope_hop_latency_seconds", "Hops.", labels=["node"])
-    hops.add_metric(["1"], [("0.5", 1), ("2.0", 3), ("+Inf", 4)], 9.5)
+    slow = Exemplar({"event_id": "0-7"}, 1.5, Timestamp(1_700_000_000, 123_456_789))
+    hops.add_metric(["1"], [("0.5", 1), ("2.0", 3, slow), ("+Inf", 4)], 9.5)
     hops.add_metric(["2"], [("0.5", 0), ("2.0", 0), ("+Inf", 0)], 0.0)
     return [counter, gauge, hops, GaugeMetricFamily("hopscope_none", "")]
 
@@ -70,6 +72,9 @@ def check(found: dict[str, Any], count: float, time_ms: int, start_ms: int) -> N
     assert list(first.bucket_counts) == [1, 2, 1]
     assert list(first.explicit_bounds) == [0.5, 2.0]
     assert (first.count, first.sum) == (4, 9.5)
+    (slow,) = first.exemplars
+    assert {pair.key: pair.value.string_value for pair in slow.filtered_attributes} == {"event_id": "0-7"}
+    assert (slow.time_unix_nano, slow.as_double) == (1_700_000_000_123_456_789, 1.5)
     assert (labels(second), second.count, list(second.bucket_counts)) == ({"node": "2"}, 0, [0, 0, 0])
     assert first.start_time_unix_nano <= first.time_unix_nano == time_ms * NS
 

@@ -10,8 +10,11 @@ of it: exact for logarithmic bins, whose edges are the buckets' too.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -35,6 +38,7 @@ from ...settings.top_flows import TopFlowSettings
 from ...wire.address import address
 from ...wire.records import Records
 from ..counters import EXPORTS, LOST, names_of, read_counters
+from .exemplars import Exemplars, Shown
 
 SERIES = 5000
 """Most series of one family about switches or sources; those heard of last are kept."""
@@ -187,12 +191,14 @@ class Families(Collector):
 
     def _latencies(self) -> Iterable[Family]:
         parts = self._state.distributions()
+        exemplars = Exemplars(self._state.newest_events(), BUCKETS) if parts else None
         end_to_end = HistogramMetricFamily(
             "hopscope_end_to_end_latency_seconds", "Sum of the hop latencies of a packet, of all packets."
         )
         for each in grouped(parts, "network"):
             if each.measure == Measure.END_TO_END:
-                end_to_end.add_metric([], _buckets(each), each.sum / 1e9)
+                slow = exemplars.of(Metric.FLOW_LATENCY) if exemplars else ()
+                end_to_end.add_metric([], _buckets(each, slow), each.sum / 1e9)
         yield end_to_end
         labels = ["node", "node_name", "port", "queue"]
         hops = HistogramMetricFamily(
@@ -208,10 +214,15 @@ class Families(Collector):
                 break
         kept = places[: SERIES // (len(BUCKETS) + 3)]
         self._left_out += len(places) - len(kept)
+        queues = Counter((each.node, each.port) for each in places)
         for each in kept:
             name = self._names.node(each.node or 0) or ""
             values = [str(each.node), name, *("" if n is None else str(n) for n in (each.port, each.queue))]
-            hops.add_metric(values, _buckets(each), each.sum / 1e9)
+            shown: Shown = ()
+            known = each.port is not None or view == "switch"
+            if exemplars and known and queues[each.node, each.port] == 1:  # events do not have the queue
+                shown = exemplars.of(Metric.HOP_LATENCY, each.node, each.port)
+            hops.add_metric(values, _buckets(each, shown), each.sum / 1e9)
         yield hops
 
     def _drops(self, rows: Records) -> Family:
@@ -338,13 +349,14 @@ def _usage(pid: int | None) -> tuple[float, int] | None:
     return ticks / os.sysconf("SC_CLK_TCK"), int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _buckets(one: Distribution) -> list[tuple[str, float]]:
-    """Cumulative counts by upper edge in seconds, as text."""
+def _buckets(one: Distribution, exemplars: Shown) -> list[Any]:
+    """Cumulative counts by upper edge in seconds, as text, with an exemplar if there is one."""
     order = np.argsort(one.upper, kind="stable")
     below = np.append(np.uint64(0), np.cumsum(one.counts[order]))
     ends = np.searchsorted(one.upper[order], BUCKETS, side="right")
     found = [(repr(int(edge) / 1e9), int(below[end])) for edge, end in zip(BUCKETS, ends, strict=True)]
-    return [*found, ("+Inf", one.count)]
+    found.append(("+Inf", one.count))
+    return [(*bucket, exemplar) if exemplar else bucket for bucket, exemplar in zip_longest(found, exemplars)]
 
 
 def _flow_latency(flows: Records) -> Family:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from prometheus_client.core import Metric
-from prometheus_client.samples import Sample
+from prometheus_client.samples import Exemplar, Sample, Timestamp
 
 from ...settings.destinations.otlp import OtlpMetricsSettings
 from ..destination import Context, DeliveryError
@@ -136,8 +136,10 @@ def _points(family: Metric, time_ms: int, starts: Starts) -> Iterator[bytes]:
 
 def _histograms(family: Metric, time_ms: int, starts: Starts) -> Iterator[bytes]:
     for labels, samples in _by_series(family.samples):
-        bounds, below, total = [], [0], 0.0
+        bounds, below, total, exemplars = [], [0], 0.0, b""
         for sample in samples:
+            if sample.exemplar is not None:
+                exemplars += bytes_field(8, _exemplar(sample.exemplar))
             if sample.name.endswith("_bucket"):
                 bounds.append(float(sample.labels["le"]))
                 below.append(int(sample.value))
@@ -153,7 +155,16 @@ def _histograms(family: Metric, time_ms: int, starts: Starts) -> Iterator[bytes]
             + double_field(5, total)
             + bytes_field(6, struct.pack(f"<{len(counts)}Q", *counts))
             + bytes_field(7, struct.pack(f"<{len(bounds) - 1}d", *bounds[:-1]))
+            + exemplars
         )
+
+
+def _exemplar(one: Exemplar) -> bytes:
+    """The content of an Exemplar; its labels are filtered attributes."""
+    assert isinstance(one.timestamp, Timestamp)
+    labels = b"".join(attribute(7, *label) for label in one.labels.items())
+    time_ns = one.timestamp.sec * 10**9 + one.timestamp.nsec
+    return labels + fixed_field(2, time_ns) + double_field(3, one.value)
 
 
 def _by_series(samples: Iterable[Sample]) -> Iterator[tuple[Labels, list[Sample]]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 from prometheus_client.core import Metric
+from prometheus_client.samples import Exemplar, Timestamp
 
 from ...settings.destinations.remote_write import RemoteWriteSettings
 from ...settings.destinations.shown import secret
@@ -32,7 +33,7 @@ _CONTENT = {
 }
 """Content type, and version of the protocol in the header, by version of the settings."""
 Labels = tuple[tuple[str, str], ...]
-Sample = tuple[Labels, float]
+Sample = tuple[Labels, float, Exemplar | None]
 
 
 class RemoteWrite(MetricsDestination):
@@ -73,12 +74,12 @@ class RemoteWrite(MetricsDestination):
         if self._describe:
             self._post(metadata_1(taken.families))
             self._describe = False
-        samples = ((labels, value) for _, labels, value in self._samples(taken.families))
+        samples = (sample for _, *sample in self._samples(taken.families))
         for batch in batches(samples, SERIES):
             self._post(request_1(batch, taken.time_ms))
 
-    def _samples(self, families: Iterable[Metric]) -> Iterator[tuple[Metric, Labels, float]]:
-        """Family, labels sorted by name, value."""
+    def _samples(self, families: Iterable[Metric]) -> Iterator[tuple[Metric, Labels, float, Exemplar | None]]:
+        """Family, labels sorted by name, value, exemplar of a bucket."""
         for family in families:
             for sample in family.samples:
                 labels = {**self._common, **sample.labels, "__name__": sample.name}
@@ -86,6 +87,7 @@ class RemoteWrite(MetricsDestination):
                     family,
                     tuple(sorted((name, text[:TEXT]) for name, text in labels.items() if text)),
                     float(sample.value),
+                    sample.exemplar,
                 )
 
     def _post(self, body: bytes) -> None:
@@ -116,11 +118,23 @@ def request_1(samples: Iterable[Sample], time_ms: int) -> bytes:
     return b"".join(
         bytes_field(
             1,
-            b"".join(bytes_field(1, text_field(1, name) + text_field(2, text)) for name, text in labels)
-            + bytes_field(2, double_field(1, value) + at),
+            _labels_1(labels)
+            + bytes_field(2, double_field(1, value) + at)
+            + (b"" if exemplar is None else _exemplar(3, exemplar, _labels_1(exemplar.labels.items()))),
         )
-        for labels, value in samples
+        for labels, value, exemplar in samples
     )
+
+
+def _labels_1(labels: Iterable[tuple[str, str]]) -> bytes:
+    return b"".join(bytes_field(1, text_field(1, name) + text_field(2, text)) for name, text in labels)
+
+
+def _exemplar(field: int, exemplar: Exemplar, labels: bytes) -> bytes:
+    """An `Exemplar` of either version; `labels` are its first field."""
+    assert isinstance(exemplar.timestamp, Timestamp)
+    at = number_field(3, exemplar.timestamp.sec * 1000 + exemplar.timestamp.nsec // 10**6)
+    return bytes_field(field, labels + double_field(2, exemplar.value) + at)
 
 
 def metadata_1(families: Iterable[Metric]) -> bytes:
@@ -136,15 +150,21 @@ def metadata_1(families: Iterable[Metric]) -> bytes:
     )
 
 
-def request_2(samples: Iterable[tuple[Metric, Labels, float]], time_ms: int) -> bytes:
+def request_2(samples: Iterable[tuple[Metric, Labels, float, Exemplar | None]], time_ms: int) -> bytes:
     """`io.prometheus.write.v2.Request` of these samples: texts are in a table, each once."""
     table: dict[str, int] = {"": 0}
+
+    def refs(labels: Iterable[tuple[str, str]]) -> bytes:
+        numbers = (varint(table.setdefault(text, len(table))) for pair in labels for text in pair)
+        return bytes_field(1, b"".join(numbers))
+
     at = number_field(2, time_ms)
     series = []
-    for family, labels, value in samples:
-        refs = b"".join(varint(table.setdefault(text, len(table))) for pair in labels for text in pair)
+    for family, labels, value, exemplar in samples:
         about = number_field(1, _TYPES.get(family.type, 0))
         about += number_field(3, table.setdefault(family.documentation, len(table)))
-        sample = double_field(1, value) + at
-        series.append(bytes_field(5, bytes_field(1, refs) + bytes_field(2, sample) + bytes_field(5, about)))
+        one = refs(labels) + bytes_field(2, double_field(1, value) + at)
+        if exemplar is not None:
+            one += _exemplar(4, exemplar, refs(exemplar.labels.items()))
+        series.append(bytes_field(5, one + bytes_field(5, about)))
     return b"".join(text_field(4, text) for text in table) + b"".join(series)

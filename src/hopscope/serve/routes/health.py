@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
 
 from .. import prometheus
 from ..context import Context, Ctx
@@ -28,17 +30,21 @@ async def readyz(context: Ctx, response: Response) -> c.Ready:
 
 
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
-async def metrics(context: Ctx) -> Response:
-    """Text format 0.0.4; no label identifies a flow, unless `serve.top_flows` asks for some."""
+async def metrics(context: Ctx, accept: Annotated[str, Header(include_in_schema=False)] = "") -> Response:
+    """Text format 0.0.4, or OpenMetrics 1.0 with exemplars if `Accept` has it.
+
+    No label of a series identifies a flow, unless `serve.top_flows` asks for some.
+    """
+    openmetrics = prometheus.accepts_openmetrics(accept)
     text = await context.shared(
-        prometheus.render,
+        prometheus.render_openmetrics if openmetrics else prometheus.render,
         context.state,
         context.names,
         context.folder,
         context.stores,
         context.settings.top_flows,
     )
-    return Response(text, media_type=prometheus.CONTENT_TYPE)
+    return Response(text, media_type=prometheus.OPENMETRICS_TYPE if openmetrics else prometheus.CONTENT_TYPE)
 
 
 def _ready(context: Context) -> c.Ready:
