@@ -33,10 +33,10 @@ from hopscope.history.journal import JournalWriter
 
 folder, total, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 choose = random.Random(seed)
-with JournalWriter(folder, 0, file_bytes=200_000, fsync_seconds=0.05) as writer:
+with JournalWriter(folder, 0, file_bytes=40_000, fsync_seconds=0.05) as writer:
     print("ready", writer.next_sequence, flush=True)
     while writer.next_sequence < total:
-        n = min(choose.randrange(1, 700), total - writer.next_sequence)
+        n = min(choose.randrange(1, 140), total - writer.next_sequence)
         events = np.zeros(n, EVENT)
         events["value"] = writer.next_sequence + np.arange(n)
         events["time_ns"] = time.time_ns()
@@ -56,7 +56,7 @@ def start_writer(folder: Path, total: int, seed: int = 0) -> subprocess.Popen[st
 
 def test_readers_during_writes_and_archiving(tmp_path: Path) -> None:
     """Every query while events are written and archived sees 0 … n once, in order, and n never shrinks."""
-    total = 60_000
+    total = 12_000
     acknowledged = seen = rounds = 0
     with start_writer(tmp_path, total) as writer, History(tmp_path) as history:
         assert writer.stdout is not None
