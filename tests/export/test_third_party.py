@@ -48,6 +48,7 @@ def test_the_example_of_the_guide_works(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with JournalWriter(data, 0) as writer:
         writer.append(random_events(50))
+    (data / "regions").mkdir()
     file = tmp_path / "hopscope.toml"
     file.write_text(
         f'data = "{data}"\nmember = "m1"\n[export.mine]\nkind = "lines"\nbegin = "oldest"\n'

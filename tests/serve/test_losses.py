@@ -101,6 +101,23 @@ def test_the_path_is_that_of_the_first_flow_of_the_table(collector: Any) -> None
 
 
 @pytest.mark.kernel
+def test_a_page_shows_what_came_before_it_was_opened(collector: Any) -> None:
+    """Without a page nothing is drawn, but the last minutes are kept: strips, line charts and events."""
+    context = Context(ServeSettings(), collector.folder, NAMES, collector.folder)
+    poller = Poller(context)
+    for _ in range(4):
+        collector.report(latency=1000)
+        poller.follow()
+    assert poller.snapshot is None
+    snapshot = poller.once()
+    assert len(snapshot.points) == 3
+    assert snapshot.strips["queues"]
+    assert all(np.count_nonzero(row.values) == 5 for row in snapshot.strips["queues"])
+    assert snapshot.latest == poller.once().latest
+    context.close()
+
+
+@pytest.mark.kernel
 def test_panels_without_data_are_folded_away(collector: Any) -> None:
     """A collector with reports shows what it has, and names the rest."""
     context = Context(ServeSettings(), collector.folder, NAMES, collector.folder)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +12,10 @@ from .kernel_cache import loaded
 from .log import logger
 from .stop import Stop
 
+EMPTY_TURNS = 100
+"""Turns without work after which a process without traffic waits for its sockets."""
+DOZE_SECONDS = 0.02
+"""Longest such wait: the process has other things to look at."""
 _late = 0
 
 
@@ -39,6 +44,31 @@ class Pause:
         """Sleep, unless enough was found."""
         if found < self.below:
             time.sleep(self.seconds)
+
+
+@dataclass(slots=True)
+class Doze:
+    """A pause that waits for sockets after many turns without work, so that a process without traffic takes
+    less than 1 % of a processor, not 7 %.
+    """
+
+    pause: Pause
+    files: Callable[[], Iterable[int]]
+    """Descriptors of the sockets."""
+    _empty: int = 0
+    _woken: bool = False
+
+    def __call__(self, found: int) -> None:
+        """Pause; after EMPTY_TURNS wait until something arrives, for at most DOZE_SECONDS."""
+        self._empty = 0 if found else self._empty + 1
+        if self._empty < EMPTY_TURNS or self._woken:  # what wakes without giving work would turn it at once
+            self._woken = False
+            self.pause(found)
+            return
+        sockets = select.poll()
+        for file in self.files():
+            sockets.register(file, select.POLLIN)
+        self._woken = bool(sockets.poll(1000 * DOZE_SECONDS))
 
 
 class Timer:

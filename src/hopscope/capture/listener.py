@@ -22,6 +22,9 @@ class Listener(Protocol):
         Raises CaptureError if no more can come.
         """
 
+    def fileno(self) -> int:
+        """The socket's, to wait for."""
+
     def counts(self) -> dict[str, int]:
         """Frames that were not returned, by key of `detect.counters.COUNTERS`: since `open`, and the kernel's
         drops since the socket was made.

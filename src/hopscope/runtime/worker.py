@@ -1,7 +1,8 @@
 """A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
 
-Nothing wakes it per packet: it sleeps for a millisecond if little came. It waits for no disk, be it full,
-slow or hung (see `event_writer`).
+Nothing wakes it per packet: it sleeps for a millisecond if little came. If nothing came for a tenth of a
+second, it waits for its sockets, unless a detector or another interface waits for its turns. It waits for no
+disk, be it full, slow or hung (see `event_writer`).
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ def run(child: Child, *, standby: bool = False) -> None:
             child.notify(note)
     child.report(ready=True)
     large = all(receiver.listener.buffer_bytes >= LARGE_BUFFER_BYTES for receiver in worker.receivers)
-    loop.run(worker, child.stop, LONG_PAUSE if large else PAUSE)
+    pause = LONG_PAUSE if large else PAUSE
+    awaited = isinstance(steps, HandOver) or any(receiver.forward for receiver in worker.receivers)
+    loop.run(worker, child.stop, pause if awaited else loop.Doze(pause, worker.files))
 
 
 def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None = None) -> Listener:
@@ -265,6 +268,10 @@ class Worker:
     def received(self) -> Counter[str]:
         """What all listeners counted, by key of `detect.counters`."""
         return sum((receiver.counts() for receiver in self.receivers), Counter())
+
+    def files(self) -> list[int]:
+        """Descriptors of its sockets."""
+        return [receiver.listener.fileno() for receiver in self.receivers]
 
     def turn(self) -> int:
         """Receive once from every listener; returns the number of frames."""

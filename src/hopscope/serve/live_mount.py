@@ -1,4 +1,6 @@
-"""Puts the live page at `/` when it is first asked for: what draws it takes a second to import."""
+"""Puts the live page at `/` when it is first asked for: what draws it takes a second to import, and its
+snapshots a tenth of a processor.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +39,7 @@ def mount(app: FastAPI) -> None:
     async def first(scope: Scope, receive: Receive, send: Send) -> None:
         async with loading:
             if app.router.default is first:
+                poller.watched = True
                 live = await asyncio.to_thread(import_module, f"{__package__}.live")
                 app.router.lifespan_context = running  # the page adds what it starts with
                 live.mount(app, poller)

@@ -42,6 +42,10 @@ class Intake:
             each.open()
             self.sockets.append(each)
 
+    def files(self) -> list[int]:
+        """Descriptors of its sockets."""
+        return [each.fileno() for each in self.sockets]
+
     def turn(self) -> int:
         """Take what has come, once from each socket; how many datagrams."""
         count = 0

@@ -170,13 +170,15 @@ class TranslatorProcess:
             thread = threading.Thread(target=self._work, args=(intake,), name=f"translate-{number}")
             self._threads.append(thread)
             thread.start()
-        loop.run(self, stop, PAUSE)
+        remote = self._settings.transport != "memory"  # acknowledgements come by another socket
+        loop.run(self, stop, PAUSE if remote else loop.Doze(PAUSE, self.intakes[0].files))
 
     def _work(self, intake: Intake) -> None:
         """Thread of a worker: receives until the process ends, and takes what is left then."""
         try:
+            pause = loop.Doze(PAUSE, intake.files)
             while not self._ending.is_set():
-                PAUSE(intake.turn())
+                pause(intake.turn())
             loop.drain(intake.turn, DRAIN_SECONDS)
         except BaseException as error:  # the loop raises it, which ends the process
             self._failure = error

@@ -177,7 +177,9 @@ class _Strip:
 
 
 class Poller:
-    """Takes snapshots of the collector while the app runs; all pages show the newest, `snapshot`."""
+    """Follows the collector while the app runs. Once a page was opened it takes snapshots: all pages show the
+    newest, `snapshot`.
+    """
 
     def __init__(self, context: Context, hot_rows: int = 10) -> None:
         self._context = context
@@ -193,17 +195,38 @@ class Poller:
         self._missed = 0
         self._number = 0
         self.snapshot: Snapshot | None = None
+        self.watched = False
+        """Whether a page was opened: without one, only what a page shows of the last minutes is read."""
 
     async def run(self) -> None:
-        """Take snapshots until the app closes."""
+        """Follow, or take snapshots, until the app closes."""
         while not self._context.closing.is_set():
             begin = time.monotonic()
             try:
-                self.snapshot = await self._context.draw(self.once)
+                if self.watched:
+                    self.snapshot = await self._context.draw(self.once)
+                else:
+                    await self._context.draw(self.follow)
             except Exception as error:  # an old page is better than none
                 log.error("the page's figures could not be read", exc_info=error)
             pause = PERIOD_SECONDS - (time.monotonic() - begin)
             await asyncio.sleep(max(0.1, pause))
+
+    def follow(self) -> None:
+        """Read what a snapshot shows of the time before it."""
+        self._number += 1
+        if self._number % 2 or not self._points:
+            self._points.append(_point(summarise(self._context)))
+        self._follow(self._context.state.ports(), time.time_ns())
+        self._recent.snapshot()
+
+    def _follow(self, ports: Records, now_ns: int) -> None:
+        events = self._read_events()
+        self._losses.add(events, now_ns)
+        by_port = queues_by_port(ports)
+        for name, (kind, metrics) in _STRIPS.items():
+            rows = ports[ports["kind"] == kind]
+            self._strips[name].add(rows, _peaks(events, kind, metrics, by_port), now_ns)
 
     def once(self) -> Snapshot:
         """One snapshot, now."""
@@ -212,15 +235,12 @@ class Poller:
         summary = summarise(self._context)
         if self._number % 2 or not self._points:
             self._points.append(_point(summary))
-        events = self._read_events()
-        self._losses.add(events, now_ns)
         ports = state.ports()
-        by_port = queues_by_port(ports)
-        strips = {}
-        for name, (kind, metrics) in _STRIPS.items():
-            rows = ports[ports["kind"] == kind]
-            self._strips[name].add(rows, _peaks(events, kind, metrics, by_port), now_ns)
-            strips[name] = self._strips[name].rows(rows, self._hot_rows)
+        self._follow(ports, now_ns)
+        strips = {
+            name: self._strips[name].rows(ports[ports["kind"] == kind], self._hot_rows)
+            for name, (kind, _) in _STRIPS.items()
+        }
         flows = state.flows()
         recent = flows[now_ns - flows["last_ns"] < _LIVELY_NS]
         slowest = ordered(recent if len(recent) else flows, "latency", True, 0, SLOW_FLOWS)

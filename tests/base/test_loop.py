@@ -1,0 +1,34 @@
+"""The pauses of loops."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from hopscope.base import loop
+from hopscope.base.loop import EMPTY_TURNS, Doze, Pause
+
+
+def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After many empty turns, a datagram ends the wait; what gives no work does not make the loop spin."""
+    monkeypatch.setattr(loop, "DOZE_SECONDS", 1e6)  # a wait that is not ended hangs
+    slept: list[float] = []
+    monkeypatch.setattr("hopscope.base.loop.time.sleep", slept.append)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, theirs:
+        doze = Doze(Pause(0.5, below=1), lambda: [ours.fileno()])
+        for turn in range(1, EMPTY_TURNS):
+            doze(0)
+            assert slept == [0.5] * turn
+        theirs.send(b"1")
+        doze(0)
+        assert len(slept) == EMPTY_TURNS - 1
+        doze(0)  # the datagram was not taken
+        assert len(slept) == EMPTY_TURNS
+        doze(0)
+        assert len(slept) == EMPTY_TURNS
+        assert ours.recv(1) == b"1"
+        doze(1)
+        doze(0)
+        assert len(slept) == EMPTY_TURNS + 1
