@@ -37,7 +37,7 @@ SAMPLES: dict[str, Any] = {
     "export.NAME.endpoint": "http://192.0.2.8:9000",
     "export.NAME.headers": {"x-tenant": "fabric"},
     "metrics.NAME.headers": {"x-tenant": "fabric"},
-    "export.NAME.resource": {"site": "ams"},
+    "export.NAME.resource": {"deployment.environment.name": "lab"},
     "metrics.NAME.resource": {"site": "ams"},
     "export.NAME.group_by": ["node", "metric"],
     "export.NAME.kind": "influxdb",

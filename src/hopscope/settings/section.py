@@ -140,6 +140,23 @@ LEAST_TOKEN = 16
 Token = Annotated[str, AfterValidator(_sixteen)]
 
 
+def _dotted(values: Any) -> Any:
+    """Texts by name; in TOML, a name with dots is a table in a table."""
+    if not isinstance(values, dict):
+        return values
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{rest}": each for rest, each in _dotted(value).items()}
+        else:
+            found[name] = str(value).lower() if isinstance(value, bool | int) else value
+    return found
+
+
+DottedNames = BeforeValidator(_dotted, json_schema_input_type=dict[str, Any])
+"""Of a table of texts whose names, chosen by the user, may have dots."""
+
+
 class Section(BaseModel):
     """A table of the configuration file: unknown keys are errors."""
 

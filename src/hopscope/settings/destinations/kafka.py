@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
+from ..section import DottedNames
 from .bus import BusSettings
 
 RESERVED = (
@@ -13,19 +14,6 @@ RESERVED = (
     *("transactional.id", "message.timeout.ms", "delivery.timeout.ms"),
 )
 """Options that are the destination's own: deliveries depend on them."""
-
-
-def _options(options: Any) -> Any:
-    """Options by name; in TOML, a name with dots is a table in a table."""
-    if not isinstance(options, dict):
-        return options
-    found: dict[str, Any] = {}
-    for name, value in options.items():
-        if isinstance(value, dict):
-            found |= {f"{name}.{rest}": each for rest, each in _options(value).items()}
-        else:
-            found[name] = str(value).lower() if isinstance(value, bool | int) else value
-    return found
 
 
 def _allowed(options: dict[str, str]) -> dict[str, str]:
@@ -46,7 +34,7 @@ class KafkaSettings(BusSettings):
     """Topic; brokers create it if they are set to, else create it before."""
     options: Annotated[
         dict[str, str],
-        BeforeValidator(_options, json_schema_input_type=dict[str, Any]),
+        DottedNames,
         AfterValidator(_allowed),
     ] = Field(default_factory=dict)
     """Options of librdkafka, as `security.protocol = "SASL_SSL"`; `env:NAME` or `file:PATH` names where a

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..section import DottedNames
 from .common import ExportSettings
 from .metrics_common import MetricsSettings
 from .tls import TlsSettings
@@ -20,7 +21,7 @@ class OtlpServerSettings(TlsSettings):
     """Headers of all requests; values may be `env:NAME` or `file:PATH`, and are shown nowhere."""
     token: str = ""
     """Bearer token; `env:NAME` or `file:PATH` names where it is."""
-    resource: dict[Annotated[str, Field(min_length=1)], str] = Field(default={})
+    resource: Annotated[dict[str, str], DottedNames] = Field(default={})
     """Attributes of the resource, beside `service.name` (`hopscope`), `.version` and `.instance.id`."""
     gzip: bool = True
     """Compress requests."""
