@@ -140,9 +140,11 @@ def demo(*arguments: str) -> list[str]:
 
 @pytest.mark.e2e
 def test_the_demo_finds_its_faults() -> None:
-    """Twelve seconds of it: nothing lost, nothing damaged, each of the four faults found where it was."""
+    """Twelve seconds of a mixed network: nothing lost, nothing damaged, each of the four faults found where
+    it was; samples and flow records of the edge beside INT.
+    """
     done = subprocess.run(
-        demo("--duration", "12", "--rate", "8000", "--format", "json"),
+        demo("--mixed", "--duration", "12", "--rate", "8000", "--format", "json"),
         capture_output=True,
         text=True,
         timeout=400,
@@ -156,6 +158,8 @@ def test_the_demo_finds_its_faults() -> None:
     for fault in told["faults"]:
         assert fault["found"]
         assert 0 <= fault["after_ms"] < 2000
+    assert told["samples"]["flow"] == 2 * told["flow_records"] >= 2 * 20 * 20
+    assert told["samples"]["counter"] == told["samples"]["flow"] / 20
     assert told["events"]["raised"] > 0
     assert told["values"] > 10 * told["stored"] > 0
     assert "live page  http://127.0.0.1:182" in done.stderr

@@ -22,6 +22,7 @@ from ..output.printer import Summary, SummaryOption
 if TYPE_CHECKING:
     from ...fabric.faults import Fault
     from ...fabric.topology import Topology
+    from .edge import EdgeSender
     from .judge import Judge
     from .processes import Collector, FabricProcess
     from .view import State, View
@@ -34,7 +35,7 @@ names = {names}
 host = "127.0.0.1"
 port = {port}
 receive_buffer_bytes = 33554432
-
+{listeners}
 [serve]
 port = {http_port}
 
@@ -48,7 +49,7 @@ buffer_occupancy = {{ change = 250 }}
 hop_latency = {{ change = 50000, raise_above = 1000000, clear_below = 500000 }}
 flow_latency = {{ change = 100000 }}
 link_utilization = {{ change = 150 }}
-"""
+{limits}"""
 DRAIN_SECONDS = 10.0
 """Maximum time in which the collector reads what was sent."""
 TURN_SECONDS = 0.1
@@ -74,6 +75,10 @@ class DemoOptions(Options):
             help="Port of the live page, or the next free one.",
         ),
     ] = 8080  # fmt: skip
+    mixed: Annotated[
+        bool,
+        option("--mixed", help="Add an edge without INT: two switches with sFlow and a router with IPFIX."),
+    ] = False  # fmt: skip
     form: SummaryOption = Summary.TEXT
 
 
@@ -109,7 +114,8 @@ def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
     ]  # fmt: skip
     with ExitStack() as stack:
         folder = stack.enter_context(temporary_folder())
-        run = _Demo(fabric, faults, folder, options.data or folder / "data", options.http_port)
+        seed = network.seed if options.mixed else None
+        run = _Demo(fabric, faults, folder, options.data or folder / "data", options.http_port, seed)
         run.run(stack, arguments, options.form)
 
 
@@ -117,8 +123,15 @@ class _Demo:
     """One run."""
 
     def __init__(
-        self, topology: Topology, faults: list[Fault], folder: Path, data: Path, http_port: int
+        self,
+        topology: Topology,
+        faults: list[Fault],
+        folder: Path,
+        data: Path,
+        http_port: int,
+        edge_seed: int | None,
     ) -> None:
+        """`edge_seed`: of an edge without INT; None: there is none."""
         from .judge import Judge
         from .view import LiveView, PlainView, State
 
@@ -128,6 +141,8 @@ class _Demo:
         self._state: State = State(topology, verdicts=self._judge.verdicts)
         self._view: View = LiveView() if sys.stderr.isatty() else PlainView()
         self._stop = threading.Event()
+        self._edge_seed = edge_seed
+        self._edge: EdgeSender | None = None
         self._messages: dict[str, Any] = {}
         self._reported: set[int] = set()
         self._began = 0.0
@@ -150,7 +165,12 @@ class _Demo:
         stack.callback(fabric.close)
         self._waiting("starting the simulated fabric", fabric.wait)
         fabric.begin()
+        if self._edge is not None:
+            stack.callback(self._edge.stop)
+            self._edge.start()
         self._watch(collector, fabric)
+        if self._edge is not None:
+            self._edge.stop()
         self._drain(collector)
         self._view.close()
         raise typer.Exit(self._finish(form))
@@ -158,8 +178,18 @@ class _Demo:
     def _configure(self, port: int) -> Path:
         from .processes import free_http_port
 
+        topology, listeners, limits = self._state.topology, "", ""
         names = self._folder / "names.toml"
-        names.write_text(self._state.topology.names_toml(), encoding="utf-8")
+        if self._edge_seed is None:
+            names.write_text(topology.names_toml(), encoding="utf-8")
+        else:
+            from . import edge
+            from .processes import free_udp_port
+
+            ports = {kind: free_udp_port() for kind in ("sflow", "ipfix")}
+            self._edge = edge.EdgeSender(ports, self._edge_seed)
+            names.write_text(edge.names_toml(topology), encoding="utf-8")
+            listeners, limits = edge.listeners_toml(topology, ports), edge.limits_toml(topology)
         config = self._folder / "demo.toml"
         config.write_text(
             CONFIG.format(
@@ -167,6 +197,8 @@ class _Demo:
                 names=json.dumps(str(names)),
                 port=port,
                 http_port=free_http_port(self._http_port),
+                listeners=listeners,
+                limits=limits,
             ),
             encoding="utf-8",
         )
@@ -261,7 +293,11 @@ class _Demo:
         from .view import damaged
 
         counters = self._state.counters
-        return int(self._messages["end"]["reports"]) - counters["reports_total"] - damaged(counters)
+        return self._sent() - counters["reports_total"] - damaged(counters)
+
+    def _sent(self) -> int:
+        """Reports of the fabric, and those that the collector makes of what the edge sent."""
+        return int(self._messages["end"]["reports"]) + (self._edge.reports if self._edge is not None else 0)
 
     def _finish(self, form: Summary) -> int:
         """Print the summary; the exit status."""
@@ -291,10 +327,12 @@ class _Demo:
             "url": self._state.url,
             "seconds": round(self._messages["end"]["seconds"], 3),
             "took_seconds": round(self._took(), 3),
-            "sent": self._messages["end"]["reports"],
+            "sent": self._sent(),
             "received": counters["reports_total"],
             "lost": max(missing, lost(counters)),
             "damaged": damaged(counters),
+            "samples": family(counters, "sflow_samples_total"),
+            "flow_records": counters["ipfix_records_total.flow"],
             "events": family(counters, "events_total"),
             "values": values,
             "stored": stored,

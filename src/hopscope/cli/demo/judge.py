@@ -104,6 +104,8 @@ class Judge:
 
     def _places(self, event: np.void, kind: Kind) -> Iterator[Place]:
         if kind in (Kind.RAISED, Kind.DROP):
+            if not 1 <= int(event["node_id"]) <= len(self._topology.switches):
+                return  # of the edge
             port = int(event["port"])
             yield int(event["node_id"]), int(event["ident"]) if port == NO_PORT else port
             return

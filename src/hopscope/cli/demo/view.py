@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...detect.counters import stored_values
 from ...detect.records import Kind, Metric
+from ...fabric.edge import NAMES
 from ...fabric.topology import Topology
 from ...runtime.summary import LOST, family
 from ...wire.records import Records
+from .edge import node_ids
 from .judge import Verdict
 
 PLAIN_SECONDS = 5.0
@@ -49,11 +51,11 @@ class State:
             nodes = event["path"][: int(event["hop_count"])]
             return f"{what}: " + " → ".join(self.topology.switch_name(int(n)) for n in nodes)
         node = int(event["node_id"])
-        if not 1 <= node <= len(self.topology.switches):
+        edge = dict(zip(node_ids(self.topology), NAMES, strict=True))
+        if not 1 <= node <= len(self.topology.switches) and node not in edge:
             return what
-        return (
-            f"{what} at {self.topology.switch_name(node)} port {int(event['port'])}: {int(event['value']):,}"
-        )
+        name = edge.get(node) or self.topology.switch_name(node)
+        return f"{what} at {name} port {int(event['port'])}: {int(event['value']):,}"
 
 
 class View(Protocol):
@@ -196,6 +198,16 @@ def cells(verdict: Verdict, topology: Topology) -> tuple[str, str, str, str]:
     return str(fault.kind), where, f"after {verdict.after_seconds * 1000:,.0f} ms", found
 
 
+def _beside(counters: Mapping[str, int]) -> Iterator[str]:
+    """What came beside INT."""
+    samples, records = counters["sflow_samples_total.flow"], counters["ipfix_records_total.flow"]
+    if samples or records:
+        yield (
+            f"of these   {samples:,} samples of sFlow from {NAMES[0]} and {NAMES[1]}, "
+            f"{records:,} flow records of IPFIX from {NAMES[2]}"
+        )
+
+
 def summary(state: State, end: Mapping[str, Any], missing: int, took: float) -> list[str]:
     """The final summary; `end` is the fabric's summary, `missing` reports were sent but not received, `took`
     are the real seconds of the simulation.
@@ -209,6 +221,7 @@ def summary(state: State, end: Mapping[str, Any], missing: int, took: float) -> 
         f"{len(state.topology.switches)} switches in {end['seconds']:.1f} s"
         + (f", simulated in {took:.1f} s" if took > 1.1 * end["seconds"] else ""),
         f"received   {counters['reports_total']:,} reports with {counters['hops_total']:,} hops",
+        *_beside(counters),
         f"lost       {max(missing, lost(counters)):,}",
         f"damaged    {damaged(counters):,}",
         f"events     {sum(events.values()):,}: {kinds}" if kinds else "events     0",
