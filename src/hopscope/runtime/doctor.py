@@ -91,7 +91,7 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
         yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)
     if owner.get("api"):
         yield _page(str(owner["api"]))
-    if any(str(each).startswith("udp:") for each in owner.get("listen", ())):
+    if any(not str(each).startswith("mirror:") for each in owner.get("listen", ())):
         yield receive_buffer(settings)
     yield _shared_memory(folder)
 

@@ -84,6 +84,7 @@ class Domains:
         self._free = list(range(TEMPLATES))
         self._free_rows = list(range(DOMAINS))
         self._known: dict[Key, Domain] = {}
+        """The one that was silent longest first."""
         self._by_row: dict[int, Domain] = {}
         self._next_ns = 0
         self._waiting_bytes = 0
@@ -111,16 +112,17 @@ class Domains:
         """Row of a domain; a new one takes that of the domain that was silent longest, if there are as many
         as there can be.
         """
-        domain = self._known.get(key)
+        domain = self._known.pop(key, None)
         if domain is None:
             if not self._free_rows:
-                self._forget(min(self._known, key=lambda known: self._known[known].seen_ns))
-            domain = self._known[key] = Domain(self._free_rows.pop(), now_ns)
+                self._forget(next(iter(self._known)))
+            domain = Domain(self._free_rows.pop(), now_ns)
             self._by_row[domain.row] = domain
             one = self.rows[domain.row]
             one["node_id"] = node_of(self._nodes, key[0], key[1])
             one["hw_id"] = (key[3] ^ key[3] >> 8 ^ key[3] >> 16 ^ key[3] >> 24) & 0xFF
         domain.seen_ns = now_ns
+        self._known[key] = domain
         return domain.row
 
     def put(self, domain: Domain, template: Template, now_ns: int) -> bool:
