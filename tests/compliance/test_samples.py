@@ -20,6 +20,8 @@ from support.by_hand import ethernet, ipv4, ipv6, tcp, udp
 from support.waiting import HANG_SECONDS
 from support.wire_cases import frame_batch
 
+pytestmark = pytest.mark.kernel
+
 
 @pytest.fixture
 def tshark(tool: Callable[..., str], tmp_path: Path) -> Callable[..., list[list[list[str]]]]:

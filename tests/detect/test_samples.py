@@ -14,6 +14,7 @@ from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.records import Have
 from hopscope.wire.versions import IPFIX, SFLOW
 
+pytestmark = pytest.mark.kernel
 SETTINGS = DetectSettings(
     flow_rows=16,
     hop_pool=8,

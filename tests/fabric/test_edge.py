@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from hopscope.fabric.edge import AGENTS, CALM_BYTES, FULL_BYTES, NAMES, OUT, RATE, TICK, Edge
 from hopscope.runtime.source_decoder import SourceDecoder
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import Have, Link, ReportBatch
 from hopscope.wire.sflow.decoder import SflowDecoder
 from support.wire_cases import frame_batch
-
-pytestmark = pytest.mark.kernel
 
 
 def test_ten_seconds_of_the_edge() -> None:

@@ -19,6 +19,7 @@ from support import ipfix_make as make
 from support.ipfix_make import message, packet_9, record, set_of, template
 from support.wire_cases import frame_batch
 
+pytestmark = pytest.mark.kernel
 SECOND = 1_000_000_000
 TEMPLATE = set_of(2, template(256, make.FLOW))
 NODE = 0xC0000263

@@ -16,6 +16,7 @@ from support import sflow_make as make
 from support.by_hand import ethernet, ipv4, ipv6, tcp, udp
 from support.wire_cases import frame_batch
 
+pytestmark = pytest.mark.kernel
 UDP_PACKET = ethernet(ipv4(udp(bytes(40))))
 NODE = 0xC0000207
 PORTS = "00000fa0 00000035 00000000 00000000"
