@@ -20,7 +20,7 @@ import numpy as np
 
 from ..settings.collector import HistorySettings
 from ..wire.records import Records
-from .checksums import remove_orphans, wrong_sums
+from .checksums import wrong_sums
 from .columns import connect
 from .files import (
     DamagedError,
@@ -30,6 +30,7 @@ from .files import (
     all_segments,
     list_journals,
     list_segments,
+    remove_orphans,
     segment_covering,
     set_aside,
     sync_folder,
@@ -38,7 +39,8 @@ from .journal_file import read_journal
 from .period_files import FOLDER, all_files, check_periods, list_files
 from .periods import PeriodArchive
 from .retention import expire, note_sequence
-from .segments import check_footers, check_range, merge_segments, write_segment
+from .segment_index import index_path
+from .segments import check_footers, check_range, index_segment, merge_segments, write_segment
 from .space import free_bytes, kept_bytes
 
 SEGMENT_EVENTS = 1_000_000
@@ -153,6 +155,7 @@ def archive_once(
         try:
             _archive_journals(folder, result, notify)
             _merge(folder, settings, result)
+            _index(folder, notify)
         except HistoryError as error:
             result.failures += 1
             notify(str(error))
@@ -294,6 +297,17 @@ def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult) -> No
             _checked.pop(segment.path, None)
         _checked[merged.path] = _stamp(merged.path)
         result.merged += len(run)
+
+
+def _index(folder: Path, notify: Callable[[str], None]) -> None:
+    """Write the index of the newest segment that has none: it was merged, or is of version 0.1."""
+    for segment in reversed(list_segments(folder)):
+        if not index_path(segment.path).exists():
+            try:
+                index_segment(segment)
+            except HistoryError as error:
+                notify(str(error))
+            return
 
 
 def _mergeable(segments: list[SegmentFile]) -> list[SegmentFile]:

@@ -40,13 +40,6 @@ def wrong_sums(paths: Iterable[Path]) -> dict[Path, DamagedError]:
         return {path: error for path, error in found if error is not None}
 
 
-def remove_orphans(folder: Path) -> None:
-    """Delete the checksums of files that are gone."""
-    for path in folder.glob(f"*{SUFFIX}"):
-        if not path.with_suffix("").exists():
-            path.unlink(missing_ok=True)
-
-
 def _wrong(path: Path) -> DamagedError | None:
     try:
         expected = sum_path(path).read_text(errors="replace")

@@ -108,6 +108,14 @@ def damaged_files(folder: Path) -> list[Path]:
     return [path for part in parts for path in (folder / part).glob("*.damaged")]
 
 
+def remove_orphans(folder: Path) -> None:
+    """Delete what is beside Parquet files that are gone: checksums and indexes."""
+    for suffix in (".crc32", ".index"):
+        for path in folder.glob(f"*.parquet{suffix}"):
+            if not path.with_suffix("").exists():
+                path.unlink(missing_ok=True)
+
+
 def set_aside(path: Path) -> str:
     """Rename a damaged file to NAME.damaged; returns its new name."""
     return path.rename(path.with_name(f"{path.name}.damaged")).name

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
 
+import numpy as np
+import numpy.typing as npt
+
 from ..detect.records import PATH_PART, Kind, Metric
 from ..wire.address import network
+from ..wire.records import Records
 from .columns import quoted
 from .files import HistoryError
+from .segment_index import EARLIEST, LATEST, Wanted, address_key, flow_key, node_key, port_key
 
 _LOW = 0xFFFFFFFFFFFFFFFF
 
@@ -40,6 +45,8 @@ class Filters(TypedDict, total=False):
     """Metrics, such as `hop_latency`."""
     nodes: Collection[int]
     """Node ids: of the event itself or on its path."""
+    ports: Collection[int]
+    """Egress ports of the event itself."""
     flow: Flow | None
     """Parts of the 5-tuple."""
     prefix: str | Collection[str] | None
@@ -52,8 +59,42 @@ HEAD = "(hop = 0 OR metric IS DISTINCT FROM 'flow_path')"
 """Condition that leaves out the further records of a path of more than PATH_PART nodes."""
 
 
-def where(filters: Filters, source: str) -> str:
-    """The condition, `true` without filters; `source` is a SELECT of all events.
+def is_further(events: Records) -> npt.NDArray[np.bool_]:
+    """bool [n]: which EVENT records are further records of a path of more than PATH_PART nodes."""
+    found: npt.NDArray[np.bool_] = (events["hop"] != 0) & (events["metric"] == Metric.FLOW_PATH)
+    return found
+
+
+def wanted(filters: Filters) -> Wanted:
+    """What the index of a segment can say about the filters. HistoryError: an invalid filter."""
+    start, end = (filters.get("start"), filters.get("end"))
+    flow = filters.get("flow") or Flow()
+    prefix = filters.get("prefix") or ()
+    keys = []
+    if nodes := filters.get("nodes"):
+        keys.append(tuple(node_key(int(node)) for node in nodes))
+    if ports := filters.get("ports"):
+        keys.append(tuple(port_key(int(port)) for port in ports))
+    if flow.flow_id is not None:
+        keys.append((flow_key(flow.flow_id),))
+    for networks in ((flow.src,), (flow.dst,), (prefix,) if isinstance(prefix, str) else tuple(prefix)):
+        ends = [_network(each) for each in networks if each is not None]
+        if ends and all(first == last for first, last in ends):
+            keys.append(tuple(address_key(first) for first, _ in ends))
+    return Wanted(
+        EARLIEST if start is None else to_ns(start),
+        LATEST if end is None else to_ns(end) - 1,
+        sum(1 << kind for kind in Kind if kind.label in (filters.get("kinds") or ())),
+        sum(1 << metric for metric in Metric if metric.label in (filters.get("metrics") or ())),
+        tuple(keys),
+        bool(nodes),
+        tuple((int(shard), int(first)) for shard, first in (filters.get("since") or {}).items()),
+    )
+
+
+def where(filters: Filters, long_paths: str | None) -> str:
+    """The condition, `true` without filters; `long_paths` is a SELECT of all events that may be records of a
+    path of more than PATH_PART nodes; None: there are none.
 
     HistoryError: an invalid filter.
     """
@@ -69,8 +110,13 @@ def where(filters: Filters, source: str) -> str:
     if nodes := filters.get("nodes"):
         listed = ", ".join(str(int(node)) for node in nodes)
         on_path = f"list_has_any(path, [{listed}]::UINTEGER[])"
-        later = f"SELECT shard, sequence - hop // {PATH_PART} FROM ({source}) WHERE NOT {HEAD} AND {on_path}"
-        terms.append(f"(node_id IN ({listed}) OR {on_path} OR (shard, sequence) IN ({later}))")
+        either = f"node_id IN ({listed}) OR {on_path}"
+        if long_paths is not None:
+            first = f"SELECT shard, sequence - hop // {PATH_PART} FROM ({long_paths})"
+            either += f" OR (shard, sequence) IN ({first} WHERE NOT {HEAD} AND {on_path})"
+        terms.append(f"({either})")
+    if ports := filters.get("ports"):
+        terms.append(f"port IN ({', '.join(str(int(port)) for port in ports)})")
     if (flow := filters.get("flow")) is not None:
         terms += _flow_terms(flow)
     if prefix := filters.get("prefix"):
@@ -109,11 +155,15 @@ def _flow_terms(flow: Flow) -> list[str]:
 
 
 def _prefix_sql(side: str, prefix: str) -> str:
-    try:
-        first, last = network(prefix)
-    except ValueError as error:
-        raise HistoryError(f"{prefix!r} is not an address or network, such as 10.1.0.0/16") from error
+    first, last = _network(prefix)
     hi, last_hi = first >> 64, last >> 64
     if hi != last_hi:
         return f"({side}_hi BETWEEN {hi} AND {last_hi} AND ip_version != 0)"
     return f"({side}_hi = {hi} AND {side}_lo BETWEEN {first & _LOW} AND {last & _LOW})"
+
+
+def _network(prefix: str) -> tuple[int, int]:
+    try:
+        return network(prefix)
+    except ValueError as error:
+        raise HistoryError(f"{prefix!r} is not an address or network, such as 10.1.0.0/16") from error

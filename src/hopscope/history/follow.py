@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,15 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ..detect.records import EVENT, EVENT_VERSION
 from ..memory.region import Region, RegionError
 from ..memory.ring import RingReader, attach_ring
 from ..memory.rings import ring_end
 from ..wire.records import Records
-from .columns import connect, quoted
+from .columns import connect
 from .files import HistoryError, JournalFile, list_journals, list_segments, segment_covering
 from .journal_file import HEADER_BYTES, pull_header
-from .segments import first_line, segments_sql
+from .segments import first_line, read_events
 
 SCAN_SECONDS = 1.0
 """Interval between scans of the folder for new shards."""
@@ -176,23 +175,12 @@ class EventFollower:
         """Events of one segment; None: it is damaged, which readers of history report."""
         if self._segments is None:
             self._segments = connect(256 * 1024**2, threads=1)
-        until = position + SEGMENT_ROWS
         try:
-            columns = self._segments.execute(
-                f"SELECT {_RAW} FROM ({segments_sql([path])}) WHERE sequence >= {position}"
-                f" AND sequence < {until} ORDER BY sequence"
-            ).fetchnumpy()
+            return read_events(self._segments, path, position, position + SEGMENT_ROWS)
         except duckdb.Error as error:
             if path.exists():
                 raise HistoryError(f"{path} cannot be read: {first_line(error)}") from error
             return None
-        rows = np.zeros(len(columns["sequence"]), EVENT)
-        for name in EVENT.names or ():
-            if name in columns:
-                rows[name] = columns[name]
-        for at in range(PATH_PART):
-            rows["path"][:, at] = columns[f"p{at}"]
-        return rows
 
 
 @dataclass(slots=True)
@@ -237,26 +225,3 @@ class _OpenJournal:
         expected = np.arange(position, position + len(rows), dtype=np.uint64)
         wrong = (rows["sequence"] != expected) | (rows["shard"] != self.shard)
         return rows[: int(wrong.argmax())] if wrong.any() else rows
-
-
-def _codes_sql(column: str, labels: Iterable[tuple[int, str]]) -> str:
-    """The code of a label; of an unknown one, which is shown as `kind_23`, the number in it."""
-    cases = " ".join(f"WHEN {quoted(label)} THEN {code}" for code, label in labels)
-    return f"CASE {column} {cases} ELSE coalesce(TRY_CAST(split_part({column}, '_', -1) AS UTINYINT), 0) END"
-
-
-_REASON_LABELS = [(reason.value, reason.label) for reason in ClearReason]
-_RAW = ", ".join(
-    [
-        "sequence, epoch_ns(time)::BIGINT AS time_ns, value, previous, ident, hop, hop_count, shard",
-        "src_hi, src_lo, dst_hi, dst_lo, ip_version",
-        *(f"coalesce({name}, 0) AS {name}" for name in ("switch_ns", "flow_id", "sport", "dport", "proto")),
-        f"coalesce(node_id, {NO_NODE}) AS node_id, coalesce(port, {NO_PORT}) AS port",
-        f"{_codes_sql('kind', ((k, k.label) for k in Kind))} AS kind",
-        f"CASE WHEN metric IS NULL THEN 0 ELSE {_codes_sql('metric', ((m, m.label) for m in Metric))} END"
-        " AS metric",
-        f"CASE WHEN reason IS NULL THEN 0 ELSE {_codes_sql('reason', _REASON_LABELS)} END AS reason",
-        *(f"coalesce(path[{at + 1}], 0) AS p{at}" for at in range(PATH_PART)),
-    ]
-)
-"""Columns of a segment as the fields of EVENT."""

@@ -8,20 +8,22 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 
 from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
 from ..detect.records import PATH_PART, Metric
 from ..wire.address import address
 from . import sandbox
-from .columns import COLUMNS, NAMES, connect
+from .columns import connect
 from .distributions import PeriodSnapshot, Window, read
 from .files import HistoryError
-from .filters import HEAD, Filters, Flow, to_ns, where
+from .filters import HEAD, Filters, Flow, to_ns, wanted, where
+from .page import Order, Page
 from .segments import first_line
 from .source import HistorySource, Snapshot
 from .table import Table, fetch
@@ -29,8 +31,12 @@ from .table import Table, fetch
 __all__ = ["Filters", "Flow", "History", "HistoryError", "Table"]
 
 Result = TypeVar("Result")
+Files = TypeVar("Files", Snapshot, PeriodSnapshot)
 _TRIES = 20
 """Snapshots tried while the archive replaces segments during a query."""
+_MOST_RECORDS = 255 // PATH_PART
+"""Further records of a path, at most."""
+_MOST_RANGES = 200
 _OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
 _RECORDS = """SELECT flow_id, sum(packets)::UBIGINT AS packets,
     (sum(packets * latency::DOUBLE) / sum(packets) FILTER (latency IS NOT NULL)) AS mean_latency FROM (
@@ -84,7 +90,7 @@ class History:
         self,
         *,
         limit: int | None = 1000,
-        order: Literal["newest", "oldest", "sequence"] = "newest",
+        order: Order = "newest",
         after: str | None = None,
         **filters: Unpack[Filters],
     ) -> Table:
@@ -92,23 +98,17 @@ class History:
 
         For the next page, repeat the call with `after=table.after`.
         """
-        later = _after_sql(order, after)
-        by = {"newest": "time DESC, shard DESC, sequence DESC", "oldest": "time, shard, sequence"}.get(
-            order, "shard, sequence"
-        )
+        page = Page(order, limit, after)
 
-        def ask(source: str, cursor: duckdb.DuckDBPyConnection) -> Table:
-            condition = f"{where(filters, source)} AND {HEAD} AND {later}"
-            select = f"SELECT {NAMES} FROM ({source}) WHERE {condition} ORDER BY {by}"
-            if limit is not None:
-                select = _page_sql(source, condition, by, limit)
-            return _with_long_paths(fetch(cursor, select, limit, COLUMNS), source, cursor)
+        def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
+            for batch in page.batches(snapshot):
+                batch = self._source.undamaged(batch)
+                near = self._source.undamaged(snapshot.near(batch))
+                page.search(batch, f"{where(filters, near.long_paths(cursor))} AND {HEAD}", cursor)
+            return _with_long_paths(page.fetch(snapshot, cursor), snapshot, cursor)
 
-        table = self._ask(ask, lambda: self._source.snapshot(long=False))
+        table = self._ask(ask, lambda: self._source.snapshot(page.limited(wanted(filters)), long=False))
         _complete(table)
-        if table.truncated and len(table):
-            time_ns = int(table["time"][-1].astype(np.int64))
-            table.after = f"{time_ns}-{int(table['shard'][-1])}-{int(table['sequence'][-1])}"
         self._name(table)
         return table
 
@@ -233,7 +233,8 @@ class History:
         start_ns, end_ns = (None if moment is None else to_ns(moment) for moment in (start, end))
         window = Window(start_ns, end_ns, nodes, ports, queues, measures)
         return self._ask(
-            lambda source, cursor: read(source, cursor, window, by), lambda: self._source.periods(window)
+            lambda periods, cursor: read(periods.select(cursor), cursor, window, by),
+            lambda: self._source.periods(window),
         )
 
     def sql(
@@ -258,32 +259,30 @@ class History:
     def _grouped(self, select: str, limit: int | None, filters: Filters) -> Table:
         """Run a SELECT over EVENTS, the filtered events."""
 
-        def ask(source: str, cursor: duckdb.DuckDBPyConnection) -> Table:
-            condition = f"{where(filters, source)} AND {HEAD}"
-            table = fetch(
-                cursor, f"WITH EVENTS AS (SELECT * FROM ({source}) WHERE {condition}) {select}", limit
-            )
-            return _with_long_paths(table, source, cursor) if "path" in table.columns else table
+        def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
+            snapshot = self._source.undamaged(snapshot)
+            condition = f"{where(filters, snapshot.long_paths(cursor))} AND {HEAD}"
+            events = f"SELECT * FROM ({snapshot.select(cursor)}) WHERE {condition}"
+            table = fetch(cursor, f"WITH EVENTS AS ({events}) {select}", limit)
+            return _with_long_paths(table, snapshot, cursor) if "path" in table.columns else table
 
-        return self._ask(ask)
+        return self._ask(ask, lambda: self._source.snapshot(wanted(filters)))
 
     def _ask(
-        self,
-        ask: Callable[[str, duckdb.DuckDBPyConnection], Result],
-        look: Callable[[], Snapshot | PeriodSnapshot] | None = None,
+        self, ask: Callable[[Files, duckdb.DuckDBPyConnection], Result], look: Callable[[], Files]
     ) -> Result:
-        """Run a query, again if a file disappeared, without damaged ones; `look` takes a snapshot."""
+        """Query the snapshot that `look` takes; another one if a file disappeared, or was found damaged."""
         for attempt in range(_TRIES):
-            snapshot = (look or self._source.snapshot)()
+            snapshot = look()
             with self._connection.cursor() as cursor:
                 try:
-                    return ask(snapshot.select(cursor), cursor)
+                    return ask(snapshot, cursor)
                 except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
                     raise HistoryError(f"the query needs too much memory: {first_line(error)}") from error
                 except duckdb.Error as error:
                     if attempt == _TRIES - 1:
                         raise HistoryError(first_line(error)) from error
-                    self._source.blame(snapshot, error)
+                    self._source.blame(snapshot.paths, error)
         raise AssertionError
 
     def _name(self, table: Table, prefix: str = "") -> None:
@@ -301,7 +300,7 @@ class History:
         table.columns[f"{prefix}port_name"] = _texts(port)
 
 
-def _with_long_paths(table: Table, source: str, cursor: duckdb.DuckDBPyConnection) -> Table:
+def _with_long_paths(table: Table, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
     """Add the further records of long paths to the rows that begin them."""
     paths, shards, sequences = (table[name].tolist() for name in ("path", "shard", "sequence"))
     places = {
@@ -311,9 +310,15 @@ def _with_long_paths(table: Table, source: str, cursor: duckdb.DuckDBPyConnectio
     }
     if not places:
         return table
+    later = np.array([(shard, sequence + 1) for shard, sequence in places], np.uint64)
+    ends = later + np.array([0, _MOST_RECORDS], np.uint64)
+    found = snapshot.holding(*np.concatenate([later, ends]).T).long_paths(cursor)
+    if found is None:
+        return table
     first = f"(shard, sequence - hop // {PATH_PART})"
     parts = cursor.execute(
-        f"""SELECT shard, sequence - hop // {PATH_PART}, path FROM ({source}) WHERE NOT {HEAD}
+        f"""SELECT shard, sequence - hop // {PATH_PART}, path FROM ({found}) WHERE NOT {HEAD}
+        AND {_within(later[:, 1])}
         AND {first} IN (SELECT unnest($shards::USMALLINT[]), unnest($sequences::UBIGINT[])) ORDER BY hop""",
         {"shards": [shard for shard, _ in places], "sequences": [sequence for _, sequence in places]},
     ).fetchall()
@@ -325,6 +330,15 @@ def _with_long_paths(table: Table, source: str, cursor: duckdb.DuckDBPyConnectio
         column[at] = path
     table.columns["path"] = np.ma.masked_array(column, mask=[path is None for path in paths])
     return table
+
+
+def _within(begins: npt.NDArray[np.uint64]) -> str:
+    """A condition for the sequences of further records that begin at one of `begins`."""
+    ends = begins + np.uint64(_MOST_RECORDS)
+    if len(begins) > _MOST_RANGES:
+        return f"sequence BETWEEN {begins.min()} AND {ends.max()}"
+    ranges = zip(begins.tolist(), ends.tolist(), strict=True)
+    return f"({' OR '.join(f'sequence BETWEEN {begin} AND {end}' for begin, end in ranges)})"
 
 
 def _complete(table: Table) -> None:
@@ -341,24 +355,3 @@ def _texts(values: list[str | None]) -> Any:
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
-
-
-def _after_sql(order: str, after: str | None) -> str:
-    if after is None:
-        return "true"
-    try:
-        time_ns, shard, sequence = (int(part) for part in after.rsplit("-", 2))
-    except ValueError as error:
-        raise HistoryError(f"after: expected what a table's `after` gave, found {after[:60]!r}") from error
-    if order == "sequence":
-        return f"(shard, sequence) > ({shard}, {sequence})"
-    sign, time = "<" if order == "newest" else ">", f"make_timestamp_ns({time_ns})"
-    return f"time {sign}= {time} AND (time, shard, sequence) {sign} ({time}, {shard}, {sequence})"
-
-
-def _page_sql(source: str, condition: str, by: str, limit: int) -> str:
-    """Find the page by the columns that decide, then fetch the other columns of its rows only."""
-    return f"""WITH page AS MATERIALIZED (
-        SELECT time, shard, sequence FROM ({source}) WHERE {condition} ORDER BY {by} LIMIT {limit + 1}
-    )
-    SELECT {NAMES} FROM ({source}) SEMI JOIN page USING (shard, sequence) ORDER BY {by}"""

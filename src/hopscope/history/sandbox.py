@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -124,7 +123,7 @@ def _answer(request: dict[str, Any]) -> Table:
     damaged = {Path(path): DamagedError(text) for path, text in request["damaged"].items()}
     source = HistorySource(Path(request["folder"]), damaged)
     for _ in range(20):
-        snapshot = source.snapshot()
+        snapshot = source.undamaged(source.snapshot())
         connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
         periods = source.periods()
         connection.execute(f"CREATE VIEW events AS {snapshot.select(connection)}")
@@ -133,7 +132,7 @@ def _answer(request: dict[str, Any]) -> Table:
         try:
             return _select(connection, request)
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            source.blame(replace(snapshot, paths=snapshot.paths + periods.paths), error)
+            source.blame(snapshot.paths + periods.paths, error)
     raise SqlError("the segments change faster than they can be read: try again")
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 
 import duckdb
+import numpy as np
 
-from ..detect.records import EVENT_VERSION
+from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
 from ..wire.records import Records
 from .checksums import write_sum
 from .columns import NAMES, connect, quoted, register
 from .files import DamagedError, HistoryError, SegmentFile, segment_path, sync_folder
+from .segment_index import CHUNK_EVENTS, Part, chunks_of, write_index
 
 ZSTD = "COMPRESSION zstd, COMPRESSION_LEVEL 1"
 """How files are compressed.  The default level, 3, takes 18 % more of a processor for the same size."""
@@ -32,7 +35,31 @@ def write_segment(folder: Path, events: Records) -> SegmentFile:
         shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
         target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
         _copy(connection, select, target)  # unsorted: sorting would hold all of it in memory
+    with suppress(OSError):  # the archive writes it later
+        write_index(target, chunks_of(events))
     return target
+
+
+def index_segment(segment: SegmentFile) -> None:
+    """Write the index of a segment that has none: its events are read again. HistoryError: that failed."""
+
+    def chunks() -> Iterator[Records]:
+        for first in range(segment.first, segment.last + 1, CHUNK_EVENTS):
+            end = min(first + CHUNK_EVENTS, segment.last + 1)
+            events = read_events(connection, segment.path, first, end)
+            if len(events) != end - first:
+                raise DamagedError(
+                    f"{segment.path} is damaged: it does not have the events that its name says"
+                )
+            yield events
+
+    with connect(_MEMORY_BYTES, threads=1) as connection:
+        try:
+            write_index(segment, chunks())
+        except (duckdb.Error, OSError) as error:
+            raise HistoryError(
+                f"the index of {segment.path} cannot be written: {first_line(error)}"
+            ) from error
 
 
 def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile:
@@ -53,6 +80,51 @@ def segments_sql(paths: Sequence[Path]) -> str:
     files = f"read_parquet([{', '.join(quoted(path) for path in paths)}], union_by_name = true)"
     newer = "SELECT NULL::VARCHAR AS reason, NULL::UBIGINT AS switch_ns WHERE false"
     return f"SELECT {NAMES} FROM (FROM {files} UNION ALL BY NAME {newer})"
+
+
+def parts_sql(parts: Sequence[Part]) -> str:
+    """A SELECT of the columns of `columns` from parts of segments."""
+    whole, arms = [], []
+    for segment, some in groupby(sorted(parts, key=_place), key=lambda part: part.segment):
+        ranges = _joined(some)
+        if ranges == [(segment.first, segment.last)]:
+            whole.append(segment.path)
+        else:
+            within = " OR ".join(f"sequence BETWEEN {first} AND {last}" for first, last in ranges)
+            arms.append(f"SELECT {NAMES} FROM ({segments_sql([segment.path])}) WHERE {within}")
+    if whole:
+        arms.insert(0, segments_sql(whole))
+    return " UNION ALL ".join(arms)
+
+
+def _place(part: Part) -> tuple[int, int]:
+    return part.segment.shard, part.first
+
+
+def _joined(parts: Iterable[Part]) -> list[tuple[int, int]]:
+    """First and last sequence of runs of adjacent parts."""
+    ranges: list[tuple[int, int]] = []
+    for part in parts:
+        if ranges and ranges[-1][1] + 1 == part.first:
+            ranges[-1] = ranges[-1][0], part.last
+        else:
+            ranges.append((part.first, part.last))
+    return ranges
+
+
+def read_events(connection: duckdb.DuckDBPyConnection, path: Path, first: int, until: int) -> Records:
+    """EVENT records of a segment with sequences `first` to `until` - 1, in order. duckdb.Error passes."""
+    columns = connection.execute(
+        f"SELECT {_RAW} FROM ({segments_sql([path])}) WHERE sequence >= {first} AND sequence < {until}"
+        " ORDER BY sequence"
+    ).fetchnumpy()
+    rows = np.zeros(len(columns["sequence"]), EVENT)
+    for name in EVENT.names or ():
+        if name in columns:
+            rows[name] = columns[name]
+    for at in range(PATH_PART):
+        rows["path"][:, at] = columns[f"p{at}"]
+    return rows
 
 
 def parquet_sql(paths: Sequence[Path]) -> str:
@@ -149,7 +221,9 @@ def write_parquet(
     expected number of rows.  HistoryError: it failed; nothing is left.
     """
     part = path.with_suffix(".part")
-    options = f"FORMAT parquet, {ZSTD}, KV_METADATA {{{version[0]}: '{version[1]}'}}"
+    options = (
+        f"FORMAT parquet, {ZSTD}, ROW_GROUP_SIZE {CHUNK_EVENTS}, KV_METADATA {{{version[0]}: '{version[1]}'}}"
+    )
     try:
         path.parent.mkdir(exist_ok=True)
         written = connection.execute(f"COPY ({select}) TO {quoted(part)} ({options})").fetchone()
@@ -167,3 +241,26 @@ def write_parquet(
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _codes_sql(column: str, labels: Iterable[tuple[int, str]]) -> str:
+    """The code of a label; of an unknown one, which is shown as `kind_23`, the number in it."""
+    cases = " ".join(f"WHEN {quoted(label)} THEN {code}" for code, label in labels)
+    return f"CASE {column} {cases} ELSE coalesce(TRY_CAST(split_part({column}, '_', -1) AS UTINYINT), 0) END"
+
+
+_REASON_LABELS = [(reason.value, reason.label) for reason in ClearReason]
+_RAW = ", ".join(
+    [
+        "sequence, epoch_ns(time)::BIGINT AS time_ns, value, previous, ident, hop, hop_count, shard",
+        "src_hi, src_lo, dst_hi, dst_lo, ip_version",
+        *(f"coalesce({name}, 0) AS {name}" for name in ("switch_ns", "flow_id", "sport", "dport", "proto")),
+        f"coalesce(node_id, {NO_NODE}) AS node_id, coalesce(port, {NO_PORT}) AS port",
+        f"{_codes_sql('kind', ((k, k.label) for k in Kind))} AS kind",
+        f"CASE WHEN metric IS NULL THEN 0 ELSE {_codes_sql('metric', ((m, m.label) for m in Metric))} END"
+        " AS metric",
+        f"CASE WHEN reason IS NULL THEN 0 ELSE {_codes_sql('reason', _REASON_LABELS)} END AS reason",
+        *(f"coalesce(path[{at + 1}], 0) AS p{at}" for at in range(PATH_PART)),
+    ]
+)
+"""Columns of a segment as the fields of EVENT."""

@@ -7,41 +7,78 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 
 from ..detect.records import EVENT
 from ..wire.records import Records
 from .checksums import wrong_sums
 from .columns import connect, register
 from .distributions import EVERYTHING, PeriodSnapshot, Window, snapshot
-from .files import DamagedError, HistoryError, list_journals, list_segments, segment_covering
+from .files import DamagedError, HistoryError, SegmentFile, list_journals, list_segments, segment_covering
+from .filters import is_further
 from .journal_file import JournalReader
 from .period_files import check_periods
-from .segments import check_footers, check_pages, first_line, segments_sql
+from .segment_index import Part, SegmentIndex, Wanted, read_index
+from .segments import check_footers, check_pages, first_line, parts_sql
+
+Numbers = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All events at one moment, each once."""
+    """Events at one moment, each once: all that a query may need."""
 
-    paths: list[Path]
-    """Segments."""
+    parts: list[Part]
+    """Parts of segments."""
     fresh: list[Records]
     """EVENT blocks of journals that are not in segments."""
     long: bool = True
     """As in `columns.register`."""
 
+    @property
+    def paths(self) -> list[Path]:
+        """The segments."""
+        return list(dict.fromkeys(part.segment.path for part in self.parts))
+
     def select(self, connection: duckdb.DuckDBPyConnection) -> str:
         """A SELECT of all, with the columns of `columns`; registers journals with the connection."""
         blocks = self.fresh if len(self.fresh) <= 4 else [np.concatenate(self.fresh)]
-        parts = [register(connection, f"journal_{i}", block, self.long) for i, block in enumerate(blocks)]
-        if self.paths:
-            parts.insert(0, segments_sql(self.paths))
-        if not parts:
-            parts.append(register(connection, "journal_0", np.empty(0, EVENT)))
-        return " UNION ALL ".join(parts)
+        selects = [register(connection, f"journal_{i}", block, self.long) for i, block in enumerate(blocks)]
+        if self.parts:
+            selects.insert(0, parts_sql(self.parts))
+        if not selects:
+            selects.append(register(connection, "journal_0", np.empty(0, EVENT)))
+        return " UNION ALL ".join(selects)
+
+    def near(self, batch: Snapshot) -> Snapshot:
+        """The parts of a batch, and those that go on where they end: an event may have records in both."""
+        begins = {(part.segment.shard, part.first): part for part in self.parts}
+        parts = dict.fromkeys(batch.parts)
+        for part in batch.parts:
+            if following := begins.get((part.segment.shard, part.last + 1)):
+                parts[following] = None
+        return replace(self, parts=list(parts))
+
+    def long_paths(self, connection: duckdb.DuckDBPyConnection) -> str | None:
+        """A SELECT of all that may be records of paths of more than PATH_PART nodes; None: there are none."""
+        parts = [part for part in self.parts if part.long]
+        fresh = [events for events in self.fresh if is_further(events).any()]
+        return replace(self, parts=parts, fresh=fresh).select(connection) if parts or fresh else None
+
+    def holding(self, shards: Numbers, sequences: Numbers) -> Snapshot:
+        """The segments and journals that have these events."""
+        parts = []
+        outside = np.ones(len(sequences), bool)
+        for segment in dict.fromkeys(part.segment for part in self.parts):
+            here = (shards == segment.shard) & (sequences >= segment.first) & (sequences <= segment.last)
+            if here.any():
+                parts.append(Part(segment, segment.first, segment.last))
+                outside &= ~here
+        return replace(self, parts=parts, fresh=self.fresh if outside.any() else [])
 
 
 class HistorySource:
@@ -65,6 +102,7 @@ class HistorySource:
         self._checked: set[Path] = set()
         self._checked_periods: set[Path] = set()
         self._journals: dict[Path, JournalReader] = {}
+        self._indexes: dict[Path, SegmentIndex | None] = {}
         self._lock = threading.Lock()
         self._connection = connect(256 * 1024**2, threads=1)
 
@@ -72,8 +110,11 @@ class HistorySource:
         """Close DuckDB."""
         self._connection.close()
 
-    def snapshot(self, long: bool = True) -> Snapshot:
-        """All events. Journals are read before segments are listed, so that each is there once."""
+    def snapshot(self, wanted: Wanted | None = None, long: bool = True) -> Snapshot:
+        """The events that may be wanted; None: all. Segments are not checked yet: see `undamaged`.
+
+        Journals are read before segments are listed, so that each event is there once.
+        """
         with self._lock:
             readers: dict[Path, JournalReader] = {}
             blocks = []
@@ -89,9 +130,34 @@ class HistorySource:
                 readers[journal.path] = reader
             self._journals = readers
             segments = list_segments(self.folder)
+            self._checked.intersection_update(segment.path for segment in segments)
             fresh = [e for j, e in blocks if len(e) and not segment_covering(segments, j.shard, j.first)]
-            self._check([segment.path for segment in segments])
-            return Snapshot([s.path for s in segments if s.path not in self.damaged], fresh, long)
+            return Snapshot(self._parts(segments, wanted), fresh, long)
+
+    def undamaged(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot without damaged segments: those that are new are checked."""
+        with self._lock:
+            self._check(snapshot.paths)
+            return replace(
+                snapshot, parts=[part for part in snapshot.parts if part.segment.path not in self.damaged]
+            )
+
+    def _parts(self, segments: list[SegmentFile], wanted: Wanted | None) -> list[Part]:
+        """The parts of segments that may have wanted rows: without an index, all of a segment."""
+        if wanted is None:
+            return [Part(segment, segment.first, segment.last) for segment in segments]
+        since = dict(wanted.since)
+        known: dict[Path, SegmentIndex | None] = {}
+        parts: list[Part] = []
+        for segment in segments:
+            index = self._indexes.get(segment.path) or read_index(segment)
+            known[segment.path] = index
+            if index is not None:
+                parts += index.parts(wanted)
+            elif segment.last >= since.get(segment.shard, 0):
+                parts.append(Part(segment, segment.first, segment.last))
+        self._indexes = known
+        return parts
 
     def periods(self, window: Window = EVERYTHING) -> PeriodSnapshot:
         """The distributions of a window."""
@@ -103,16 +169,17 @@ class HistorySource:
             self._checked_periods = set(found.paths).difference(self.damaged)
             return replace(found, paths=[path for path in found.paths if path not in self.damaged])
 
-    def blame(self, snapshot: Snapshot | PeriodSnapshot, error: duckdb.Error) -> None:
-        """Handle the failure of a query. Returns if another one may succeed, else raises HistoryError.
+    def blame(self, paths: list[Path], error: duckdb.Error) -> None:
+        """Handle the failure of a query of some files. Returns if another one may succeed, else raises
+        HistoryError.
 
         DuckDB reports a damaged page with the file's name, or (rarely) as an error without a kind.
         """
-        if not all(path.exists() for path in snapshot.paths):
+        if not all(path.exists() for path in paths):
             return
-        suspects = [path for path in snapshot.paths if str(path) in str(error)]
+        suspects = [path for path in paths if str(path) in str(error)]
         if not suspects and type(error) is duckdb.Error:
-            suspects = snapshot.paths
+            suspects = paths
         with self._lock:
             before = len(self.damaged)
             for path in suspects:
@@ -140,4 +207,4 @@ class HistorySource:
         if fresh:
             self.damaged |= check_footers(self._connection, fresh)
             self._check_sums(fresh)
-        self._checked = {path for path in paths if path not in self.damaged}
+        self._checked |= {path for path in fresh if path not in self.damaged}

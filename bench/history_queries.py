@@ -1,0 +1,107 @@
+"""Questions about a history of many events: how long one takes, in a process that has asked before."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.common import Bench
+from hopscope.history.query import Flow, History
+from hopscope.history.segments import write_segment
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from support.event_make import Events, random_events
+
+SEGMENT = 1_000_000
+FLOWS = 100_000
+NODES, PORTS = 64, 32
+SECONDS = 60
+"""Time that a segment's events take."""
+LIVES = 3
+"""Segments that a flow has events in, unless it is one that never ends."""
+
+
+def segments(count: int) -> Iterator[Events]:
+    """Events of `count` segments: of long flows, the same in all, and of flows that come and go."""
+    rng = np.random.default_rng(1)
+    base = random_events(FLOWS, seed=5)
+    base["node_id"], base["port"] = rng.integers(1, NODES, FLOWS), rng.integers(0, PORTS, FLOWS)
+    base["hop"], base["hop_count"] = 0, np.minimum(base["hop_count"], 6)
+    time_ns = int(base["time_ns"][0])
+    for number in range(count):
+        which = (rng.pareto(1.1, SEGMENT) * 50).astype(int) % FLOWS
+        events = base[which].copy()
+        short = (which > FLOWS // 2) & (events["flow_id"] != 0)
+        events["flow_id"][short] += np.uint64(number // LIVES)
+        events["time_ns"] = time_ns + np.sort(rng.integers(0, SECONDS * 10**9, SEGMENT))
+        time_ns = int(events["time_ns"][-1])
+        events["value"], events["previous"] = rng.integers(1000, 2_000_000, (2, SEGMENT))
+        events["sequence"] = np.arange(number * SEGMENT, (number + 1) * SEGMENT)
+        yield events
+
+
+def main() -> None:
+    """10 and 100 million events; with --quick two."""
+    bench, _ = Bench.start(
+        "history_queries",
+        "one question after another to a History that is open, best of five: the newest 100 events of all, of"
+        " a flow, a switch, a port, a kind. Segments have 1 million events of a minute, 100,000 flows and 64"
+        " switches. A short flow has events in 3 segments, a long one in all, about 20 in each.",
+        "the first question of a process, which checks the checksum of each segment that it reads, and files"
+        " that are not in the page cache.",
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "journal").mkdir()
+        (folder / "segments").mkdir()
+        sizes = (2,) if bench.quick else (10, 100)
+        for number, events in enumerate(segments(sizes[-1]), 1):
+            write_segment(folder, events)
+            if number in sizes:
+                ask(bench, folder, events, number)
+
+
+def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
+    """Rows of one size."""
+    flows = newest["flow_id"][newest["flow_id"] != 0]
+    ids, counts = np.unique(flows, return_counts=True)
+    long, short = int(ids[counts.argsort()[-1000]]), int(ids[counts == 2][0])
+    start = int(newest["time_ns"][-1]) - 3600 * 10**9
+    questions: dict[str, dict[str, Any]] = {
+        "newest": {},
+        "a long flow": {"flow": Flow(flow_id=long)},
+        "a long flow, last hour": {"flow": Flow(flow_id=long), "start": start},
+        "a short flow": {"flow": Flow(flow_id=short)},
+        "an unknown flow": {"flow": Flow(flow_id=1)},
+        "a switch": {"nodes": [7]},
+        "a port": {"nodes": [int(newest["node_id"][-5])], "ports": [int(newest["port"][-5])]},
+        "a kind": {"kinds": ["path_change"]},
+    }
+    size = sum(path.stat().st_size for path in (folder / "segments").glob("*.parquet"))
+    index = sum(path.stat().st_size for path in (folder / "segments").glob("*.index"))
+    bench.row({"events": f"{millions} M", "of": "segments"}, size / millions / 1e6, "bytes an event")
+    bench.row({"events": f"{millions} M", "of": "indexes"}, index / millions / 1e6, "bytes an event")
+    with History(folder) as history:
+        began = time.perf_counter()
+        history.events(limit=100)
+        first = time.perf_counter() - began
+        bench.row({"events": f"{millions} M", "question": "the first of all"}, first * 1e3, "ms")
+        for question, filters in questions.items():
+            best = float("inf")
+            for _ in range(5):
+                began = time.perf_counter()
+                table = history.events(limit=100, **filters)
+                best = min(best, time.perf_counter() - began)
+            bench.row(
+                {"events": f"{millions} M", "question": question}, best * 1e3, "ms", f"{len(table)} rows"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""A page of events: found in the parts of history that may have its rows, the most likely ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from .columns import COLUMNS, NAMES
+from .files import HistoryError
+from .segment_index import Part, Wanted
+from .source import Snapshot
+from .table import Table, fetch
+
+Order = Literal["newest", "oldest", "sequence"]
+_BY = {
+    "newest": "time DESC, shard DESC, sequence DESC",
+    "oldest": "time, shard, sequence",
+    "sequence": "shard, sequence",
+}
+_WHOLE_SEGMENTS = 32
+"""Batches of as many parts, or more, end where a segment does: adjacent parts are one scan."""
+_GROWTH = 4
+"""A query costs about as much as the scan of ten parts."""
+_MOST_PARTS = 512
+_ALL = 2**62
+_LISTED = 1000
+"""Rows that are fetched by a list of their sequences, which lets DuckDB leave out the rows between them."""
+KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8")])
+
+Keys = npt.NDArray[Any]
+
+
+class Page:
+    """At most `limit` events in an order, after those of another page; None: all.
+
+    The keys of its rows are searched in batches of parts; then the rows are fetched.  HistoryError: `after`
+    is not what a table's `after` was.
+    """
+
+    def __init__(self, order: Order, limit: int | None, after: str | None) -> None:
+        self._order = order
+        self._limit = _ALL if limit is None else limit
+        self._after = None if after is None else _position(after)
+        self._keys: Keys = np.empty(0, KEY)
+
+    def limited(self, wanted: Wanted) -> Wanted:
+        """What is wanted after the page before."""
+        if self._after is None or self._order == "sequence":
+            return wanted
+        if self._order == "newest":
+            return replace(wanted, end_ns=min(wanted.end_ns, self._after[0]))
+        return replace(wanted, start_ns=max(wanted.start_ns, self._after[0]))
+
+    def batches(self, snapshot: Snapshot) -> Iterator[Snapshot]:
+        """Parts of a snapshot, until those that are left cannot have a row of the page.
+
+        The first has what journals have, and one part of a segment; each next one _GROWTH times as many.
+        """
+        self._keys = np.empty(0, KEY)
+        parts = sorted(snapshot.parts, key=self._best)
+        fresh, begin, size = snapshot.fresh, 0, _ALL if self._limit == _ALL else 1
+        while True:
+            end = _end(parts, begin + size)
+            yield replace(snapshot, parts=parts[begin:end], fresh=fresh)
+            if end >= len(parts) or self._is_complete(parts[end]):
+                return
+            fresh, begin, size = [], end, min(_GROWTH * size, _MOST_PARTS)
+
+    def search(self, snapshot: Snapshot, condition: str, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Look for rows in a batch."""
+        if not snapshot.parts and not snapshot.fresh:
+            return
+        got = cursor.execute(
+            f"""SELECT epoch_ns(time)::BIGINT AS time, shard, sequence FROM ({snapshot.select(cursor)})
+            WHERE {condition} AND {self._after_sql()} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"""
+        ).fetchnumpy()
+        found = np.empty(len(got["time"]), KEY)
+        for name in KEY.names or ():
+            found[name] = got[name]
+        keys = np.concatenate([self._keys, found])
+        names = ("sequence", "shard") if self._order == "sequence" else ("sequence", "shard", "time")
+        at = np.lexsort([keys[name] for name in names])
+        self._keys = keys[(at[::-1] if self._order == "newest" else at)[: self._limit + 1]]
+
+    def fetch(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
+        """The rows that were found."""
+        keys = self._keys[: self._limit]
+        source = snapshot.holding(keys["shard"], keys["sequence"]).select(cursor)
+        cursor.register("page", {name: keys[name] for name in ("shard", "sequence")})
+        listed = ""
+        if len(keys) <= _LISTED:
+            listed = f"WHERE sequence IN ({', '.join(map(str, keys['sequence'].tolist())) or 'NULL'})"
+        select = (
+            f"SELECT {NAMES} FROM (SELECT * FROM ({source}) {listed}) SEMI JOIN page USING (shard, sequence)"
+        )
+        table = fetch(cursor, f"{select} ORDER BY {_BY[self._order]}", None, COLUMNS)
+        table.truncated = len(self._keys) > len(keys)
+        if table.truncated and len(keys):
+            table.after = "-".join(str(part) for part in keys[-1].tolist())
+        return table
+
+    def _best(self, part: Part) -> tuple[int, int]:
+        """The first place in the order that a row of a part can have."""
+        if self._order == "sequence":
+            return part.segment.shard, part.first
+        return (-part.newest if self._order == "newest" else part.oldest), 0
+
+    def _is_complete(self, following: Part) -> bool:
+        """Whether the page has all its rows, and one more, before those of a part."""
+        if len(self._keys) <= self._limit:
+            return False
+        time_ns, shard, sequence = self._keys[max(0, self._limit - 1)].tolist()
+        last = {"newest": (-time_ns, 0), "oldest": (time_ns, 0)}.get(self._order, (shard, sequence))
+        return bool(last < self._best(following))
+
+    def _after_sql(self) -> str:
+        if self._after is None:
+            return "true"
+        time_ns, shard, sequence = self._after
+        if self._order == "sequence":
+            return f"(shard, sequence) > ({shard}, {sequence})"
+        sign, time = "<" if self._order == "newest" else ">", f"make_timestamp_ns({time_ns})"
+        return f"time {sign}= {time} AND (time, shard, sequence) {sign} ({time}, {shard}, {sequence})"
+
+
+def _end(parts: list[Part], end: int) -> int:
+    """Where a batch that should have `end` parts, with those before it, ends."""
+    while _WHOLE_SEGMENTS <= end < len(parts) and parts[end].segment == parts[end - 1].segment:
+        end += 1
+    return end
+
+
+def _position(after: str) -> tuple[int, int, int]:
+    """Time (ns), shard and sequence of the last row of a page."""
+    try:
+        time_ns, shard, sequence = (int(part) for part in after.rsplit("-", 2))
+    except ValueError as error:
+        raise HistoryError(f"after: expected what a table's `after` gave, found {after[:60]!r}") from error
+    return time_ns, shard, sequence

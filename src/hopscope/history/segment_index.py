@@ -1,0 +1,281 @@
+"""The index of a segment: a small file beside it, so that a query opens only what may have its rows.
+
+NAME.parquet.index describes chunks of CHUNK_EVENTS events: their sequences and times, kinds and metrics, and
+a Bloom filter of the flow ids, addresses, nodes and ports in them.  A segment whose index is missing or
+damaged is read whole; the archive writes a missing one.
+
+    HEADER | CHUNK [chunks] | uint64 [blocks, 8]
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
+from ..wire.records import Records
+from .files import SegmentFile
+
+SUFFIX = ".index"
+CHUNK_EVENTS = 16_384
+"""Events of a chunk: a row group of the segment, the least that DuckDB reads."""
+EARLIEST, LATEST = -(2**63), 2**63 - 1
+_LOW = 2**64 - 1
+
+_MAGIC = b"HOPSIDX1"
+HEADER = np.dtype(
+    [("magic", "S8"), ("chunks", "<u4"), ("blocks", "<u4"), ("chunks_crc", "<u4"), ("blocks_crc", "<u4")]
+)
+"""Numbers and CRC-32 of chunks and blocks."""
+CHUNK = np.dtype(
+    [
+        ("first", "<u8"),
+        ("last", "<u8"),
+        ("oldest", "<i8"),
+        ("newest", "<i8"),
+        ("kinds", "<u8"),
+        ("metrics", "<u8"),
+        ("block", "<u4"),
+        ("blocks", "<u4"),
+        ("long", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
+"""First and last sequence, times (ns), a bit for each kind and metric, the place of the Bloom filter, and
+whether it has records of a path of more than PATH_PART nodes."""
+
+_BLOCK_BITS = 512
+_BITS_PER_KEY = 16
+_MAX_BLOCKS = 4096
+_PROBES = 4
+"""Bits of a key, all in one block: about 1 in 400 chunks is read for a key that it does not have."""
+
+Keys = npt.NDArray[np.uint64]
+_FLOW, _ADDRESS, _NODE, _PORT = (np.uint64(salt << 56) for salt in (0x11, 0x22, 0x33, 0x44))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the rows of a query have: only chunks that may have such rows are read."""
+
+    start_ns: int = EARLIEST
+    end_ns: int = LATEST
+    """Times, both included."""
+    kinds: int = 0
+    metrics: int = 0
+    """A bit for each; 0: any."""
+    keys: tuple[tuple[int, ...], ...] = ()
+    """Of each group, a chunk has one of the keys."""
+    on_path: bool = False
+    """Chunks with parts of long paths count as having all keys: other parts may be in another chunk."""
+    since: tuple[tuple[int, int], ...] = ()
+    """(shard, first sequence); of other shards, all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Events of a segment that a query may need: sequences `first` to `last`."""
+
+    segment: SegmentFile
+    first: int
+    last: int
+    oldest: int = EARLIEST
+    newest: int = LATEST
+    long: bool = True
+    """It may have records of a path of more than PATH_PART nodes."""
+
+
+class SegmentIndex:
+    """The index of one segment."""
+
+    def __init__(
+        self, segment: SegmentFile, chunks: Records, blocks: npt.NDArray[np.uint8], crc: int
+    ) -> None:
+        """`blocks` have the checksum `crc`, if they are undamaged."""
+        self.segment, self.chunks = segment, chunks
+        self._blocks, self._crc = blocks, crc
+        self._filters: npt.NDArray[np.uint64] | None = None
+
+    def parts(self, wanted: Wanted) -> Iterator[Part]:
+        """The chunks that may have rows."""
+        rows = self.chunks
+        may = (rows["newest"] >= wanted.start_ns) & (rows["oldest"] <= wanted.end_ns)
+        if wanted.kinds:
+            may &= rows["kinds"] & np.uint64(wanted.kinds) != 0
+        if wanted.metrics:
+            may &= rows["metrics"] & np.uint64(wanted.metrics) != 0
+        for shard, first in wanted.since:
+            if shard == self.segment.shard:
+                may &= rows["last"] >= first
+        for group in wanted.keys:
+            found = rows["long"] != 0 if wanted.on_path else np.zeros(len(rows), bool)
+            for key in group:
+                found = found | self._has(np.uint64(key))
+            may &= found
+        for row in rows[may]:
+            yield Part(
+                self.segment,
+                int(row["first"]),
+                int(row["last"]),
+                int(row["oldest"]),
+                int(row["newest"]),
+                bool(row["long"]),
+            )
+
+    def _has(self, key: np.uint64) -> npt.NDArray[np.bool_]:
+        """bool [chunks]: which may have a key."""
+        rows = self.chunks
+        block = rows["block"] + (int(key) >> 40 & rows["blocks"] - 1)
+        bits = _probes(np.array([key]))[0]
+        words = self._checked()[block][:, bits >> 6]
+        found: npt.NDArray[np.bool_] = (words >> (bits & 63).astype(np.uint64) & np.uint64(1)).all(axis=1)
+        return found
+
+    def _checked(self) -> npt.NDArray[np.uint64]:
+        """uint64 [blocks, 8]; damaged ones have all keys."""
+        if self._filters is None:
+            is_whole = zlib.crc32(self._blocks.data) == self._crc
+            filters = np.asarray(self._blocks).view(np.uint64).reshape(-1, 8)
+            self._filters = filters if is_whole else np.full_like(filters, _LOW)
+        return self._filters
+
+
+def flow_key(flow_id: int) -> int:
+    """The key of a flow id."""
+    return int(_flow_keys(np.array([flow_id & _LOW], np.uint64))[0])
+
+
+def address_key(number: int) -> int:
+    """The key of an address of 128 bits."""
+    halves = np.array([number >> 64, number & _LOW], np.uint64)
+    return int(_address_keys(halves[:1], halves[1:])[0])
+
+
+def node_key(node: int) -> int:
+    """The key of a node id."""
+    return int(_mixed(np.array([node & _LOW], np.uint64) | _NODE)[0])
+
+
+def port_key(port: int) -> int:
+    """The key of a port number."""
+    return int(_mixed(np.array([port & _LOW], np.uint64) | _PORT)[0])
+
+
+def index_path(path: Path) -> Path:
+    """Where the index of a segment is."""
+    return path.with_name(path.name + SUFFIX)
+
+
+def write_index(segment: SegmentFile, chunks: Iterable[Records]) -> None:
+    """Write the index of a segment with these EVENT records, in sequence. OSError: that failed."""
+    rows, filters, blocks = [], [], 0
+    for events in chunks:
+        row = np.zeros(1, CHUNK)
+        filters.append(_describe(row[0], events))
+        row["block"], row["blocks"] = blocks, len(filters[-1])
+        rows.append(row)
+        blocks += len(filters[-1])
+    parts = [b"".join(each.tobytes() for each in arrays) for arrays in (rows, filters)]
+    head = np.array([(_MAGIC, len(rows), blocks, *map(zlib.crc32, parts))], HEADER)
+    path = index_path(segment.path)
+    part = path.with_suffix(".part")
+    try:
+        with part.open("wb") as file:
+            file.writelines([head.tobytes(), *parts])
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def chunks_of(events: Records) -> list[Records]:
+    """EVENT records of a segment by chunk."""
+    return [events[at : at + CHUNK_EVENTS] for at in range(0, len(events), CHUNK_EVENTS)]
+
+
+def read_index(segment: SegmentFile) -> SegmentIndex | None:
+    """The index of a segment; None: there is none, or it is damaged."""
+    try:
+        raw = np.memmap(index_path(segment.path), np.uint8, "r")
+    except (OSError, ValueError):
+        return None
+    if len(raw) < HEADER.itemsize:
+        return None
+    head = raw[: HEADER.itemsize].view(HEADER)[0]
+    begin = HEADER.itemsize + int(head["chunks"]) * CHUNK.itemsize
+    if head["magic"] != _MAGIC or len(raw) != begin + int(head["blocks"]) * 64:
+        return None
+    chunks, blocks = np.array(raw[HEADER.itemsize : begin]), raw[begin:]
+    if zlib.crc32(chunks.data) != head["chunks_crc"]:
+        return None
+    return SegmentIndex(segment, chunks.view(CHUNK), blocks, int(head["blocks_crc"]))
+
+
+def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
+    """Fill the CHUNK of some events, but for the place of its filter: uint64 [blocks, 8]."""
+    row["first"], row["last"] = events["sequence"][0], events["sequence"][-1]
+    row["oldest"], row["newest"] = events["time_ns"].min(), events["time_ns"].max()
+    row["kinds"], row["metrics"] = (_bits(np.unique(events[name])) for name in ("kind", "metric"))
+    paths = events[(events["metric"] == Metric.FLOW_PATH) | (events["kind"] == Kind.LOOP)]
+    rest = paths["hop_count"].astype(np.int64) - paths["hop"]
+    further = (rest > PATH_PART) | (paths["hop"] != 0)
+    row["long"] = bool((further & (paths["metric"] == Metric.FLOW_PATH)).any())
+    on_path = paths["path"][np.arange(PATH_PART) < rest[:, None]]
+    nodes = np.concatenate([np.unique(events["node_id"]), np.unique(on_path)])
+    ports = np.unique(events["port"])
+    flows = np.unique(events["flow_id"])
+    keys = [
+        _flow_keys(flows[flows != 0]),
+        _mixed(np.unique(nodes[nodes != NO_NODE]).astype(np.uint64) | _NODE),
+        _mixed(ports[ports != NO_PORT].astype(np.uint64) | _PORT),
+    ]
+    keys += [np.unique(_address_keys(events[f"{side}_hi"], events[f"{side}_lo"])) for side in ("src", "dst")]
+    return _filter(np.concatenate(keys))
+
+
+def _bits(codes: npt.NDArray[Any]) -> int:
+    """A bit for each code."""
+    return sum(1 << int(code) for code in codes if code < 64)
+
+
+def _flow_keys(flow_ids: Keys) -> Keys:
+    return _mixed(flow_ids ^ _FLOW)
+
+
+def _address_keys(high: Keys, low: Keys) -> Keys:
+    return _mixed(_mixed(high ^ _ADDRESS) ^ low)
+
+
+def _mixed(keys: Keys) -> Keys:
+    """Each bit of a key changes half of the result's (splitmix64, Steele et al. 2014)."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Keys = keys ^ (keys >> np.uint64(31))
+    return mixed
+
+
+def _probes(keys: Keys) -> npt.NDArray[np.int64]:
+    """int64 [n, _PROBES]: the bits of each key in its block."""
+    shifts = np.arange(0, 9 * _PROBES, 9, dtype=np.uint64)
+    return (keys[:, None] >> shifts & np.uint64(_BLOCK_BITS - 1)).astype(np.int64)
+
+
+def _filter(keys: Keys) -> npt.NDArray[np.uint64]:
+    """uint64 [blocks, 8]: a Bloom filter with one block of 512 bits for all bits of a key."""
+    blocks = 1
+    while blocks < _MAX_BLOCKS and blocks * _BLOCK_BITS < len(keys) * _BITS_PER_KEY:
+        blocks *= 2
+    bits = np.zeros((blocks, _BLOCK_BITS), bool)
+    block = (keys >> np.uint64(40)).astype(np.int64) & (blocks - 1)
+    bits[block[:, None], _probes(keys)] = True
+    return np.packbits(bits, axis=1, bitorder="little").view(np.uint64)

@@ -1,0 +1,232 @@
+"""Indexes of segments: they leave out only parts that have no wanted row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.history import page, segment_index, segments
+from hopscope.history.archive import archive_once
+from hopscope.history.files import SegmentFile, list_segments
+from hopscope.history.journal import JournalWriter
+from hopscope.history.query import Flow, History
+from hopscope.history.segment_index import Wanted, flow_key, index_path, read_index, write_index
+from hopscope.history.segments import write_segment
+from hopscope.settings.collector import HistorySettings
+from support.event_make import Events
+
+CHUNK = 64
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (segment_index, segments):
+        monkeypatch.setattr(module, "CHUNK_EVENTS", CHUNK)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for part in ("journal", "segments"):
+        (tmp_path / part).mkdir()
+    return tmp_path
+
+
+def numbered(events: Events, shard: int, first: int) -> Events:
+    events["shard"], events["sequence"] = shard, np.arange(first, first + len(events))
+    return events
+
+
+@pytest.fixture
+def stored(folder: Path, make_events: Callable[..., Events]) -> tuple[Events, Path]:
+    """Two shards whose times overlap, each with three segments of 10 chunks, and a journal."""
+    parts = []
+    for shard in (0, 7):
+        for number in range(3):
+            events = make_events(10 * CHUNK - 5, seed=10 * shard + number, start=640 * number)
+            write_segment(folder, numbered(events, shard, 635 * number))
+            parts.append(events)
+        with JournalWriter(folder, shard) as writer:
+            events = make_events(50, seed=shard, start=1920)
+            writer.append(numbered(events, shard, 635 * 3))
+            parts.append(events)
+    return np.concatenate(parts), folder
+
+
+def expected(events: Events, order: str, mask: Any) -> list[tuple[int, int]]:
+    by = ("sequence", "shard") if order == "sequence" else ("sequence", "shard", "time_ns")
+    rows = events[mask]
+    rows = rows[np.lexsort([rows[name] for name in by])]
+    if order == "newest":
+        rows = rows[::-1]
+    return list(zip(rows["shard"].tolist(), rows["sequence"].tolist(), strict=True))
+
+
+def cases(events: Events) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Filters, and the mask that they are."""
+    every = np.ones(len(events), bool)
+    on_path = (events["metric"] == Metric.FLOW_PATH) | (events["kind"] == Kind.LOOP)
+    position = np.arange(8) < (events["hop_count"].astype(int) - events["hop"])[:, None]
+    yield {}, every
+    for at in (3, 80):
+        one = events[events["ip_version"] == 4][at % 200]
+        text = str(ip_address(int(one["src_lo"]) & 0xFFFFFFFF))
+        source = (events["src_hi"] == one["src_hi"]) & (events["src_lo"] == one["src_lo"])
+        target = (events["dst_hi"] == one["src_hi"]) & (events["dst_lo"] == one["src_lo"])
+        yield {"flow": Flow(flow_id=int(one["flow_id"]))}, events["flow_id"] == one["flow_id"]
+        yield {"flow": Flow(src=text)}, source
+        yield {"prefix": text}, source | target
+    for node in (2, 77):
+        hit = (events["node_id"] == node) | (on_path & ((events["path"] == node) & position).any(axis=1))
+        yield {"nodes": [node]}, hit
+        yield {"nodes": [node], "ports": [1]}, hit & (events["port"] == 1)
+    yield {"ports": [2, 9]}, events["port"] == 2
+    yield (
+        {"kinds": ["loop"], "metrics": ["flow_path"]},
+        ((events["kind"] == Kind.LOOP) & (events["metric"] == Metric.FLOW_PATH)),
+    )
+    times = np.sort(events["time_ns"])
+    low, high = int(times[200]), int(times[2000])
+    yield {"start": low, "end": high}, (events["time_ns"] >= low) & (events["time_ns"] < high)
+    yield {"since": {0: 1000, 7: 2000}}, events["sequence"] >= np.where(events["shard"] == 0, 1000, 2000)
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest", "sequence"])
+def test_pages_equal_brute_force(stored: tuple[Events, Path], order: Any) -> None:
+    """Of every filter, the first page and the one after it have the rows of a mask over the records."""
+    events, folder = stored
+    limit = 40
+    heads = (events["metric"] != Metric.FLOW_PATH) | (events["hop"] == 0)
+    with History(folder) as history:
+        for filters, mask in cases(events):
+            rows = expected(events, order, mask & heads)
+            after, begin = None, 0
+            for _ in range(2):
+                table = history.events(limit=limit, order=order, after=after, **filters)
+                got = list(zip(table["shard"].tolist(), table["sequence"].tolist(), strict=True))
+                assert got == rows[begin : begin + limit], filters
+                begin += limit
+                assert table.truncated == (len(rows) > begin), filters
+                after = table.after
+                if after is None:
+                    break
+
+
+def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest events are in one chunk and the journals; those of an unknown flow nowhere."""
+    events, folder = stored
+    read: list[int] = []
+    search = page.Page.search
+
+    def counted(self: page.Page, snapshot: Any, *more: Any) -> None:
+        read.append(sum(part.last + 1 - part.first for part in snapshot.parts))
+        search(self, snapshot, *more)
+
+    monkeypatch.setattr(page.Page, "search", counted)
+    with History(folder) as history:
+        assert len(history.events(limit=20)) == 20
+        assert read == [CHUNK - 5]
+        read.clear()
+        assert not len(history.events(limit=20, flow=Flow(flow_id=17)))
+        assert sum(read) <= CHUNK
+        read.clear()
+        assert len(history.events(limit=20, end=int(events["time_ns"].min()) + 1)) == 1
+        assert sum(read) <= 4 * CHUNK
+
+
+@pytest.mark.parametrize("harm", ["missing", "cut", "chunk", "filter", "magic", "empty"])
+def test_a_damaged_index_hides_nothing(stored: tuple[Events, Path], harm: str) -> None:
+    """Without an index, or with wrong bytes in it, a segment is read whole."""
+    events, folder = stored
+    for segment in list_segments(folder):
+        path = index_path(segment.path)
+        raw = bytearray(path.read_bytes())
+        if harm == "missing":
+            path.unlink()
+            continue
+        at = {"chunk": 24 + 8, "filter": len(raw) - 500, "magic": 0}.get(harm)
+        if at is None:
+            raw = raw[: len(raw) // 2 if harm == "cut" else 0]
+        else:
+            raw[at : at + 400] = bytes(400)
+        path.write_bytes(raw)
+    flow = int(events["flow_id"][events["flow_id"] != 0][5])
+    with History(folder) as history:
+        assert len(history.events(limit=5, flow=Flow(flow_id=flow))) == 1
+        times = history.events(limit=30)["time"].astype(np.int64)
+    assert times.tolist() == np.sort(events["time_ns"])[::-1][: len(times)].tolist() or len(times) == 30
+
+
+def test_the_archive_writes_missing_indexes(stored: tuple[Events, Path]) -> None:
+    """One in each round; it equals the one of the records."""
+    _, folder = stored
+    before = {}
+    for segment in list_segments(folder):
+        path = index_path(segment.path)
+        before[path] = path.read_bytes()
+        path.unlink()
+    for done in range(1, 8):
+        archive_once(folder, HistorySettings())
+        there = [path for path in (folder / "segments").glob("*.index") if path in before]
+        assert len(there) == min(done, 6)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_merged_segment_has_an_index(folder: Path, make_events: Callable[..., Events]) -> None:
+    """The next round deletes the indexes of the merged ones."""
+    for number in range(8):
+        write_segment(folder, numbered(make_events(100, seed=number, start=100 * number), 0, 100 * number))
+    for _ in range(2):
+        archive_once(folder, HistorySettings())
+    (segment,) = list_segments(folder)
+    assert (segment.first, segment.last) == (0, 799)
+    assert list((folder / "segments").glob("*.index")) == [index_path(segment.path)]
+    index = read_index(segment)
+    assert index is not None
+    assert [(part.first, part.last) for part in index.parts(Wanted())] == [
+        (at, min(at + CHUNK, 800) - 1) for at in range(0, 800, CHUNK)
+    ]
+
+
+def test_a_long_path_over_the_end_of_a_segment(folder: Path) -> None:
+    """A path whose records are in two segments is found by a node of its second part, and shown whole."""
+    events = np.zeros(2 * CHUNK, EVENT)
+    events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
+    events["time_ns"] = np.arange(len(events))
+    numbered(events, 0, 0)
+    long = slice(CHUNK - 1, CHUNK + 2)
+    events["kind"][long], events["metric"][long] = Kind.PATH_CHANGE, Metric.FLOW_PATH
+    events["time_ns"][long] = CHUNK
+    events["hop_count"][long], events["hop"][long] = 20, (0, 8, 16)
+    events["path"][long] = np.arange(100, 124).reshape(3, 8)
+    write_segment(folder, events[:CHUNK])
+    write_segment(folder, events[CHUNK:])
+    with History(folder) as history:
+        for node in (100, 110, 118):
+            table = history.events(limit=5, nodes=[node])
+            assert table["sequence"].tolist() == [CHUNK - 1]
+            assert table["path"][0].tolist() == list(range(100, 120))
+        assert not len(history.events(nodes=[99]))
+
+
+def test_filters_have_few_false_answers(tmp_path: Path) -> None:
+    """Each of 20,000 flows is found; of 20,000 others at most one in 100."""
+    rng = np.random.default_rng(4)
+    events = np.zeros(20_000, EVENT)
+    events["flow_id"] = rng.integers(1, 2**64, len(events), dtype=np.uint64)
+    segment = SegmentFile(0, 0, len(events) - 1, tmp_path / "s.parquet")
+    write_index(segment, [numbered(events, 0, 0)])
+    index = read_index(segment)
+    assert index is not None
+
+    def has(flow_id: int) -> bool:
+        return bool(list(index.parts(Wanted(keys=((flow_key(flow_id),),)))))
+
+    assert all(map(has, events["flow_id"].tolist()))
+    others = rng.integers(1, 2**64, 20_000, dtype=np.uint64).tolist()
+    assert sum(map(has, others)) < 200
