@@ -55,6 +55,11 @@ class ServerProcess:
         except (httpx.HTTPError, OSError):
             return False
 
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """End it as a crash would."""
         if self._process is not None:

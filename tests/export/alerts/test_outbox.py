@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hopscope.base.names import Names
 from hopscope.detect.records import Kind
+from hopscope.export.alerts import destination
 from hopscope.export.alerts import outbox as module
 from hopscope.export.alerts.alarms import Alarms
 from hopscope.export.alerts.outbox import Message, Outbox
+from hopscope.export.alerts.syslog import Syslog
+from hopscope.export.block import EventBlock
+from hopscope.export.destination import Context
 from hopscope.settings.destinations.alerts import AlertSettings, Grouping
-from support.alert_events import SECOND, event, flow, joined
+from hopscope.settings.destinations.syslog import SyslogSettings
+from support.alert_events import SECOND, event, flow, joined, numbered
 from support.event_make import Events
 
 
@@ -97,6 +103,23 @@ def test_without_groups_the_order_stays() -> None:
     assert [len(message.alerts) for message in found] == [4, 4, 4]
     assert [alert["id"] for message in found for alert in message.alerts] == [f"0-{n}" for n in range(12)]
     assert outbox.unlisted == 0
+
+
+def test_full_messages_go_before_events_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without groups their number depends on the events: however many there are, none is left."""
+    monkeypatch.setattr(destination, "MOST", 2)
+    sent = list[int]()
+    settings = SyslogSettings(kind="syslog")
+    one = Syslog(settings, Context("logs", "m1", Names(), lambda *_: None))
+    one.deliver = lambda message: sent.append(message.count)  # type: ignore[method-assign]
+    count = settings.grouping.listed
+    paths = np.concatenate([event(Kind.PATH_CHANGE, flow_id=1)] * count)
+    for first in range(4):
+        block = numbered(paths.copy(), first * count)
+        one.send(EventBlock("m1", 0, first * count, first * count + count - 1, block))
+    assert one.tick((), ending=False) == 4
+    assert sent == [count] * 4
+    assert not one.outbox.is_full
 
 
 def test_a_message_under_way_does_not_change() -> None:

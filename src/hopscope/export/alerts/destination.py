@@ -25,7 +25,7 @@ from .texts import Texts
 LAG_NS = 1_000_000_000
 """How late an event of one shard may come after events of the same time in another."""
 MOST = 20
-"""Messages delivered before events are read again."""
+"""Messages delivered before events are read again, unless full ones are left."""
 VERSION = 1
 
 
@@ -69,7 +69,7 @@ class AlertDestination(Destination):
         if added or self.alarms.changed:
             self._save()
         delivered = 0
-        while delivered < MOST and (message := self._next(ending)):
+        while (delivered < MOST or self.outbox.is_full) and (message := self._next(ending)):
             try:
                 self._try(message)
             except DeliveryError as error:
@@ -133,14 +133,14 @@ class AlertDestination(Destination):
     def _save(self) -> None:
         """Raises DeliveryError if the disk does not take it: the block is sent again."""
         path = self.context.state
+        if path is None:
+            return
         state = {
             "version": VERSION,
             "taken": self._taken,
             "alarms": self.alarms.dump(),
             "outbox": self.outbox.dump(),
         }
-        if path is None:
-            return
         try:
             _replace(path, json.dumps(state, separators=(",", ":")))
         except OSError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...present.events import label
 from ...settings.destinations.alerts import Grouping
-from .alarms import Alert
+from .alarms import Alert, fields_of
 from .severity import rank
 
 MAX_MESSAGES = 1000
@@ -99,6 +99,11 @@ class Outbox:
         if by is None and len(message.alerts) >= self._grouping.listed:
             self._full.append(self._waiting.pop(key))
 
+    @property
+    def is_full(self) -> bool:
+        """Whether messages wait that can take up no more alerts: blocks are not read before they are gone."""
+        return bool(self._full)
+
     def next(self, now_ns: int, ending: bool) -> Message | None:
         """The message that is to be sent now; None: none is due, or the rate does not allow it."""
         if self.under_way is not None:
@@ -127,9 +132,9 @@ class Outbox:
     def dump(self) -> dict[str, Any]:
         """What waits, for JSON."""
         return {
-            "under_way": None if self.under_way is None else asdict(self.under_way),
-            "full": [asdict(message) for message in self._full],
-            "waiting": [asdict(message) for message in self._waiting.values()],
+            "under_way": None if self.under_way is None else fields_of(self.under_way),
+            "full": [fields_of(message) for message in self._full],
+            "waiting": [fields_of(message) for message in self._waiting.values()],
         }
 
     def load(self, dumped: dict[str, Any]) -> None:
