@@ -55,14 +55,14 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """
     at = 0
     while at < len(message):
-        tag, at = _read_varint(message, at)
+        tag, at = read_varint(message, at)
         field, wire = tag >> 3, tag & 7
         if wire == 0:
-            value, at = _read_varint(message, at)
+            value, at = read_varint(message, at)
             yield field, value
             continue
         if wire == 2:
-            size, at = _read_varint(message, at)
+            size, at = read_varint(message, at)
         elif wire in (1, 5):
             size = 8 if wire == 1 else 4
         else:
@@ -73,7 +73,7 @@ def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         at += size
 
 
-def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+def read_varint(message: bytes, at: int) -> tuple[int, int]:
     """A number, and the index after it."""
     value = 0
     for shift in range(0, 70, 7):

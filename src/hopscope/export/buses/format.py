@@ -25,6 +25,7 @@ import numpy as np
 from ...detect.records import EVENT
 from ...wire.records import Records
 from ..block import EventBlock
+from ..protobuf import read_varint, varint
 
 SCHEMA_VERSION = 1
 """Version of `SCHEMA`, and a part of every subject's, topic's and stream's name. A change of EVENT is another
@@ -135,21 +136,11 @@ def read_block(message: bytes) -> EventBlock:
 
 
 def _varint(value: int) -> bytes:
-    """A number from -2**63 to 2**63 - 1 as Avro's int and long: zigzag, 7 bits a byte, the lowest first."""
-    rest = (value << 1) ^ (value >> 63)
-    found = bytearray()
-    while rest > 0x7F:
-        found.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    found.append(rest)
-    return bytes(found)
+    """A number from -2**63 to 2**63 - 1 as Avro's int and long: a zigzag varint."""
+    return varint((value << 1) ^ (value >> 63))
 
 
 def _number(message: bytes, at: int) -> tuple[int, int]:
-    """The varint at a place, and the place after it."""
-    found = 0
-    for index, byte in enumerate(message[at : at + 10]):
-        found |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), at + index + 1
-    raise ValueError(f"found no end of a number at byte {at}")
+    """The zigzag varint at a place, and the place after it. Raises ValueError."""
+    found, at = read_varint(message, at)
+    return (found >> 1) ^ -(found & 1), at
