@@ -9,6 +9,7 @@ import pytest
 
 from hopscope.base.errors import HopscopeError
 from hopscope.export import kinds
+from hopscope.settings.collector import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,3 +26,10 @@ def test_a_missing_client_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -
     )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert extra in project["project"]["optional-dependencies"]
+
+
+def test_every_destination_has_a_name_of_its_own() -> None:
+    """Counters of two are never one series."""
+    lab, far = {"kind": "influxdb"}, {"kind": "remote_write"}
+    settings = Settings.model_validate({"export": {"lab": lab}, "metrics": {"lab": lab, "far": far}})
+    assert [place.name for place in kinds.places(settings)] == ["lab", "metrics.lab", "far"]

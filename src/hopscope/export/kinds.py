@@ -93,8 +93,11 @@ METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {
 
 
 def places(settings: Settings) -> Iterator[Place]:
-    """The destinations of events, and those of metrics, by name."""
+    """The destinations of events, and those of metrics, by name; one of metrics with the name of another is
+    `metrics.NAME`.
+    """
     for name, export in settings.export.items():
         yield Place(export.kind, export.place, name)
     for name, metrics in settings.metrics.items():
-        yield Place(metrics.kind, metrics.place, name)
+        shown = f"metrics.{name}" if name in settings.export else name
+        yield Place(metrics.kind, metrics.place, shown)
