@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,28 @@ import pytest
 from support.other_root import UNAVAILABLE, run_in_other_root
 
 ROOT = Path(__file__).resolve().parents[1]
+GUIDE = ROOT / "docs/guides/first-dashboard.md"
+STAND_INS = """
+sudo() { "$@"; }
+apt() { dpkg -i "$3" >/dev/null; command -v "$4" >/dev/null; }
+systemctl() { . "/etc/default/$2"; "/usr/bin/$2" $ARGS 2>/tmp/database & database=$!; }
+hopscope() {
+    [ "$1" = demo ] || { command hopscope "$@"; return; }
+    command hopscope "$@" --topology leaf-spine:4x2x2 --load 0.1 --rate 2000 >/tmp/demo 2>&1 & demo=$!
+}
+cd /given
+"""
+"""For what a copy of Debian's files lacks: a network, systemd, a terminal. The demo is a small one."""
+ANSWERED = """
+PYTHONPATH=/given /usr/lib/hopscope/bin/python3 -m support.dashboard_answers \\
+    http://127.0.0.1:8428 /etc/grafana/provisioning $demo || { tail /tmp/demo /tmp/database; exit 1; }
+kill -INT $demo
+wait $demo || true
+kill $database
+cd /
+"""
 USE = """
-dpkg -i /given/*.deb >/dev/null
+unset -f sudo apt systemctl hopscope
 echo installed $(stat -c %U:%a /var/lib/hopscope /etc/hopscope/hopscope.toml)
 hopscope check --format json # by root: writes the bytecode that the package of this test lacks
 cat > /tmp/use <<'END'
@@ -104,25 +125,32 @@ def test_no_package_under_the_gpl_is_shipped(builder: ModuleType, lines: str, ac
 def test_the_package_is_installed_used_and_purged(
     installed: Path, tmp_path: Path, tool: Callable[..., str]
 ) -> None:
-    """In an overlay of this machine: its user, a collector without rights and without compiling, data that
-    outlives a purge.
+    """In an overlay of this machine: the guide's commands, until all queries of dashboards are answered; the
+    package's user, a collector without rights and without compiling, data that outlives a purge.
     """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if os.geteuid() or not Path(f"/usr/bin/python{version}").exists():
         pytest.skip(f"needs root, and Python {version} of Debian")
-    for program in ("dpkg-deb", "unshare"):
+    for program in ("dpkg-deb", "unshare", "victoria-metrics"):
         tool(program)
     built = tmp_path / "built"
     words = [installed / "clean/bin/python", ROOT / "deploy/deb.py", installed / "clean", built]
     subprocess.run([*words, "--compress=none", "--no-bytecode"], check=True, stdout=subprocess.DEVNULL)
     shutil.rmtree(built / "stage")
     (tmp_path / "root").mkdir()
-    done = run_in_other_root(USE, built, tmp_path / "root")
+    (built / "support").mkdir()
+    for name in ("__init__", "dashboard_answers", "grafana", "waiting"):
+        shutil.copy(ROOT / f"tests/support/{name}.py", built / "support")
+    commands = "".join(re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL))
+    done = run_in_other_root(STAND_INS + commands + ANSWERED + USE, built, tmp_path / "root")
     if done.returncode == UNAVAILABLE:
         pytest.skip(f"no overlay can be mounted here: {done.stderr}")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "installed hopscope:750 root:640"
+    assert "installed hopscope:750 root:640" in lines
+    (answers,) = (json.loads(line) for line in lines if line.startswith('{"queries"'))
+    assert answers["queries"] > 30
+    print(f"all {answers['queries']} queries were answered after {answers['seconds']} s")  # for -rP
     rows = [json.loads(line) for line in lines if line.startswith("{")]
     findings = [row for row in rows if "verdict" in row]
     assert not [row for row in findings if row["verdict"] == "bad"]

@@ -42,7 +42,6 @@ SILENCE = 6
 ROUND_SECONDS = 2
 """Interval of the metrics."""
 _WINDOW = 0.1
-_MORE = "\n[distributions]\nenabled = true\n\n[serve.top_flows]\ncount = 5\n"
 
 
 @dataclass
@@ -64,7 +63,7 @@ def demo_collector(folder: Path) -> Iterator[DemoCollector]:
     faults = schedule(topology, float(SECONDS))
     (folder / "names.toml").write_text(topology.names_toml())
     text = CONFIG.format(data=f'"{folder}/data"', names=f'"{folder}/names.toml"', port=0, http_port=0)
-    (folder / "demo.toml").write_text(text + _MORE)
+    (folder / "demo.toml").write_text(text)
     settings = load(folder / "demo.toml", environment={}).settings
     end_ns = time.time_ns()
     start_ns = end_ns - (SECONDS + SILENCE) * 10**9

@@ -38,6 +38,10 @@ receive_buffer_bytes = 33554432
 {listeners}
 [serve]
 port = {http_port}
+top_flows = {{ count = 20 }}
+
+[distributions]
+enabled = true
 
 [history]
 ring_events = 262144
