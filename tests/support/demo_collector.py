@@ -62,8 +62,8 @@ def demo_collector(folder: Path) -> Iterator[DemoCollector]:
     topology = parse_topology("leaf-spine:4x2x2", 100_000_000)
     faults = schedule(topology, float(SECONDS))
     (folder / "names.toml").write_text(topology.names_toml())
-    text = CONFIG.format(data=f'"{folder}/data"', names=f'"{folder}/names.toml"', port=0, http_port=0)
-    (folder / "demo.toml").write_text(text)
+    places = {"data": f'"{folder}/data"', "names": f'"{folder}/names.toml"', "listeners": "", "limits": ""}
+    (folder / "demo.toml").write_text(CONFIG.format(**places, port=0, http_port=0))
     settings = load(folder / "demo.toml", environment={}).settings
     end_ns = time.time_ns()
     start_ns = end_ns - (SECONDS + SILENCE) * 10**9
