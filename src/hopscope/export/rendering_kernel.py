@@ -37,11 +37,11 @@ MAPPED = U64(0xFFFF)
 @kernel
 def put_text(out: Any, at: Any, texts: Any, bounds: Any, number: Any) -> Any:
     """Write a text before `at`; returns the index of its first byte."""
-    first, here = bounds[number], bounds[number + U64(1)]
-    while here > first:
-        here -= U64(1)
-        at -= U64(1)
-        out[at] = texts[here]
+    first = bounds[number]
+    size = bounds[number + U64(1)] - first
+    at -= size
+    for here in range(size):
+        out[at + here] = texts[first + here]
     return at
 
 
