@@ -1,4 +1,4 @@
-"""Distributions as the JSON objects of queries, the API and the exporters; and small enough to be drawn."""
+"""Distributions as the JSON objects of queries, the API; and small enough to be drawn."""
 
 from __future__ import annotations
 
