@@ -195,6 +195,9 @@ def test_the_demo_s_faults_are_seen(filled: Filled) -> None:
     assert number("Drop reports") == pytest.approx(counted["drop"], rel=0.1)
     assert number("Path changes") == pytest.approx(counted["path_change"], rel=0.1)
     assert number("Silent sources") == counted["silent"] > 0
+    if filled.source is Source.INFLUXDB:  # a rate over time is what was counted
+        drops = [row["sum"] for row in filled.rows("Events") if row["kind"] == "drop"]
+        assert sum(drops) * ROUND_SECONDS == pytest.approx(counted["drop"])
 
 
 def test_a_choice_narrows_the_answers(filled: Filled) -> None:

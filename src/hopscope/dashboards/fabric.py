@@ -19,11 +19,13 @@ from .queries import (
     SRC,
     WHERE_NODE,
     events,
+    growth,
     increase,
     newest,
     over_time,
     points,
     rate,
+    total,
     value,
 )
 
@@ -244,7 +246,7 @@ _TIMES = (
         Plot.STATE_TIMELINE,
         {
             PROM: [Query("sum by (metric) (hopscope_alarms)", "{{metric}}")],
-            INFLUX: [points('max("alarms")', "hopscope", "metric", legend="$tag_metric")],
+            INFLUX: [total("alarms", "metric", "$tag_metric")],
             CLICK: [
                 events(
                     f"time AS t, concat(metric, ' ', {PLACE}) AS label, greatest(0, sum(if(kind ="
@@ -265,13 +267,7 @@ _TIMES = (
         {
             PROM: [rate("hopscope_events_total", "kind", legend="{{kind}}")],
             INFLUX: [
-                points(
-                    'non_negative_derivative(last("events_total"), 1s)',
-                    "hopscope",
-                    "kind",
-                    "\"kind\" != ''",
-                    "$tag_kind",
-                )
+                growth("events_total", "kind", where="\"kind\" != ''", legend="$tag_kind"),
             ],
             CLICK: [
                 Query(

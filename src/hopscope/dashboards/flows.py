@@ -22,6 +22,7 @@ from .queries import (
     over_time,
     points,
     rate,
+    total,
     value,
 )
 
@@ -140,13 +141,7 @@ _LATENCY = (
         {
             PROM: [rate("hopscope_hop_latency_seconds_sum", "node, node_name", AT_NODE, LEGEND_NODE)],
             INFLUX: [
-                Query(
-                    'SELECT sum("grown") FROM (SELECT'
-                    ' non_negative_derivative(last("latency_seconds_sum"), 1s) AS "grown" FROM "int_hop"'
-                    f' WHERE $timeFilter AND {WHERE_NODE} GROUP BY time($__interval), "node", "port_id",'
-                    ' "queue" fill(none)) WHERE $timeFilter GROUP BY time($__interval), "node" fill(none)',
-                    "$tag_node",
-                )
+                growth("latency_seconds_sum", "node", "int_hop", WHERE_NODE, "$tag_node"),
             ],
             CLICK: [
                 over_time(
@@ -259,7 +254,7 @@ _PATHS = (
         Plot.TIME_SERIES,
         {
             PROM: [Query("sum(hopscope_flows)", "flows")],
-            INFLUX: [points('max("flows")', "hopscope", legend="flows")],
+            INFLUX: [total("flows", legend="flows")],
             CLICK: [over_time("", "uniq(flow_id) AS flows", "flow_id != 0")],
         },
     ),

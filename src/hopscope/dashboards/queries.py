@@ -15,8 +15,6 @@ WHERE_PORT = f'{WHERE_NODE} AND "port_id" =~ /^$port$/'
 IN_NODE = "$__conditionalAll(node_id IN (${node:singlequote}), $node)"
 IN_PORT = f"{IN_NODE} AND $__conditionalAll(toString(port) IN (${{port:singlequote}}), $port)"
 """Conditions of ClickHouse."""
-OF_FLOW = "positionCaseInsensitive(hex(flow_id), '$flow') > 0"
-
 NODE = "if(names.name = '', toString(node_id), names.name)"
 """Name of a switch in ClickHouse, or its number, in a SELECT that has NAMES."""
 NAMES = (
@@ -25,6 +23,7 @@ NAMES = (
 )
 FLOW = "leftPad(lower(hex(flow_id)), 16, '0')"
 """A flow's id in ClickHouse as everywhere else: 16 hexadecimal digits."""
+OF_FLOW = f"positionCaseInsensitive({FLOW}, '$flow') > 0"
 SRC = "replaceOne(toString(src), '::ffff:', '')"
 DST = "replaceOne(toString(dst), '::ffff:', '')"
 PLACE = f"concat({NODE}, ' port ', toString(port))"
@@ -61,7 +60,23 @@ def points(select: str, measurement: str, by: str = "", where: str = "", legend:
 
 def growth(counter: str, by: str, measurement: str = "hopscope", where: str = "", legend: str = "") -> Query:
     """Increase of a counter per second, in InfluxQL, by tags."""
-    return points(f'non_negative_derivative(last("{counter}"), 1s)', measurement, by, where, legend)
+    return _summed(f'non_negative_derivative(last("{counter}"), 1s)', measurement, by, where, legend)
+
+
+def total(field: str, by: str = "", legend: str = "") -> Query:
+    """A gauge of all collectors and workers, in InfluxQL, by tags."""
+    return _summed(f'last("{field}")', "hopscope", by, "", legend)
+
+
+def _summed(select: str, measurement: str, by: str, where: str, legend: str) -> Query:
+    condition = f" AND {where}" if where else ""
+    tags = "".join(f', "{tag}"' for tag in by.split())
+    return Query(
+        f'SELECT sum("each") FROM (SELECT {select} AS "each" FROM "{measurement}" WHERE'
+        f" $timeFilter{condition} GROUP BY time($__interval), * fill(none)) WHERE $timeFilter GROUP BY"
+        f" time($__interval){tags} fill(none)",
+        legend,
+    )
 
 
 def value(select: str, measurement: str, where: str = "", by: str = "") -> Query:
