@@ -175,9 +175,9 @@ class ClickHouse(Database):
         return self._rows(self.expanded(asked.target["rawSql"], view))
 
     def values(self, variable: dict[str, Any], view: View) -> dict[str, str]:
-        """Columns `__value` and `__text`."""
-        rows = self._rows(self.expanded(variable["query"], view))
-        return {row["__value"]: row["__text"] for row in rows}
+        """The first column; the last one is the text."""
+        rows = [list(row.values()) for row in self._rows(self.expanded(variable["query"], view))]
+        return {row[0]: row[-1] for row in rows}
 
     def expanded(self, text: str, view: View) -> str:
         """SQL: macros of the plugin, chosen values in quotes."""

@@ -12,7 +12,10 @@ _SERIES = '{__name__=~"hopscope_(hop_latency_seconds_count|queue_occupancy|link_
 
 @dataclass(frozen=True)
 class Variable:
-    """A list of values, of which any number may be chosen; none of `queries`: a text."""
+    """A list of values, of which any number may be chosen; none of `queries`: a text.
+
+    The plugin of ClickHouse takes the first column as the value, and the second one, if any, as the text.
+    """
 
     label: str
     queries: dict[Source, str]
@@ -26,10 +29,10 @@ VARIABLES = {
         {
             PROM: f"query_result(max by (node, node_name) ({_SERIES}}}))",
             INFLUX: 'SHOW TAG VALUES FROM /^int_/ WITH KEY = "node"',
-            CLICK: "SELECT if(name = '', toString(node_id), name) AS __text, toString(node_id) AS __value"
+            CLICK: "SELECT toString(node_id) AS id, if(name = '', id, name) AS text"
             " FROM (SELECT DISTINCT node_id FROM int_event_minute WHERE node_id != 4294967295) AS"
             " seen LEFT JOIN (SELECT node_id, any(name) AS name FROM int_name FINAL WHERE port ="
-            " 65535 GROUP BY node_id) AS names USING node_id ORDER BY __text",
+            " 65535 GROUP BY node_id) AS names USING node_id ORDER BY text",
         },
         '/node="(?<value>[^"]+)"(?:,node_name="(?<text>[^"]+)")?/',
     ),
@@ -38,9 +41,9 @@ VARIABLES = {
         {
             PROM: f'label_values({_SERIES},node=~"$node"}}, port)',
             INFLUX: 'SHOW TAG VALUES FROM /^int_/ WITH KEY = "port_id" WHERE "node" =~ /^$node$/',
-            CLICK: "SELECT DISTINCT toString(port) AS __text, toString(port) AS __value FROM"
+            CLICK: "SELECT DISTINCT toString(port) AS id FROM"
             " int_event_minute WHERE port != 65535 AND $__conditionalAll(node_id IN"
-            " (${node:singlequote}), $node) ORDER BY toUInt16(__text)",
+            " (${node:singlequote}), $node) ORDER BY toUInt16(id)",
         },
     ),
     "flow": Variable("Flow", {}),
