@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -26,6 +27,8 @@ from support.waiting import HANG_SECONDS
 
 settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
 settings.load_profile("hopscope")
+
+gc.set_threshold(50_000)  # at 700, a tenth of the time of tests is spent on looking for cycles
 
 if "--uncompiled" in sys.argv:  # before any kernel is imported
     uncompiled.install()
