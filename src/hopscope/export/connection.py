@@ -1,4 +1,4 @@
-"""A server that answers nothing, over UDP, TCP or TLS: syslog, IPFIX."""
+"""Connections to servers that send no answers, over UDP, TCP or TLS: syslog, IPFIX."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import httpx
 
 from ..base.version import VERSION
 from ..settings.destinations.tls import TlsSettings
+from .credentials import secret
 from .destination import DeliveryError
 from .tls import tls_context
 
@@ -55,6 +56,16 @@ class HttpClient:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+
+def bearer(token: str, scheme: str = "Bearer") -> dict[str, str]:
+    """The header that carries a token of the settings; none without a token. Raises DeliveryError."""
+    return {"authorization": f"{scheme} {secret(token)}"} if token else {}
+
+
+def basic_auth(user: str, password: str) -> httpx.Auth | None:
+    """User and password of the settings; None without a user. Raises DeliveryError."""
+    return httpx.BasicAuth(user, secret(password)) if user else None
 
 
 def _retry_after(answer: httpx.Response) -> float:

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from ...settings.destinations.shown import secret
+from ..credentials import secret
 from ..destination import Context, DeliveryError
-from ..http import HttpClient
+from ..http import HttpClient, basic_auth, bearer
 from .destination import AlertDestination
 
 _ANY = tuple(range(300, 600))
@@ -31,13 +31,9 @@ class PostingDestination(AlertDestination):
     def connect(self) -> None:
         """Take address and passwords from where they are, and see whether the server answers."""
         self.close()
-        token, user = getattr(self.settings, "token", ""), getattr(self.settings, "user", "")
-        try:
-            self._url = secret(self.settings.url).rstrip("/" if self.path else "") + self.path
-            headers = {"authorization": f"Bearer {secret(token)}"} if token else {}
-            auth = httpx.BasicAuth(user, secret(self.settings.password)) if user else None
-        except (ValueError, OSError) as error:
-            raise DeliveryError(error) from None
+        self._url = secret(self.settings.url).rstrip("/" if self.path else "") + self.path
+        headers = bearer(getattr(self.settings, "token", ""))
+        auth = basic_auth(getattr(self.settings, "user", ""), getattr(self.settings, "password", ""))
         try:
             timeout = self.settings.timeout_seconds
             self._client = HttpClient(self._url, headers, self.settings, timeout, auth)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...settings.destinations.kafka import KafkaSettings
-from ...settings.destinations.shown import secret
 from ..block import EventBlock
+from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination
 from .messages import Encoder, Message
 

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...settings.destinations.mqtt import MqttSettings
-from ...settings.destinations.shown import secret
 from ..block import EventBlock
+from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination
 from ..tls import tls_context
 from .messages import Encoder, Message, place, safe

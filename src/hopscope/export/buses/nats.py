@@ -10,8 +10,8 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
 from ...settings.destinations.nats import NatsSettings
-from ...settings.destinations.shown import secret
 from ..block import EventBlock
+from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination, one_line
 from ..tls import tls_context
 from .messages import Encoder, Message, place, safe

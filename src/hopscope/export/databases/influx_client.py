@@ -5,12 +5,9 @@ from __future__ import annotations
 import gzip
 from typing import Any
 
-import httpx
-
 from ...settings.destinations.influx import InfluxServerSettings
-from ...settings.destinations.shown import secret
 from ..destination import DeliveryError
-from ..http import HttpClient
+from ..http import HttpClient, basic_auth, bearer
 
 
 class InfluxClient:
@@ -21,13 +18,8 @@ class InfluxClient:
 
     def __init__(self, settings: InfluxServerSettings, timeout_seconds: float) -> None:
         self._settings = one = settings
-        headers: dict[str, str] = {}
-        try:
-            if one.token:
-                headers["authorization"] = f"{'Token' if one.api == 2 else 'Bearer'} {secret(one.token)}"
-            auth = httpx.BasicAuth(one.user, secret(one.password)) if one.user else None
-        except (ValueError, OSError) as error:
-            raise DeliveryError(error) from None
+        headers = bearer(one.token, "Token" if one.api == 2 else "Bearer")
+        auth = basic_auth(one.user, one.password)
         self._http = HttpClient(one.url, headers, one, timeout_seconds, auth)
         try:
             self._http.ask("GET", "/ping", fine=(400, 401, 403, 404, 405))  # a proxy may not pass it on

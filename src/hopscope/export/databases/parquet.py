@@ -27,9 +27,9 @@ from ...history.columns import connect, quoted, register
 from ...history.files import sync_folder
 from ...history.segments import VERSION_KEY, ZSTD, first_line
 from ...settings.destinations.parquet import ParquetSettings
-from ...settings.destinations.shown import secret
 from ...wire.records import Records
 from ..block import EventBlock
+from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination
 
 _S3_ERROR = re.compile(r"<Code>(.*?)</Code><Message>(.*?)</Message>")
@@ -136,12 +136,9 @@ class Bucket:
         from obstore.store import S3Store
 
         bucket, _, self._prefix = settings.folder.removeprefix("s3://").partition("/")
-        try:
-            keys: dict[str, Any] = {"access_key_id": settings.access_key} if settings.access_key else {}
-            if settings.secret:
-                keys["secret_access_key"] = secret(settings.secret)
-        except (ValueError, OSError) as error:
-            raise DeliveryError(error) from None
+        keys: dict[str, Any] = {"access_key_id": settings.access_key} if settings.access_key else {}
+        if settings.secret:
+            keys["secret_access_key"] = secret(settings.secret)
         if settings.endpoint:
             keys |= {"endpoint": settings.endpoint}
         seconds = timedelta(seconds=settings.timeout_seconds)

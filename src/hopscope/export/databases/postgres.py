@@ -19,9 +19,9 @@ from pg8000.exceptions import Error
 from ...base.names import Names
 from ...detect.records import NO_PORT
 from ...settings.destinations.postgres import PostgresSettings
-from ...settings.destinations.shown import secret
 from ...wire.records import Records
 from ..block import EventBlock
+from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination
 from ..tls import tls_context
 from .postgres_schema import copy_rows, days, migrations
@@ -45,11 +45,8 @@ class Postgres(Destination):
         """Create what is missing, if asked to, and write the names of nodes and ports."""
         one: PostgresSettings = self.settings
         self.close()
-        try:
-            password = secret(one.password) if one.password else None
-            tls = tls_context(one) if one.tls else None
-        except (ValueError, OSError) as error:
-            raise DeliveryError(error) from None
+        password = secret(one.password) if one.password else None
+        tls = tls_context(one) if one.tls else None
         with _named():
             local = one.host.startswith("/")
             self._connection = pg8000.native.Connection(

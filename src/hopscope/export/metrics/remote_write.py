@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-import httpx
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar, Timestamp
 
 from ...settings.destinations.remote_write import RemoteWriteSettings
-from ...settings.destinations.shown import secret
-from ..destination import Context, DeliveryError
-from ..http import HttpClient
+from ..destination import Context
+from ..http import HttpClient, basic_auth, bearer
 from ..protobuf import bytes_field, double_field, number_field, text_field, varint
 from .destination import MetricsDestination, Round
 
@@ -54,13 +52,9 @@ class RemoteWrite(MetricsDestination):
             "content-type": kind,
             "content-encoding": "snappy",
             "x-prometheus-remote-write-version": version,
+            **bearer(one.token),
         }
-        try:
-            if one.token:
-                headers["authorization"] = f"Bearer {secret(one.token)}"
-            auth = httpx.BasicAuth(one.user, secret(one.password)) if one.user else None
-        except (ValueError, OSError) as error:
-            raise DeliveryError(error) from None
+        auth = basic_auth(one.user, one.password)
         self._client = HttpClient(one.url, headers, one, one.timeout_seconds, auth)
         self._post(b"")
         self._describe = True

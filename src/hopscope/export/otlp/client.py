@@ -8,9 +8,8 @@ from typing import cast
 
 from ...base.version import VERSION
 from ...settings.destinations.otlp import OtlpServerSettings
-from ...settings.destinations.shown import secret
-from ..destination import DeliveryError
-from ..http import HttpClient
+from ..credentials import secret
+from ..http import HttpClient, bearer
 from ..protobuf import bytes_field, fields, text_field
 
 
@@ -21,12 +20,7 @@ class OtlpClient:
         self, settings: OtlpServerSettings, signal: str, member: str, timeout_seconds: float
     ) -> None:
         self._path, self._gzip = f"{settings.url.rstrip('/')}/v1/{signal}", settings.gzip
-        try:
-            headers = {name: secret(value) for name, value in settings.headers.items()}
-            if settings.token:
-                headers["authorization"] = f"Bearer {secret(settings.token)}"
-        except (ValueError, OSError) as error:
-            raise DeliveryError(error) from None
+        headers = {name: secret(value) for name, value in settings.headers.items()} | bearer(settings.token)
         headers["content-type"] = "application/x-protobuf"
         if settings.gzip:
             headers["content-encoding"] = "gzip"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...settings.destinations.redis import RedisServerSettings
-from ...settings.destinations.shown import secret
+from ..credentials import secret
 from ..destination import DeliveryError
 from ..tls import tls_context
 
@@ -24,10 +24,10 @@ def redis_client(settings: RedisServerSettings, timeout_seconds: float) -> Any:
         files = {"ca_certs": settings.ca_file, "certfile": settings.cert_file, "keyfile": settings.key_file}
         more |= {f"ssl_{name}": str(file) for name, file in files.items() if file}
         more["ssl_check_hostname"] = True
+    if settings.password:
+        more["password"] = secret(settings.password)
     client = None
     try:
-        if settings.password:
-            more["password"] = secret(settings.password)
         client = redis.Redis.from_url(
             settings.url,
             socket_timeout=timeout_seconds,
