@@ -130,7 +130,7 @@ def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytes
     monkeypatch.setattr(page.Page, "search", counted)
     with History(folder) as history:
         assert len(history.events(limit=20)) == 20
-        assert read == [CHUNK - 5]
+        assert sum(read) <= 4 * CHUNK
         read.clear()
         assert not len(history.events(limit=20, flow=Flow(flow_id=17)))
         assert sum(read) <= CHUNK

@@ -10,9 +10,10 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from ..wire.records import Records
 from .columns import COLUMNS, NAMES
 from .files import HistoryError
-from .segment_index import Part, Wanted
+from .segment_index import Part, Wanted, chunks_of
 from .source import Snapshot
 from .table import Table, fetch
 
@@ -27,6 +28,8 @@ _WHOLE_SEGMENTS = 32
 _GROWTH = 4
 """A query costs about as much as the scan of ten parts."""
 _MOST_PARTS = 512
+_PIECE_EVENTS = 131_072
+"""Events of a part of a journal."""
 _ALL = 2**62
 _LISTED = 1000
 """Rows that are fetched by a list of their sequences, which lets DuckDB leave out the rows between them."""
@@ -59,22 +62,27 @@ class Page:
     def batches(self, snapshot: Snapshot) -> Iterator[Snapshot]:
         """Parts of a snapshot, until those that are left cannot have a row of the page.
 
-        The first has what journals have, and one part of a segment; each next one _GROWTH times as many.
+        The first is one part of a segment or journal; each next one has _GROWTH times as many.
         """
         self._keys = np.empty(0, KEY)
-        parts = sorted(snapshot.parts, key=self._best)
-        fresh, begin, size = snapshot.fresh, 0, _ALL if self._limit == _ALL else 1
-        while True:
+        pieces = [piece for events in snapshot.fresh for piece in chunks_of(events, _PIECE_EVENTS)]
+        both: list[Part | Records] = [*snapshot.parts, *pieces]
+        parts = sorted(both, key=self._best)
+        begin, size = 0, _ALL if self._limit == _ALL else 1
+        while begin < len(parts) and not (begin and self._is_complete(parts[begin])):
             end = _end(parts, begin + size)
-            yield replace(snapshot, parts=parts[begin:end], fresh=fresh)
-            if end >= len(parts) or self._is_complete(parts[end]):
-                return
-            fresh, begin, size = [], end, min(_GROWTH * size, _MOST_PARTS)
+            some = parts[begin:end]
+            yield replace(
+                snapshot,
+                parts=[part for part in some if isinstance(part, Part)],
+                fresh=[part for part in some if not isinstance(part, Part)],
+            )
+            begin, size = end, min(_GROWTH * size, _MOST_PARTS)
 
     def search(self, snapshot: Snapshot, condition: str, cursor: duckdb.DuckDBPyConnection) -> None:
         """Look for rows in a batch."""
         if not snapshot.parts and not snapshot.fresh:
-            return
+            return  # all parts are damaged
         got = cursor.execute(
             f"""SELECT epoch_ns(time)::BIGINT AS time, shard, sequence FROM ({snapshot.select(cursor)})
             WHERE {condition} AND {self._after_sql()} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"""
@@ -90,7 +98,9 @@ class Page:
     def fetch(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
         """The rows that were found."""
         keys = self._keys[: self._limit]
-        source = snapshot.holding(keys["shard"], keys["sequence"]).select(cursor)
+        holding = snapshot.holding(keys["shard"], keys["sequence"])
+        fresh = [_rows(events, keys) for events in holding.fresh]
+        source = replace(holding, fresh=[rows for rows in fresh if len(rows)]).select(cursor)
         cursor.register("page", {name: keys[name] for name in ("shard", "sequence")})
         listed = ""
         if len(keys) <= _LISTED:
@@ -104,13 +114,16 @@ class Page:
             table.after = "-".join(str(part) for part in keys[-1].tolist())
         return table
 
-    def _best(self, part: Part) -> tuple[int, int]:
+    def _best(self, part: Part | Records) -> tuple[int, int]:
         """The first place in the order that a row of a part can have."""
-        if self._order == "sequence":
-            return part.segment.shard, part.first
-        return (-part.newest if self._order == "newest" else part.oldest), 0
+        if isinstance(part, Part):
+            place, newest, oldest = (part.segment.shard, part.first), part.newest, part.oldest
+        else:
+            place = int(part["shard"][0]), int(part["sequence"][0])
+            newest, oldest = int(part["time_ns"].max()), int(part["time_ns"].min())
+        return {"newest": (-newest, 0), "oldest": (oldest, 0)}.get(self._order, place)
 
-    def _is_complete(self, following: Part) -> bool:
+    def _is_complete(self, following: Part | Records) -> bool:
         """Whether the page has all its rows, and one more, before those of a part."""
         if len(self._keys) <= self._limit:
             return False
@@ -128,11 +141,26 @@ class Page:
         return f"time {sign}= {time} AND (time, shard, sequence) {sign} ({time}, {shard}, {sequence})"
 
 
-def _end(parts: list[Part], end: int) -> int:
+def _rows(events: Records, keys: Keys) -> Records:
+    """The rows of a journal, whose sequences have no gap, that have one of the keys."""
+    first = int(events["sequence"][0])
+    ours = keys["sequence"][keys["shard"] == events["shard"][0]]
+    rows: Records = events[ours[(ours >= first) & (ours < first + len(events))] - np.uint64(first)]
+    return rows
+
+
+def _end(parts: list[Part | Records], end: int) -> int:
     """Where a batch that should have `end` parts, with those before it, ends."""
-    while _WHOLE_SEGMENTS <= end < len(parts) and parts[end].segment == parts[end - 1].segment:
+    if not _WHOLE_SEGMENTS <= end < len(parts):
+        return end
+    last = parts[end - 1]
+    while end < len(parts) and _are_together(last, parts[end]):
         end += 1
     return end
+
+
+def _are_together(part: Part | Records, other: Part | Records) -> bool:
+    return isinstance(part, Part) and isinstance(other, Part) and part.segment == other.segment
 
 
 def _position(after: str) -> tuple[int, int, int]:

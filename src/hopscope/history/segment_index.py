@@ -198,9 +198,9 @@ def write_index(segment: SegmentFile, chunks: Iterable[Records]) -> None:
             part.unlink(missing_ok=True)
 
 
-def chunks_of(events: Records) -> list[Records]:
-    """EVENT records of a segment by chunk."""
-    return [events[at : at + CHUNK_EVENTS] for at in range(0, len(events), CHUNK_EVENTS)]
+def chunks_of(events: Records, most: int) -> list[Records]:
+    """Records in parts of `most`."""
+    return [events[at : at + most] for at in range(0, len(events), most)]
 
 
 def read_index(segment: SegmentFile) -> SegmentIndex | None:

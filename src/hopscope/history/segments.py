@@ -36,7 +36,7 @@ def write_segment(folder: Path, events: Records) -> SegmentFile:
         target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
         _copy(connection, select, target)  # unsorted: sorting would hold all of it in memory
     with suppress(OSError):  # the archive writes it later
-        write_index(target, chunks_of(events))
+        write_index(target, chunks_of(events, CHUNK_EVENTS))
     return target
 
 
