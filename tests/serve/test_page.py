@@ -15,7 +15,7 @@ from hopscope.present.collector_state import LimitsInForce
 from hopscope.present.units import duration, measured, place, si
 from hopscope.serve.page.feed import SHOWN, Joined, feed
 from hopscope.serve.page.fragments import Fragments
-from hopscope.serve.page.snapshot import Snapshot
+from hopscope.serve.page.snapshot import HotRow, Snapshot
 from hopscope.serve.page.strips import CALM, LEVELS, cells
 from hopscope.serve.routes.collector_models import CounterValue, Summary
 from hopscope.settings.limits import (
@@ -77,6 +77,23 @@ def test_strips_show_what_is_above_the_limit() -> None:
     assert levels([0, 1, 50, 100], 100)[-1] == LEVELS
     assert levels([5] * 120, 5) == [LEVELS] * 120
     assert cells([0] * 120, 0) == ""
+
+
+def test_a_strip_has_the_limit_of_its_switch() -> None:
+    """A queue that is full by the limit of all switches is calm at a switch that has a higher one."""
+    limits = LimitSettings(
+        general=ThresholdSettings(queue_occupancy=MetricLimits(raise_above=2500)),
+        switches=(SwitchLimits(node=7, queue_occupancy=SwitchMetricLimits(raise_above=200_000)),),
+    )
+    rows = [HotRow(node, 3, 2, [4000, value], value, value, False) for node, value in ((7, 4000), (1, 4001))]
+    snapshot = Snapshot.__new__(Snapshot)
+    object.__setattr__(snapshot, "strips", {"queues": rows})
+    object.__setattr__(snapshot, "limits", LimitsInForce(limits, None, SINK_METRICS))
+    html = Fragments(snapshot, Names.load(None)).get("strip:queues")
+    assert re.findall(r'class="row (\w*)" data-node="(\d)"', html) == [("", "7"), ("bad", "1")]
+    assert "limit of the switch" in html
+    object.__setattr__(snapshot, "strips", {"queues": rows[:1]})
+    assert "200k <em>limit</em>" in Fragments(snapshot, Names.load(None)).get("strip:queues")
 
 
 def event(**more: object) -> dict[str, object]:

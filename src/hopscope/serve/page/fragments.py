@@ -285,11 +285,16 @@ class Fragments:
         rows = self.snapshot.strips[which]
         if not rows:
             return f'<p class="empty">{_ALL_EMPTY[which]} during the last minute.</p>'
-        limit = _limit_of(self.snapshot.limits, which)
+        limits = [_limit_of(self.snapshot.limits, which, row.node_id) for row in rows]
         top = max(row.peak for row in rows)
-        body = "".join(self._strip_row(which, row, top, limit) for row in rows)
+        body = "".join(
+            self._strip_row(which, row, top, limit) for row, limit in zip(rows, limits, strict=True)
+        )
         steps = [f'<i class="h{level}"></i>' for level in range(1, LEVELS + 1)]
-        if limit is None:
+        limit = limits[0]
+        if any(each != limit for each in limits):  # each row has the colours of its own
+            key = f"0 {''.join(steps[:CALM])} <em>limit of the switch</em> {''.join(steps[CALM:])} {si(top)}"
+        elif limit is None:
             key = f"0 {''.join(steps)} {si(top)}"
         else:
             above = f"{''.join(steps[CALM:])} {si(top)}" if top > limit else ""
@@ -398,7 +403,12 @@ def _limit_row(title: str, metric: str, limits: MetricLimits) -> str:
     return f"<tr><td>{title}" + "".join(f'<td class="n">{t}' for t in (*texts, cleared)) + "</tr>"
 
 
-def _limit_of(limits: LimitsInForce | None, which: str) -> int | None:
+def _limit_of(limits: LimitsInForce | None, which: str, node_id: int) -> int | None:
+    """Above which value the queues, buffers or links of a switch raise an alarm."""
+    if limits is None:
+        return None
     metric = {"queues": "queue_occupancy", "buffers": "buffer_occupancy", "links": "link_utilization"}[which]
-    above: int | None = getattr(limits.limits.general, metric).raise_above if limits else None
-    return above
+    general = limits.limits.general
+    own = next((switch for switch in limits.limits.switches if switch.node == node_id), None)
+    found: MetricLimits = getattr(general, metric) if own is None else own.resolved(general, metric)
+    return found.raise_above
