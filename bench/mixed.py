@@ -21,7 +21,7 @@ TICKS = 1000
 def datagrams(kind: str) -> FrameBatch:
     """What the simulated edge sends to one listener, as a socket would hand it over."""
     edge = Edge()
-    sent = [one.datagram for _ in range(TICKS) for one in edge.tick(int(time.time())) if one.kind == kind]
+    sent = [one.payload for _ in range(TICKS) for one in edge.tick(int(time.time())) if one.kind == kind]
     frames = np.zeros(len(sent), FRAME)
     frames["length"] = frames["wire_length"] = [len(one) for one in sent]
     frames["offset"] = np.cumsum(frames["length"]) - frames["length"]

@@ -26,7 +26,7 @@ def test_ten_seconds_of_the_edge() -> None:
     utilization: dict[int, set[int]] = {}
     for second in range(int(10 / TICK)):
         for sent in edge.tick(1_700_000_000 + second):
-            frames = frame_batch([sent.datagram], link=Link.UDP_PAYLOAD)
+            frames = frame_batch([sent.payload], link=Link.UDP_PAYLOAD)
             frames.frames["time_ns"] = 1 + second
             batch: ReportBatch = decoders[sent.kind].decode(frames)
             announced[sent.kind] += sent.reports

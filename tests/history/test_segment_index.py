@@ -16,7 +16,7 @@ from hopscope.history.archive import archive_once
 from hopscope.history.files import SegmentFile, list_segments
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import Flow, History
-from hopscope.history.segment_index import Wanted, flow_key, index_path, read_index, write_index
+from hopscope.history.segment_index import Criteria, flow_key, index_path, read_index, write_index
 from hopscope.history.segments import write_segment
 from hopscope.settings.collector import HistorySettings
 from support.event_make import Events
@@ -188,7 +188,7 @@ def test_a_merged_segment_has_an_index(folder: Path, make_events: Callable[..., 
     assert list((folder / "segments").glob("*.index")) == [index_path(segment.path)]
     index = read_index(segment)
     assert index is not None
-    assert [(part.first, part.last) for part in index.parts(Wanted())] == [
+    assert [(part.first, part.last) for part in index.parts(Criteria())] == [
         (at, min(at + CHUNK, 800) - 1) for at in range(0, 800, CHUNK)
     ]
 
@@ -225,7 +225,7 @@ def test_filters_have_few_false_answers(tmp_path: Path) -> None:
     assert index is not None
 
     def has(flow_id: int) -> bool:
-        return bool(list(index.parts(Wanted(keys=((flow_key(flow_id),),)))))
+        return bool(list(index.parts(Criteria(keys=((flow_key(flow_id),),)))))
 
     assert all(map(has, events["flow_id"].tolist()))
     others = rng.integers(1, 2**64, 20_000, dtype=np.uint64).tolist()

@@ -12,15 +12,15 @@ from .options.declare import option
 def dashboards(
     kind: Annotated[
         Source,
-        option("--kind", metavar="KIND", help="prometheus (VictoriaMetrics, too), influxdb or clickhouse."),
+        option("--kind", metavar="KIND", help="Database: prometheus (or VictoriaMetrics), influxdb, clickhouse."),
     ],
     to: Annotated[
         Path,
-        option("--to", metavar="FOLDER", help="Grafana's folder /etc/grafana/provisioning, or another one."),
+        option("--to", metavar="FOLDER", help="Where to write; Grafana reads /etc/grafana/provisioning."),
     ],
     url: Annotated[
         str | None,
-        option("--url", metavar="URL", help="Database, as Grafana reaches it; default: on this machine."),
+        option("--url", metavar="URL", help="Address of the database for Grafana; default: this machine."),
     ] = None,
     database: Annotated[
         str, option("--database", metavar="NAME", help="Database of InfluxDB or ClickHouse.")
@@ -30,20 +30,20 @@ def dashboards(
         option(
             "--user",
             metavar="NAME",
-            help="Its user; Grafana reads HOPSCOPE_DATABASE_PASSWORD from its environment.",
+            help="User of the database; its password is HOPSCOPE_DATABASE_PASSWORD in Grafana's environment.",
         ),
     ] = None,
     every: Annotated[
         int,
-        option("--every", metavar="S", min=1, help="Seconds between two rounds of metrics."),
+        option("--every", metavar="S", min=1, help="Seconds between two scrapes or pushes of metrics."),
     ] = 15,
     page: Annotated[
-        str, option("--page", metavar="URL", help="Hopscope's page, as a browser reaches it.")
+        str, option("--page", metavar="URL", help="Address of Hopscope's page for browsers.")
     ] = "http://127.0.0.1:8080",
 ) -> None:  # fmt: skip
-    """Write Grafana's dashboards and its data source.
+    """Write dashboards for Grafana, and its data source.
 
-    Grafana reads both when it starts, and dashboards again when they change. Existing files
+    Grafana reads both when it starts, and dashboards also when they change. Existing files
     are replaced.
     """
     from ..dashboards.provisioning import URLS, Database, write

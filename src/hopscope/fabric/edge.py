@@ -22,7 +22,7 @@ DOMAIN = 1
 IN, OUT, QUEUE = 1, 2, 3
 """Ports of each node, and the queue of every packet."""
 RATE = 256
-"""One packet in how many is sampled."""
+"""Packets per sampled packet."""
 SPEED = 10_000_000_000
 """Of each port, bit/s."""
 CALM_BYTES, FULL_BYTES = 4_000, 400_000
@@ -39,11 +39,11 @@ _TEMPLATE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A datagram, to the listener for sFlow or IPFIX, and how many reports a collector makes of it."""
+class Datagram:
+    """A datagram to the listener of its kind, and the number of reports that a collector makes of it."""
 
     kind: str
-    datagram: bytes
+    payload: bytes
     reports: int
 
 
@@ -57,7 +57,7 @@ class Edge:
         self._flows = [(first + n, far, 17, 5000 + n, 443) for n in range(_FLOWS)]
         self._ticks = self._records = 0
 
-    def tick(self, time_s: int) -> Iterator[Sent]:
+    def tick(self, time_s: int) -> Iterator[Datagram]:
         """The datagrams of the next half second; `time_s` is the export time, s since 1970."""
         seconds = self._ticks * TICK
         full = FULL_FROM <= seconds % PERIOD < FULL_UNTIL
@@ -66,7 +66,7 @@ class Edge:
             yield self._samples(node, agent, full and node == 1)
         yield self._export(time_s)
 
-    def _samples(self, node: int, agent: int, full: bool) -> Sent:
+    def _samples(self, node: int, agent: int, full: bool) -> Datagram:
         uptime = int(self._ticks * TICK * 1000)
         depth = FULL_BYTES if full else CALM_BYTES
         samples = [
@@ -81,15 +81,16 @@ class Edge:
         octets = int(self._ticks * TICK * SPEED / 8 * share)
         samples.append(encode_counter_sample(self._ticks, OUT, SPEED, octets))
         known = int(self._ticks > 1)  # utilisation needs two samples
-        return Sent("sflow", encode_datagram(agent, self._ticks, uptime, samples), len(self._flows) + known)
+        datagram = encode_datagram(agent, self._ticks, uptime, samples)
+        return Datagram("sflow", datagram, len(self._flows) + known)
 
-    def _export(self, time_s: int) -> Sent:
+    def _export(self, time_s: int) -> Datagram:
         sets = [encode_template(_TEMPLATE, _FIELDS)] if self._ticks % TEMPLATE_TICKS == 1 else []
         rows = [(*flow, IN, OUT, self._about(RATE), self._about(80)) for flow in self._flows]
         sets.append(encode_records(_TEMPLATE, _FIELDS, rows))
         message = encode_message(DOMAIN, self._records, time_s, sets)
         self._records += len(rows)
-        return Sent("ipfix", message, len(rows))
+        return Datagram("ipfix", message, len(rows))
 
     def _about(self, value: int) -> int:
         return self._random.randint(value * 9 // 10, value * 11 // 10)

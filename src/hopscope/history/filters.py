@@ -15,7 +15,7 @@ from ..wire.address import network
 from ..wire.records import Records
 from .columns import quoted
 from .files import HistoryError
-from .segment_index import EARLIEST, LATEST, Wanted, address_key, flow_key, node_key, port_key
+from .segment_index import EARLIEST, LATEST, Criteria, address_key, flow_key, node_key, port_key
 
 _LOW = 0xFFFFFFFFFFFFFFFF
 
@@ -65,7 +65,7 @@ def is_further(events: Records) -> npt.NDArray[np.bool_]:
     return found
 
 
-def wanted(filters: Filters) -> Wanted:
+def wanted(filters: Filters) -> Criteria:
     """What the index of a segment can say about the filters. HistoryError: an invalid filter."""
     start, end = (filters.get("start"), filters.get("end"))
     flow = filters.get("flow") or Flow()
@@ -81,7 +81,7 @@ def wanted(filters: Filters) -> Wanted:
         ends = [_network(each) for each in networks if each is not None]
         if ends and all(first == last for first, last in ends):
             keys.append(tuple(address_key(first) for first, _ in ends))
-    return Wanted(
+    return Criteria(
         EARLIEST if start is None else to_ns(start),
         LATEST if end is None else to_ns(end) - 1,
         sum(1 << kind for kind in Kind if kind.label in (filters.get("kinds") or ())),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..wire.records import Records
 from .columns import COLUMNS, NAMES
 from .files import HistoryError
-from .segment_index import Part, Wanted, chunks_of
+from .segment_index import Criteria, Part, chunks_of
 from .source import Snapshot
 from .table import Table, fetch
 
@@ -24,10 +24,10 @@ _BY = {
     "sequence": "shard, sequence",
 }
 _WHOLE_SEGMENTS = 32
-"""Batches of as many parts, or more, end where a segment does: adjacent parts are one scan."""
+"""A batch of at least this many parts ends at the end of a segment: adjacent parts are one scan."""
 _GROWTH = 4
 """A query costs about as much as the scan of ten parts."""
-_MOST_PARTS = 512
+_MAX_PARTS = 512
 _PIECE_EVENTS = 131_072
 """Events of a part of a journal."""
 _ALL = 2**62
@@ -51,7 +51,7 @@ class Page:
         self._after = None if after is None else _position(after)
         self._keys: Keys = np.empty(0, KEY)
 
-    def limited(self, wanted: Wanted) -> Wanted:
+    def limited(self, wanted: Criteria) -> Criteria:
         """What is wanted after the page before."""
         if self._after is None or self._order == "sequence":
             return wanted
@@ -77,7 +77,7 @@ class Page:
                 parts=[part for part in some if isinstance(part, Part)],
                 fresh=[part for part in some if not isinstance(part, Part)],
             )
-            begin, size = end, min(_GROWTH * size, _MOST_PARTS)
+            begin, size = end, min(_GROWTH * size, _MAX_PARTS)
 
     def search(self, snapshot: Snapshot, condition: str, cursor: duckdb.DuckDBPyConnection) -> None:
         """Look for rows in a batch."""

@@ -63,8 +63,8 @@ _FLOW, _ADDRESS, _NODE, _PORT = (np.uint64(salt << 56) for salt in (0x11, 0x22, 
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the rows of a query have: only chunks that may have such rows are read."""
+class Criteria:
+    """What all rows of a query have in common: a chunk that cannot have such rows is not read."""
 
     start_ns: int = EARLIEST
     end_ns: int = LATEST
@@ -73,11 +73,11 @@ class Wanted:
     metrics: int = 0
     """A bit for each; 0: any."""
     keys: tuple[tuple[int, ...], ...] = ()
-    """Of each group, a chunk has one of the keys."""
+    """Groups of keys; of each group, a row has one."""
     on_path: bool = False
-    """Chunks with parts of long paths count as having all keys: other parts may be in another chunk."""
+    """Whether a key may be anywhere on a path: then chunks with parts of long paths are read in any case."""
     since: tuple[tuple[int, int], ...] = ()
-    """(shard, first sequence); of other shards, all."""
+    """(shard, first sequence); other shards have no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class SegmentIndex:
         self._blocks, self._crc = blocks, crc
         self._filters: npt.NDArray[np.uint64] | None = None
 
-    def parts(self, wanted: Wanted) -> Iterator[Part]:
+    def parts(self, wanted: Criteria) -> Iterator[Part]:
         """The chunks that may have rows."""
         rows = self.chunks
         may = (rows["newest"] >= wanted.start_ns) & (rows["oldest"] <= wanted.end_ns)

@@ -22,7 +22,7 @@ from .files import DamagedError, HistoryError, SegmentFile, list_journals, list_
 from .filters import is_further
 from .journal_file import JournalReader
 from .period_files import check_periods
-from .segment_index import Part, SegmentIndex, Wanted, read_index
+from .segment_index import Criteria, Part, SegmentIndex, read_index
 from .segments import check_footers, check_pages, first_line, parts_sql
 
 Numbers = npt.NDArray[np.integer[Any]]
@@ -110,7 +110,7 @@ class HistorySource:
         """Close DuckDB."""
         self._connection.close()
 
-    def snapshot(self, wanted: Wanted | None = None, long: bool = True) -> Snapshot:
+    def snapshot(self, wanted: Criteria | None = None, long: bool = True) -> Snapshot:
         """The events that may be wanted; None: all. Segments are not checked yet: see `undamaged`.
 
         Journals are read before segments are listed, so that each event is there once.
@@ -142,7 +142,7 @@ class HistorySource:
                 snapshot, parts=[part for part in snapshot.parts if part.segment.path not in self.damaged]
             )
 
-    def _parts(self, segments: list[SegmentFile], wanted: Wanted | None) -> list[Part]:
+    def _parts(self, segments: list[SegmentFile], wanted: Criteria | None) -> list[Part]:
         """The parts of segments that may have wanted rows: without an index, all of a segment."""
         if wanted is None:
             return [Part(segment, segment.first, segment.last) for segment in segments]

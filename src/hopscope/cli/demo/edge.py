@@ -75,7 +75,7 @@ class EdgeSender(threading.Thread):
             while not self._end.wait(max(begin + ticks * TICK - time.monotonic(), 0)):
                 ticks += 1
                 for sent in self._edge.tick(int(time.time())):
-                    sender.sendto(sent.datagram, (HOST, self._ports[sent.kind]))
+                    sender.sendto(sent.payload, (HOST, self._ports[sent.kind]))
                     self.reports += sent.reports
 
     def stop(self) -> None:

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...settings.destinations.ipfix import IpfixSettings
+from ...wire.ipfix.layout import IPFIX, SET
 from ..block import EventBlock
 from ..connection import Connection
 from ..destination import Context, Destination
 from .data_records import data_records
-from .templates import a_set, sets
+from .templates import encode_set, sets
 
 _HEADER = struct.Struct(">HHIII")
 """Version, length, export time, sequence number, observation domain (RFC 7011 §3.1)."""
-_VERSION = 10
-_SET_HEADER = 4
 _BURST = 16
 """Datagrams sent without a pause."""
 
@@ -35,7 +34,7 @@ class Domain:
     def message(self, content: bytes, records: int) -> bytes:
         """A message with `content`, sets of this many data records."""
         length = _HEADER.size + len(content)
-        head = _HEADER.pack(_VERSION, length, int(time.time()), self.sequence, self.number)
+        head = _HEADER.pack(IPFIX, length, int(time.time()), self.sequence, self.number)
         self.sequence = (self.sequence + records) % 2**32
         return head + content
 
@@ -59,7 +58,7 @@ class Ipfix(Destination):
         self._domains = {}
 
     def send(self, block: EventBlock) -> None:
-        """Send a block; over TCP, return when the collector's machine has confirmed it."""
+        """Send a block; over TCP, return when the collector's machine has acknowledged it."""
         assert self._connection is not None
         one: IpfixSettings = self.settings
         domain = self._domains.get(block.shard)
@@ -76,13 +75,13 @@ class Ipfix(Destination):
         self.context.count("bytes_total", sum(map(len, messages)))
 
     def _templates(self, domain: Domain) -> Iterator[bytes]:
-        """Messages with templates: at the begin of a session, over UDP from time to time."""
+        """Messages with templates: at the start of a session, over UDP every `template_seconds`."""
         assert self._connection is not None
         now = time.monotonic()
         if domain.templates_due > now:
             return
-        often = self._connection.is_udp
-        domain.templates_due = now + self.settings.template_seconds if often else float("inf")
+        again = self.settings.template_seconds if self._connection.is_udp else float("inf")
+        domain.templates_due = now + again
         content, records = b"", 0
         for each, count in self._sets:
             if content and _HEADER.size + len(content) + len(each) > self.settings.message_bytes:
@@ -95,11 +94,11 @@ class Ipfix(Destination):
         """Messages with data records of one template each."""
         for template, records in data_records(block.records):
             size = template.layout.itemsize
-            most = (self.settings.message_bytes - _HEADER.size - _SET_HEADER) // size
+            most = (self.settings.message_bytes - _HEADER.size - SET.size) // size
             raw = records.tobytes()
             for at in range(0, len(raw), most * size):
                 part = raw[at : at + most * size]
-                yield domain.message(a_set(template.number, part), len(part) // size)
+                yield domain.message(encode_set(template.number, part), len(part) // size)
 
     def close(self) -> None:
         """Close the connection."""

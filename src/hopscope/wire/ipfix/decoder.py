@@ -11,7 +11,7 @@ from ..reasons import Place, Reason
 from ..records import HOP, REPORT, FrameBatch, Kind, Records, ReportBatch
 from ..versions import IPFIX, NETFLOW_9
 from . import layout
-from .domains import Domain, Domains, Waiting
+from .domains import Domain, Domains, WaitingSet
 from .layout import Column
 from .records import Count, State, Status
 from .templates import TemplateError, pull_records, pull_templates, sampling
@@ -48,7 +48,7 @@ class IpfixDecoder:
         self._counts = np.zeros(len(Count), np.uint64)
         self._reports = new_block(16 * frames + MARGIN, REPORT)
         self._hops = new_block(16 * frames + MARGIN, HOP)
-        self._released: list[tuple[Domain, Waiting, int, int]] = []
+        self._released: list[tuple[Domain, WaitingSet, int, int]] = []
         self._early = self._options = self._rejected = 0
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
@@ -139,7 +139,7 @@ class IpfixDecoder:
                 self._early += 1
                 header = arena[origin : origin + _HEADERS[version]].tobytes()
                 message = header + arena[at - layout.SET.size : end].tobytes()
-                self.domains.wait(domain, Waiting(set_id, message, frame.copy()))
+                self.domains.wait(domain, WaitingSet(set_id, message, frame.copy()))
         except TemplateError:
             self._state[State.UNKNOWN] = 1
             self._reject(frame, domain, Reason.TRUNCATED, at - layout.SET.size)
@@ -159,8 +159,8 @@ class IpfixDecoder:
             if (found := sampling(record)) is not None:
                 self.domains.put_sampler(domain, *found)
 
-    def _run_again(self, released: list[tuple[Domain, Waiting, int, int]]) -> None:
-        """Decode data whose template has come, as if it had come with it: times do not go back."""
+    def _run_again(self, released: list[tuple[Domain, WaitingSet, int, int]]) -> None:
+        """Decode sets whose template has arrived, with the time of its arrival: times never go back."""
         frames = np.array([waiting.frame for _, waiting, _, _ in released])
         lengths = np.array([len(waiting.message) for _, waiting, _, _ in released], np.uint64)
         messages = bytearray(b"".join(waiting.message for _, waiting, _, _ in released))

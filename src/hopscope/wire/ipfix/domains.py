@@ -30,19 +30,19 @@ from .templates import Template
 
 SECOND = 1_000_000_000
 TEMPLATE_SECONDS = 1800
-"""A template that is not sent again for so long is forgotten (RFC 5153 6.2)."""
+"""Time without a transmission after which a template is forgotten, s (RFC 5153 6.2)."""
 WAITING_SECONDS = 60
-"""Data waits for its template for so long,"""
+"""Time for which data waits for its template, s."""
 WAITING_SETS = 64
-"""… at most so many sets of a domain,"""
+"""Most data sets of a domain that wait."""
 WAITING_BYTES = 4 * 1024 * 1024
-"""… and so many bytes of all."""
+"""Most bytes of all domains that wait."""
 Key = tuple[int, int, int, int]
 """Address of the exporter (high, low half), version, and id of the domain."""
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingSet:
     """A data set whose template has not come yet."""
 
     template_id: int
@@ -53,13 +53,13 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Held:
-    """A template, and when it came last."""
+class KnownTemplate:
+    """A template, and when it was last received."""
 
     template: Template
     seen_ns: int
     place: int | None
-    """In the table of templates; None for options."""
+    """Its row in the table of templates; None for options."""
 
 
 @dataclass(slots=True)
@@ -68,8 +68,8 @@ class Domain:
 
     row: int
     seen_ns: int
-    templates: dict[int, Held] = field(default_factory=dict)
-    waiting: deque[Waiting] = field(default_factory=deque)
+    templates: dict[int, KnownTemplate] = field(default_factory=dict)
+    waiting: deque[WaitingSet] = field(default_factory=deque)
 
 
 class Domains:
@@ -86,7 +86,7 @@ class Domains:
         self._known: dict[Key, Domain] = {}
         """The one that was silent longest first."""
         self._by_row: dict[int, Domain] = {}
-        self._next_ns = 0
+        self._looked_ns = 0
         self._waiting_bytes = 0
         self.expired = 0
         """Data sets whose template did not come in time, or for which there was no room."""
@@ -126,7 +126,7 @@ class Domains:
         return domain.row
 
     def put(self, domain: Domain, template: Template, now_ns: int) -> bool:
-        """Take a template, or its end. False: there is no room for it, or it has too many fields."""
+        """Store a template, or withdraw it if it has no fields. False: no room for it, or too many fields."""
         if not template.fields:
             ids = [template.id]
             if template.id in (layout.TEMPLATES, layout.OPTIONS):  # all of a kind (RFC 7011 8.1)
@@ -151,18 +151,18 @@ class Domains:
             place = self._free.pop()
             self._write(place, template, fields)
             self.slots[domain.row * IDS + template.id] = place + 1
-        domain.templates[template.id] = Held(template, now_ns, place)
+        domain.templates[template.id] = KnownTemplate(template, now_ns, place)
         return True
 
     def put_sampler(self, domain: Domain, sampler: int, rate: int) -> None:
-        """Take what a sampler takes; the last place of a full table is that of the newest."""
+        """Store the rate of a sampler, packets per sampled packet; in a full table, in the last place."""
         one = self.rows[domain.row]
         known = one["sampler"][: int(one["samplers"])].tolist()
         at = known.index(sampler) if sampler in known else min(len(known), SAMPLERS - 1)
         one["sampler"][at], one["rate"][at] = sampler, rate
         one["samplers"] = max(len(known), at + 1)
 
-    def wait(self, domain: Domain, waiting: Waiting) -> None:
+    def wait(self, domain: Domain, waiting: WaitingSet) -> None:
         """Keep a data set until its template comes."""
         if len(domain.waiting) >= WAITING_SETS or self._waiting_bytes + len(waiting.message) > WAITING_BYTES:
             self.expired += 1
@@ -170,7 +170,7 @@ class Domains:
         domain.waiting.append(waiting)
         self._waiting_bytes += len(waiting.message)
 
-    def released(self, domain: Domain, template_id: int) -> list[Waiting]:
+    def released(self, domain: Domain, template_id: int) -> list[WaitingSet]:
         """The data sets that waited for this template."""
         found = [one for one in domain.waiting if one.template_id == template_id]
         if found:
@@ -179,10 +179,10 @@ class Domains:
         return found
 
     def expire(self, now_ns: int) -> None:
-        """Forget what is too old; called with every batch, it looks once a second."""
-        if abs(now_ns - self._next_ns) < SECOND:
+        """Forget what is too old; called with every batch, it looks once per second."""
+        if abs(now_ns - self._looked_ns) < SECOND:
             return
-        self._next_ns = now_ns
+        self._looked_ns = now_ns
         for key, domain in list(self._known.items()):
             while domain.waiting and now_ns - domain.waiting[0].frame["time_ns"] > WAITING_SECONDS * SECOND:
                 self._waiting_bytes -= len(domain.waiting.popleft().message)

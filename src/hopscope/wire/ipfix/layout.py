@@ -83,10 +83,10 @@ ADDRESSES_6 = {
 }
 """An IPv6 address is read in halves."""
 SAMPLER_IDS = (302, 48)
-"""Elements of an options record that name a sampler."""
+"""Elements of an options record that name a sampler: selectorId, samplerId."""
 INTERVALS = (34, 50)
-"""… that state one packet in how many is sampled,"""
+"""Packets per sampled packet: samplingInterval, samplerRandomInterval."""
 SPACING = (305, 306)
-"""… or how many packets in a row are taken, and then left out (PSAMPLE),"""
+"""Packets in a row that are sampled, then not: samplingPacketInterval, samplingPacketSpace (RFC 5477)."""
 SHARE = (309, 310)
-"""… or how many of how many are taken."""
+"""Packets sampled of a number of packets: samplingSize, samplingPopulation (RFC 5477)."""

@@ -12,7 +12,7 @@ TEMPLATES = 2048
 """Templates of all domains."""
 TEMPLATES_OF_DOMAIN = 256
 FIELDS = 128
-"""Fields of a template that are read, or passed if the template has fields of variable length."""
+"""Most fields of a template that are read; of one with fields of variable length, most fields."""
 SAMPLERS = 16
 """Samplers of a domain whose rates are known."""
 IDS = 1 << 16

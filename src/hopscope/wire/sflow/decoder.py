@@ -26,14 +26,14 @@ _COUNTED = {
 _PACKETS = replace(
     DEFAULT, name="sampled", int_dscp=(), inserted_udp_ports=(), gpe_protocols=(), geneve_classes=()
 )
-"""How sampled packets are read: their INT, if they have some, is not."""
+"""Reads sampled packets without their INT."""
 
 
 class SflowDecoder:
     """Decodes datagrams of sFlow 5; its blocks are reused, so a result is valid until the next call.
 
-    It remembers the counters of 16,384 data sources and as many interfaces (1 MiB), to compare the next ones
-    with them. The first decoder compiles its kernels, or loads them from the cache.
+    It keeps the counters of 16,384 data sources and as many interfaces (1 MiB), with which it compares the
+    next ones. The first decoder compiles its kernels, or loads them from the cache.
     """
 
     def __init__(self, nodes: NodeIds | None = None, frames: int = 1024) -> None:
