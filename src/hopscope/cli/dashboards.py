@@ -12,7 +12,7 @@ from .options.declare import option
 def dashboards(
     kind: Annotated[
         Source,
-        option("--kind", metavar="KIND", help="Database: prometheus (or VictoriaMetrics), influxdb, clickhouse."),
+        option("--kind", metavar="KIND", help="prometheus (or VictoriaMetrics), influxdb or clickhouse."),
     ],
     to: Annotated[
         Path,

@@ -125,7 +125,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "ipfix_expired_sets_total",
-        "Of these, those whose template did not come in time, or for which there was no room.",
+        "Data sets of IPFIX and NetFlow 9 dropped: no template in time, or no room to wait.",
         of="received.ipfix_expired_sets",
     ),
     Counter(
