@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hopscope.base.errors import HopscopeError
 from hopscope.cli.demo import folder, processes
 from hopscope.cli.demo.judge import Judge
 from hopscope.cli.demo.schedule import as_option, schedule
@@ -132,6 +133,12 @@ def test_schedule(topology: Topology, seconds: float | None) -> None:
             assert before.end < after.start
         assert first[-1].end < (seconds or 60.0) - 1
         assert [parse_fault(topology, as_option(fault)) for fault in first] == first
+
+
+def test_two_leaves_are_too_few() -> None:
+    """A flow between two leaves leaves two links at once: no demo begins that would miss its path change."""
+    with pytest.raises(HopscopeError, match="found leaf-spine:2x2x4, expected three leaves or more"):
+        schedule(LeafSpine(2, 2), 12.0)
 
 
 def demo(*arguments: str) -> list[str]:

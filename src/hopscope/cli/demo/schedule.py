@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from ...base.errors import HopscopeError
 from ...fabric.faults import Fault, FaultKind, make_fault
-from ...fabric.topology import STAGES, Topology
+from ...fabric.topology import STAGES, LeafSpine, Topology
 
 SHORTEST = 12.0
 """Shortest demo, s: the faults need room between them."""
@@ -25,7 +26,16 @@ _LASTING = 0.1
 
 
 def schedule(topology: Topology, seconds: float | None, seed: int = 1) -> list[Fault]:
-    """The four faults, each at another port that the seed chooses; repeated if there is no end."""
+    """The four faults, each at another port that the seed chooses; repeated if there is no end.
+
+    Raises HopscopeError for a fabric of two leaves: flows that leave a spine leave both of its links, so no
+    event says which one failed.
+    """
+    if isinstance(topology, LeafSpine) and topology.leaves < 3:
+        raise HopscopeError(
+            f"--topology: found {topology.name}, expected three leaves or more: with two, a path change "
+            "does not show which link of a spine has failed"
+        )
     random = np.random.default_rng((seed, 2))
     rows: dict[FaultKind, int] = {}
     for kind in _STARTS:
