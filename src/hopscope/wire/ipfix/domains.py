@@ -118,9 +118,9 @@ class Domains:
                 self._forget(next(iter(self._known)))
             domain = Domain(self._free_rows.pop(), now_ns)
             self._by_row[domain.row] = domain
-            one = self.rows[domain.row]
-            one["node_id"] = node_of(self._nodes, key[0], key[1])
-            one["hw_id"] = (key[3] ^ key[3] >> 8 ^ key[3] >> 16 ^ key[3] >> 24) & 0xFF
+            row = self.rows[domain.row]
+            row["node_id"] = node_of(self._nodes, key[0], key[1])
+            row["hw_id"] = (key[3] ^ key[3] >> 8 ^ key[3] >> 16 ^ key[3] >> 24) & 0xFF
         domain.seen_ns = now_ns
         self._known[key] = domain
         return domain.row
@@ -156,11 +156,11 @@ class Domains:
 
     def put_sampler(self, domain: Domain, sampler: int, rate: int) -> None:
         """Store the rate of a sampler, packets per sampled packet; in a full table, in the last place."""
-        one = self.rows[domain.row]
-        known = one["sampler"][: int(one["samplers"])].tolist()
+        row = self.rows[domain.row]
+        known = row["sampler"][: int(row["samplers"])].tolist()
         at = known.index(sampler) if sampler in known else min(len(known), SAMPLERS - 1)
-        one["sampler"][at], one["rate"][at] = sampler, rate
-        one["samplers"] = max(len(known), at + 1)
+        row["sampler"][at], row["rate"][at] = sampler, rate
+        row["samplers"] = max(len(known), at + 1)
 
     def wait(self, domain: Domain, waiting: WaitingSet) -> None:
         """Keep a data set until its template comes."""
@@ -172,10 +172,10 @@ class Domains:
 
     def released(self, domain: Domain, template_id: int) -> list[WaitingSet]:
         """The data sets that waited for this template."""
-        found = [one for one in domain.waiting if one.template_id == template_id]
+        found = [waiting for waiting in domain.waiting if waiting.template_id == template_id]
         if found:
-            domain.waiting = deque(one for one in domain.waiting if one.template_id != template_id)
-            self._waiting_bytes -= sum(len(one.message) for one in found)
+            domain.waiting = deque(left for left in domain.waiting if left.template_id != template_id)
+            self._waiting_bytes -= sum(len(waiting.message) for waiting in found)
         return found
 
     def expire(self, now_ns: int) -> None:
@@ -204,41 +204,41 @@ class Domains:
         for id_ in list(domain.templates):
             self._drop(domain, id_)
         self.expired += len(domain.waiting)
-        self._waiting_bytes -= sum(len(one.message) for one in domain.waiting)
+        self._waiting_bytes -= sum(len(waiting.message) for waiting in domain.waiting)
         self.rows[domain.row] = 0
         del self._by_row[domain.row]
         self._free_rows.append(domain.row)
 
     def _write(self, place: int, template: Template, fields: list[tuple[int, int, Column]]) -> None:
-        one = self.templates[place]
-        one["columns"] = sum(1 << column for column in {column for _, _, column in fields} if column)
-        one["size"], one["fields"] = template.size, len(fields)
-        one["variable"] = template.variable
+        stored = self.templates[place]
+        stored["columns"] = sum(1 << column for column in {column for _, _, column in fields} if column)
+        stored["size"], stored["fields"] = template.size, len(fields)
+        stored["variable"] = template.variable
         for row, (at, length, column) in zip(self.fields[place * FIELDS :], fields, strict=False):
             row["at"], row["length"], row["column"] = at, length, column
 
 
 def _columns(template: Template) -> list[tuple[int, int, Column]]:
-    """(offset, length, column) of what is read of a record; with fields of variable length, of all, without
-    offsets.
+    """(offset, length, column) of each field that is read. With fields of variable length: of all fields, and
+    offsets are 0.
 
     An address that does not have its size is skipped, and of two fields of one column the first is read.
     """
     found: list[tuple[int, int, Column]] = []
     taken: set[Column] = set()
     at, fixed = 0, not template.variable
-    for one in template.fields:
-        column = COLUMNS.get(one.element, Column.NONE) if not one.pen else Column.NONE
+    for given in template.fields:
+        column = COLUMNS.get(given.element, Column.NONE) if not given.pen else Column.NONE
         size = {Column.SOURCE_4: 4, Column.DESTINATION_4: 4}.get(column)
         low = layout.ADDRESSES_6.get(column)
         if low is not None:
             size = 16
-        if column in taken or (size is not None and one.length != size):
+        if column in taken or (size is not None and given.length != size):
             column = Column.NONE
         taken.add(column)
         if column and low is not None:
             found += [(at, 8, column), (at + 8 * fixed, 8, low)]
         elif column or not fixed:
-            found.append((at, one.length, column))
-        at += one.length * fixed
+            found.append((at, given.length, column))
+        at += given.length * fixed
     return found
