@@ -135,6 +135,7 @@ def counters() -> str:
     from hopscope.export import counters as exports
     from hopscope.labels import records as label_records
     from hopscope.labels.counters import LABEL_COUNTERS
+    from hopscope.naming.counters import NAMES_COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
 
     def table(counted: typing.Any) -> str:
@@ -149,6 +150,8 @@ def counters() -> str:
         + table(TRANSLATOR_COUNTERS.counters)
         + "\n## Labels (INT-label)\n\nOf the process that receives labels, if `label.listen` is set.\n\n"
         + table(LABEL_COUNTERS.counters)
+        + "\n## Names of devices\n\nOf the process that asks devices for names, if `names_from` is set.\n\n"
+        + table(NAMES_COUNTERS.counters)
         + "\n## Switch ports of a fabric on this machine\n\n"
         "For each port, in `hopscope fabric status --format json`.\n\n"
         + _table(

@@ -28,10 +28,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "detect": {"base", "memory", "settings", "wire"},
     "labels": {"base", "memory", "settings", "wire"},
     "history": {"base", "detect", "memory", "settings", "wire"},
+    "naming": {"base", "memory", "settings"},
     "present": {"base", "detect", "history", "labels", "memory", "settings", "wire"},
     "export": {
-        "base", "detect", "direct.counters", "history", "labels", "memory", "present", "rdma.counters",
-        "settings", "wire",
+        "base", "detect", "direct.counters", "history", "labels", "memory", "naming.counters", "present",
+        "rdma.counters", "settings", "wire",
     },
     "dashboards": set(),
     "fabric": {"base", "labels", "settings", "wire"},
@@ -42,8 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire",
     },
     "runtime": {
-        "base", "capture", "detect", "direct", "export", "fabric", "history", "labels", "memory", "present",
-        "rdma", "serve", "settings", "testbed", "wire",
+        "base", "capture", "detect", "direct", "export", "fabric", "history", "labels", "memory", "naming",
+        "present", "rdma", "serve", "settings", "testbed", "wire",
     },
     "cli": {
         "base", "capture", "dashboards", "detect", "direct", "export", "fabric", "history", "labels",

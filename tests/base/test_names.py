@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from hopscope.base.names import Names, NamesError
+from hopscope.base.names import DISCOVERED, MAX_NAME, Names, NamesError, clean_name
 
 TOML = """
 [nodes]
@@ -104,3 +107,34 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xd4\xc3\xb2\xa1")
     with pytest.raises(NamesError, match="expected names as TOML or CSV"):
         Names.load(path)
+
+
+@given(st.binary(max_size=5000))
+def test_any_bytes_of_a_device_are_one_printable_line(raw: bytes) -> None:
+    """Which a file of names holds, and gives back."""
+    name = clean_name(raw)
+    assert len(name) <= MAX_NAME
+    assert not name or (name.isprintable() and name == name.strip())
+
+
+@given(st.text(min_size=1, max_size=64).map(lambda text: clean_name(text.encode("utf-8", "replace"))))
+def test_a_file_of_cleaned_names_is_read_as_it_was(name: str) -> None:
+    assume(name)
+    names = Names({7: name, 2**32 - 1: "b"}, {(7, 2): name, (7, 1): "a", (9, 0): name})
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "names.toml")
+        path.write_text(names.as_toml(), encoding="utf-8")
+        assert Names.load(path) == names
+
+
+def test_the_users_names_come_before_those_of_devices(tmp_path: Path) -> None:
+    user = tmp_path / "user.csv"
+    user.write_text("node_id,port,name\n7,,mine\n7,1,uplink\n")
+    assert Names.load(user, tmp_path) == Names({7: "mine"}, {(7, 1): "uplink"})
+    (tmp_path / DISCOVERED).write_text(
+        '[nodes]\n7 = "leaf-7"\n8 = "leaf-8"\n[ports.7]\n1 = "eth1"\n2 = "eth2"\n'
+    )
+    found = Names.load(user, tmp_path)
+    assert found == Names({7: "mine", 8: "leaf-8"}, {(7, 1): "uplink", (7, 2): "eth2"})
+    (tmp_path / DISCOVERED).write_text("[nodes")
+    assert Names.load(user, tmp_path) == Names({7: "mine"}, {(7, 1): "uplink"})

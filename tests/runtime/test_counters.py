@@ -15,6 +15,7 @@ from hopscope.detect import counters as detect
 from hopscope.direct import counters as direct
 from hopscope.direct.stores.spec import parse_store
 from hopscope.labels import counters as labels
+from hopscope.naming import counters as naming
 from hopscope.rdma import counters as rdma
 from hopscope.runtime.direct.nic import NicProcess
 from hopscope.runtime.direct.translator import TranslatorProcess
@@ -25,7 +26,7 @@ from hopscope.settings.collector import ListenSettings, Settings
 from hopscope.settings.direct import DirectSettings, StoreSettings, TranslatorSettings
 from hopscope.settings.label import LabelSettings
 
-DECLARATIONS = [Path(str(module.__file__)) for module in (detect, direct, labels, rdma)]
+DECLARATIONS = [Path(str(module.__file__)) for module in (detect, direct, labels, naming, rdma)]
 
 
 def owner(kind: str, folder: Path) -> object:
@@ -69,7 +70,7 @@ def test_a_counter_without_a_source_is_counted_by_name() -> None:
         if path not in DECLARATIONS
         for name in re.findall(r'"(\w+)(?:\.[^"\n]*)?"', path.read_text(encoding="utf-8"))
     }
-    files = (labels.LABEL_COUNTERS, rdma.NIC_COUNTERS, direct.TRANSLATOR_COUNTERS)
+    files = (labels.LABEL_COUNTERS, naming.NAMES_COUNTERS, rdma.NIC_COUNTERS, direct.TRANSLATOR_COUNTERS)
     for counters in (detect.COUNTERS, *(file.counters for file in files)):
         unbound = {counter.name for counter in counters if counter.of is None and counter.tally is None}
         assert not unbound - named

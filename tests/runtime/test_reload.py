@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from hopscope.detect.thresholds import create_control, read_change, read_limits
 from hopscope.runtime import supervisor as module
+from hopscope.runtime.child import send
 from hopscope.runtime.member import Member
 from hopscope.runtime.reload import CHANGEABLE, reload
 from hopscope.runtime.supervisor import Supervisor
@@ -144,3 +146,23 @@ def test_destinations_can_be_added(supervisor: Supervisor) -> None:
     while supervisor.members[-1].process is None:
         supervisor.turn()
     assert [member.role for member in supervisor.members] == ["worker", "serve", "export"]
+
+
+def test_devices_to_ask_for_names_can_be_added(supervisor: Supervisor) -> None:
+    """The first starts the process that asks; what shows names starts again when they have changed."""
+    devices = {"lab": {"hosts": ["127.0.0.1"], "port": 1, "community": "x"}}
+    after = {"data": supervisor.settings.data, "names_from": devices}
+    supervisor.reload(Settings.model_validate(after), "SIGHUP")
+    added, page = supervisor.members[-1], supervisor.members[1]
+    while added.process is None:
+        supervisor.turn()
+    assert added.role == "names"
+    before, (ours, theirs) = page.process, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    added.channel = ours
+    with ours, theirs:
+        send(theirs, {"names": True})
+        supervisor._receive(added)
+    added.channel = None
+    while page.process in (None, before):
+        supervisor.turn()
+    assert list(page.exits) == []

@@ -16,6 +16,7 @@ from hopscope.direct import counters as direct
 from hopscope.export import counters as export
 from hopscope.labels import counters as labels
 from hopscope.memory.counter_region import CounterFile
+from hopscope.naming import counters as naming
 from hopscope.present.collector_state import CollectorState
 from hopscope.rdma import counters as rdma
 from hopscope.serve.prometheus import render
@@ -25,6 +26,7 @@ FILES = [
     ("regions", detect.counters_of("worker-0")),
     ("regions", detect.counters_of("detector")),
     ("regions", labels.LABEL_COUNTERS),
+    ("regions", naming.NAMES_COUNTERS),
     ("direct", direct.TRANSLATOR_COUNTERS),
     ("direct", rdma.NIC_COUNTERS),
 ]
@@ -82,4 +84,4 @@ def test_no_counters_are_declared_elsewhere() -> None:
     """A module that declares counters is one of those above."""
     declaration = re.compile(r"^\w*COUNTERS\b.*= (CounterFile)?\(", re.M)
     declared = {path for path in SOURCE.rglob("*.py") if declaration.search(path.read_text())}
-    assert declared == {Path(str(module.__file__)) for module in (detect, labels, direct, rdma)}
+    assert declared == {Path(str(module.__file__)) for module in (detect, labels, direct, naming, rdma)}

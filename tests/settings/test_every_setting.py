@@ -67,6 +67,10 @@ SAMPLES: dict[str, Any] = {
     "metrics.NAME.kind": "influxdb",
     "metrics.NAME.labels": {"site": "ams"},
     "metrics.NAME.url": "http://192.0.2.8:9090/api/v1/write",
+    "names_from.NAME.auth_password": "sixteen-characters",
+    "names_from.NAME.hosts": ["192.0.2.7", "2001:db8::8"],
+    "names_from.NAME.nodes": {"192.0.2.7": 7},
+    "names_from.NAME.priv_password": "sixteen-characters",
     "serve.host": "127.0.0.2",
     "serve.public_url": "https://telemetry.example",
     "serve.token": "sixteen-characters",
@@ -79,6 +83,21 @@ BESIDE: dict[str, dict[str, Any]] = {
     "listen[].filter": {"kind": "mirror", "interface": "eth1"},
     "listen[].kind": {"interface": "eth1"},
     "listen[].nodes": {"kind": "ipfix"},
+    **{
+        f"names_from.NAME.{name}": {"community": "reader"}
+        for name in (
+            "hosts",
+            "port",
+            "nodes",
+            "interfaces",
+            "auth_protocol",
+            "priv_protocol",
+            "interval_seconds",
+            "timeout_seconds",
+        )
+    },
+    "names_from.NAME.auth_password": {"user": "reader"},
+    "names_from.NAME.priv_password": {"user": "reader", "auth_password": "another-password"},
     "detect.thresholds.flow_latency.clear_below": {"raise_above": 9},
     "detect.thresholds.hop_latency.clear_below": {"raise_above": 9},
     "detect.thresholds.queue_occupancy.clear_below": {"raise_above": 9},

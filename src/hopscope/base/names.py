@@ -1,4 +1,4 @@
-"""Names of nodes and ports, from a TOML or CSV file that the user keeps.
+"""Names of nodes and ports, from a TOML or CSV file that the user keeps, and from what devices answer.
 
 TOML::
 
@@ -21,8 +21,10 @@ CSV; an empty port names the node itself::
 from __future__ import annotations
 
 import csv
+import json
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -31,6 +33,10 @@ from .errors import HopscopeError
 
 MAX_NODE = 0xFFFF_FFFF
 MAX_PORT = 0xFFFF
+MAX_NAME = 64
+"""Longest name that is taken from a device, in characters: of an interface's ifAlias (RFC 2863)."""
+DISCOVERED = "discovered.toml"
+"""File of the data folder with the names that devices answered."""
 
 
 class NamesError(HopscopeError):
@@ -47,10 +53,20 @@ class Names:
     """Name by (node id, port)."""
 
     @classmethod
-    def load(cls, path: Path | str | None) -> Names:
-        """Read `path` (by its suffix: `.csv`, else TOML); None: no names. Raises NamesError."""
-        if path is None:
-            return cls()
+    def load(cls, path: Path | str | None, folder: Path | None = None) -> Names:
+        """Read `path` (by its suffix: `.csv`, else TOML); None: no names. Raises NamesError.
+
+        `folder`: a data folder, whose devices name what `path` does not.
+        """
+        names = cls() if path is None else cls._read(path)
+        if folder is not None:
+            with suppress(NamesError):  # there is none, or the devices are asked again
+                found = cls._read(folder / DISCOVERED)
+                return cls(found.nodes | names.nodes, found.ports | names.ports)
+        return names
+
+    @classmethod
+    def _read(cls, path: Path | str) -> Names:
         path = Path(path)
         names = cls()
         try:
@@ -83,6 +99,17 @@ class Names:
         if self.ports.setdefault((node_id, number), name.strip()) != name.strip():
             raise NamesError(f"{place}: port {number} of node {node_id} is named twice")
 
+    def as_toml(self) -> str:
+        """A file of these names."""
+        lines = ["[nodes]", *(f'"{node}" = {_quoted(name)}' for node, name in sorted(self.nodes.items()))]
+        above = None
+        for (node, port), name in sorted(self.ports.items()):
+            if node != above:
+                lines += ["", f'[ports."{node}"]']
+                above = node
+            lines.append(f'"{port}" = {_quoted(name)}')
+        return "\n".join(lines) + "\n"
+
     def __len__(self) -> int:
         return len(self.nodes) + len(self.ports)
 
@@ -112,6 +139,18 @@ class Names:
             if name == text:
                 return node_id
         return _number(text, MAX_NODE)
+
+
+def clean_name(text: bytes) -> str:
+    """The name that a device sent, as a line of at most MAX_NAME printable characters; empty: none."""
+    found = text[: 8 * MAX_NAME].decode("utf-8", "replace")
+    printable = "".join(each if each.isprintable() else " " for each in found)
+    return " ".join(printable.split())[:MAX_NAME].strip()
+
+
+def _quoted(name: str) -> str:
+    """A printable name as a basic string of TOML, which escapes quotes and backslashes as JSON does."""
+    return json.dumps(name, ensure_ascii=False)
 
 
 def _number(value: object, highest: int) -> int | None:

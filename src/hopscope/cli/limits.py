@@ -98,7 +98,7 @@ def _opened(settings: CollectorOptions) -> tuple[Path, Names]:
     from ..base.names import Names
 
     loaded = settings.load()
-    return loaded.data, Names.load(loaded.names)
+    return loaded.data, Names.load(loaded.names, loaded.data)
 
 
 def _nodes(given: list[str] | None, names: Names) -> list[str]:

@@ -46,6 +46,7 @@ CLIENTS = {
     "redis_state": ("redis", "redis"),
     "redis_stream": ("redis", "redis"),
     "label.redis": ("redis", "redis"),
+    "names_from": ("pysnmp", "snmp"),
     "remote_write": ("cramjam", "remote-write"),
 }
 """Package that a kind, or a setting, needs, and the extra that installs it."""

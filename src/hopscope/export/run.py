@@ -44,7 +44,7 @@ def run(settings: Settings, folder: Path, stop: Stop) -> None:
 
 def _threads(settings: Settings, folder: Path, rows: Records) -> Iterator[DeliveryThread]:
     """The thread of every destination, in the order of `places`, with its DESTINATION."""
-    names = Names.load(settings.names)
+    names = Names.load(settings.names, folder)
     member = settings.member or socket.gethostname()
     left = (DestinationRow(rows[at : at + 1]) for at in range(len(rows)))
 

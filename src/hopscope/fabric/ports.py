@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
+from ..base.names import Names
 from .records import STAGES
 
 Ints = npt.NDArray[np.int64]
@@ -171,12 +172,9 @@ class Topology:
 
     def names_toml(self) -> str:
         """Names of switches and ports as a names file: `[nodes]`, then `[ports."<node id>"]`."""
-        lines = ["[nodes]", *(f'"{s.node_id}" = "{s.name}"' for s in self.switches)]
-        for index, switch in enumerate(self.switches):
-            lines += ["", f'[ports."{switch.node_id}"]']
-            rows = sorted((number, row) for (i, number), row in self._number.items() if i == index)
-            lines += [f'"{number}" = "{self.port_name(row)}"' for number, row in rows]
-        return "\n".join(lines) + "\n"
+        ids = [switch.node_id for switch in self.switches]
+        ports = {(ids[index], number): self.port_name(row) for (index, number), row in self._number.items()}
+        return Names({switch.node_id: switch.name for switch in self.switches}, ports).as_toml()
 
     def links_to(self, switch: int) -> Ints:
         """Distance in links from each switch (row) to this one, int64 [switches]; -1: no path."""

@@ -335,7 +335,7 @@ def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Colle
     path = Path(folder)
     if not path.is_dir():
         raise HopscopeError(f"data folder {path} does not exist")
-    return Collection(path, Names.load(names))
+    return Collection(path, Names.load(names, path))
 
 
 def _size(path: str | Path) -> int:

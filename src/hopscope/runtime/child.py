@@ -111,7 +111,7 @@ class Child:
         self.report(warning=line)
 
     def report(self, **message: Any) -> None:
-        """Send the supervisor `ready`, `warm`, `message`, `warning`, `error` or (`_tick`) `tick`."""
+        """Send the supervisor `ready`, `warm`, `message`, `warning`, `error`, `names` or (`_tick`) `tick`."""
         try:
             send(self._channel, message)
         except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from ..settings.destinations.common import ExportSettings
 from ..settings.destinations.metrics_common import MetricsSettings
 from ..settings.destinations.redis import RedisServerSettings
 from ..settings.destinations.shown import shown
+from ..settings.names_from import NamesFromSettings
 from ..settings.secrets import Scrubber, secrets_of, value_of
 from ..settings.section import host_and_port
 from ..settings.source import url
@@ -111,6 +113,9 @@ def _route(to: str) -> str:
 
 
 def _destinations(settings: Settings) -> Iterator[Attempt]:
+    for name, table in settings.names_from.items():
+        for node, host in table.devices.items():
+            yield _device(f"names_from.{name}", table, node, host)
     if settings.label.redis:
         yield _redis("label.redis", settings.label.redis)
     for name, export in settings.export.items():
@@ -121,6 +126,19 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
     for place in query.collectors:
         if "://" in place:
             yield _collector(place, query.token, query.timeout_seconds)
+
+
+def _device(key: str, table: NamesFromSettings, node: int, host: str) -> Attempt:
+    def run() -> str:
+        from ..export.kinds import require_client
+
+        require_client("names_from")
+        from ..naming.snmp import ask
+
+        names = asyncio.run(ask(key, table, node, host))
+        return f"{names.node_label(node)}, {len(names.ports)} ports"
+
+    return Attempt(f"{key} {host}", run)
 
 
 def _redis(key: str, place: str) -> Attempt:

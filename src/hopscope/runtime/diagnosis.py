@@ -29,6 +29,7 @@ from ..history.query import History
 from ..labels.counters import LABEL_COUNTERS
 from ..memory.data_folder import read_owner
 from ..memory.private_file import HASH_SECRET
+from ..naming.counters import NAMES_COUNTERS
 from ..present.collector_state import CollectorState
 from ..present.events import event_object
 from ..serve.token_file import NAME as TOKEN
@@ -174,6 +175,7 @@ def _counters(folder: Path, settings: Settings) -> dict[str, object]:
     return {
         "processes": processes,
         "labels": {key: value for key, value in LABEL_COUNTERS.read(state.regions).items() if value},
+        "names": {key: value for key, value in NAMES_COUNTERS.read(state.regions).items() if value},
         "translator": {
             key: value for key, value in TRANSLATOR_COUNTERS.read(settings.stores_folder).items() if value
         },
@@ -221,7 +223,7 @@ def _end(path: Path) -> str:
 
 def _events(folder: Path, settings: Settings, count: int) -> Iterator[str]:
     try:
-        names = Names.load(settings.names)
+        names = Names.load(settings.names, folder)
         with History(folder) as history:
             rows = history.events(limit=count, order="newest").rows()
             for row in islice(rows, count):

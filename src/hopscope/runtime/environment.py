@@ -199,10 +199,10 @@ def page(settings: Settings) -> Finding:
 def _names(settings: Settings) -> Finding:
     from ..base.names import Names
 
-    if settings.names is None:
+    if settings.names is None and not settings.names_from:
         return Finding("names", "none: nodes and ports are shown by number")
     try:
-        names = Names.load(settings.names)
+        names = Names.load(settings.names, settings.data)
     except HopscopeError as error:
         return Finding("names", "cannot be read", Verdict.BAD, str(error))
     return Finding("names", f"{len(names.nodes)} nodes, {len(names.ports)} ports")

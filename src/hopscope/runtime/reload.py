@@ -8,11 +8,14 @@ from typing import Any
 
 from ..settings.collector import Settings
 
+SHOW_NAMES = ("serve", "export")
+"""Roles that read names once, when they start."""
 CHANGEABLE: dict[str, tuple[str, ...]] = {
     "detect.thresholds": (),
     "detect.switches": (),
     "log": (),
-    "names": ("serve", "export"),
+    "names": SHOW_NAMES,
+    "names_from": ("names",),
     "export": ("export",),
     "metrics": ("export",),
     "history.keep_days": ("archive",),

@@ -50,6 +50,12 @@ def _archive(child: Child) -> None:
     run(child.data, settings.history, child.stop.is_set, child.notify, regions, period_seconds)
 
 
+def _names(child: Child) -> None:
+    from .names import run
+
+    run(child)
+
+
 def _serve(child: Child) -> None:
     from ..serve.server import run
 
@@ -84,6 +90,7 @@ ROLES = {
     "detector": Role(_detector),
     "labels": Role(_labels),
     "archive": Role(_archive, niceness=10),
+    "names": Role(_names, niceness=10),
     "serve": Role(_serve, niceness=5),
     "export": Role(_export, niceness=5),
 }

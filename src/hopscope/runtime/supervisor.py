@@ -19,7 +19,7 @@ import numpy as np
 
 from ..base import log
 from ..base.errors import HopscopeError
-from ..base.names import Names
+from ..base.names import DISCOVERED, Names
 from ..base.service import Service
 from ..capture.sockets import bind_share, require_linux
 from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
@@ -43,7 +43,7 @@ from .limits import change_limits
 from .listeners import Listeners
 from .member import Member
 from .mode import mode_of
-from .reload import reload
+from .reload import SHOW_NAMES, reload
 from .shard import keep_leftovers
 from .summary import summary_lines
 from .take_over import VERSION as TAKE_OVER_VERSION
@@ -153,7 +153,7 @@ class Supervisor:
             raise CollectorError("nothing to collect: set listen or label.listen")
         self.members = [self._server]
         self._launch(self._server)  # before this process has threads
-        Names.load(settings.names)
+        _check_names(settings)
         if settings.label.redis:
             from ..export.kinds import require_client
 
@@ -189,6 +189,10 @@ class Supervisor:
         helpers.append(Member("archive", "archive"))
         if settings.export or settings.metrics:
             helpers.append(Member("export", "export"))
+        if settings.names_from:
+            helpers.append(Member("names", "names"))
+        else:
+            (self.folder.path / DISCOVERED).unlink(missing_ok=True)
         if estate is None:
             self._listeners.probe()
         labels = self._open_labels()
@@ -246,7 +250,7 @@ class Supervisor:
 
         Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
         """
-        Names.load(settings.names)
+        _check_names(settings)
         if settings.export or settings.metrics:
             from ..export.kinds import check_exports
 
@@ -261,15 +265,20 @@ class Supervisor:
         log.configure(level=form["level"], form=form["form"])
         for member in self.members:
             self._send(member, {"log": form})
-            if member.role in found.roles and member.process is not None:
-                member.renewed = time.monotonic() + STOP_SECONDS
-                member.process.terminate()
-        if "export" in found.roles and not any(member.role == "export" for member in self.members):
-            self.members.append(Member("export", "export", due=time.monotonic()))
+        self._renew(found.roles)
+        for role in found.roles & {"export", "names"} - {member.role for member in self.members}:
+            self.members.append(Member(role, role, due=time.monotonic()))
         self._write_owner()
         self._log.info("settings read again", by=author, changed=found.changed)
         if found.left:
             self._log.warning("settings that need a restart, which stay as they were", settings=found.left)
+
+    def _renew(self, roles: Iterable[str]) -> None:
+        """End processes that are to start again."""
+        for member in self.members:
+            if member.role in roles and member.process is not None:
+                member.renewed = time.monotonic() + STOP_SECONDS
+                member.process.terminate()
 
     def stop(self) -> None:
         """End all processes, workers first; then give the folder back. It may be called at any time.
@@ -279,7 +288,7 @@ class Supervisor:
         if self._server.process is not None:
             self._server.process.kill()  # it has nothing to clean up
         heir = self._control.heir
-        roles = ["standby", "worker", DETECTOR, "labels", "export", "archive", "serve", FORK_SERVER]
+        roles = ["standby", "worker", DETECTOR, "labels", "export", "archive", "names", "serve", FORK_SERVER]
         if heir is not None:
             roles = [*roles[2:], *roles[:2]]
         for role in roles:
@@ -443,6 +452,9 @@ class Supervisor:
             self._announced()
         if "warning" in message:
             self._log.warning(message["warning"])
+        if "names" in message:
+            self._log.info("names of devices have changed")
+            self._renew(SHOW_NAMES)
         return True
 
     def _await(self, members: list[Member], what: str) -> None:
@@ -568,6 +580,15 @@ class Supervisor:
             total += attach_counters(path)
         workers = {key: int(total[slot]) for key, slot in INDEX.items()}
         return workers | LABEL_COUNTERS.read(self.folder.regions)
+
+
+def _check_names(settings: Settings) -> None:
+    """Raises HopscopeError if the file of names cannot be read, or a package to ask devices is missing."""
+    Names.load(settings.names)
+    if settings.names_from:
+        from ..export.kinds import require_client
+
+        require_client("names_from")
 
 
 def run(

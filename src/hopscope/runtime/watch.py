@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator
 from ..detect.counters import DETECTOR
 from .member import Member
 
-LIMITS = {"worker": 10.0, DETECTOR: 10.0, "labels": 10.0, "serve": 60.0, "export": 60.0, "archive": 600.0}
+LIMITS = {
+    "worker": 10.0,
+    DETECTOR: 10.0,
+    "labels": 10.0,
+    "names": 60.0,
+    "serve": 60.0,
+    "export": 60.0,
+    "archive": 600.0,
+}
 """How long a role may stand still before it is killed, seconds: longer than any pause of a healthy one.
 
 Helpers yield the processor to capture; the archive merges large segments in one go.

@@ -77,7 +77,8 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
         token=value_of("direct.query.token", query.token),
         timeout_seconds=query.timeout_seconds,
     )
-    app = create_app(settings.serve, folder, Names.load(settings.names), settings.direct.folder, collectors)
+    names = Names.load(settings.names, folder)
+    app = create_app(settings.serve, folder, names, settings.direct.folder, collectors)
     mount(app)
     config = uvicorn.Config(
         app.state.guarded,

@@ -14,6 +14,7 @@ from .destinations.metrics import NamedMetrics
 from .direct import DirectSettings
 from .label import LabelSettings
 from .limits import MAX_SWITCHES, LimitSettings, SwitchLimits, ThresholdSettings, check_sink
+from .names_from import NamedDevices, check_devices
 from .section import (
     Dscp,
     FreeSpace,
@@ -368,6 +369,9 @@ class Settings(Section):
     """Folder for shared memory; default: /dev/shm if it exists."""
     names: Path | None = None
     """File (TOML or CSV) with the names of nodes and ports."""
+    names_from: NamedDevices = Field(default={})
+    """Devices that are asked for their names by SNMP, by name, as `[names_from.edge]`. A name in the file
+    `names` comes first."""
     listen: tuple[ListenSettings, ...] = (ListenSettings(),)
     """Listeners."""
     detect: DetectSettings = DetectSettings()
@@ -396,6 +400,11 @@ class Settings(Section):
     """Direct telemetry access (DTA, DART): stores, translator, software NIC."""
     dialects: dict[str, DialectSettings] = Field(default={})
     """Custom dialects by name, as `[dialects.mine]`."""
+
+    @model_validator(mode="after")
+    def _named(self) -> Settings:
+        check_devices(self.names_from)
+        return self
 
     @model_validator(mode="after")
     def _limited(self) -> Settings:

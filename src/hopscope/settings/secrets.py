@@ -22,7 +22,7 @@ _LEAST = 4
 """Shortest secret that is looked for in texts, in characters: shorter ones are in many words."""
 _USERINFO = re.compile(r"(\w://)[^\s/@\"']+@")
 _ASSIGNED = re.compile(
-    r"((?:password|passwd|token|secret|api[_-]?key|authorization|cookie)[\"']?\s*[:=]\s*"
+    r"((?:password|passwd|community|token|secret|api[_-]?key|authorization|cookie)[\"']?\s*[:=]\s*"
     r"(?:Bearer |Basic |Token )?[\"']?)(?!\(set\)|env:|file:|\*\*\*|None\b|null\b)[^\s\"',;&]+",
     re.IGNORECASE,
 )

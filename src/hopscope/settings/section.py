@@ -114,7 +114,7 @@ def host_and_port(text: str, *, least: int = 0) -> tuple[str, int]:
 
 
 _SECRET = re.compile(
-    r"(^|[._])(password|token|secret|passphrase|key\.pem|oauthbearer\.config|headers\.[^.]+)$"
+    r"(^|[._])((auth_|priv_)?password|community|token|secret|passphrase|key\.pem|oauthbearer\.config|headers\.[^.]+)$"
 )
 _REFERENCES = ("env:", "file:")
 

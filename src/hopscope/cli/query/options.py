@@ -115,7 +115,7 @@ class HistoryOptions(CollectorOptions):
 
         settings = self.load()
         with History(settings.data) as history:
-            yield history, Names.load(settings.names)
+            yield history, Names.load(settings.names, settings.data)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def top(
     from .view import TopView
 
     loaded = settings.load()
-    known = Names.load(loaded.names)
+    known = Names.load(loaded.names, loaded.data)
     try:
         kinds = labelled("kind", filters.kind or (), KINDS)
     except UnreadableError as error:

@@ -32,6 +32,7 @@ from ...history.files import damaged_files
 from ...labels.counters import LABEL_COUNTERS
 from ...labels.state import NEVER
 from ...memory.counter_region import CounterFile
+from ...naming.counters import NAMES_COUNTERS
 from ...present.collector_state import CollectorState
 from ...rdma.counters import NIC_COUNTERS
 from ...settings.top_flows import TopFlowSettings
@@ -114,6 +115,7 @@ class Families(Collector):
         yield from _of_file(TRANSLATOR_COUNTERS, self._stores)
         yield from _of_file(LABEL_COUNTERS, self._state.regions)
         yield from _of_file(NIC_COUNTERS, self._stores)
+        yield from _of_file(NAMES_COUNTERS, self._state.regions)
 
     def _counters(self) -> Iterable[Family]:
         counts = self._state.counters()

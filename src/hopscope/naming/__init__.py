@@ -1,0 +1,1 @@
+"""Names of nodes and ports that devices answer."""

@@ -1,0 +1,113 @@
+"""Devices that are asked for names."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from ..wire.address import number_of
+from .section import DottedNames, Port, Seconds, Section, is_reference
+
+LEAST_PASSWORD = 8
+"""Shortest password of SNMPv3, in characters (RFC 3414 §11.2)."""
+
+
+class NamesFromSettings(Section):
+    """Devices that are asked by SNMP for their name and those of their interfaces, as `[names_from.edge]`.
+
+    With `community` by SNMPv2c, with `user` by SNMPv3.
+    """
+
+    hosts: tuple[str, ...] = Field(min_length=1)
+    """Addresses of the devices."""
+    port: Port = 161
+    """UDP port of their agents."""
+    nodes: Annotated[dict[str, int], DottedNames] = Field(default={})
+    """Node ids by address, as `{"192.0.2.7" = 7}`. Others have the last 32 bits of their address."""
+    interfaces: Literal["name", "alias"] = "name"
+    """Name of a port: `name` is ifName; `alias` is ifAlias, which operators write, or ifName without it."""
+    community: str | None = None
+    """Community of SNMPv2c; `env:NAME` or `file:PATH` names where it is."""
+    user: str = Field(default="", max_length=32)
+    """User of SNMPv3."""
+    auth_protocol: Literal["md5", "sha", "sha224", "sha256", "sha384", "sha512"] = "sha256"
+    """How messages of `user` are authenticated."""
+    auth_password: str | None = None
+    """Password of `user`, 8 characters or more; without one, messages are not authenticated."""
+    priv_protocol: Literal["des", "aes128", "aes192", "aes256"] = "aes128"
+    """How messages of `user` are encrypted."""
+    priv_password: str | None = None
+    """Password of the encryption, 8 characters or more; without one, messages are not encrypted."""
+    interval_seconds: Seconds = Field(default=300.0, ge=10)
+    """How often every device is asked."""
+    timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
+    """Timeout of one request, which is sent again once."""
+
+    @field_validator("hosts")
+    @classmethod
+    def _addresses(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in hosts:
+            _number(text)
+        return hosts
+
+    @field_validator("nodes")
+    @classmethod
+    def _ids(cls, nodes: dict[str, int]) -> dict[str, int]:
+        for text, node in nodes.items():
+            _number(text)
+            if not 0 <= node < 1 << 32:
+                raise ValueError(f"found node {node} of {text}, expected 0 to {(1 << 32) - 1}")
+        return nodes
+
+    @model_validator(mode="after")
+    def _credentials(self) -> NamesFromSettings:
+        if (self.community is None) == (not self.user):
+            raise ValueError("expected community (SNMPv2c) or user (SNMPv3)")
+        for name in ("auth_password", "priv_password"):
+            password = getattr(self, name)
+            if password is None:
+                continue
+            if not self.user:
+                raise ValueError(f"found {name} without user, expected both")
+            if not is_reference(password) and len(password) < LEAST_PASSWORD:
+                raise ValueError(
+                    f"{name}: found {len(password)} characters, expected {LEAST_PASSWORD} or more"
+                )
+        if self.priv_password is not None and self.auth_password is None:
+            raise ValueError("found priv_password without auth_password, expected both")
+        return self
+
+    @property
+    def devices(self) -> dict[int, str]:
+        """Address of each device by its node id."""
+        ids = {_number(text): node for text, node in self.nodes.items()}
+        numbers = ((_number(host), host) for host in self.hosts)
+        return {ids.get(number, number & 0xFFFF_FFFF): host for number, host in numbers}
+
+
+NamedDevices = dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")], NamesFromSettings]
+"""Tables of devices by name."""
+
+
+def check_devices(tables: NamedDevices) -> None:
+    """Raises ValueError if two devices would be one node."""
+    seen: dict[int, str] = {}
+    for name, table in tables.items():
+        found = table.devices
+        if len(found) < len(table.hosts):
+            raise ValueError(f"names_from.{name}: found two hosts of one node, expected a node for each")
+        for node, host in found.items():
+            if node in seen:
+                raise ValueError(
+                    f"names_from.{name}: found node {node} for {host}, which is {seen[node]} already, "
+                    "expected another one in nodes"
+                )
+            seen[node] = host
+
+
+def _number(text: str) -> int:
+    try:
+        return number_of(text)
+    except ValueError:
+        raise ValueError(f"found {text!r}, expected an address, as 192.0.2.7") from None
