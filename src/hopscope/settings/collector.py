@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ..wire.address import number_of
 from .destinations.kinds import NamedExports
@@ -18,6 +18,7 @@ from .names_from import NamedDevices, check_devices
 from .section import (
     Dscp,
     FreeSpace,
+    NodeIds,
     Number8,
     Number16,
     Port,
@@ -82,7 +83,7 @@ class ListenSettings(Section):
     """Reports that a source may send in a burst above its rate; 0: as many as in 0.1 s at that rate."""
     rate_ipv6_prefix: int = Field(default=64, ge=1, le=128)
     """IPv6: addresses with the same first bits are one source for `rate_limit`."""
-    nodes: dict[str, int] = Field(default={})
+    nodes: NodeIds = Field(default={})
     """sFlow and IPFIX: node ids of agents and exporters by address, as `{"192.0.2.7" = 7}`, so that a switch
     that sends INT, too, is one node. Others have the last 32 bits of their address."""
 
@@ -92,18 +93,6 @@ class ListenSettings(Section):
         if isinstance(given, dict) and given.get("kind") in PORTS:
             return {"port": PORTS[given["kind"]], **given}
         return given
-
-    @field_validator("nodes")
-    @classmethod
-    def _addresses(cls, nodes: dict[str, int]) -> dict[str, int]:
-        for text, node in nodes.items():
-            try:
-                number_of(text)
-            except ValueError:
-                raise ValueError(f"found {text!r}, expected an address, as 192.0.2.7") from None
-            if not 0 <= node < 1 << 32:
-                raise ValueError(f"found node {node} of {text}, expected 0 to {(1 << 32) - 1}")
-        return nodes
 
     @property
     def node_ids(self) -> dict[int, int]:

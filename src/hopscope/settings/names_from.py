@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ..wire.address import number_of
-from .section import DottedNames, Port, Seconds, Section, is_reference
+from .section import NodeIds, Port, Seconds, Section, device_number, is_reference
 
 LEAST_PASSWORD = 8
 """Shortest password of SNMPv3, in characters (RFC 3414 §11.2)."""
@@ -23,7 +22,7 @@ class NamesFromSettings(Section):
     """Addresses of the devices."""
     port: Port = 161
     """UDP port of their agents."""
-    nodes: Annotated[dict[str, int], DottedNames] = Field(default={})
+    nodes: NodeIds = Field(default={})
     """Node ids by address, as `{"192.0.2.7" = 7}`. Others have the last 32 bits of their address."""
     interfaces: Literal["name", "alias"] = "name"
     """Name of a port: `name` is ifName; `alias` is ifAlias, which operators write, or ifName without it."""
@@ -48,17 +47,8 @@ class NamesFromSettings(Section):
     @classmethod
     def _addresses(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
         for text in hosts:
-            _number(text)
+            device_number(text)
         return hosts
-
-    @field_validator("nodes")
-    @classmethod
-    def _ids(cls, nodes: dict[str, int]) -> dict[str, int]:
-        for text, node in nodes.items():
-            _number(text)
-            if not 0 <= node < 1 << 32:
-                raise ValueError(f"found node {node} of {text}, expected 0 to {(1 << 32) - 1}")
-        return nodes
 
     @model_validator(mode="after")
     def _credentials(self) -> NamesFromSettings:
@@ -81,8 +71,8 @@ class NamesFromSettings(Section):
     @property
     def devices(self) -> dict[int, str]:
         """Address of each device by its node id."""
-        ids = {_number(text): node for text, node in self.nodes.items()}
-        numbers = ((_number(host), host) for host in self.hosts)
+        ids = {device_number(text): node for text, node in self.nodes.items()}
+        numbers = ((device_number(host), host) for host in self.hosts)
         return {ids.get(number, number & 0xFFFF_FFFF): host for number, host in numbers}
 
 
@@ -104,10 +94,3 @@ def check_devices(tables: NamedDevices) -> None:
                     "expected another one in nodes"
                 )
             seen[node] = host
-
-
-def _number(text: str) -> int:
-    try:
-        return number_of(text)
-    except ValueError:
-        raise ValueError(f"found {text!r}, expected an address, as 192.0.2.7") from None

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from ..wire.address import number_of
+
 
 def _power_of_two(value: int) -> int:
     if value & (value - 1):
@@ -161,6 +163,26 @@ class Section(BaseModel):
     """A table of the configuration file: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
+
+
+def device_number(text: str) -> int:
+    """The address of a device as 128 bits. Raises ValueError."""
+    try:
+        return number_of(text)
+    except ValueError:
+        raise ValueError(f"found {text!r}, expected an address, as 192.0.2.7") from None
+
+
+def _node_ids(nodes: dict[str, int]) -> dict[str, int]:
+    for text, node in nodes.items():
+        device_number(text)
+        if not 0 <= node < 1 << 32:
+            raise ValueError(f"found node {node} of {text}, expected 0 to {(1 << 32) - 1}")
+    return nodes
+
+
+NodeIds = Annotated[dict[str, int], DottedNames, AfterValidator(_node_ids)]
+"""Node ids of devices by address."""
 
 
 def plain_type(annotation: Any) -> Any:
