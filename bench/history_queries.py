@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.common import Bench
 from hopscope.history.query import Flow, History
@@ -32,18 +33,24 @@ def segments(count: int) -> Iterator[Events]:
     rng = np.random.default_rng(1)
     base = random_events(FLOWS, seed=5)
     base["node_id"], base["port"] = rng.integers(1, NODES, FLOWS), rng.integers(0, PORTS, FLOWS)
+    base["sport"] = np.where(base["flow_id"] == 0, 0, np.arange(FLOWS) % 2)
     base["hop"], base["hop_count"] = 0, np.minimum(base["hop_count"], 6)
     time_ns = int(base["time_ns"][0])
     for number in range(count):
         which = (rng.pareto(1.1, SEGMENT) * 50).astype(int) % FLOWS
         events = base[which].copy()
-        short = (which > FLOWS // 2) & (events["flow_id"] != 0)
-        events["flow_id"][short] += np.uint64(number // LIVES)
+        events["flow_id"][is_short(events)] += np.uint64(number // LIVES)
         events["time_ns"] = time_ns + np.sort(rng.integers(0, SECONDS * 10**9, SEGMENT))
         time_ns = int(events["time_ns"][-1])
         events["value"], events["previous"] = rng.integers(1000, 2_000_000, (2, SEGMENT))
         events["sequence"] = np.arange(number * SEGMENT, (number + 1) * SEGMENT)
         yield events
+
+
+def is_short(events: Events) -> npt.NDArray[np.bool_]:
+    """Which events are of flows that come and go."""
+    short: npt.NDArray[np.bool_] = events["sport"] == 1
+    return short
 
 
 def main() -> None:
@@ -52,7 +59,7 @@ def main() -> None:
         "history_queries",
         "one question after another to a History that is open, best of five: the newest 100 events of all, of"
         " a flow, a switch, a port, a kind. Segments have 1 million events of a minute, 100,000 flows and 64"
-        " switches. A short flow has events in 3 segments, a long one in all, about 20 in each.",
+        " switches. A short flow has events in 3 segments, a long one in all, each about 20 in a segment.",
         "the first question of a process, which checks the checksum of each segment that it reads, and files"
         " that are not in the page cache.",
     )
@@ -67,11 +74,17 @@ def main() -> None:
                 ask(bench, folder, events, number)
 
 
+def usual_flow(events: Events) -> int:
+    """A flow with about 20 events."""
+    flows, counts = np.unique(events["flow_id"], return_counts=True)
+    return int(flows[np.abs(counts - 20).argmin()])
+
+
 def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
     """Rows of one size."""
-    flows = newest["flow_id"][newest["flow_id"] != 0]
-    ids, counts = np.unique(flows, return_counts=True)
-    long, short = int(ids[counts.argsort()[-1000]]), int(ids[counts == 2][0])
+    long, short = (
+        usual_flow(newest[(newest["flow_id"] != 0) & (is_short(newest) == short)]) for short in (False, True)
+    )
     start = int(newest["time_ns"][-1]) - 3600 * 10**9
     questions: dict[str, dict[str, Any]] = {
         "newest": {},

@@ -52,6 +52,7 @@ CHUNK = np.dtype(
 """First and last sequence, times (ns), a bit for each kind and metric, the place of the Bloom filter, and
 whether it has records of a path of more than PATH_PART nodes."""
 
+_PART_FIELDS = ["first", "last", "oldest", "newest", "long"]
 _BLOCK_BITS = 512
 _BITS_PER_KEY = 16
 _MAX_BLOCKS = 4096
@@ -120,15 +121,8 @@ class SegmentIndex:
             for key in group:
                 found = found | self._has(np.uint64(key))
             may &= found
-        for row in rows[may]:
-            yield Part(
-                self.segment,
-                int(row["first"]),
-                int(row["last"]),
-                int(row["oldest"]),
-                int(row["newest"]),
-                bool(row["long"]),
-            )
+        for first, last, oldest, newest, long in rows[may][_PART_FIELDS].tolist():
+            yield Part(self.segment, first, last, oldest, newest, bool(long))
 
     def _has(self, key: np.uint64) -> npt.NDArray[np.bool_]:
         """bool [chunks]: which may have a key."""
