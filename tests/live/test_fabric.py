@@ -352,6 +352,7 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     assert live.registers.count(PortCounter.LOST).sum() > 0
     switches, _ = live.state.processes["switches"]
     os.kill(switches, signal.SIGKILL)
+    eventually(lambda: not live.state.running()["switches"])
     told = fabric("status", "--over", "0.1")
     assert told.returncode == 1
     assert "the switches ended: killed, or ended without an error" in told.stderr
