@@ -12,13 +12,16 @@ import pytest
 from pysnmp.proto.rfc1902 import OctetString
 
 from hopscope.base.names import DISCOVERED, MAX_NAME, Names
+from hopscope.naming.client import ask, client_of
 from hopscope.naming.counters import NAMES_COUNTERS
+from hopscope.naming.device import DeviceError, PortCounters
+from hopscope.naming.interfaces import COUNTER_NAMES
 from hopscope.naming.poller import Poller
-from hopscope.naming.snmp import IF_ALIAS, IF_NAME, SnmpClient, SnmpError, ask
+from hopscope.naming.snmp import IF_ALIAS, IF_NAME, SnmpClient
 from hopscope.runtime.connect import connections
 from hopscope.runtime.environment import Finding, Verdict
 from hopscope.settings.collector import Settings
-from hopscope.settings.names_from import NamesFromSettings
+from hopscope.settings.names_from import SnmpSettings
 from support.server_process import ServerProcess
 
 NODE = 0x7F000001
@@ -37,6 +40,7 @@ class Agent(ServerProcess):
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.folder = folder
+        self.lo_before = 0
         self.rename("leaf-7")
         words = [program, "-f", "-Lo", "-C", "-c", "snmpd.conf", "-p", "snmpd.pid"]
         super().__init__(words, folder, self._answers, {"SNMP_PERSISTENT_DIR": str(folder / "state")})
@@ -55,23 +59,31 @@ class Agent(ServerProcess):
     def _answers(self) -> bool:
         try:
             return bool(names_of(self.settings(**COMMUNITY)))
-        except SnmpError:
+        except DeviceError:
             return False
 
-    def settings(self, **more: Any) -> NamesFromSettings:
+    def settings(self, **more: Any) -> SnmpSettings:
         """The table of settings that asks it."""
-        return NamesFromSettings.model_validate({"hosts": ["127.0.0.1"], "port": self.port, **more})
+        return SnmpSettings.model_validate(
+            {"kind": "snmp", "hosts": ["127.0.0.1"], "port": self.port, **more}
+        )
 
 
-def names_of(settings: NamesFromSettings) -> Names:
+def names_of(settings: SnmpSettings) -> Names:
     """Names of the first device."""
     ((node, host),) = settings.devices.items()
     return asyncio.run(ask("names_from.lab", settings, node, host))
 
 
+def lo_bytes() -> int:
+    """Bytes that the loopback interface has sent to itself."""
+    return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
+
+
 @pytest.fixture(scope="module")
 def agent(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     made = Agent(tool("snmpd", "/usr/sbin/snmpd"), tmp_path_factory.mktemp("snmpd"))
+    made.lo_before = lo_bytes()
     made.start()
     yield made
     made.kill()
@@ -86,9 +98,10 @@ def messages() -> list[str]:
 def poller(tmp_path: Path, messages: list[str]) -> Callable[..., Poller]:
     """Makes a poller of the devices of one table, whose messages are collected."""
 
-    def make(settings: NamesFromSettings) -> Poller:
+    def make(settings: SnmpSettings) -> Poller:
         return Poller(
             {"lab": settings},
+            tmp_path,
             tmp_path,
             NAMES_COUNTERS.open(tmp_path),
             changed=lambda: messages.append("changed"),
@@ -104,6 +117,23 @@ def test_names_are_those_of_this_machine(agent: Agent, credentials: dict[str, st
     found = names_of(agent.settings(**credentials))
     assert found.nodes == {NODE: "leaf-7"}
     assert found.ports == {(NODE, index): name for index, name in socket.if_nameindex()}
+
+
+def test_counters_are_those_of_the_kernel(agent: Agent) -> None:
+    """Of the loopback interface: no less than before the agent started, no more than now."""
+
+    async def read() -> PortCounters:
+        client = client_of("names_from.lab", agent.settings(**COMMUNITY))
+        try:
+            return await client.counters("127.0.0.1")
+        finally:
+            await client.close()
+
+    (lo,) = (index for index, name in socket.if_nameindex() if name == "lo")
+    found = asyncio.run(read())[lo]
+    assert set(found) == set(COUNTER_NAMES)
+    assert agent.lo_before <= found["out_bytes"] <= lo_bytes()
+    assert agent.lo_before <= found["in_bytes"] <= lo_bytes()
 
 
 def test_an_operators_name_comes_before_the_interfaces(agent: Agent) -> None:
@@ -131,6 +161,7 @@ def test_answers_are_kept_in_the_data_folder(
     assert counts == {
         "names_polls_total.answered": 2, "names_polls_total.failed": 0, "names_silent_devices": 0,
         "names_changes_total": 1,
+        "names_counter_polls_total.answered": 0, "names_counter_polls_total.failed": 0,
     }  # fmt: skip
 
 
@@ -160,7 +191,7 @@ def test_names_of_devices_that_settings_no_longer_have_go(
     poller: Callable[..., Poller], messages: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / DISCOVERED).write_text('[nodes]\n9 = "old"\n167772161 = "stays"\n[ports.9]\n1 = "a"\n')
-    made = poller(NamesFromSettings(hosts=("10.0.0.1",), community="x"))
+    made = poller(SnmpSettings(kind="snmp", hosts=("10.0.0.1",), community="x"))
     made.prune()
     assert Names.load(None, tmp_path) == Names({167772161: "stays"})
     assert messages == ["changed"]
@@ -201,5 +232,5 @@ def test_a_walk_of_a_device_that_leads_nowhere_ends(
         return [(oid, OctetString(b"eth1")) for oid in rows]
 
     monkeypatch.setattr(SnmpClient, "_answer", answer)
-    settings = NamesFromSettings(hosts=("192.0.2.7",), community="x")
+    settings = SnmpSettings(kind="snmp", hosts=("192.0.2.7",), community="x")
     assert names_of(settings).ports == {(0xC0000207, 1): "eth1"}

@@ -29,10 +29,13 @@ SETTINGS = Settings.model_validate(
             {"kind": "sflow", "port": 0, "nodes": {"192.0.2.7": 2}},
             {"kind": "ipfix", "port": 0, "nodes": {"127.0.0.1": 9}},
         ],
-        "detect": {"flow_rows": 16, "ports": 64, "sources": 16, "hop_pool": 4},
+        "detect": {
+            "flow_rows": 16, "ports": 64, "sources": 16, "hop_pool": 4,
+            "push_seconds": 0, "idle_seconds": 3600,  # kernels may take long to load between two datagrams
+        },
         "history": {"ring_events": 1024},
     }
-)
+)  # fmt: skip
 FLOW = {"src": "198.51.100.1", "dst": "203.0.113.9", "proto": 17, "sport": 4000, "dport": 53}
 
 

@@ -1,39 +1,49 @@
-"""Asks all devices for names, again and again, and keeps what they answered in the data folder."""
+"""Asks all devices for names and counters, at intervals, and keeps what they answer in files."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
 
 from ..base.errors import HopscopeError
 from ..base.names import DISCOVERED, Names
 from ..base.stop import Stop
 from ..memory.counter_region import CounterRegion
-from ..settings.names_from import NamesFromSettings
-from .snmp import SnmpClient
+from ..settings.names_from import DeviceSettings
+from .client import client_of
+from .device import DeviceClient
+from .interfaces import read_interfaces, rows_of, write_interfaces
 
 AT_ONCE = 16
 """Devices of a table that are asked at the same time."""
 TURN_SECONDS = 0.2
 Notify = Callable[[str], None]
+Answer = TypeVar("Answer")
 
 
 class Poller:
-    """Names of all devices. A device that does not answer keeps its last names."""
+    """Asks all devices. One that does not answer keeps its last names, and has no counters."""
 
     def __init__(
         self,
-        tables: dict[str, NamesFromSettings],
+        tables: dict[str, DeviceSettings],
         folder: Path,
+        regions: Path,
         counters: CounterRegion,
         *,
         changed: Callable[[], None],
         notify: Notify,
         warn: Notify,
     ) -> None:
-        """`changed` is called after names in `folder` have changed; `notify` and `warn` log a line."""
-        self._tables, self._folder, self._counters = tables, folder, counters
+        """`folder` has the names, `regions` the counters of interfaces. `changed` is called after names have
+        changed; `notify` and `warn` log a line.
+        """
+        self._tables, self._folder, self._regions, self._counters = tables, folder, regions, counters
         self._changed, self._notify, self._warn = changed, notify, warn
         nodes = {node for table in tables.values() for node in table.devices}
         known = Names.load(None, folder)
@@ -41,71 +51,101 @@ class Poller:
             {node: name for node, name in known.nodes.items() if node in nodes},
             {place: name for place, name in known.ports.items() if place[0] in nodes},
         )
-        self._silent: set[int] = set()
-        """Nodes that did not answer when asked last."""
+        self._silent: dict[str, set[int]] = {"names": set(), "counters": set()}
+        """Nodes that did not answer when asked last, by what they were asked for."""
 
     def run(self, stop: Stop) -> None:
-        """Ask every table's devices at its interval until `stop` is set."""
+        """Ask every table's devices at its intervals until `stop` is set."""
         self.prune()
         asyncio.run(self._run(stop))
 
     def prune(self) -> None:
         """Forget devices that the settings no longer have."""
         self._take({})
+        counted = [
+            node for table in self._tables.values() if table.counters_seconds for node in table.devices
+        ]
+        rows = read_interfaces(self._regions)
+        write_interfaces(self._regions, rows[np.isin(rows["node_id"], counted)])
 
     async def _run(self, stop: Stop) -> None:
-        followed = [asyncio.create_task(self._follow(name)) for name in self._tables]
+        repeated = [
+            self._repeat(self.poll, name, table.interval_seconds) for name, table in self._tables.items()
+        ]
+        repeated += [
+            self._repeat(self.read_counters, name, table.counters_seconds)
+            for name, table in self._tables.items()
+            if table.counters_seconds
+        ]
+        tasks = [asyncio.create_task(each) for each in repeated]
         try:
             while not stop.is_set():
-                for task in followed:
+                for task in tasks:
                     if task.done():
                         task.result()
                 await asyncio.sleep(TURN_SECONDS)
         finally:
-            for task in followed:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*followed, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _follow(self, name: str) -> None:
+    async def _repeat(self, ask: Callable[[str], Awaitable[None]], name: str, seconds: float) -> None:
         while True:
-            await self.poll(name)
-            await asyncio.sleep(self._tables[name].interval_seconds)
+            begun = time.monotonic()
+            await ask(name)
+            await asyncio.sleep(max(0.0, begun + seconds - time.monotonic()))
 
     async def poll(self, name: str) -> None:
-        """Ask the devices of one table, once. Raises ConfigError if a secret is missing."""
+        """Ask the devices of one table for names, once. Raises ConfigError if a secret is missing."""
+        self._take(await self._each(name, "names", lambda client, node, host: client.names(node, host)))
+
+    async def read_counters(self, name: str) -> None:
+        """Read the counters of one table's devices, once. Raises ConfigError if a secret is missing."""
+        answers = await self._each(name, "counters", lambda client, _, host: client.counters(host))
+        rows = read_interfaces(self._regions)
+        others = rows[~np.isin(rows["node_id"], list(self._tables[name].devices))]
+        now = time.time_ns()
+        fresh = (rows_of(node, counters, now) for node, counters in answers.items())
+        write_interfaces(self._regions, np.concatenate([others, *fresh]))
+
+    async def _each(
+        self, name: str, what: str, ask: Callable[[DeviceClient, int, str], Awaitable[Answer]]
+    ) -> dict[int, Answer]:
+        """Answers of the devices of a table, by node, without those that do not answer."""
         table, room = self._tables[name], asyncio.Semaphore(AT_ONCE)
-        client = SnmpClient(f"names_from.{name}", table)
+        client = client_of(f"names_from.{name}", table)
+        answers: dict[int, Answer] = {}
 
-        async def ask(node: int, host: str) -> Names | None:
+        async def one(node: int, host: str) -> None:
             async with room:
-                return await self._ask(client, node, host)
+                try:
+                    answers[node] = await ask(client, node, host)
+                    error = None
+                except HopscopeError as found:
+                    error = found
+            self._heard(what, node, host, error)
 
         try:
-            answers = await asyncio.gather(*(ask(node, host) for node, host in table.devices.items()))
+            await asyncio.gather(*(one(node, host) for node, host in table.devices.items()))
         finally:
-            client.close()
-        self._take(
-            {node: names for node, names in zip(table.devices, answers, strict=True) if names is not None}
-        )
+            await client.close()
+        return answers
 
-    async def _ask(self, client: SnmpClient, node: int, host: str) -> Names | None:
-        try:
-            names = await client.names(node, host)
-        except HopscopeError as error:
-            self._counters.add("names_polls_total.failed", 1)
-            if node not in self._silent:
-                self._warn(f"names of {host}: {error}; its last names stay")
-            self._silent.add(node)
-            return None
-        self._counters.add("names_polls_total.answered", 1)
-        if node in self._silent:
-            self._notify(f"names of {host}: it answers again")
-        self._silent.discard(node)
-        return names
+    def _heard(self, what: str, node: int, host: str, error: HopscopeError | None) -> None:
+        """Count an answer, or its absence, and log a change."""
+        silent, result = self._silent[what], "answered" if error is None else "failed"
+        polls = {"names": "names_polls_total", "counters": "names_counter_polls_total"}[what]
+        self._counters.add(f"{polls}.{result}", 1)
+        if error is None and node in silent:
+            self._notify(f"{what} of {host}: it answers again")
+            silent.discard(node)
+        elif error is not None and node not in silent:
+            self._warn(f"{what} of {host}: {error}{'; its last names stay' if what == 'names' else ''}")
+            silent.add(node)
+        self._counters.put("names_silent_devices", len(set.union(*self._silent.values())))
 
     def _take(self, answers: dict[int, Names]) -> None:
         """Replace the names of nodes that answered."""
-        self._counters.put("names_silent_devices", len(self._silent))
         nodes = {node: name for node, name in self._names.nodes.items() if node not in answers}
         ports = {place: name for place, name in self._names.ports.items() if place[0] not in answers}
         for names in answers.values():

@@ -1,4 +1,4 @@
-"""Main of the process that asks devices for names."""
+"""Main of the process that asks devices for names and counters."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ def run(child: Child) -> None:
     poller = Poller(
         child.settings.names_from,
         child.data,
+        child.regions,
         NAMES_COUNTERS.open(child.regions),
         changed=lambda: child.report(names=True),
         notify=child.notify,

@@ -1,31 +1,57 @@
-"""Devices that are asked for names."""
+"""Devices that are asked for names and counters: the settings of each table are those of its kind."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
+from .destinations.tls import TlsSettings
 from .section import NodeIds, Port, Seconds, Section, device_number, is_reference
 
 LEAST_PASSWORD = 8
 """Shortest password of SNMPv3, in characters (RFC 3414 §11.2)."""
 
 
-class NamesFromSettings(Section):
-    """Devices that are asked by SNMP for their name and those of their interfaces, as `[names_from.edge]`.
+class DeviceSettings(Section):
+    """Devices that are asked for their name and those of their interfaces, as `[names_from.edge]`."""
 
-    With `community` by SNMPv2c, with `user` by SNMPv3.
-    """
-
+    kind: str
+    """How they are asked: `snmp` or `gnmi`."""
     hosts: tuple[str, ...] = Field(min_length=1)
     """Addresses of the devices."""
-    port: Port = 161
-    """UDP port of their agents."""
     nodes: NodeIds = Field(default={})
     """Node ids by address, as `{"192.0.2.7" = 7}`. Others have the last 32 bits of their address."""
     interfaces: Literal["name", "alias"] = "name"
-    """Name of a port: `name` is ifName; `alias` is ifAlias, which operators write, or ifName without it."""
+    """Name of a port: `name` is that of the interface (ifName, openconfig's `name`); `alias` is the text that
+    operators write (ifAlias, `description`), or the name without it."""
+    interval_seconds: Seconds = Field(default=300.0, ge=10)
+    """How often every device is asked for names."""
+    counters_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
+    """How often the counters of its interfaces are read, as 30; 0: never."""
+    timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
+    """How long a device may take to answer. SNMP asks a second time."""
+
+    @field_validator("hosts")
+    @classmethod
+    def _addresses(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for text in hosts:
+            device_number(text)
+        return hosts
+
+    @property
+    def devices(self) -> dict[int, str]:
+        """Address of each device by its node id."""
+        ids = {device_number(text): node for text, node in self.nodes.items()}
+        numbers = ((device_number(host), host) for host in self.hosts)
+        return {ids.get(number, number & 0xFFFF_FFFF): host for number, host in numbers}
+
+
+class SnmpSettings(DeviceSettings):
+    """Devices with an SNMP agent: SNMPv2c with `community`, SNMPv3 with `user`."""
+
+    port: Port = 161
+    """UDP port of their agents."""
     community: str | None = None
     """Community of SNMPv2c; `env:NAME` or `file:PATH` names where it is."""
     user: str = Field(default="", max_length=32)
@@ -38,20 +64,9 @@ class NamesFromSettings(Section):
     """How messages of `user` are encrypted."""
     priv_password: str | None = None
     """Password of the encryption, 8 characters or more; without one, messages are not encrypted."""
-    interval_seconds: Seconds = Field(default=300.0, ge=10)
-    """How often every device is asked."""
-    timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
-    """Timeout of one request, which is sent again once."""
-
-    @field_validator("hosts")
-    @classmethod
-    def _addresses(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
-        for text in hosts:
-            device_number(text)
-        return hosts
 
     @model_validator(mode="after")
-    def _credentials(self) -> NamesFromSettings:
+    def _credentials(self) -> SnmpSettings:
         if (self.community is None) == (not self.user):
             raise ValueError("expected community (SNMPv2c) or user (SNMPv3)")
         for name in ("auth_password", "priv_password"):
@@ -68,15 +83,46 @@ class NamesFromSettings(Section):
             raise ValueError("found priv_password without auth_password, expected both")
         return self
 
-    @property
-    def devices(self) -> dict[int, str]:
-        """Address of each device by its node id."""
-        ids = {device_number(text): node for text, node in self.nodes.items()}
-        numbers = ((device_number(host), host) for host in self.hosts)
-        return {ids.get(number, number & 0xFFFF_FFFF): host for number, host in numbers}
+
+class GnmiSettings(TlsSettings, DeviceSettings):
+    """Devices with a gNMI server and OpenConfig's models of the system and of interfaces."""
+
+    port: Port = 9339
+    """TCP port of their servers."""
+    tls: bool = True
+    """Connect over TLS. Without it, everything is readable on the wire, the password too."""
+    server_name: str = Field(default="", pattern=r"^[A-Za-z0-9.:_-]*$")
+    """TLS: name in the certificates of the devices, if it is not the address of each."""
+    user: str = ""
+    """User name, sent with every request; empty: none."""
+    password: str | None = None
+    """Password of `user`; `env:NAME` or `file:PATH` names where it is."""
+
+    @model_validator(mode="after")
+    def _credentials(self) -> GnmiSettings:
+        if self.password is not None and not self.user:
+            raise ValueError("found password without user, expected both")
+        return self
 
 
-NamedDevices = dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")], NamesFromSettings]
+DEVICE_KINDS: dict[str, type[DeviceSettings]] = {"snmp": SnmpSettings, "gnmi": GnmiSettings}
+"""Settings of the kinds."""
+
+
+def _of_kind(values: Any) -> Any:
+    """The settings of the kind that they name. Raises ValueError for an unknown one."""
+    if not isinstance(values, dict) or "kind" not in values:
+        return values
+    kind = str(values["kind"])
+    if kind not in DEVICE_KINDS:
+        raise ValueError(f"found kind {kind!r}, expected one of {', '.join(DEVICE_KINDS)}")
+    return DEVICE_KINDS[kind].model_validate(values)
+
+
+NamedDevices = dict[
+    Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")],
+    Annotated[SerializeAsAny[DeviceSettings], BeforeValidator(_of_kind)],
+]
 """Tables of devices by name."""
 
 
