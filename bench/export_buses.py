@@ -92,7 +92,7 @@ def main() -> None:
         "events from a journal into a server on this machine, by one sender, confirmed: rate, and what the"
         " sender takes. Kafka's server is Tansu, with messages in memory; Redis appends to a file, synced"
         " each second; MQTT has no subscriber.",
-        "a network, replicas, a server that has cores of its own, and disks slower than this one's.",
+        "a network, servers that have cores of their own, and disks slower than this one's.",
     )
     events = random_events(FORMS[0][2], seed=9)
     events["time_ns"] = events["time_ns"][0] + range(len(events))

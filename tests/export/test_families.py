@@ -14,6 +14,9 @@ from hopscope.base import control_client
 from hopscope.base.names import Names
 from hopscope.detect.records import FLOW
 from hopscope.export.metrics import families as module
+from hopscope.export.metrics.destination import Round
+from hopscope.export.metrics.influx import lines_of
+from hopscope.naming.interfaces import read_interfaces, rows_of, write_interfaces
 from hopscope.settings.top_flows import TopFlowSettings
 
 
@@ -36,6 +39,27 @@ def test_top_flows() -> None:
     by = found(count=3, by="packets")
     assert [row[1] for row in by if row[0] == packets] == ["1", "2", "3"]
     assert [row[1] for row in by if row[0] == latency] == ["1", "2"]
+
+
+def test_counters_of_interfaces(tmp_path: Path) -> None:
+    """What a device does not count has no series; InfluxDB gets them as fields of ports."""
+    counters = {3: {"in_bytes": 1 << 40, "out_discards": 5}, 4: {"in_bytes": 6}}
+    write_interfaces(tmp_path, rows_of(7, counters, 1))
+    names = Names({7: "leaf-7"}, {(7, 3): "to core"})
+    one = module.Families(SimpleNamespace(regions=tmp_path), names, tmp_path, tmp_path)  # type: ignore[arg-type]
+    found = list(one._interfaces(read_interfaces(tmp_path)))
+    place = {"node": "7", "node_name": "leaf-7"}
+    assert [(each.name, each.labels, each.value) for family in found for each in family.samples] == [
+        ("hopscope_interface_in_bytes_total", {**place, "port": "3", "port_name": "to core"}, 1 << 40),
+        ("hopscope_interface_in_bytes_total", {**place, "port": "4", "port_name": ""}, 6),
+        ("hopscope_interface_out_discards_total", {**place, "port": "3", "port_name": "to core"}, 5),
+    ]
+    assert next(lines_of(Round(2, tuple(found)), "m")) == (
+        "int_port,collector=m,node=leaf-7,node_id=7,port=to\\ core,port_id=3 "
+        "interface_in_bytes_total=1099511627776.0 2000000"
+    )
+    write_interfaces(tmp_path, rows_of(7, {}, 1))
+    assert list(one._interfaces(read_interfaces(tmp_path))) == []
 
 
 def test_what_a_process_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from hopscope.settings.destinations.parquet import ParquetSettings
 from support.event_make import Events
 from support.event_rows import history_row, table_sender, two_minutes
 from support.s3_server import S3Server
+from support.tls import Files, relay
 from support.waiting import HANG_SECONDS, eventually
 
 
@@ -133,6 +134,7 @@ def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def s3(tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server = S3Server(tool(str(Path(sys.executable).with_name("weed"))), tmp_path_factory.mktemp("s3"))
     server.start()
+    server.make_bucket("lake")
     yield server
     server.kill()
 
@@ -140,7 +142,6 @@ def s3(tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.e2e
 def test_a_bucket_is_read_back(tmp_path: Path, s3: S3Server) -> None:
     """Every event is in the bucket once, also those that came while the server was killed."""
-    s3.make_bucket("lake")
     events, data = two_minutes(2000), tmp_path / "data"
     with JournalWriter(data, 0) as writer:
         given = {"folder": "s3://lake/a+b/c", "endpoint": s3.url, "access_key": s3.KEY, "secret": s3.SECRET}
@@ -156,6 +157,32 @@ def test_a_bucket_is_read_back(tmp_path: Path, s3: S3Server) -> None:
         sender.finish()
         assert sender.ended(HANG_SECONDS)
     s3.download("lake/a+b/c", tmp_path / "copy")
+    table = pyarrow.dataset.dataset(tmp_path / "copy", partitioning="hive").to_table()
+    check(table.to_pylist(), events)
+
+
+@pytest.mark.e2e
+def test_a_bucket_of_a_private_authority(tmp_path: Path, s3: S3Server) -> None:
+    """Over TLS: written with its CA, rejected with another one and without any."""
+    files, events = Files(tmp_path), two_minutes(100)
+    events["sequence"] = np.arange(100)
+    given: dict[str, Any] = {"access_key": s3.KEY, "secret": s3.SECRET, "timeout_seconds": 5}
+    with relay(files.context(asks=False), ("127.0.0.1", s3.port)) as port:
+        given["endpoint"] = f"https://127.0.0.1:{port}"
+        one = destination("s3://lake/safe", ca_file=files.ca, **given)
+        one.send(EventBlock("m1", 0, 0, 99, events))
+        one.close()
+        for ca in (files.other_ca, None):
+            with pytest.raises(DeliveryError, match="certificate"):
+                destination("s3://lake/safe", ca_file=ca, **given)
+        other_name = given | {"endpoint": f"https://localhost:{port}"}
+        with pytest.raises(DeliveryError, match="certificate"):
+            destination("s3://lake/safe", ca_file=files.ca, **other_name)
+    with pytest.raises(DeliveryError, match=r"none\.pem: No such file"):
+        destination("s3://lake/safe", ca_file=tmp_path / "none.pem", **given)
+    with pytest.raises(DeliveryError, match=r"server\.key: "):
+        destination("s3://lake/safe", ca_file=files.key, **given)
+    s3.download("lake/safe", tmp_path / "copy")
     table = pyarrow.dataset.dataset(tmp_path / "copy", partitioning="hive").to_table()
     check(table.to_pylist(), events)
 

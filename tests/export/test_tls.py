@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import socketserver
-import ssl
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 from aiosmtpd.controller import Controller
 
 from hopscope.runtime.connect import connections
@@ -26,38 +22,10 @@ from support.kafka_mock import MockCluster
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
 from support.server_process import MqttServer, NatsServer, free_port
+from support.tls import Files, relay
 
 SECRET = "open-sesame"
 Given = dict[str, Any]
-
-
-class Files:
-    """Certificates in a folder: of an authority, of another one, of a server at 127.0.0.1, of a client."""
-
-    def __init__(self, folder: Path) -> None:
-        authority, self.folder = trustme.CA(), folder
-        self.ca, self.other_ca = folder / "ca.pem", folder / "other.pem"
-        authority.cert_pem.write_to_path(self.ca)
-        trustme.CA().cert_pem.write_to_path(self.other_ca)
-        self.cert, self.key = self._issue(authority, "127.0.0.1", "server")
-        self.own = dict(
-            zip(("cert_file", "key_file"), self._issue(authority, "hopscope", "own"), strict=True)
-        )
-
-    def _issue(self, authority: trustme.CA, name: str, file: str) -> tuple[Path, Path]:
-        cert, key = self.folder / f"{file}.pem", self.folder / f"{file}.key"
-        made = authority.issue_cert(name)
-        made.cert_chain_pems[0].write_to_path(cert)
-        made.private_key_pem.write_to_path(key)
-        return cert, key
-
-    def context(self) -> ssl.SSLContext:
-        """That of a server which asks for a certificate."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.cert, self.key)
-        context.load_verify_locations(self.ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-        return context
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -94,37 +62,6 @@ def https(files: Files) -> Iterator[int]:
         yield server.server_port
         server.shutdown()
         thread.join()
-
-
-@contextmanager
-def relay(files: Files, to: tuple[str, int]) -> Iterator[int]:
-    """The port of a server that takes TLS, and passes bytes on to a plain one."""
-
-    class Pass(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            near = files.context().wrap_socket(self.request, server_side=True)
-            with near, socket.create_connection(to) as far:
-                threading.Thread(target=copy, args=(far, near), daemon=True).start()
-                copy(near, far)
-
-    def copy(source: socket.socket, sink: socket.socket) -> None:
-        try:
-            while read := source.recv(65_536):
-                sink.sendall(read)
-            sink.shutdown(socket.SHUT_WR)
-        except OSError:  # one end has gone
-            pass
-
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """Quiet."""
-
-    with Server(("127.0.0.1", 0), Pass) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
 
 
 class Places:
@@ -233,7 +170,7 @@ class Places:
             cluster = MockCluster("hopscope.v1.events")
             self._stack.callback(cluster.close)
             address, _, port = cluster.brokers[0].rpartition(":")
-            return self._stack.enter_context(relay(self._files, (address, int(port))))
+            return self._stack.enter_context(relay(self._files.context(), (address, int(port))))
 
         port = self._port("kafka", start)
         options = {"security.protocol": "SSL", "broker.address.family": "v4", "ssl.key.password": SECRET}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from ..base.errors import described
 from ..settings.destinations.tls import TlsSettings
 from .destination import DeliveryError
 from .tls import tls_context
@@ -43,7 +44,7 @@ class Connection:
         except (OSError, ValueError) as error:
             if hasattr(self, "_socket"):
                 self._socket.close()
-            raise DeliveryError(_text(error)) from None
+            raise DeliveryError(described(error)) from None
 
     def send(self, messages: Sequence[bytes]) -> None:
         """Send messages; over TCP, return when the server's machine has them. Raises DeliveryError."""
@@ -55,7 +56,7 @@ class Connection:
                 self._write(b"".join(messages))
         except OSError as error:
             self.close()
-            raise DeliveryError(_text(error)) from None
+            raise DeliveryError(described(error)) from None
 
     def _write(self, frames: bytes) -> None:
         """The server has no answers: what TCP has not confirmed is written again, over another connection."""
@@ -94,7 +95,3 @@ class Connection:
     def close(self) -> None:
         """Close it."""
         self._socket.close()
-
-
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -7,11 +7,14 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
-from ..base.errors import HopscopeError
+from ..base.errors import HopscopeError, described
 from ..base.log import logger
 from .counters import DestinationRow
 from .destination import AnyDestination, DeliveryError
+
+To = TypeVar("To", bound=AnyDestination)
 
 MIN_PAUSE = 0.5
 MAX_PAUSE = 30.0
@@ -20,14 +23,14 @@ MAX_ASKED_PAUSE = 300.0
 """Longest pause that a destination may ask for; seconds."""
 
 
-class DeliveryThread(ABC):
+class DeliveryThread(ABC, Generic[To]):
     """Delivers to one destination: `start`, then `finish` and `ended`. `row` has its counters and health.
 
     Subclasses say what is delivered: events (`sender`) or metrics (`metrics.sender`).
     """
 
-    def __init__(self, destination: AnyDestination, row: DestinationRow) -> None:
-        self._destination = destination
+    def __init__(self, destination: To, row: DestinationRow) -> None:
+        self.destination = destination
         self.row = row
         self._log = logger("export")
         self._stopping = self._ending = False
@@ -59,7 +62,7 @@ class DeliveryThread(ABC):
     @property
     def grace(self) -> float:
         """Maximum seconds of one delivery, awaited at the end."""
-        return float(self._destination.settings.timeout_seconds) + 1
+        return float(self.destination.settings.timeout_seconds) + 1
 
     # ------------------------------------------------------------------------- for subclasses
 
@@ -80,7 +83,7 @@ class DeliveryThread(ABC):
 
     def _close(self) -> None:
         """Close what was opened; called last in the thread."""
-        self._destination.close()
+        self.destination.close()
 
     # ------------------------------------------------------------------------- the thread
 
@@ -107,8 +110,8 @@ class DeliveryThread(ABC):
                     return
                 self._wait(self._idle_seconds())
         except Exception as error:  # a defect of this destination must not end the others
-            self._log.error("destination ended", to=self.row.place, reason=f"{type(error).__name__}: {error}")
-            self.row.healthy(False, f"ended: {type(error).__name__}: {error}")
+            self._log.error("destination ended", to=self.row.place, reason=described(error))
+            self.row.healthy(False, f"ended: {described(error)}")
         finally:
             self._close()
 
@@ -117,12 +120,12 @@ class DeliveryThread(ABC):
         if self._connected:
             return
         try:
-            self._destination.connect()
+            self.destination.connect()
         except Exception as error:
             self._unreachable = True
             if isinstance(error, HopscopeError):
                 raise
-            raise DeliveryError(f"{type(error).__name__}: {error}") from error
+            raise DeliveryError(described(error)) from error
         self.row.count("connections_total", 1)
         self._connected = True
         if self._unreachable:
@@ -146,7 +149,7 @@ class DeliveryThread(ABC):
             if error.rejected is not None:
                 failed = min(error.rejected, count)
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
+            problem = described(error)
         else:
             return count
         self._log.warning("rejected", to=self.row.place, what=what, reason=problem)
@@ -170,7 +173,7 @@ class DeliveryThread(ABC):
         self._connected = False
 
 
-def stop_all(threads: Sequence[DeliveryThread], timeout: float) -> None:
+def stop_all(threads: Sequence[DeliveryThread[Any]], timeout: float) -> None:
     """Let all deliver what is there, in parallel, for at most `timeout` seconds, then end them."""
     until = time.monotonic() + timeout
     for thread in threads:

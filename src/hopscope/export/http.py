@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from ..base.errors import described
 from ..base.version import VERSION
 from ..settings.destinations.tls import TlsSettings
 from .credentials import secret
@@ -44,7 +45,7 @@ class HttpClient:
         try:
             answer = self._client.request(method, path, **more)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            raise DeliveryError(f"{type(error).__name__}: {error}") from None
+            raise DeliveryError(described(error)) from None
         status = answer.status_code
         if 200 <= status < 300 or status in fine:
             return answer

@@ -46,7 +46,8 @@ CLIENTS = {
     "redis_state": ("redis", "redis"),
     "redis_stream": ("redis", "redis"),
     "label.redis": ("redis", "redis"),
-    "names_from": ("pysnmp", "snmp"),
+    "snmp": ("pysnmp", "snmp"),
+    "gnmi": ("pygnmi", "gnmi"),
     "remote_write": ("cramjam", "remote-write"),
 }
 """Package that a kind, or a setting, needs, and the extra that installs it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ..base.names import Names
 from ..base.stop import Stop
@@ -42,7 +43,7 @@ def run(settings: Settings, folder: Path, stop: Stop) -> None:
         stop_all(threads, CLOSE_SECONDS)
 
 
-def _threads(settings: Settings, folder: Path, rows: Records) -> Iterator[DeliveryThread]:
+def _threads(settings: Settings, folder: Path, rows: Records) -> Iterator[DeliveryThread[Any]]:
     """The thread of every destination, in the order of `places`, with its DESTINATION."""
     names = Names.load(settings.names, folder)
     member = settings.member or socket.gethostname()

@@ -26,12 +26,11 @@ RUN_EVENTS = 65_536
 """Most events with one time; longer runs are cut."""
 
 
-class Sender(DeliveryThread):
+class Sender(DeliveryThread[Destination]):
     """Delivers the events of the data folder `folder` to one destination."""
 
     def __init__(self, destination: Destination, folder: Path, row: DestinationRow) -> None:
         super().__init__(destination, row)
-        self.destination = destination
         self._settings = destination.settings
         self._filter = EventFilter(self._settings)
         self._positions = Positions(folder, destination.context.name)

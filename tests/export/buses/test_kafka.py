@@ -19,8 +19,10 @@ from hopscope.export.counters import health_of
 from hopscope.history.journal import JournalWriter
 from hopscope.present.events import continues, event_object, long_paths
 from support.bus_make import NAMES, bus_sender, joined, need, timed_events
+from support.kafka_gate import KafkaGate
 from support.kafka_mock import MockCluster
 from support.server_process import KafkaServer
+from support.tls import Files
 from support.waiting import HANG_SECONDS, eventually
 
 TOPIC = "hopscope.v1.events"
@@ -135,6 +137,55 @@ def test_what_is_wrong_is_named(tmp_path: Path, cluster: MockCluster) -> None:
         eventually(lambda: row["retried_total"][0] > 0)
         finished(sender)
         assert "no environment variable" in health_of(row[0]).problem
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_every_connection_is_encrypted_and_authenticated(
+    tmp_path: Path, cluster: MockCluster, mechanism: str
+) -> None:
+    """The first, that to the broker which metadata names, and those after all were cut; a wrong password is
+    named as the reason.
+    """
+    files = Files(tmp_path)
+    known = (cluster.brokers[0], files.context(), mechanism, "reader", "open-sesame")
+    gate = KafkaGate(*known)
+    first = KafkaGate(*known, to=gate)
+    options = {
+        "security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, "sasl.username": "reader",
+        "sasl.password": "open-sesame", "ssl.ca.location": str(files.ca), "broker.address.family": "v4",
+        "ssl.certificate.location": str(files.own["cert_file"]),
+        "ssl.key.location": str(files.own["key_file"]),
+    }  # fmt: skip
+    made = timed_events(300, 1)
+    given: dict[str, Any] = {"brokers": [first.address], "batch_events": 100}
+    with JournalWriter(tmp_path / "data", 0) as writer:
+        writer.append(made[:200])
+        wrong = options | {"sasl.password": "wrong-sesame"}
+        sender, row = bus_sender(tmp_path / "data", "kafka", **given, timeout_seconds=1, options=wrong)
+        sender.start()
+        eventually(lambda: row["retried_total"][0] > 0)
+        finished(sender)
+        assert first.authenticated == gate.authenticated == 0
+        problem = health_of(row[0]).problem
+        assert "SASL authentication error" in problem
+        assert "sesame" not in problem
+        sender, row = bus_sender(tmp_path / "data", "kafka", **given, options=options)
+        sender.start()
+        eventually(lambda: row["events_total"][0] == 200, lambda: health_of(row[0]).problem)
+        before = gate.authenticated
+        assert first.authenticated >= 1
+        assert before >= 1
+        gate.drop()
+        writer.append(made[200:])
+        eventually(lambda: row["events_total"][0] == 300, lambda: health_of(row[0]).problem)
+        assert gate.authenticated > before
+        assert gate.produced >= 3
+        assert first.produced == 0
+        finished(sender)
+    _, events = joined(one.value() for one in messages(cluster.brokers, 3))
+    assert np.array_equal(events, made)
+    for each in (gate, first):
+        each.close()
 
 
 @pytest.mark.e2e

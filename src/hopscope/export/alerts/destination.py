@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from ...base.errors import described
 from ...base.log import logger
 from ...settings.destinations.alerts import AlertSettings
 from ..block import EventBlock
@@ -89,7 +90,7 @@ class AlertDestination(Destination):
         except DeliveryError:
             raise
         except Exception as error:
-            raise DeliveryError(f"{type(error).__name__}: {error}", again=False) from error
+            raise DeliveryError(described(error), again=False) from error
 
     def _add(self, alerts: Iterable[Alert]) -> int:
         now_ns, count = time.time_ns(), 0
@@ -127,7 +128,7 @@ class AlertDestination(Destination):
             self.outbox.load(state["outbox"])
             self._taken = state["taken"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = described(error)
             logger("export").warning("alerts begin without a state", file=str(path), reason=reason)
 
     def _save(self) -> None:

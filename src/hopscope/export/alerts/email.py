@@ -28,6 +28,7 @@ class Email(AlertDestination):
     """The receivers of one mail server. A connection lasts for one message: servers close idle ones."""
 
     Settings = EmailSettings
+    settings: EmailSettings
 
     def connect(self) -> None:
         """See whether the server answers, and takes user and password."""
@@ -37,9 +38,9 @@ class Email(AlertDestination):
     def deliver(self, message: Message) -> None:
         """Send a message to all receivers; those that the server rejects are logged."""
         mail = self.mail(message)
-        one: EmailSettings = self.settings
+        settings = self.settings
         with self._server() as server:
-            rejected = server.send_message(mail, one.sender, one.to)
+            rejected = server.send_message(mail, settings.sender, settings.to)
         self.context.count("bytes_total", len(mail.as_bytes()))
         for address, (status, _) in rejected.items():
             logger("export").warning(
@@ -48,13 +49,13 @@ class Email(AlertDestination):
 
     def mail(self, message: Message) -> EmailMessage:
         """The message, as it is sent."""
-        one: EmailSettings = self.settings
+        settings = self.settings
         mail = EmailMessage(SMTP)
-        mail["From"], mail["To"] = one.sender, ", ".join(one.to)
+        mail["From"], mail["To"] = settings.sender, ", ".join(settings.to)
         title = plain(self.texts.title(message), SUBJECT)
         mail["Subject"] = title.replace("=?", "= ?")  # the library would decode an encoded word (RFC 2047)
         mail["Date"] = formatdate(usegmt=True)
-        host = one.sender.rpartition("@")[2]
+        host = settings.sender.rpartition("@")[2]
         mail["Message-ID"] = f"<{message.id}@{host}>"
         mail["Auto-Submitted"] = "auto-generated"  # RFC 3834: no answers from holiday programs
         mail["X-Mailer"] = f"hopscope {VERSION}"
@@ -73,21 +74,21 @@ class Email(AlertDestination):
     @contextmanager
     def _server(self) -> Iterator[smtplib.SMTP]:
         """A connection to the server, logged in. Raises DeliveryError."""
-        one: EmailSettings = self.settings
-        parts = urlsplit(one.url)
+        settings = self.settings
+        parts = urlsplit(settings.url)
         host, port = parts.hostname or "", parts.port or 25
         try:
-            context = tls_context(one)
+            context = tls_context(settings)
             server = (
-                smtplib.SMTP_SSL(host, port, timeout=one.timeout_seconds, context=context)
+                smtplib.SMTP_SSL(host, port, timeout=settings.timeout_seconds, context=context)
                 if parts.scheme == "smtps"
-                else smtplib.SMTP(host, port, timeout=one.timeout_seconds)
+                else smtplib.SMTP(host, port, timeout=settings.timeout_seconds)
             )
             try:
-                if parts.scheme == "smtp" and one.starttls:
+                if parts.scheme == "smtp" and settings.starttls:
                     server.starttls(context=context)
-                if one.user:
-                    server.login(one.user, secret(one.password))
+                if settings.user:
+                    server.login(settings.user, secret(settings.password))
                 yield server
             finally:
                 with suppress(OSError, smtplib.SMTPException):

@@ -57,6 +57,7 @@ class Syslog(AlertDestination):
     """One server."""
 
     Settings = SyslogSettings
+    settings: SyslogSettings
 
     def __init__(self, settings: SyslogSettings, context: Context) -> None:
         super().__init__(settings, context)
@@ -65,8 +66,8 @@ class Syslog(AlertDestination):
     def connect(self) -> None:
         """Connect to the server; over UDP this shows nothing about it."""
         self.close()
-        one: SyslogSettings = self.settings
-        self._connection = Connection(one.url, one, one.timeout_seconds)
+        settings = self.settings
+        self._connection = Connection(settings.url, settings, settings.timeout_seconds)
 
     def deliver(self, message: Message) -> None:
         """Write the alerts of a message; over TCP, until the server's machine has confirmed them."""
@@ -78,9 +79,9 @@ class Syslog(AlertDestination):
 
     def _frame(self, alert: Alert, most: int) -> bytes:
         """A datagram of at most `most` bytes; 0: a message after its length (RFC 6587 §3.4.1)."""
-        one: SyslogSettings = self.settings
+        settings = self.settings
         line = self.texts.line(alert)
-        found = syslog_message(alert, line, self.context.member, one.facility, one.enterprise, most)
+        found = syslog_message(alert, line, self.context.member, settings.facility, settings.enterprise, most)
         return found if most else b"%d %b" % (len(found), found)
 
     def close(self) -> None:

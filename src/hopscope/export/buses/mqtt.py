@@ -27,6 +27,7 @@ class Mqtt(Destination):
     """One broker. The client's thread answers pings and takes confirmations."""
 
     Settings = MqttSettings
+    settings: MqttSettings
 
     def __init__(self, settings: MqttSettings, context: Context) -> None:
         super().__init__(settings, context)
@@ -42,25 +43,25 @@ class Mqtt(Destination):
         """Connect, without a session of before: what was not confirmed is sent again as it was."""
         import paho.mqtt.client as mqtt
 
-        one: MqttSettings = self.settings
+        settings = self.settings
         self.close()
-        parts = urlsplit(one.url)
+        parts = urlsplit(settings.url)
         client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2,  # type: ignore[attr-defined,unused-ignore]
-            client_id=one.client_id or f"hopscope-{safe(self.context.member)}-{self.context.name}",
+            client_id=settings.client_id or f"hopscope-{safe(self.context.member)}-{self.context.name}",
             protocol=mqtt.MQTTv5,
             reconnect_on_failure=False,  # the sender does it
         )
-        client.connect_timeout = one.timeout_seconds
+        client.connect_timeout = settings.timeout_seconds
         client.max_inflight_messages_set(WINDOW)
         client.on_connect, client.on_disconnect = self._answered, self._lost
         client.on_publish = self._confirmed
         self._connected, self._waiting, self._problem = False, 0, ""
         try:
-            if one.user:
-                client.username_pw_set(one.user, secret(one.password))
+            if settings.user:
+                client.username_pw_set(settings.user, secret(settings.password))
             if parts.scheme == "mqtts":
-                client.tls_set_context(tls_context(one))
+                client.tls_set_context(tls_context(settings))
             client.connect(
                 parts.hostname or "", parts.port or PORTS[parts.scheme], ALIVE_SECONDS, clean_start=True
             )
@@ -69,9 +70,9 @@ class Mqtt(Destination):
         self._client = client
         client.loop_start()
         with self._changed:
-            self._changed.wait_for(lambda: self._connected or self._problem, one.timeout_seconds)
+            self._changed.wait_for(lambda: self._connected or self._problem, settings.timeout_seconds)
             if not self._connected or self._problem:
-                raise DeliveryError(self._problem or f"no answer within {one.timeout_seconds:g} s")
+                raise DeliveryError(self._problem or f"no answer within {settings.timeout_seconds:g} s")
 
     def send(self, block: EventBlock) -> None:
         """Publish the messages of a block, and wait until all are confirmed."""

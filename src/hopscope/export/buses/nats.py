@@ -27,6 +27,7 @@ class Nats(Destination):
     """One server or cluster. The client's loop runs in a thread of its own, which also answers pings."""
 
     Settings = NatsSettings
+    settings: NatsSettings
 
     def __init__(self, settings: NatsSettings, context: Context) -> None:
         super().__init__(settings, context)
@@ -98,21 +99,22 @@ class Nats(Destination):
         from nats.js.api import StreamConfig
         from nats.js.errors import NotFoundError
 
-        one: NatsSettings = self.settings
+        settings = self.settings
         self._problem = ""
         options: dict[str, Any] = {}
-        if one.user:
-            options |= {"user": one.user, "password": secret(one.password)}
-        if one.token:
-            options["token"] = secret(one.token)
-        if one.credentials:
-            options["user_credentials"] = str(one.credentials)
-        if one.ca_file or one.cert_file or any(server.startswith("tls:") for server in one.servers):
-            options["tls"] = tls_context(one)
+        if settings.user:
+            options |= {"user": settings.user, "password": secret(settings.password)}
+        if settings.token:
+            options["token"] = secret(settings.token)
+        if settings.credentials:
+            options["user_credentials"] = str(settings.credentials)
+        encrypted = any(server.startswith("tls:") for server in settings.servers)
+        if encrypted or settings.ca_file or settings.cert_file:
+            options["tls"] = tls_context(settings)
         self._client = Client()
         await asyncio.wait_for(
             self._client.connect(
-                list(one.servers),
+                list(settings.servers),
                 name=f"hopscope {self.context.member} {self.context.name}",
                 allow_reconnect=False,  # the sender does it
                 max_reconnect_attempts=1,
@@ -122,23 +124,23 @@ class Nats(Destination):
                 closed_cb=self._closed,
                 **options,
             ),
-            one.timeout_seconds,
+            settings.timeout_seconds,
         )
         self._stream = self._client.jetstream(
-            timeout=one.timeout_seconds, publish_async_max_pending=WINDOW + 1
+            timeout=settings.timeout_seconds, publish_async_max_pending=WINDOW + 1
         )
-        if not one.create:
+        if not settings.create:
             return
         try:
-            await self._stream.stream_info(one.stream)
+            await self._stream.stream_info(settings.stream)
         except NotFoundError:
             await self._stream.add_stream(
                 StreamConfig(
-                    name=one.stream,
-                    subjects=[f"{one.prefix}.>"],
-                    num_replicas=one.replicas,
-                    max_bytes=one.stream_bytes or -1,
-                    duplicate_window=one.duplicate_seconds,
+                    name=settings.stream,
+                    subjects=[f"{settings.prefix}.>"],
+                    num_replicas=settings.replicas,
+                    max_bytes=settings.stream_bytes or -1,
+                    duplicate_window=settings.duplicate_seconds,
                 )
             )
 
@@ -158,7 +160,7 @@ class Nats(Destination):
         return messages[ids.index(newest_id) + 1 :] if newest_id in ids else messages
 
     async def _publish(self, subject: str, messages: Iterable[Message]) -> None:
-        one: NatsSettings = self.settings
+        settings = self.settings
         self._pending.clear()
         for message in messages:
             if len(self._pending) >= self._window:
@@ -170,7 +172,7 @@ class Nats(Destination):
             }
             self._pending.append(
                 await self._stream.publish_async(
-                    subject, message.body, one.timeout_seconds, one.stream, headers
+                    subject, message.body, settings.timeout_seconds, settings.stream, headers
                 )
             )
         await self._acknowledged(0)

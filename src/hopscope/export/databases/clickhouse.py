@@ -21,6 +21,7 @@ class ClickHouse(Destination):
     """One server."""
 
     Settings = ClickHouseSettings
+    settings: ClickHouseSettings
 
     def __init__(self, settings: ClickHouseSettings, context: Context) -> None:
         super().__init__(settings, context)
@@ -30,20 +31,20 @@ class ClickHouse(Destination):
 
     def connect(self) -> None:
         """Create what is missing, if asked to, and write the names of nodes and ports."""
-        one: ClickHouseSettings = self.settings
+        settings = self.settings
         self.close()
-        headers = {"x-clickhouse-user": one.user}
-        if one.password:
-            headers["x-clickhouse-key"] = secret(one.password)
-        self._client = HttpClient(one.url, headers, one, one.timeout_seconds)
+        headers = {"x-clickhouse-user": settings.user}
+        if settings.password:
+            headers["x-clickhouse-key"] = secret(settings.password)
+        self._client = HttpClient(settings.url, headers, settings, settings.timeout_seconds)
         version = self._run("SELECT version()").strip()
         self._modern = tuple(int(part) for part in version.split(".")[:2]) >= MODERN
-        if not self._modern and (one.ttl_days or one.minute_ttl_days):
+        if not self._modern and (settings.ttl_days or settings.minute_ttl_days):
             raise DeliveryError(f"ClickHouse {version} has no TTL: ttl_days and minute_ttl_days must be 0")
-        if one.create:
-            self._migrate(one.database)
-            self._expire("int_event", "time", one.ttl_days)
-            self._expire("int_event_minute", "minute", one.minute_ttl_days)
+        if settings.create:
+            self._migrate(settings.database)
+            self._expire("int_event", "time", settings.ttl_days)
+            self._expire("int_event_minute", "minute", settings.minute_ttl_days)
         if names := name_rows(self.context.names, int(time.time())):
             self._insert("int_name", names, {})
 
@@ -63,13 +64,12 @@ class ClickHouse(Destination):
 
     def _expire(self, table: str, column: str, days: int) -> None:
         """Give a table this TTL, unless it has it; 0 leaves the table as it is."""
-        one: ClickHouseSettings = self.settings
         if not days:
             return
-        ttl = f"toDateTime({column}) + toIntervalDay({days})"
-        made = f"SELECT engine_full FROM system.tables WHERE database = '{one.database}' AND name = '{table}'"
+        database, ttl = self.settings.database, f"toDateTime({column}) + toIntervalDay({days})"
+        made = f"SELECT engine_full FROM system.tables WHERE database = '{database}' AND name = '{table}'"
         if f"TTL {ttl} " not in self._run(made):
-            self._run(f"ALTER TABLE {one.database}.{table} MODIFY TTL {ttl}")
+            self._run(f"ALTER TABLE {database}.{table} MODIFY TTL {ttl}")
 
     def send(self, block: EventBlock) -> None:
         """Insert a block in one request."""

@@ -51,17 +51,17 @@ class InfluxClient:
 
     def write(self, body: bytes) -> int:
         """Write lines in one request; returns the bytes that were sent."""
-        one = self._settings
+        settings = self._settings
         headers = {"content-type": "text/plain; charset=utf-8"}
-        if one.gzip:
+        if settings.gzip:
             body, headers["content-encoding"] = gzip.compress(body, compresslevel=1, mtime=0), "gzip"
-        if one.api == 1:
-            path, params = "/write", {"db": one.database, "precision": "ns"}
-        elif one.api == 2:
+        if settings.api == 1:
+            path, params = "/write", {"db": settings.database, "precision": "ns"}
+        elif settings.api == 2:
             path = "/api/v2/write"
-            params = {"org": one.organization, "bucket": one.database, "precision": "ns"}
+            params = {"org": settings.organization, "bucket": settings.database, "precision": "ns"}
         else:
-            path, params = "/api/v3/write_lp", {"db": one.database, "precision": "nanosecond"}
+            path, params = "/api/v3/write_lp", {"db": settings.database, "precision": "nanosecond"}
         self._http.ask("POST", path, params=params, content=body, headers=headers)
         return len(body)
 

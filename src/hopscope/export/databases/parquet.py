@@ -11,12 +11,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import ssl
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 import numpy as np
@@ -32,7 +33,12 @@ from ..block import EventBlock
 from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination
 
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig
+
 _S3_ERROR = re.compile(r"<Code>(.*?)</Code><Message>(.*?)</Message>")
+_S3_CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(\w+)")
+_S3_CAUSE = re.compile(r"(?:message|error): \"([^\"]{1,200})\"")
 _HOUR = 3600 * 10**9
 _MEMORY_BYTES = 2 * 1024**3
 _THREADS = 2
@@ -142,11 +148,14 @@ class Bucket:
         if settings.endpoint:
             keys |= {"endpoint": settings.endpoint}
         seconds = timedelta(seconds=settings.timeout_seconds)
+        options: ClientConfig = {"allow_http": settings.endpoint.startswith("http:"), "timeout": seconds}
+        if settings.ca_file is not None:
+            options["root_certificate"] = _certificates(settings.ca_file)
         self._store = S3Store(
             bucket,
             prefix=self._prefix.strip("/") or None,
             region=settings.region,
-            client_options={"allow_http": settings.endpoint.startswith("http:"), "timeout": seconds},
+            client_options=options,
             retry_config={"max_retries": 0, "retry_timeout": seconds},
             **keys,
         )
@@ -168,9 +177,26 @@ class Bucket:
         try:
             request()
         except (BaseError, OSError) as error:
-            answer = _S3_ERROR.search(str(error))
-            problem = f"{answer[1]}: {answer[2]}" if answer else str(error)
-            raise DeliveryError(" ".join(problem.split())[:200]) from None
+            raise DeliveryError(_reason(str(error))) from None
+
+
+def _reason(text: str) -> str:
+    """The reason in an error of the client, whose first line only names the request."""
+    if answer := _S3_ERROR.search(text):
+        return f"{answer[1]}: {answer[2]}"
+    if certificate := _S3_CERTIFICATE.search(text):
+        return f"the server's certificate is not accepted: {certificate[1]}"
+    cause = _S3_CAUSE.search(text)
+    return cause[1] if cause else " ".join(text.split())[:200]
+
+
+def _certificates(file: Path) -> bytes:
+    """The certificates of a file (PEM). Raises DeliveryError, which names a file that is no good."""
+    try:
+        ssl.create_default_context(cafile=file)
+        return file.read_bytes()
+    except OSError as error:
+        raise DeliveryError(f"{file}: {error.strerror or error}") from None
 
 
 def _in_bucket(settings: ParquetSettings) -> bool:

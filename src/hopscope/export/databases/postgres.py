@@ -16,6 +16,7 @@ from typing import Any
 import pg8000.native
 from pg8000.exceptions import Error
 
+from ...base.errors import described
 from ...base.names import Names
 from ...detect.records import NO_PORT
 from ...settings.destinations.postgres import PostgresSettings
@@ -34,6 +35,7 @@ class Postgres(Destination):
     """One database."""
 
     Settings = PostgresSettings
+    settings: PostgresSettings
 
     def __init__(self, settings: PostgresSettings, context: Context) -> None:
         super().__init__(settings, context)
@@ -43,26 +45,26 @@ class Postgres(Destination):
 
     def connect(self) -> None:
         """Create what is missing, if asked to, and write the names of nodes and ports."""
-        one: PostgresSettings = self.settings
+        settings = self.settings
         self.close()
-        password = secret(one.password) if one.password else None
-        tls = tls_context(one) if one.tls else None
+        password = secret(settings.password) if settings.password else None
+        tls = tls_context(settings) if settings.tls else None
         with _named():
-            local = one.host.startswith("/")
+            local = settings.host.startswith("/")
             self._connection = pg8000.native.Connection(
-                one.user,
-                host=None if local else one.host,
-                unix_sock=f"{one.host}/.s.PGSQL.{one.port}" if local else None,
-                port=one.port,
-                database=one.database,
+                settings.user,
+                host=None if local else settings.host,
+                unix_sock=f"{settings.host}/.s.PGSQL.{settings.port}" if local else None,
+                port=settings.port,
+                database=settings.database,
                 password=password,
                 ssl_context=tls,
-                timeout=one.timeout_seconds,
+                timeout=settings.timeout_seconds,
                 application_name="hopscope",
             )
             ((self._hypertable,),) = self._run("SELECT to_regproc('create_hypertable') IS NOT NULL")
-            if one.create:
-                self._migrate(one.schema_name)
+            if settings.create:
+                self._migrate(settings.schema_name)
             self._write_names(self.context.names)
 
     def _migrate(self, schema: str) -> None:
@@ -160,6 +162,6 @@ def _named() -> Iterator[None]:
         yield
     except (Error, OSError) as error:
         fields = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
-        code, message = str(fields.get("C", "")), fields.get("M", f"{type(error).__name__}: {error}")
+        code, message = str(fields.get("C", "")), fields.get("M", described(error))
         again = not code.startswith("22")  # data exceptions
         raise DeliveryError(f"{message} ({code})" if code else str(message), again) from None

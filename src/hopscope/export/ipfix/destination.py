@@ -43,6 +43,7 @@ class Ipfix(Destination):
     """One collector of IPFIX."""
 
     Settings = IpfixSettings
+    settings: IpfixSettings
 
     def __init__(self, settings: IpfixSettings, context: Context) -> None:
         super().__init__(settings, context)
@@ -53,23 +54,23 @@ class Ipfix(Destination):
     def connect(self) -> None:
         """Begin a transport session; over UDP this shows nothing about the collector."""
         self.close()
-        one: IpfixSettings = self.settings
-        self._connection = Connection(one.url, one, one.timeout_seconds)
+        settings = self.settings
+        self._connection = Connection(settings.url, settings, settings.timeout_seconds)
         self._domains = {}
 
     def send(self, block: EventBlock) -> None:
         """Send a block; over TCP, return when the collector's machine has acknowledged it."""
         assert self._connection is not None
-        one: IpfixSettings = self.settings
+        settings = self.settings
         domain = self._domains.get(block.shard)
         if domain is None:
-            domain = self._domains[block.shard] = Domain(one.observation_domain + block.shard)
+            domain = self._domains[block.shard] = Domain(settings.observation_domain + block.shard)
         messages = [*self._templates(domain), *self._data(domain, block)]
         if self._connection.is_udp:
             for at in range(0, len(messages), _BURST):
                 burst = messages[at : at + _BURST]
                 self._connection.send(burst)
-                time.sleep(len(burst) / one.messages_per_second)
+                time.sleep(len(burst) / settings.messages_per_second)
         else:
             self._connection.send(messages)
         self.context.count("bytes_total", sum(map(len, messages)))

@@ -33,6 +33,7 @@ from ...labels.counters import LABEL_COUNTERS
 from ...labels.state import NEVER
 from ...memory.counter_region import CounterFile
 from ...naming.counters import NAMES_COUNTERS
+from ...naming.interfaces import COUNTER_NAMES, read_interfaces
 from ...present.collector_state import CollectorState
 from ...rdma.counters import NIC_COUNTERS
 from ...settings.top_flows import TopFlowSettings
@@ -74,6 +75,16 @@ _LABEL_FAMILIES = {
     "occupancy_bytes": "Its queue then.",
     "shift": "Reg2: it labels every T / 2^S; in the one-bit form 1 means every packet.",
     "silent": "1 if it is silent: its alarm is raised.",
+}
+
+
+_INTERFACE_TEXTS = {
+    "in_bytes": "Bytes that an interface received, as its device counts them.",
+    "out_bytes": "Bytes that an interface sent, as its device counts them.",
+    "in_errors": "Packets that an interface received with errors.",
+    "out_errors": "Packets that an interface could not send because of errors.",
+    "in_discards": "Packets that an interface received and discarded without an error.",
+    "out_discards": "Packets that an interface discarded before they were sent, as for lack of buffers.",
 }
 
 
@@ -179,6 +190,7 @@ class Families(Collector):
             yield from self._of_ports(name, text, self._bounded(rows), slot)
         yield from self._sources(self._bounded(self._state.sources()))
         yield from self._labels()
+        yield from self._interfaces(self._bounded(read_interfaces(self._state.regions)))
         yield GaugeMetricFamily(
             "hopscope_series_left_out",
             f"Series that this exposition leaves out, since a family has at most {SERIES}.",
@@ -313,6 +325,25 @@ class Families(Collector):
         if (mean := self._state.labels.mean_coverage()) is not None:
             coverage.add_metric([], mean)
         yield coverage
+
+    def _interfaces(self, rows: Records) -> Iterable[Family]:
+        """Counters that devices answered by SNMP or gNMI; none if none was asked."""
+        if not len(rows):
+            return
+        labels = ["node", "node_name", "port", "port_name"]
+        for bit, name in enumerate(COUNTER_NAMES):
+            text = _INTERFACE_TEXTS[name]
+            family = CounterMetricFamily(f"hopscope_interface_{name}_total", text, labels=labels)
+            for row in rows[rows["known"] >> bit & 1 == 1]:
+                node, port = int(row["node_id"]), int(row["port"])
+                place = [
+                    str(node),
+                    self._names.node(node) or "",
+                    str(port),
+                    self._names.port(node, port) or "",
+                ]
+                family.add_metric(place, int(row[name]))
+            yield family
 
     def _exports(self) -> Iterable[Family]:
         rows = read_counters(self._folder)

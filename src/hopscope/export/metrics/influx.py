@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ...naming.interfaces import COUNTER_NAMES
 from ...settings.destinations.influx import InfluxMetricsSettings
 from ..databases.influx_client import InfluxClient
 from ..databases.line_protocol import tag
@@ -26,6 +27,7 @@ MEASUREMENTS = {
     "hopscope_link_utilization": ("int_port", "utilization"),
     "hopscope_link_utilization_highest": ("int_port", "utilization_highest"),
     "hopscope_drops": ("int_port", "drops"),
+    **{f"hopscope_interface_{name}": ("int_port", f"interface_{name}") for name in COUNTER_NAMES},
     "hopscope_top_flow_latency_seconds": ("int_flow", "latency_seconds"),
     "hopscope_top_flow_packets": ("int_flow", "packets"),
     "hopscope_end_to_end_latency_seconds": ("int_flow", "end_to_end_latency_seconds"),

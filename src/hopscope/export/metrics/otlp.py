@@ -42,8 +42,8 @@ class OtlpMetrics(MetricsDestination):
     def connect(self) -> None:
         """Ask by an empty request whether the receiver takes metrics."""
         self.close()
-        one: OtlpMetricsSettings = self.settings
-        self._client = OtlpClient(one, "metrics", self.context.member, one.timeout_seconds)
+        settings = self.settings
+        self._client = OtlpClient(settings, "metrics", self.context.member, settings.timeout_seconds)
         self._client.send(b"")
 
     def send(self, taken: Round) -> None:

@@ -45,17 +45,17 @@ class RemoteWrite(MetricsDestination):
 
     def connect(self) -> None:
         """Read the secrets, and ask by an empty request whether the server takes samples."""
-        one: RemoteWriteSettings = self.settings
+        settings = self.settings
         self.close()
-        kind, version = _CONTENT[one.version]
+        kind, version = _CONTENT[settings.version]
         headers = {
             "content-type": kind,
             "content-encoding": "snappy",
             "x-prometheus-remote-write-version": version,
-            **bearer(one.token),
+            **bearer(settings.token),
         }
-        auth = basic_auth(one.user, one.password)
-        self._client = HttpClient(one.url, headers, one, one.timeout_seconds, auth)
+        auth = basic_auth(settings.user, settings.password)
+        self._client = HttpClient(settings.url, headers, settings, settings.timeout_seconds, auth)
         self._post(b"")
         self._describe = True
 

@@ -17,14 +17,13 @@ from ..delivery import DeliveryThread
 from .destination import MetricsDestination, Round
 
 
-class MetricsSender(DeliveryThread):
+class MetricsSender(DeliveryThread[MetricsDestination]):
     """Delivers what `take` returns, every `every_seconds` of the settings."""
 
     def __init__(
         self, destination: MetricsDestination, take: Callable[[], Iterable[Metric]], row: DestinationRow
     ) -> None:
         super().__init__(destination, row)
-        self.destination = destination
         self._take = take
         self._settings = destination.settings
         self._waiting: deque[Round] = deque()

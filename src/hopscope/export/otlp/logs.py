@@ -13,6 +13,7 @@ class Otlp(Destination):
     """One receiver."""
 
     Settings = OtlpSettings
+    settings: OtlpSettings
 
     def __init__(self, settings: OtlpSettings, context: Context) -> None:
         super().__init__(settings, context)
@@ -22,8 +23,8 @@ class Otlp(Destination):
     def connect(self) -> None:
         """Ask by an empty request whether the receiver takes logs."""
         self.close()
-        one: OtlpSettings = self.settings
-        self._client = OtlpClient(one, "logs", self.context.member, one.timeout_seconds)
+        settings = self.settings
+        self._client = OtlpClient(settings, "logs", self.context.member, settings.timeout_seconds)
         self._client.send(b"")
 
     def send(self, block: EventBlock) -> None:

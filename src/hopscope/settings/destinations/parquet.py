@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -25,6 +26,9 @@ class ParquetSettings(ExportSettings):
     """Name of the access key (S3)."""
     secret: str = ""
     """Secret of the access key (S3); `env:NAME` or `file:PATH` names where it is."""
+    ca_file: Path | None = None
+    """TLS: CA certificates (PEM) that may have signed the certificate of the S3 server, beside those of the
+    system."""
     batch_events: int = Field(default=250_000, ge=1, le=1_000_000)
     """Most events per file; events with the same time stay together, and hours apart."""
     batch_seconds: Seconds = Field(default=60.0, le=3600)
