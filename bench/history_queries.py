@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.common import Bench
-from hopscope.history.query import Flow, History
+from hopscope.history.query import Flow, History, Table
 from hopscope.history.segments import write_segment
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -26,6 +27,7 @@ SECONDS = 60
 """Time that a segment's events take."""
 LIVES = 3
 """Segments that a flow has events in, unless it is one that never ends."""
+SQL = ("SELECT 1", "SELECT kind, count(*) FROM events GROUP BY kind")
 
 
 def segments(count: int) -> Iterator[Events]:
@@ -105,11 +107,15 @@ def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
         history.events(limit=100)
         first = time.perf_counter() - began
         bench.row({"events": f"{millions} M", "question": "the first of all"}, first * 1e3, "ms")
-        for question, filters in questions.items():
+        asked: dict[str, Callable[[], Table]] = {
+            **{name: partial(history.events, limit=100, **filters) for name, filters in questions.items()},
+            **{f"SQL: {text}": partial(history.sql, text, seconds=60.0) for text in SQL},
+        }
+        for question, find in asked.items():
             best = float("inf")
             for _ in range(5):
                 began = time.perf_counter()
-                table = history.events(limit=100, **filters)
+                table = find()
                 best = min(best, time.perf_counter() - began)
             bench.row(
                 {"events": f"{millions} M", "question": question}, best * 1e3, "ms", f"{len(table)} rows"

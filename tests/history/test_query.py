@@ -21,6 +21,7 @@ from hopscope.history.files import HistoryError
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import Flow, History
 from hopscope.history.segments import VERSION_KEY
+from hopscope.present.select import EventFilter
 from hopscope.settings.collector import HistorySettings
 
 Events = npt.NDArray[Any]
@@ -91,6 +92,7 @@ def test_filters_equal_brute_force(stored: Stored) -> None:
         ({"kinds": ["drop", "loop"]}, np.isin(events["kind"], [Kind.DROP, Kind.LOOP])),
         ({"metrics": ["hop_latency"]}, events["metric"] == Metric.HOP_LATENCY),
         ({"nodes": [3, 7]}, np.isin(events["node_id"], [3, 7]) | on_path),
+        ({"ports": [1, 2]}, np.isin(events["port"], [1, 2])),
         ({"flow": Flow(src=text)}, (events["src_hi"] == one["src_hi"]) & (events["src_lo"] == one["src_lo"])),
         ({"flow": Flow(flow_id=int(one["flow_id"]))}, events["flow_id"] == one["flow_id"]),
         ({"flow": Flow(proto=17)}, flow & (events["proto"] == 17)),
@@ -112,7 +114,11 @@ def test_filters_equal_brute_force(stored: Stored) -> None:
     cases.append(
         ({"prefix": ["10.0.1.0/24", "10.0.0.7"]}, cases[-6][1] | inside(events, "src", "10.0.0.7/32"))
     )
-    cases.append((cases[0][0] | cases[2][0] | cases[10][0], cases[0][1] & cases[2][1] & cases[10][1]))
+    cases.append((cases[0][0] | cases[2][0] | cases[11][0], cases[0][1] & cases[2][1] & cases[11][1]))
+    chosen = EventFilter(nodes=(3, 7), ports=(1, 2))
+    live = chosen.mask(events)
+    assert sorted(found(history, **chosen.of_history())) == sorted(names_of(events[live]))
+    assert live.sum() > 0
     for filters, mask in cases:
         assert sorted(found(history, **filters)) == sorted(names_of(events[mask])), filters
         assert 0 < mask.sum() < len(events) or "prefix" in filters, filters
@@ -193,6 +199,30 @@ def test_flows_and_hops(stored: Stored) -> None:
     rows = list(history.hops(limit=None).rows())
     assert sum(row["events"] for row in rows) == len(latency)
     assert rows[0]["highest"] == latency["value"].max()
+
+
+def test_packets_of_flows_are_those_of_whole_records(tmp_path: Path) -> None:
+    """Filters choose flows by their events; of a record, only the event of the path has the packets."""
+    events = np.zeros(4, EVENT)
+    events["time_ns"], events["flow_id"], events["sequence"] = [5, 5, 5, 9], 77, range(4)
+    events["kind"] = [Kind.FLOW_RECORD, Kind.FLOW_RECORD, Kind.FLOW_RECORD, Kind.DROP]
+    events["metric"] = [Metric.FLOW_PATH, Metric.FLOW_LATENCY, Metric.HOP_LATENCY, Metric.NONE]
+    events["value"], events["port"] = [40, 900, 800, 0], [NO_PORT, NO_PORT, 2, 3]
+    events["node_id"] = [NO_NODE, NO_NODE, 6, 6]
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(events)
+    with History(tmp_path) as history:
+        for filters in (
+            {},
+            {"ports": [2]},
+            {"ports": [3]},
+            {"kinds": ["drop"]},
+            {"nodes": [6], "ports": [2]},
+        ):
+            (row,) = history.flows(**filters).rows()  # type: ignore[arg-type]
+            assert (row["packets"], row["mean_latency"]) == (40, 900), filters
+        assert len(history.flows(ports=[4])) == 0
+        assert len(history.flows(kinds=["drop"], end=9)) == 0
 
 
 def test_long_paths_are_joined(tmp_path: Path) -> None:

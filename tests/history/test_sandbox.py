@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pytest
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
-from hopscope.history.sandbox import SqlError, message
+from hopscope.history.sandbox import SqlError
+from hopscope.history.sandboxed_query import message
 from hopscope.settings.collector import HistorySettings
 
 pytestmark = pytest.mark.e2e
@@ -66,52 +66,6 @@ def test_types_that_json_lacks(history: History) -> None:
     }  # fmt: skip
 
 
-FORKS = """
-import io, os, sys
-from hopscope.history.sandbox import main
-for line in sys.stdin:
-    reader, writer = os.pipe()
-    if not (child := os.fork()):
-        os.dup2(writer, 1)
-        os.close(writer)
-        sys.stdin = io.StringIO(line)
-        main()
-    os.close(writer)
-    with open(reader, "rb") as answers:
-        answer = answers.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    sys.stdout.buffer.write(f"{status} {len(answer)}\\n".encode() + answer)
-    sys.stdout.flush()
-"""
-
-
-class Fork:
-    """Stands in for `Popen`: the same program in a fork of a process that has imported what it needs."""
-
-    def __init__(self, parent: subprocess.Popen[bytes]) -> None:
-        self._parent = parent
-        self.returncode: int | None = None
-
-    def communicate(self, request: bytes, timeout: float) -> tuple[bytes, bytes]:
-        assert self._parent.stdin is not None
-        assert self._parent.stdout is not None
-        self._parent.stdin.write(request + b"\n")
-        self._parent.stdin.flush()
-        self.returncode, size = map(int, self._parent.stdout.readline().split())
-        return self._parent.stdout.read(size), b""
-
-    def poll(self) -> int | None:
-        return self.returncode
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Callable[..., Fork]]:
-    """Starts sandboxes as forks of one process: 0.2 s of a processor each, not 0.5."""
-    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", FORKS], **streams) as parent:  # type: ignore[call-overload]
-        yield lambda *_, **__: Fork(parent)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -160,11 +114,8 @@ def forks() -> Iterator[Callable[..., Fork]]:
         "/*",
     ],
 )
-def test_hostile_sql_is_rejected(
-    history: History, forks: Callable[..., Fork], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_sql_is_rejected(history: History, text: str, tmp_path: Path) -> None:
     """Each is one clear line; no file appears, none is changed."""
-    monkeypatch.setattr("hopscope.history.sandbox.subprocess.Popen", forks)
     out = tmp_path / "out"
     before = {path: path.stat().st_mtime_ns for path in history.folder.rglob("*") if path.is_file()}
     with pytest.raises(SqlError) as error:
@@ -189,7 +140,7 @@ def test_hostile_sql_is_rejected(
 def test_endless_and_huge_queries_end(history: History, text: str) -> None:
     """Time, memory and the size of the answer are limited, each with a line that says which."""
     with pytest.raises(SqlError, match=r"longer than|more memory|larger than"):
-        history.sql(text, seconds=1.0, memory_bytes=256 * 1024**2)
+        history.sql(text, seconds=0.5, memory_bytes=256 * 1024**2)
 
 
 def test_a_query_of_some_seconds_draws_nothing(history: History) -> None:
@@ -228,3 +179,40 @@ def test_errors_keep_the_hint_and_the_place(query: str, expected: str) -> None:
     assert expected in found
     assert "\n" not in found
     assert message(duckdb.Error("a long line\n\nLINE 1: ...cut off\n   ^")) == "a long line"
+
+
+def test_a_query_that_is_stopped_leaves_others_alone(history: History) -> None:
+    """Two queries run; one is stopped: its process ends, the other answers, and so does the next one."""
+    stop, found = threading.Event(), []
+    endless = (
+        "SELECT count(*) FROM range(10000000) a, range(10000000) b, range(1000) c WHERE hash(a, b, c) = 1"
+    )
+    slow = "SELECT count(*) AS n FROM range(300000000) a WHERE hash(a.range) = 1"
+    threads = [
+        threading.Thread(target=lambda: found.append(_error(history, endless, stop))),
+        threading.Thread(target=lambda: found.append(history.sql(slow, seconds=600.0)["n"].tolist())),
+    ]
+    for thread in threads:
+        thread.start()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, found)) == ["[0]", "the query was stopped"]
+    assert history.sql("SELECT 1 AS n")["n"].tolist() == [1]
+
+
+def _error(history: History, text: str, stop: threading.Event) -> str:
+    with pytest.raises(SqlError) as error:
+        history.sql(text, seconds=600.0, stop=stop)
+    return str(error.value)
+
+
+def test_the_server_is_replaced(history: History) -> None:
+    """The process that forks is killed: the next query starts another one."""
+    assert history.sql("SELECT 1 AS n")["n"].tolist() == [1]
+    server = history._sandbox._server
+    assert server is not None
+    server.kill()
+    server.wait()
+    assert history.sql("SELECT 2 AS n")["n"].tolist() == [2]
+    assert history._sandbox._server is not server

@@ -171,6 +171,14 @@ def test_events_are_filtered_and_paged_fresh_ones_included(api: Any, collector: 
         for query in (f"flow={flow}", "metric=flow_path", "node=leaf-1", "prefix=10.1.0.1/32", "since=-5m"):
             found = (await client.get(f"/api/v0/events?limit=10000&{query}")).json()["items"]
             assert 0 < len(found) <= len(whole["items"]), query
+        node, port = raised[0]["node"]["id"], raised[0]["port"]["id"]
+        at_port = [
+            e for e in whole["items"] if e["node"] and e["node"]["id"] == node and e["port"] is not None
+        ]
+        for each in (port, port + 1):
+            answer = await client.get(f"/api/v0/events?limit=10000&node={node}&port={each}")
+            found = [e["id"] for e in answer.json()["items"]]
+            assert found == [e["id"] for e in at_port if e["port"]["id"] == each]
         assert not (await client.get("/api/v0/events?until=2020-01-01T00:00:00Z")).json()["items"]
         ids: list[str] = []
         query = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from fastapi import HTTPException
 
 from hopscope.base.names import Names
-from hopscope.history import sandbox
+from hopscope.history.sandbox import Sandbox, SqlError
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context
 from hopscope.settings.collector import ServeSettings
@@ -107,10 +108,8 @@ def test_a_query_ends_with_its_client(collector: Any) -> None:
     ended = threading.Event()
 
     def work(gone: threading.Event) -> None:
-        with pytest.raises(sandbox.SqlError, match="stopped"):
-            sandbox.run(
-                collector.folder, SLOW["sql"], {}, limit=1, seconds=200, memory_bytes=1 << 28, stop=gone
-            )
+        with closing(Sandbox(collector.folder)) as sandbox, pytest.raises(SqlError, match="stopped"):
+            sandbox.run(SLOW["sql"], {}, limit=1, seconds=200, memory_bytes=1 << 28, stop=gone)
         ended.set()
 
     async def use() -> None:

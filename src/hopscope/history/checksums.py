@@ -13,24 +13,19 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .files import DamagedError
+from .files import CHECKSUM, DamagedError, write_file
 
-SUFFIX = ".crc32"
 _CHUNK_BYTES = 1 << 20
 
 
 def sum_path(path: Path) -> Path:
     """Where the checksum of a file is."""
-    return path.with_name(path.name + SUFFIX)
+    return path.with_name(path.name + CHECKSUM)
 
 
 def write_sum(written: Path, path: Path) -> None:
     """Write the checksum of the file `written`, which will be named `path`. OSError: it cannot be written."""
-    part = sum_path(path).with_suffix(".part")
-    part.write_text(_sum(written))
-    with part.open("rb+") as file:
-        os.fsync(file.fileno())
-    part.rename(sum_path(path))
+    write_file(sum_path(path), _sum(written).encode())
 
 
 def wrong_sums(paths: Iterable[Path]) -> dict[Path, DamagedError]:

@@ -10,11 +10,16 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import HopscopeError
 
+CHECKSUM = ".crc32"
+"""Suffix of the checksum beside a Parquet file."""
+INDEX = ".index"
+"""Suffix of the index beside a segment."""
 _JOURNAL = re.compile(r"(\d{5})-(\d{20})\.journal")
 _SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")
 
@@ -110,7 +115,7 @@ def damaged_files(folder: Path) -> list[Path]:
 
 def remove_orphans(folder: Path) -> None:
     """Delete what is beside Parquet files that are gone: checksums and indexes."""
-    for suffix in (".crc32", ".index"):
+    for suffix in (CHECKSUM, INDEX):
         for path in folder.glob(f"*.parquet{suffix}"):
             if not path.with_suffix("").exists():
                 path.unlink(missing_ok=True)
@@ -119,6 +124,20 @@ def remove_orphans(folder: Path) -> None:
 def set_aside(path: Path) -> str:
     """Rename a damaged file to NAME.damaged; returns its new name."""
     return path.rename(path.with_name(f"{path.name}.damaged")).name
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a whole file, which is named once it is on disk. OSError: that failed; nothing is left."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(path)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
@@ -92,9 +92,9 @@ def wanted(filters: Filters) -> Criteria:
     )
 
 
-def where(filters: Filters, long_paths: str | None) -> str:
-    """The condition, `true` without filters; `long_paths` is a SELECT of all events that may be records of a
-    path of more than PATH_PART nodes; None: there are none.
+def where(filters: Filters, long_paths: Callable[[], str | None]) -> str:
+    """The condition, `true` without filters; `long_paths` returns a SELECT of all events that may be records
+    of a path of more than PATH_PART nodes, or None: there are none.
 
     HistoryError: an invalid filter.
     """
@@ -111,8 +111,8 @@ def where(filters: Filters, long_paths: str | None) -> str:
         listed = ", ".join(str(int(node)) for node in nodes)
         on_path = f"list_has_any(path, [{listed}]::UINTEGER[])"
         either = f"node_id IN ({listed}) OR {on_path}"
-        if long_paths is not None:
-            first = f"SELECT shard, sequence - hop // {PATH_PART} FROM ({long_paths})"
+        if (records := long_paths()) is not None:
+            first = f"SELECT shard, sequence - hop // {PATH_PART} FROM ({records})"
             either += f" OR (shard, sequence) IN ({first} WHERE NOT {HEAD} AND {on_path})"
         terms.append(f"({either})")
     if ports := filters.get("ports"):

@@ -33,7 +33,7 @@ _PIECE_EVENTS = 131_072
 _ALL = 2**62
 _LISTED = 1000
 """Rows that are fetched by a list of their sequences, which lets DuckDB leave out the rows between them."""
-KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8")])
+_KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8")])
 
 Keys = npt.NDArray[Any]
 
@@ -49,7 +49,7 @@ class Page:
         self._order = order
         self._limit = _ALL if limit is None else limit
         self._after = None if after is None else _position(after)
-        self._keys: Keys = np.empty(0, KEY)
+        self._keys: Keys = np.empty(0, _KEY)
 
     def limited(self, wanted: Criteria) -> Criteria:
         """What is wanted after the page before."""
@@ -64,7 +64,7 @@ class Page:
 
         The first is one part of a segment or journal; each next one has _GROWTH times as many.
         """
-        self._keys = np.empty(0, KEY)
+        self._keys = np.empty(0, _KEY)
         pieces = [piece for events in snapshot.fresh for piece in chunks_of(events, _PIECE_EVENTS)]
         both: list[Part | Records] = [*snapshot.parts, *pieces]
         parts = sorted(both, key=self._best)
@@ -87,8 +87,8 @@ class Page:
             f"""SELECT epoch_ns(time)::BIGINT AS time, shard, sequence FROM ({snapshot.select(cursor)})
             WHERE {condition} AND {self._after_sql()} ORDER BY {_BY[self._order]} LIMIT {self._limit + 1}"""
         ).fetchnumpy()
-        found = np.empty(len(got["time"]), KEY)
-        for name in KEY.names or ():
+        found = np.empty(len(got["time"]), _KEY)
+        for name in _KEY.names or ():
             found[name] = got[name]
         keys = np.concatenate([self._keys, found])
         names = ("sequence", "shard") if self._order == "sequence" else ("sequence", "shard", "time")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, cast
 
 import duckdb
 import numpy as np
@@ -18,12 +18,12 @@ from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
 from ..detect.records import PATH_PART, Metric
 from ..wire.address import address
-from . import sandbox
 from .columns import connect
 from .distributions import PeriodSnapshot, Window, read
 from .files import HistoryError
 from .filters import HEAD, Filters, Flow, to_ns, wanted, where
 from .page import Order, Page
+from .sandbox import Sandbox
 from .segments import first_line
 from .source import HistorySource, Snapshot
 from .table import Table, fetch
@@ -42,9 +42,11 @@ _RECORDS = """SELECT flow_id, sum(packets)::UBIGINT AS packets,
     (sum(packets * latency::DOUBLE) / sum(packets) FILTER (latency IS NOT NULL)) AS mean_latency FROM (
         SELECT flow_id, max(value) FILTER (metric = 'flow_path') AS packets,
         max(value) FILTER (metric = 'flow_latency') AS latency
-        FROM EVENTS WHERE kind = 'flow_record' GROUP BY flow_id, time, shard)
+        FROM RECORDED WHERE kind = 'flow_record' GROUP BY flow_id, time, shard)
     GROUP BY flow_id"""
 """Sums of the flow records of each flow: one record has one time."""
+_OF_FLOWS = ("start", "end", "flow", "prefix", "since")
+"""Filters that keep all events of a flow's record, or none."""
 _FLOW = ", ".join(f"any_value({part}) AS {part}" for part in ("src", "dst", "sport", "dport", "proto"))
 
 
@@ -66,6 +68,7 @@ class History:
         self.folder = Path(folder)
         self.names = names
         self._source = HistorySource(self.folder)
+        self._sandbox = Sandbox(self.folder)
         self._connection = connect(memory_bytes, threads or min(4, os.cpu_count() or 1))
 
     @property
@@ -74,7 +77,8 @@ class History:
         return [str(error) for error in self._source.damaged.values()]
 
     def close(self) -> None:
-        """Close DuckDB."""
+        """Close DuckDB, and end SQL queries."""
+        self._sandbox.close()
         self._connection.close()
         self._source.close()
 
@@ -101,10 +105,14 @@ class History:
         page = Page(order, limit, after)
 
         def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
+            def search(batch: Snapshot) -> None:
+                def long_paths() -> str | None:
+                    return self._source.undamaged(snapshot.near(batch)).long_paths(cursor)
+
+                page.search(batch, f"{where(filters, long_paths)} AND {HEAD}", cursor)
+
             for batch in page.batches(snapshot):
-                batch = self._source.undamaged(batch)
-                near = self._source.undamaged(snapshot.near(batch))
-                page.search(batch, f"{where(filters, near.long_paths(cursor))} AND {HEAD}", cursor)
+                search(self._source.undamaged(batch))
             return _with_long_paths(page.fetch(snapshot, cursor), snapshot, cursor)
 
         table = self._ask(ask, lambda: self._source.snapshot(page.limited(wanted(filters)), long=False))
@@ -116,9 +124,10 @@ class History:
         """Flows with events, newest first: 5-tuple, first and last time, numbers of events by kind.
 
         The sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest
-        mean latency, `worst_node_id`, `worst_port`, `worst_latency`; NULL while the flow is live.  A flow
-        that left and returned has several records.
+        mean latency, `worst_node_id`, `worst_port`, `worst_latency`, of those that match; NULL while the flow
+        is live.  A flow that left and returned has several records.
         """
+        whole = cast(Filters, {name: value for name, value in filters.items() if name in _OF_FLOWS})
         table = self._grouped(
             f"""SELECT flow_id, {_FLOW}, min(time) AS first, max(time) AS last, count(*) AS events,
             count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,
@@ -132,6 +141,7 @@ class History:
             GROUP BY flow_id ORDER BY last DESC, flow_id""",
             limit,
             filters,
+            whole,
         )
         self._name(table, "worst_")
         return table
@@ -246,27 +256,37 @@ class History:
         memory_bytes: int = 512 * 1024**2,
         stop: threading.Event | None = None,
     ) -> Table:
-        """One SELECT over the view `events`, at most `limit` rows, in a separate process.
+        """One SELECT over the view `events`, at most `limit` rows, in a process of its own.
 
         That process can only read the folder of segments, cannot write, and is limited to `seconds` and
-        `memory_bytes`: see `sandbox`.  It is killed when `stop` is set.
+        `memory_bytes`: see `sandboxed_query`.  It is killed when `stop` is set.
         """
-        damaged = self._source.check()
-        return sandbox.run(
-            self.folder, text, damaged, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+        damaged, checked = self._source.check()
+        return self._sandbox.run(
+            text, damaged, checked, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
         )
 
-    def _grouped(self, select: str, limit: int | None, filters: Filters) -> Table:
-        """Run a SELECT over EVENTS, the filtered events."""
+    def _grouped(
+        self, select: str, limit: int | None, filters: Filters, recorded: Filters | None = None
+    ) -> Table:
+        """Run a SELECT over EVENTS, the filtered events, and RECORDED, those of fewer filters."""
 
         def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
             snapshot = self._source.undamaged(snapshot)
-            condition = f"{where(filters, snapshot.long_paths(cursor))} AND {HEAD}"
-            events = f"SELECT * FROM ({snapshot.select(cursor)}) WHERE {condition}"
-            table = fetch(cursor, f"WITH EVENTS AS ({events}) {select}", limit)
+
+            def kept(chosen: Filters, events: str) -> str:
+                condition = f"{where(chosen, lambda: snapshot.long_paths(cursor))} AND {HEAD}"
+                return f"SELECT * FROM {events} WHERE {condition}"
+
+            every = f"({snapshot.select(cursor)})"
+            views = f"EVENTS AS ({kept(filters, every)})"
+            if recorded is not None:
+                views = f"RECORDED AS ({kept(recorded, every)}), EVENTS AS ({kept(filters, 'RECORDED')})"
+            table = fetch(cursor, f"WITH {views} {select}", limit)
             return _with_long_paths(table, snapshot, cursor) if "path" in table.columns else table
 
-        return self._ask(ask, lambda: self._source.snapshot(wanted(filters)))
+        read = filters if recorded is None else recorded
+        return self._ask(ask, lambda: self._source.snapshot(wanted(read)))
 
     def _ask(
         self, ask: Callable[[Files, duckdb.DuckDBPyConnection], Result], look: Callable[[], Files]

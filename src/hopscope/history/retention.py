@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from ..memory.data_folder import read_owner
 from ..settings.collector import HistorySettings
-from .files import SegmentFile, list_segments, noted_path, sync_folder
+from .files import SegmentFile, list_segments, noted_path, sync_folder, write_file
 from .period_files import list_files
 from .space import free_bytes, kept_bytes
 
@@ -79,9 +78,5 @@ def note_sequence(folder: Path, shard: int, following: int) -> None:
     path = noted_path(folder, shard)
     with suppress(FileNotFoundError, ValueError):
         following = max(following, int(path.read_text()))
-    part = path.with_suffix(".next.part")
-    part.write_text(f"{following}\n")
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    part.rename(path)
+    write_file(path, f"{following}\n".encode())
     sync_folder(path.parent)

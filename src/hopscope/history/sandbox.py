@@ -1,268 +1,219 @@
-"""Users' SQL in a sandbox: a separate process that can only read and answer.
+"""Users' SQL, each query in a process of its own: see `sandboxed_query` for what it may.
 
-DuckDB is restricted first: only the folder of segments may be opened (`allowed_directories`, before external
-access is disabled), the configuration is locked, and one statement is accepted, a SELECT.  DuckDB alone is
-not enough: it neither counts nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB
-and 20 s under a limit of 256 MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into
-allowed folders.  So the process has limits on address space, CPU time and file sizes (0: it cannot write),
-and is killed when its time is over.
+The processes are forks of one that has imported DuckDB and has no threads, since an interpreter takes half a
+second to start.  A query ends when its client closes the socket of the answer.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
+import select
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 
-import duckdb
-import numpy as np
+from ..base.process_title import show_name
+from .files import DamagedError
+from .sandboxed_query import SqlError, answer, pull
+from .table import Table
 
-from .columns import connect, quoted
-from .files import DamagedError, HistoryError
-from .period_files import FOLDER
-from .source import HistorySource
-from .table import Table, fetch, plain
+__all__ = ["Sandbox", "SqlError"]
 
-MAX_ANSWER_BYTES = 64 * 1024**2
-"""Largest answer."""
 _START_SECONDS = 60.0
-"""Time for the process to start and read journals, in addition to that of the query."""
+"""Time for a process to start and read journals, in addition to that of the query."""
 _LOOK_SECONDS = 0.2
 """How often it is checked whether to stop."""
-_OVERHEAD_BYTES = 256 * 1024**2
-"""Address space in addition to the memory limit: stacks, and memory that DuckDB does not count."""
+_LENGTH = struct.Struct("<Q")
+"""Bytes of an answer, before it."""
 
 
-class SqlError(HistoryError):
-    """A query that is rejected, fails, or exceeds its limits."""
+class Sandbox:
+    """Runs queries over a data folder; its process starts with the first one. Threads may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._requests: socket.socket | None = None
+        """To the server: a socket for each query."""
+
+    def close(self) -> None:
+        """End its processes, and with them all queries."""
+        with self._lock:
+            self._end()
+
+    def run(
+        self,
+        text: str,
+        damaged: Mapping[Path, DamagedError],
+        checked: Collection[Path] = (),
+        *,
+        limit: int,
+        seconds: float,
+        memory_bytes: int,
+        stop: threading.Event | None = None,
+    ) -> Table:
+        """Answer one SELECT over the data folder without its `damaged` files, unless `stop` is set meanwhile.
+
+        `checked` files are known to be whole.
+
+        SqlError: it is invalid, failed, or was stopped.
+        """
+        stop = stop or threading.Event()
+        if stop.is_set():
+            raise SqlError("the query was stopped")
+        request = {
+            "folder": str(self._folder),
+            "damaged": {str(path): str(error) for path, error in damaged.items()},
+            "checked": list(map(str, checked)),
+            "text": text,
+            "limit": limit,
+            "seconds": seconds,
+            "memory": memory_bytes,
+        }
+        with self._begin() as connection:
+            connection.settimeout(_START_SECONDS)
+            with suppress(OSError):  # it has ended: there is no answer, either
+                connection.sendall(json.dumps(request).encode())
+                connection.shutdown(socket.SHUT_WR)
+            received = _receive(connection, seconds, stop)
+        head, body = received[: _LENGTH.size], received[_LENGTH.size :]
+        if len(head) < _LENGTH.size or len(body) != _LENGTH.unpack(head)[0]:
+            raise SqlError("the query needs more memory or time than it may have")
+        return pull(body)
+
+    def _begin(self) -> socket.socket:
+        """A connection to a new process. SqlError: none can be started."""
+        ours, theirs = socket.socketpair()
+        with self._lock, theirs:
+            for _ in range(2):  # a server that has ended is replaced
+                try:
+                    socket.send_fds(self._started(), [b"\0"], [theirs.fileno()])
+                    return ours
+                except OSError as error:
+                    cause = error
+                    self._end()
+        ours.close()
+        raise SqlError(f"no process can be started for the query: {cause.strerror}")
+
+    def _started(self) -> socket.socket:
+        if self._requests is None:
+            self._requests, theirs = socket.socketpair()
+            environment = {
+                name: text for name, text in os.environ.items() if not name.startswith("HOPSCOPE_")
+            }
+            environment |= {
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                "OPENBLAS_NUM_THREADS": "1",
+            }
+            with theirs:
+                self._server = subprocess.Popen(
+                    [sys.executable, "-P", "-c", "from hopscope.history.sandbox import serve; serve()"],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    env=environment,
+                )
+        return self._requests
+
+    def _end(self) -> None:
+        if self._requests is not None:
+            self._requests.close()
+        if self._server is not None:
+            self._server.wait()
+        self._requests = self._server = None
 
 
-def run(
-    folder: Path,
-    text: str,
-    damaged: Mapping[Path, DamagedError],
-    *,
-    limit: int,
-    seconds: float,
-    memory_bytes: int,
-    stop: threading.Event | None = None,
-) -> Table:
-    """Answer one SELECT over a data folder without its `damaged` files, unless `stop` is set meanwhile.
-
-    SqlError: it is invalid, failed, or was stopped.
-    """
-    stop = stop or threading.Event()
-    if stop.is_set():
-        raise SqlError("the query was stopped")
-    request = {
-        "folder": str(folder),
-        "damaged": {str(path): str(error) for path, error in damaged.items()},
-        "text": text,
-        "limit": limit,
-        "seconds": seconds,
-        "memory": memory_bytes,
-    }
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOPSCOPE_")}
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", "from hopscope.history.sandbox import main; main()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment
-        | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
-    )
-    try:
-        answer, errors = _communicate(process, json.dumps(request).encode(), seconds, stop)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
-    if process.returncode != 0 or not answer:
-        cause = errors.decode(errors="replace").strip().splitlines()[-1:] or [f"status {process.returncode}"]
-        raise SqlError(f"the query needs more memory or time than it may have ({cause[0][:200]})")
-    return _pull(answer)
-
-
-def _communicate(
-    process: subprocess.Popen[bytes], request: bytes, seconds: float, stop: threading.Event
-) -> tuple[bytes, bytes]:
+def _receive(connection: socket.socket, seconds: float, stop: threading.Event) -> bytes:
+    """All that the process writes. SqlError: it takes too long, or was stopped."""
     until = time.monotonic() + seconds + _START_SECONDS
-    given: bytes | None = request
+    connection.settimeout(_LOOK_SECONDS)
+    received = bytearray()
     while True:
         try:
-            return process.communicate(given, timeout=_LOOK_SECONDS)
-        except subprocess.TimeoutExpired as error:
-            given = None
+            part = connection.recv(1 << 20)
+        except TimeoutError as error:
             if stop.is_set():
                 raise SqlError("the query was stopped") from error
             if time.monotonic() > until:
                 raise SqlError(f"the query took longer than {seconds:g} s") from error
+        except ConnectionError:
+            return b""
+        else:
+            if not part:
+                return bytes(received)
+            received += part
 
 
-def main() -> None:
-    """The process: a request as JSON on stdin, the answer on stdout."""
-    request = json.load(sys.stdin)
-    _limit_process(request["seconds"])
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A process that answers a query, and the client's socket."""
+
+    pid: int
+    process: int
+    """A descriptor that can be read when the process has ended (pidfd_open(2))."""
+    client: socket.socket
+
+
+def serve() -> None:
+    """The server: it forks a process for every socket that comes over stdin, until the client closes it."""
+    show_name("sql")
+    requests = socket.socket(fileno=0)
+    queries: dict[int, _Query] = {}
+    """By descriptor: of the process, and of the client."""
+    poll = select.poll()
+    poll.register(requests, select.POLLIN)
+    while True:
+        for ready, _ in poll.poll():
+            if ready == requests.fileno():
+                clients = socket.recv_fds(requests, 1, 1)[1]
+                if not clients:
+                    break
+                query = _forked(socket.socket(fileno=clients[0]), requests, queries)
+                queries[query.process] = queries[query.client.fileno()] = query
+                poll.register(query.process, select.POLLIN)
+                poll.register(query.client, 0)  # POLLHUP is always reported
+            elif ready in queries:  # else its process ended in this turn
+                query = queries.pop(ready)
+                poll.unregister(ready)
+                if ready == query.process:
+                    os.waitpid(query.pid, 0)
+                    os.close(query.process)
+                    if query.client.fileno() in queries:
+                        del queries[query.client.fileno()]
+                        poll.unregister(query.client)
+                    query.client.close()
+                else:
+                    signal.pidfd_send_signal(query.process, signal.SIGKILL)
+        else:
+            continue
+        for query in set(queries.values()):
+            signal.pidfd_send_signal(query.process, signal.SIGKILL)
+        return
+
+
+def _forked(client: socket.socket, requests: socket.socket, queries: Mapping[int, _Query]) -> _Query:
+    pid = os.fork()
+    if pid:
+        return _Query(pid, os.pidfd_open(pid), client)
     try:
-        table = _answer(request)
-        _push(table, sys.stdout.buffer)
-    except HistoryError as error:
-        sys.stdout.buffer.write(json.dumps({"error": str(error)}).encode() + b"\n")
-    sys.stdout.buffer.flush()
-    os._exit(0)  # at once: there is nothing to save
-
-
-def _answer(request: dict[str, Any]) -> Table:
-    damaged = {Path(path): DamagedError(text) for path, text in request["damaged"].items()}
-    source = HistorySource(Path(request["folder"]), damaged)
-    for _ in range(20):
-        snapshot = source.undamaged(source.snapshot())
-        connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
-        periods = source.periods()
-        connection.execute(f"CREATE VIEW events AS {snapshot.select(connection)}")
-        connection.execute(f"CREATE VIEW distributions AS {periods.select(connection)}")
-        _close(connection, Path(request["folder"]))
-        try:
-            return _select(connection, request)
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            source.blame(snapshot.paths + periods.paths, error)
-    raise SqlError("the segments change faster than they can be read: try again")
-
-
-def _close(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Restrict DuckDB to the segments. In this order: no folder can be allowed once access is off."""
-    allowed = ", ".join(quoted((folder / part).absolute()) for part in ("segments", FOLDER))
-    connection.execute(f"SET allowed_directories = [{allowed}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET enable_progress_bar = false")  # it would be written into the answer
-    connection.execute("SET lock_configuration = true")
-
-
-def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Table:
-    text = request["text"].strip().rstrip(";")
-    try:
-        statements = connection.extract_statements(text)
-    except duckdb.Error as error:
-        raise SqlError(message(error)) from error
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise SqlError(
-            "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over the views events and"
-            " distributions"
-        )
-    _limit_memory(request["memory"])
-    late = threading.Event()
-
-    def interrupt() -> None:
-        late.set()
-        connection.interrupt()
-
-    timer = threading.Timer(request["seconds"], interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        return fetch(connection, text, request["limit"])
-    except (MemoryError, duckdb.OutOfMemoryException) as error:
-        raise SqlError(f"the query needs more memory than {request['memory'] >> 20} MiB") from error
-    except (duckdb.IOException, duckdb.InvalidInputException):
-        raise
-    except (duckdb.Error, RuntimeError) as error:
-        if late.is_set():
-            raise SqlError(f"the query took longer than {request['seconds']:g} s") from error
-        raise SqlError(message(error, lines_before=1)) from error
+        requests.close()
+        for query in queries.values():  # its client waits until nobody has the socket
+            query.client.close()
+        with Path(os.devnull).open("w") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        client.setblocking(True)
+        with client.makefile("rb") as request:
+            found = answer(json.load(request))
+        client.sendall(_LENGTH.pack(len(found)) + found)
+        os._exit(0)
     finally:
-        timer.cancel()
-
-
-def message(error: BaseException, lines_before: int = 0) -> str:
-    """DuckDB's message and hint, and in place of its excerpt the line and column, as one line.
-
-    The query that failed has `lines_before` lines more than the user's before it.
-    """
-    text, _, excerpt = str(error).strip().partition("\nLINE ")
-    line = " ".join(text.split()).replace(" - file system operations are disabled by configuration", "")
-    place = re.match(r"(?P<line>\d+): (?P<query>[^\n]*)\n(?P<before> *)\^", excerpt)
-    if place is None or place["query"].startswith("..."):  # the line is long, and its beginning was left out
-        return line or type(error).__name__
-    column = len(place["before"]) - len(f"LINE {place['line']}: ") + 1
-    return f"{line} (line {int(place['line']) - lines_before}, column {column})"
-
-
-def _limit_process(seconds: float) -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    os.nice(5)
-    cpu = int((seconds + 1) * min(4, os.cpu_count() or 1)) + 5
-    for limit, limit_bytes in (
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, cpu),
-    ):
-        resource.setrlimit(limit, (limit_bytes, limit_bytes))
-
-
-def _limit_memory(memory_bytes: int) -> None:
-    """Limit the address space to what the process has now, journals included, and `memory_bytes`."""
-    if not sys.platform.startswith("linux"):
-        return
-    import resource
-
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit_bytes = pages * resource.getpagesize() + memory_bytes + _OVERHEAD_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
-
-
-def _push(table: Table, out: IO[bytes]) -> None:
-    """Write a header line of JSON, with the columns that NumPy has no type for; then the others as bytes."""
-    columns: list[dict[str, Any]] = []
-    blocks: list[bytes] = []
-    size = 0
-    for name, column in table.columns.items():
-        described: dict[str, Any] = {"name": name}
-        if column.dtype == object:
-            described["values"] = plain(column)
-        else:
-            mask = np.ma.getmaskarray(column)
-            described |= {"dtype": column.dtype.str, "masked": bool(mask.any())}
-            blocks.append(np.ascontiguousarray(np.ma.getdata(column)).tobytes())
-            if described["masked"]:
-                blocks.append(mask.tobytes())
-        columns.append(described)
-    header = (
-        json.dumps({"columns": columns, "rows": len(table), "truncated": table.truncated}).encode() + b"\n"
-    )
-    size = len(header) + sum(map(len, blocks))
-    if size > MAX_ANSWER_BYTES:
-        raise SqlError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB: ask for less")
-    out.write(header)
-    out.writelines(blocks)
-
-
-def _pull(answer: bytes) -> Table:
-    end = answer.index(b"\n") + 1
-    header = json.loads(answer[:end])
-    if "error" in header:
-        raise SqlError(header["error"])
-    rows = header["rows"]
-    columns: dict[str, Any] = {}
-    for described in header["columns"]:
-        if "values" in described:
-            column = np.empty(rows, dtype=object)
-            column[:] = described["values"]
-        else:
-            dtype = np.dtype(described["dtype"])
-            column = np.frombuffer(answer, dtype, rows, end)
-            end += column.nbytes
-            if described["masked"]:
-                column = np.ma.masked_array(column, mask=np.frombuffer(answer, np.bool_, rows, end))
-                end += rows
-        columns[described["name"]] = column
-    return Table(columns, header["truncated"])
+        os._exit(1)

@@ -9,10 +9,8 @@ damaged is read whole; the archive writes a missing one.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,8 @@ import numpy.typing as npt
 
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
 from ..wire.records import Records
-from .files import SegmentFile
+from .files import INDEX, SegmentFile, write_file
 
-SUFFIX = ".index"
 CHUNK_EVENTS = 16_384
 """Events of a chunk: a row group of the segment, the least that DuckDB reads."""
 EARLIEST, LATEST = -(2**63), 2**63 - 1
@@ -165,7 +162,7 @@ def port_key(port: int) -> int:
 
 def index_path(path: Path) -> Path:
     """Where the index of a segment is."""
-    return path.with_name(path.name + SUFFIX)
+    return path.with_name(path.name + INDEX)
 
 
 def write_index(segment: SegmentFile, chunks: Iterable[Records]) -> None:
@@ -179,17 +176,7 @@ def write_index(segment: SegmentFile, chunks: Iterable[Records]) -> None:
         blocks += len(filters[-1])
     parts = [b"".join(each.tobytes() for each in arrays) for arrays in (rows, filters)]
     head = np.array([(_MAGIC, len(rows), blocks, *map(zlib.crc32, parts))], HEADER)
-    path = index_path(segment.path)
-    part = path.with_suffix(".part")
-    try:
-        with part.open("wb") as file:
-            file.writelines([head.tobytes(), *parts])
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(path)
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    write_file(index_path(segment.path), b"".join([head.tobytes(), *parts]))
 
 
 def chunks_of(events: Records, most: int) -> list[Records]:

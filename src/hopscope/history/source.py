@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,13 @@ class HistorySource:
     HistoryError: the folder is missing, not ours, or of another version.
     """
 
-    def __init__(self, folder: Path, damaged: Mapping[Path, DamagedError] | None = None) -> None:
-        """`damaged`: files that another one found so; it has checked the others, too."""
+    def __init__(
+        self,
+        folder: Path,
+        damaged: Mapping[Path, DamagedError] | None = None,
+        checked: Collection[Path] = (),
+    ) -> None:
+        """`damaged` and `checked`: files that another one has found so, or whole."""
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise HistoryError(f"data folder {self.folder} does not exist")
@@ -99,16 +105,21 @@ class HistorySource:
         self.damaged: dict[Path, DamagedError] = dict(damaged or {})
         """Skipped files, with the reason."""
         self._sums = damaged is None
-        self._checked: set[Path] = set()
-        self._checked_periods: set[Path] = set()
+        self._checked: set[Path] = set(checked)
+        self._checked_periods: set[Path] = set(checked)
         self._journals: dict[Path, JournalReader] = {}
         self._indexes: dict[Path, SegmentIndex | None] = {}
         self._lock = threading.Lock()
-        self._connection = connect(256 * 1024**2, threads=1)
 
     def close(self) -> None:
         """Close DuckDB."""
-        self._connection.close()
+        if "_connection" in vars(self):
+            self._connection.close()
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """DuckDB, to look into files."""
+        return connect(256 * 1024**2, threads=1)
 
     def snapshot(self, wanted: Criteria | None = None, long: bool = True) -> Snapshot:
         """The events that may be wanted; None: all. Segments are not checked yet: see `undamaged`.
@@ -190,12 +201,12 @@ class HistorySource:
             if len(self.damaged) == before:
                 raise HistoryError(first_line(error)) from error
 
-    def check(self) -> dict[Path, DamagedError]:
-        """Check all files that are new; returns the damaged ones."""
+    def check(self) -> tuple[dict[Path, DamagedError], set[Path]]:
+        """Check all files that are new; returns the damaged ones, and the others."""
         with self._lock:
             self._check([segment.path for segment in list_segments(self.folder)])
         self.periods()
-        return self.damaged
+        return self.damaged, self._checked | self._checked_periods
 
     def _check_sums(self, paths: list[Path]) -> None:
         """Compare files with their checksums."""

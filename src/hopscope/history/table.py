@@ -36,20 +36,6 @@ class Table:
     def __repr__(self) -> str:
         return f"<Table: {len(self):,} rows of {', '.join(self.columns)}>"
 
-    @staticmethod
-    def joined(tables: Sequence[Table]) -> Table:
-        """The rows of several tables with the same columns."""
-        columns: dict[str, npt.NDArray[Any]] = {}
-        for name in tables[0].columns:
-            parts = [table[name] for table in tables]
-            masked = any(isinstance(part, np.ma.MaskedArray) for part in parts)
-            columns[name] = (np.ma if masked else np).concatenate(parts)  # type: ignore[no-untyped-call]
-        return Table(columns)
-
-    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Table:
-        """Some rows, by number."""
-        return Table({name: column[rows] for name, column in self.columns.items()})
-
     def rows(self) -> list[dict[str, Any]]:
         """Rows as dicts of JSON values: times as ISO 8601 text in UTC, None for what is missing."""
         values_by_column = [plain(column) for column in self.columns.values()]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..base.names import Names
 from ..settings.collector import ServeSettings
+from .collector_state import CollectorState
 from .events import event_object, node_object, wide
 from .select import EventFilter
 
@@ -51,10 +55,13 @@ class Past:
         )
         return [event_object(row, self._names) for row in table.rows()], table.after
 
-    def flows(self, chosen: EventFilter, limit: int) -> tuple[list[dict[str, Any]], bool]:
+    def flows(
+        self, chosen: EventFilter, limit: int, state: CollectorState
+    ) -> tuple[list[dict[str, Any]], bool]:
         """Flows as the API shows them, and whether there are more."""
         table = self.history().flows(limit=limit, **chosen.of_history())
-        return [past_flow_object(row, self._names) for row in table.rows()], table.truncated
+        rows = with_live(table.rows(), state, chosen)
+        return [past_flow_object(row, self._names) for row in rows], table.truncated
 
     def sql(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> Table:
         """Answer of a read-only query, within the limits of the configuration, unless `stop` is set."""
@@ -67,6 +74,26 @@ class Past:
         )
 
 
+def with_live(
+    rows: Iterable[dict[str, Any]], state: CollectorState, chosen: EventFilter
+) -> Iterator[dict[str, Any]]:
+    """Rows of `History.flows` with packets and mean latencies of live flows, unless the filter has an end."""
+    live = state.flows() if chosen.end_ns is None else state.flows()[:0]
+    order = np.argsort(live["flow_id"])
+    ids = live["flow_id"][order]
+    for row in rows:
+        flow_id = np.uint64(row["flow_id"])
+        more = live[order[np.searchsorted(ids, flow_id) : np.searchsorted(ids, flow_id, side="right")]]
+        if len(more):
+            before, packets = row["packets"] or 0, int(more["packets"].sum())
+            samples, total = int(more["latency_samples"].sum()), float(more["latency_sum"].sum())
+            if row["mean_latency"] is not None:
+                samples, total = samples + before, total + row["mean_latency"] * before
+            mean = total / samples if samples else None
+            row = row | {"packets": before + packets, "mean_latency": mean}
+        yield row
+
+
 def flow_key(row: dict[str, Any]) -> dict[str, Any] | None:
     """The 5-tuple of a row of history as JSON; None: the row has no flow."""
     if row["flow_id"] is None:
@@ -76,7 +103,7 @@ def flow_key(row: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def past_flow_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
-    """A row of `History.flows` as JSON; what only flow records have is null without one."""
+    """A row of `History.flows` as JSON; what only records and live flows have is null without."""
     node_id, port_id, worst = row["worst_node_id"], row["worst_port"], None
     if node_id is not None:
         port = None if port_id is None else {"id": port_id, "name": names.port(node_id, port_id)}

@@ -106,6 +106,8 @@ class EventFilter:
     """Of the event itself, or on its path."""
     flow_id: int | None = None
     flow: FlowFilter | None = None
+    ports: tuple[int, ...] = ()
+    """Egress ports of the event itself."""
 
     def mask(self, rows: Records) -> Mask:
         """bool [rows] of EVENT records, of a long path the first. Raises UnreadableError."""
@@ -122,6 +124,8 @@ class EventFilter:
             kept &= np.isin(rows["metric"], self.metrics)
         if self.nodes:
             kept &= np.isin(rows["node_id"], self.nodes) | _on_path(rows, self.nodes)
+        if self.ports:
+            kept &= np.isin(rows["port"], self.ports)
         if self.flow_id is not None:
             kept &= rows["flow_id"] == np.uint64(self.flow_id)
         return kept
@@ -136,6 +140,7 @@ class EventFilter:
             "kinds": [kind.label for kind in self.kinds],
             "metrics": [metric.label for metric in self.metrics],
             "nodes": self.nodes,
+            "ports": self.ports,
         }
         flow = self.flow or FlowFilter()
         if flow.prefixes:

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
+from ..base.errors import described
 from ..base.log import logger
 from ..base.names import Names
 from ..base.version import VERSION
@@ -175,5 +176,5 @@ async def _rejected(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
-    log.error("request failed", path=request.url.path, error=f"{type(error).__name__}: {error}")
+    log.error("request failed", path=request.url.path, error=described(error))
     return _line(500, "internal error: see the collector's log")

@@ -23,6 +23,10 @@ NodeOption = Annotated[
     list[str] | None,
     option("--node", metavar="NODE", help="Only with this node (number or name). Repeatable."),
 ]
+EgressPortOption = Annotated[
+    list[int] | None,
+    option("--egress-port", metavar="PORT", min=0, max=65534, help="Only this egress port. Repeatable."),
+]
 KindOption = Annotated[
     list[str] | None, option("--kind", "-k", metavar="KIND", help="Only this kind of event. Repeatable.")
 ]

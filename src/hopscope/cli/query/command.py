@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...present.events import EVENT_COLUMNS, EVENT_TABLE, event_cells, event_object, event_texts
-from ...present.history import past_flow_object
+from ...present.history import past_flow_object, with_live
 from ..options.declare import Commands, option
 from ..output.printer import Format
 from .bottleneck import bottleneck
@@ -66,14 +66,18 @@ def events(
 def flows(filters: EventOptions, answer: Answer, source: HistoryOptions) -> None:
     """Print flows that have events, most recent first.
 
-    Packets, the mean latency and the hop with the highest mean come from flow records:
-    they are there once a flow has left the table, at the latest when the collector stops.
+    Packets and the mean latency are those of flow records, and, without --until, of live flows. The hop with
+    the highest mean is there once a flow has left the table, at the latest when the collector stops.
     """
+    from ...present.collector_state import CollectorState
+
     with source.history() as (history, names):
-        table = history.flows(limit=answer.limit, **filters.chosen(names).of_history())
+        chosen = filters.chosen(names)
+        table = history.flows(limit=answer.limit, **chosen.of_history())
+        rows = with_live(table.rows(), CollectorState(history.folder), chosen)
         answer.print(
             FLOW_COLUMNS,
-            (past_flow_object(row, names) for row in table.rows()),
+            (past_flow_object(row, names) for row in rows),
             flow_texts,
             history,
             table,

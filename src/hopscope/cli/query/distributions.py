@@ -13,7 +13,7 @@ from ...present.select import labelled
 from ...present.text import UnreadableError
 from ...present.units import duration
 from ..options.declare import option
-from ..options.filters import NodeOption, node_ids
+from ..options.filters import EgressPortOption, NodeOption, node_ids
 from ..output.printer import Format, Printer
 from .options import Answer, HistoryOptions, Window, left_out
 
@@ -38,9 +38,7 @@ def distributions(
         option("--measure", "-m", metavar="MEASURE", help=f"Only {', '.join(MEASURES)}. Repeatable."),
     ] = None,
     node: NodeOption = None,
-    egress_port: Annotated[
-        list[int] | None, option("--egress-port", min=0, max=65534, help="Only this egress port. Repeatable.")
-    ] = None,
+    egress_port: EgressPortOption = None,
     queue: Annotated[
         list[int] | None, option("--queue", min=0, max=255, help="Only this queue id. Repeatable.")
     ] = None,

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...base.errors import HopscopeError
@@ -15,7 +15,7 @@ from ...present.events import ALARMING
 from ...present.select import KINDS, METRICS, EventFilter, labelled
 from ...present.text import UnreadableError, parse_when
 from ..options.declare import Options, option
-from ..options.filters import FilterError, FlowFilters, KindOption, NodeOption, node_ids
+from ..options.filters import EgressPortOption, FilterError, FlowFilters, KindOption, NodeOption, node_ids
 from ..options.settings import CollectorOptions
 from ..output.printer import GREEN, RED, Format, FormatOption, print_rows
 
@@ -97,10 +97,12 @@ class EventOptions(PathOptions):
     metric: Annotated[
         list[str] | None, option("--metric", "-m", metavar="METRIC", help="Only this metric. Repeatable.")
     ] = None
+    egress_port: EgressPortOption = None
 
     def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
-        """With the metrics."""
-        return super().chosen(names, kind, self.metric or metric)
+        """With the metrics and ports."""
+        found = super().chosen(names, kind, self.metric or metric)
+        return replace(found, ports=tuple(self.egress_port or ()))
 
 
 @dataclass(frozen=True)

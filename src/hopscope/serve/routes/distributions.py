@@ -13,12 +13,12 @@ from ...present.distributions import distribution_object
 from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
 from . import distribution_models as d
+from .events import Ports
 
 router = APIRouter(tags=["distributions"])
 
 Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
 Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeat it")]
-Ports = Annotated[list[int] | None, Query(max_length=64, description="Egress ports; repeat it")]
 Queues = Annotated[list[int] | None, Query(max_length=64, description="Queue ids; repeat it")]
 Measures = Annotated[list[d.MeasureName] | None, Query(max_length=4, description="Measures; repeat it")]
 

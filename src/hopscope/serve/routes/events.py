@@ -24,6 +24,7 @@ router = APIRouter()
 Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
 Metrics = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
 Node = Annotated[str | None, Query(max_length=200, description="Node id or name")]
+Ports = Annotated[list[int] | None, Query(max_length=64, description="Egress ports; repeat it")]
 FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
 Prefix = Annotated[str | None, Query(max_length=100, description="Source or destination is in it")]
 Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
@@ -32,8 +33,9 @@ DESCRIPTION = "Server-sent events: `hello`, then `event` with an Event, and `los
 
 
 def _chosen(
-    context: Context, kind: list[str] | None, metric: list[str] | None, node: str | None, flow: str | None,
-    prefix: str | None, start_ns: int | None = None, end_ns: int | None = None,
+    context: Context, kind: list[str] | None, metric: list[str] | None, node: str | None,
+    port: list[int] | None, flow: str | None, prefix: str | None,
+    start_ns: int | None = None, end_ns: int | None = None,
 ) -> EventFilter:  # fmt: skip
     """Raises UnreadableError."""
     return EventFilter(
@@ -44,6 +46,7 @@ def _chosen(
         () if node is None else (context.node(node),),
         None if flow is None else int(flow, 16),
         None if prefix is None else FlowFilter.parse("", (prefix,)),
+        tuple(port or ()),
     )
 
 
@@ -64,15 +67,16 @@ async def events(
     kind: Kinds = None,
     metric: Metrics = None,
     node: Node = None,
+    port: Ports = None,
     flow: FlowId = None,
     prefix: Prefix = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     oldest_first: bool = False,
     after: After = None,
 ) -> m.EventPage:
-    """Events by time, kind, metric, switch, flow and prefix; every event is on disk before it is shown."""
+    """Events by time, kind, metric, switch, port, flow and prefix; each is on disk before it is shown."""
     chosen = _chosen(
-        context, kind, metric, node, flow, prefix, moment("since", since), moment("until", until)
+        context, kind, metric, node, port, flow, prefix, moment("since", since), moment("until", until)
     )
 
     def work(_: threading.Event) -> m.EventPage:
@@ -89,15 +93,18 @@ async def past_flows(
     since: Moment = None,
     until: Moment = None,
     node: Node = None,
+    port: Ports = None,
     flow: FlowId = None,
     prefix: Prefix = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> m.PastFlows:
-    """Flows that have events, the most recent first; packets, means and worst hop once they have left."""
-    chosen = _chosen(context, None, None, node, flow, prefix, moment("since", since), moment("until", until))
+    """Flows that have events, the most recent first; the worst hop once they have left."""
+    chosen = _chosen(
+        context, None, None, node, port, flow, prefix, moment("since", since), moment("until", until)
+    )
 
     def work(_: threading.Event) -> m.PastFlows:
-        rows, truncated = context.past.flows(chosen, limit)
+        rows, truncated = context.past.flows(chosen, limit, context.state)
         return m.PastFlows(items=[m.PastFlow.model_validate(row) for row in rows], truncated=truncated)
 
     return await context.query(request, work)
@@ -117,12 +124,13 @@ async def live(
     kind: Kinds = None,
     metric: Metrics = None,
     node: Node = None,
+    port: Ports = None,
     flow: FlowId = None,
     prefix: Prefix = None,
     last_event_id: Annotated[str | None, Header(max_length=2000, description="SHARD-SEQUENCE,…")] = None,
 ) -> StreamingResponse:
     """Events as they happen."""
-    chosen = _chosen(context, kind, metric, node, flow, prefix)
+    chosen = _chosen(context, kind, metric, node, port, flow, prefix)
     client = client_of(request)
     context.reject_further_stream(client)
     frames = stream(context, client, chosen, parse_cursor(last_event_id))

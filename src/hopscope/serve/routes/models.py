@@ -267,8 +267,8 @@ class WorstHop(Model):
 
 
 class PastFlow(Model):
-    """A flow of history. `packets`, `mean_latency` and `worst_hop` are sums of its flow records; null: it has
-    not left the table yet.
+    """A flow of history. `packets` and `mean_latency` are sums of its flow records and of the flow table,
+    `worst_hop` is of its records; null: unknown, or not yet.
     """
 
     flow: FlowKey

@@ -1,0 +1,192 @@
+"""A user's SQL query in a process of its own, which can only read and answer.
+
+DuckDB is restricted first: only the folder of segments may be opened (`allowed_directories`, before external
+access is disabled), the configuration is locked, and one statement is accepted, a SELECT.  DuckDB alone is
+not enough: it neither counts nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB
+and 20 s under a limit of 256 MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into
+allowed folders.  So the process has limits on address space, CPU time and file sizes (0: it cannot write),
+and is killed when its time is over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from .columns import connect, quoted
+from .files import DamagedError, HistoryError
+from .period_files import FOLDER
+from .source import HistorySource
+from .table import Table, fetch, plain
+
+MAX_ANSWER_BYTES = 64 * 1024**2
+"""Largest answer."""
+_OVERHEAD_BYTES = 256 * 1024**2
+"""Address space in addition to the memory limit: stacks, and memory that DuckDB does not count."""
+
+
+class SqlError(HistoryError):
+    """A query that is rejected, fails, or exceeds its limits."""
+
+
+def answer(request: dict[str, Any]) -> bytes:
+    """The answer of a request of `Sandbox`, for `pull`. It limits this process, which must end after it."""
+    _limit_process(request["seconds"])
+    try:
+        return _push(_answer(request))
+    except HistoryError as error:
+        return json.dumps({"error": str(error)}).encode() + b"\n"
+
+
+def _answer(request: dict[str, Any]) -> Table:
+    damaged = {Path(path): DamagedError(text) for path, text in request["damaged"].items()}
+    source = HistorySource(Path(request["folder"]), damaged, {Path(path) for path in request["checked"]})
+    for _ in range(20):
+        snapshot = source.undamaged(source.snapshot())
+        connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
+        periods = source.periods()
+        connection.execute(f"CREATE VIEW events AS {snapshot.select(connection)}")
+        connection.execute(f"CREATE VIEW distributions AS {periods.select(connection)}")
+        _close(connection, Path(request["folder"]))
+        try:
+            return _select(connection, request)
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            source.blame(snapshot.paths + periods.paths, error)
+    raise SqlError("the segments change faster than they can be read: try again")
+
+
+def _close(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Restrict DuckDB to the segments. In this order: no folder can be allowed once access is off."""
+    allowed = ", ".join(quoted((folder / part).absolute()) for part in ("segments", FOLDER))
+    connection.execute(f"SET allowed_directories = [{allowed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET enable_progress_bar = false")  # it would be written into the answer
+    connection.execute("SET lock_configuration = true")
+
+
+def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Table:
+    text = request["text"].strip().rstrip(";")
+    try:
+        statements = connection.extract_statements(text)
+    except duckdb.Error as error:
+        raise SqlError(message(error)) from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise SqlError(
+            "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over the views events and"
+            " distributions"
+        )
+    _limit_memory(request["memory"])
+    late = threading.Event()
+
+    def interrupt() -> None:
+        late.set()
+        connection.interrupt()
+
+    timer = threading.Timer(request["seconds"], interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        return fetch(connection, text, request["limit"])
+    except (MemoryError, duckdb.OutOfMemoryException) as error:
+        raise SqlError(f"the query needs more memory than {request['memory'] >> 20} MiB") from error
+    except (duckdb.IOException, duckdb.InvalidInputException):
+        raise
+    except (duckdb.Error, RuntimeError) as error:
+        if late.is_set():
+            raise SqlError(f"the query took longer than {request['seconds']:g} s") from error
+        raise SqlError(message(error, lines_before=1)) from error
+    finally:
+        timer.cancel()
+
+
+def message(error: BaseException, lines_before: int = 0) -> str:
+    """DuckDB's message and hint, and in place of its excerpt the line and column, as one line.
+
+    The query that failed has `lines_before` lines more than the user's before it.
+    """
+    text, _, excerpt = str(error).strip().partition("\nLINE ")
+    line = " ".join(text.split()).replace(" - file system operations are disabled by configuration", "")
+    place = re.match(r"(?P<line>\d+): (?P<query>[^\n]*)\n(?P<before> *)\^", excerpt)
+    if place is None or place["query"].startswith("..."):  # the line is long, and its beginning was left out
+        return line or type(error).__name__
+    column = len(place["before"]) - len(f"LINE {place['line']}: ") + 1
+    return f"{line} (line {int(place['line']) - lines_before}, column {column})"
+
+
+def _limit_process(seconds: float) -> None:
+    import resource
+
+    os.nice(5)
+    cpu = int((seconds + 1) * min(4, os.cpu_count() or 1)) + 5
+    for limit, limit_bytes in (
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, cpu),
+    ):
+        resource.setrlimit(limit, (limit_bytes, limit_bytes))
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    """Limit the address space to what the process has now, journals included, and `memory_bytes`."""
+    if not sys.platform.startswith("linux"):
+        return
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit_bytes = pages * resource.getpagesize() + memory_bytes + _OVERHEAD_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+
+
+def _push(table: Table) -> bytes:
+    """A header line of JSON, with the columns that NumPy has no type for; then the others as bytes."""
+    columns: list[dict[str, Any]] = []
+    blocks: list[bytes] = []
+    for name, column in table.columns.items():
+        described: dict[str, Any] = {"name": name}
+        if column.dtype == object:
+            described["values"] = plain(column)
+        else:
+            mask = np.ma.getmaskarray(column)
+            described |= {"dtype": column.dtype.str, "masked": bool(mask.any())}
+            blocks.append(np.ascontiguousarray(np.ma.getdata(column)).tobytes())
+            if described["masked"]:
+                blocks.append(mask.tobytes())
+        columns.append(described)
+    header = (
+        json.dumps({"columns": columns, "rows": len(table), "truncated": table.truncated}).encode() + b"\n"
+    )
+    size = len(header) + sum(map(len, blocks))
+    if size > MAX_ANSWER_BYTES:
+        raise SqlError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB: ask for less")
+    return b"".join([header, *blocks])
+
+
+def pull(answer: bytes) -> Table:
+    """The table of an answer. SqlError: it is an error."""
+    end = answer.index(b"\n") + 1
+    header = json.loads(answer[:end])
+    if "error" in header:
+        raise SqlError(header["error"])
+    rows = header["rows"]
+    columns: dict[str, Any] = {}
+    for described in header["columns"]:
+        if "values" in described:
+            column = np.empty(rows, dtype=object)
+            column[:] = described["values"]
+        else:
+            dtype = np.dtype(described["dtype"])
+            column = np.frombuffer(answer, dtype, rows, end)
+            end += column.nbytes
+            if described["masked"]:
+                column = np.ma.masked_array(column, mask=np.frombuffer(answer, np.bool_, rows, end))
+                end += rows
+        columns[described["name"]] = column
+    return Table(columns, header["truncated"])
