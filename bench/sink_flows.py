@@ -25,10 +25,12 @@ from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.limits import ThresholdSettings
 from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import PlainDecoder
 from hopscope.wire.dialect import DEFAULT
 from support.int_packets import IntPackets, Workload
 
 BATCH = 4096
+DIALECT = replace(DEFAULT, packets=True)
 BLOCK = 1 << 18
 """Packets made at a time."""
 PAPER = 1 << 19
@@ -96,9 +98,11 @@ def settings(rows: int) -> Settings:
     )
 
 
-def offer(workload: Workload, rows: int, packets: int) -> Outcome:
+def offer(
+    workload: Workload, rows: int, packets: int, decoder: Decoder | PlainDecoder | None = None
+) -> Outcome:
     """Send packets through decode and a table of `rows` rows; evicted flows are taken as it runs."""
-    detector, decoder = SinkDetector(settings(rows)), Decoder(replace(DEFAULT, packets=True), BATCH)
+    detector, decoder = SinkDetector(settings(rows)), decoder or Decoder(DIALECT, BATCH)
     sent, kept = Kept.of(workload.flows), Kept.of(workload.flows)
     ring, evictions = detector.eviction_ring, 0
     taken, late = 0.0, 0

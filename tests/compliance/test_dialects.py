@@ -8,12 +8,14 @@ from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hopscope.capture.pcap.reader import PcapReader
+from hopscope.wire import layout
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.decoder import Decoder
-from hopscope.wire.decode.plain import decode_plain
+from hopscope.wire.decode.plain import PlainDecoder, decode_plain
 from hopscope.wire.dialect import DIALECTS
 from support.by_hand import FLOW, Report, ethernet, ipv4, outer, pcap, tcp, u32, u64, udp
 
@@ -410,3 +412,22 @@ def test_every_dialect_has_a_frame_here() -> None:
     text = Path(__file__).read_text().partition("def test_every_dialect")[0]
     missing = [name for name in DIALECTS if f'"{name}"' not in text]
     assert missing == ["report-0.5", "report-1.0", "report-2.0"]  # these only fix the report's version
+
+
+def test_streams_of_many_bitmaps() -> None:
+    """A decoder that sees one bitmap after the other, again and again, reads each as if it were alone."""
+    dialect = DIALECTS["intcollector"]
+    items = dialect.alternatives(layout.INT_1_0)[0]
+    random = np.random.default_rng(16)
+    frames, alone = [], []
+    for bits in random.permutation(np.arange(1, 256))[:40].tolist():
+        size = layout.metadata_size(items, bits << 8)
+        telemetry = bytes([1, 0, 3 + size // 2, 0, 0, 0, size // 4, 3, bits, 0, 0, 0])
+        packet = ipv4(udp(telemetry + random.bytes(2 * size)))
+        frames.append(report_1_0(packet, "11000040"))
+        (batch,) = PcapReader(BytesIO(pcap(frames[-1:])))
+        alone += [hop.tobytes() for hop in PlainDecoder(dialect).decode(batch).hops]
+    (batch,) = PcapReader(BytesIO(pcap(frames + frames)))
+    for decoder in (PlainDecoder(dialect), Decoder(dialect)):
+        assert [hop.tobytes() for hop in decoder.decode(batch).hops] == alone + alone
+    assert len(alone) == 80

@@ -44,12 +44,15 @@ def raw_hops(batches: list[ReportBatch]) -> list[tuple[Place, int, int, int]]:
     """(place, latency, occupancy, report's flow port) of every hop that carries a latency."""
     found = []
     for batch in batches:
-        for row in batch.reports[batch.reports["hop_count"] > 0]:
-            first = int(row["first_hop"])
-            for hop in batch.hops[first : first + int(row["hop_count"])]:
-                assert hop["present"] & Have.HOP_LATENCY
-                place: Place = (int(hop["node_id"]), int(hop["egress_port"]), int(hop["queue_id"]))
-                found.append((place, int(hop["hop_latency"]), int(hop["queue_occupancy"]), int(row["sport"])))
+        places = [batch.hops[name].tolist() for name in ("node_id", "egress_port", "queue_id")]
+        values = [batch.hops[name].tolist() for name in ("hop_latency", "queue_occupancy")]
+        hops = list(zip(zip(*places, strict=True), *values, strict=True))
+        reports = batch.reports
+        for first, count, sport in zip(
+            *(reports[name].tolist() for name in ("first_hop", "hop_count", "sport")), strict=True
+        ):
+            assert (batch.hops["present"][first : first + count] & Have.HOP_LATENCY).all()
+            found += [(place, latency, depth, sport) for place, latency, depth in hops[first : first + count]]
     return found
 
 

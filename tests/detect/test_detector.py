@@ -61,21 +61,21 @@ def any_hop(make: Any, chance: Random, damaged: bool) -> Any:
     if damaged:
         have &= ~sum(bit for bit in BITS if chance.random() < 0.12)
         null = sum(bit for bit in BITS if chance.random() < 0.08)
-    small = chance.randrange
+    draw = chance.random
     return make.Hop(
-        node=small(1, 5),
-        latency=small(31),
-        queue=small(2),
-        occupancy=small(13),
-        congestion_queue=small(2),
-        congestion=small(13),
-        utilization=small(13),
-        buffer=small(2),
-        buffer_occupancy=small(13),
-        port=small(1, 3),
-        l2_port=small(1, 3),
-        ingress_time=small(1000),
-        egress_time=small(1000),
+        node=1 + int(4 * draw()),
+        latency=int(31 * draw()),
+        queue=int(2 * draw()),
+        occupancy=int(13 * draw()),
+        congestion_queue=int(2 * draw()),
+        congestion=int(13 * draw()),
+        utilization=int(13 * draw()),
+        buffer=int(2 * draw()),
+        buffer_occupancy=int(13 * draw()),
+        port=1 + int(2 * draw()),
+        l2_port=1 + int(2 * draw()),
+        ingress_time=int(1000 * draw()),
+        egress_time=int(1000 * draw()),
         have=have,
         null=null,
     )

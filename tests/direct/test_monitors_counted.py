@@ -24,7 +24,7 @@ from hopscope.wire.dta.encode import encode_dta
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.observation import OBSERVATION, TCP
 from hopscope.wire.reasons import DtaReason
-from support.monitor_traffic import fed, flows_of, seen
+from support.monitor_traffic import columns, fed, flows_of, seen
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]
@@ -34,9 +34,8 @@ def sent() -> tuple[Counter[bytes], Counter[bytes]]:
     """Bytes by source address and packets by flow, where they enter the network."""
     by_host: Counter[bytes] = Counter()
     by_flow: Counter[bytes] = Counter()
-    for o in seen()[seen()["hop"] == 1]:
-        flow = o["flow"].tobytes()
-        by_host[flow[:4]] += int(o["size"])
+    for flow, size in columns(seen()[seen()["hop"] == 1], "flow", "size"):
+        by_host[flow[:4]] += size
         by_flow[flow] += 1
     return by_host, by_flow
 

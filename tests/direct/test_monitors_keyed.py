@@ -16,7 +16,7 @@ from hopscope.direct.primitives.postcarding import PathVerdict, PostcardingWrite
 from hopscope.direct.stores.answers import Status
 from hopscope.wire.observation import ACK, SYN
 from hopscope.wire.records import Records
-from support.monitor_traffic import SWITCHES, fed, flows_of, lossy, observation, seen, ways
+from support.monitor_traffic import SWITCHES, columns, fed, flows_of, lossy, observation, seen, ways
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]
@@ -25,8 +25,8 @@ BATCHES = [1, 23]
 def paths() -> dict[bytes, list[int]]:
     """Switches on the way of every flow of which a packet has reached its sink."""
     by_packet, found = ways(seen()), {}
-    for o in seen()[seen()["is_sink"] == 1]:
-        found[o["flow"].tobytes()] = by_packet[int(o["packet"])]
+    for flow, packet in columns(seen()[seen()["is_sink"] == 1], "flow", "packet"):
+        found[flow] = by_packet[packet]
     return found
 
 
@@ -113,7 +113,7 @@ def test_pint(batches: int) -> None:
     running = fed(monitor := Pint(per_hop=2), seen(), batches, expected=1 << 12)
     flows, truth = flows_of(seen()), paths()
     told = monitor.query(running.store, flows, SWITCHES)
-    packets = Counter(o["flow"].tobytes() for o in seen()[seen()["is_sink"] == 1])
+    packets = Counter(flow for (flow,) in columns(seen()[seen()["is_sink"] == 1], "flow"))
     for flow, status, switches in zip(flows, told.status, told.values, strict=True):
         if status == Status.FOUND:
             way = truth[flow.tobytes()]

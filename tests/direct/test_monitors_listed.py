@@ -22,7 +22,7 @@ from hopscope.fabric.queueing import LinkModel
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.observation import ACK, FIN, SYN
-from support.monitor_traffic import TREE, fed, flows_of, lossy, observation, seen, ways
+from support.monitor_traffic import TREE, columns, fed, flows_of, lossy, observation, seen, ways
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]
@@ -31,18 +31,18 @@ BATCHES = [1, 23]
 @pytest.mark.parametrize("batches", BATCHES)
 def test_congestion(batches: int) -> None:
     """Every packet that found a deep queue, in order: its depth, and with switch, port and time."""
-    deep = [o for o in seen() if o["queue_depth"] > 10_000]
+    deep = seen()[seen()["queue_depth"] > 10_000]
     assert len(deep) > 500
     running = fed(depths := CongestionDepths(10_000), seen(), batches)
-    assert depths.query(running.store).tolist() == [int(o["queue_depth"]) for o in deep]
+    assert depths.query(running.store).tolist() == deep["queue_depth"].tolist()
     running = fed(events := CongestionEvents(10_000), seen(), batches)
     names = ("time_ns", "switch", "egress_port", "queue_depth")
-    assert events.query(running.store).tolist() == [tuple(int(o[name]) for name in names) for o in deep]
+    assert events.query(running.store).tolist() == list(columns(deep, *names))
 
 
 def test_a_list_that_is_too_short_keeps_the_newest() -> None:
     """A ring of fewer events than there were: the last ones, none of them damaged."""
-    truth = [int(o["queue_depth"]) for o in seen() if o["queue_depth"] > 10_000]
+    truth = seen()["queue_depth"][seen()["queue_depth"] > 10_000].tolist()
     running = fed(monitor := CongestionDepths(10_000), seen(), expected=128)
     kept = monitor.query(running.store).tolist()
     assert 100 <= len(kept) <= 128
@@ -79,10 +79,10 @@ def test_lossy_flows(batches: int) -> None:
     packets: Counter[tuple[int, bytes]] = Counter()
     lost: Counter[tuple[int, bytes]] = Counter()
     inside: Counter[tuple[int, bytes]] = Counter()
-    for o in seen():
-        key = (int(o["switch"]), o["flow"].tobytes())
+    for switch, flow, drop_reason in columns(seen(), "switch", "flow", "drop_reason"):
+        key = switch, flow
         packets[key] += 1
-        lost[key] += o["drop_reason"] > 0
+        lost[key] += drop_reason > 0
         rate = lost[key] / packets[key]
         here = sum(rate >= bound for bound in bounds) if packets[key] >= 10 else 0
         if here not in (0, inside[key]):
@@ -98,8 +98,7 @@ def flowlets(gap_ns: int) -> Counter[tuple[bytes, int]]:
     """Flow and packets of every flowlet where flows enter, and how often."""
     sizes: dict[bytes, list[int]] = {}
     last: dict[bytes, int] = {}
-    for o in seen()[seen()["hop"] == 1]:
-        flow, now = o["flow"].tobytes(), int(o["time_ns"])
+    for flow, now in columns(seen()[seen()["hop"] == 1], "flow", "time_ns"):
         if flow not in sizes or now - last[flow] > gap_ns:
             sizes.setdefault(flow, []).append(0)
         sizes[flow][-1] += 1
@@ -165,8 +164,8 @@ def test_netseer_counts_beyond_one_event() -> None:
 def test_packetscope(batches: int) -> None:
     """The latest packet of each flow in each switch; every loss with its place in the pipeline."""
     latest = {}
-    for o in seen()[seen()["drop_reason"] == 0]:
-        latest[int(o["switch"]), o["flow"].tobytes()] = tuple(int(o[name]) for name in FIELDS)
+    for switch, flow, *values in columns(seen()[seen()["drop_reason"] == 0], "switch", "flow", *FIELDS):
+        latest[switch, flow] = tuple(values)
     running = fed(monitor := Traversal(), seen(), batches)
     switches = np.array([switch for switch, _ in latest])
     flows = np.frombuffer(b"".join(flow for _, flow in latest), np.uint8).reshape(-1, 13)

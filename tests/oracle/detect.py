@@ -66,6 +66,24 @@ class Source:
     suspect: int | None = None
 
 
+_FIELDS = [
+    ("node", "node_id", int(Have.NODE_ID)),
+    ("port", "egress_port", int(Have.PORTS)),
+    ("latency", "hop_latency", int(Have.HOP_LATENCY)),
+    ("queue", "queue_id", int(Have.QUEUE_OCCUPANCY)),
+    ("occupancy", "queue_occupancy", int(Have.QUEUE_OCCUPANCY)),
+    ("congestion_queue", "congestion_queue_id", int(Have.QUEUE_CONGESTION)),
+    ("congestion", "queue_congestion", int(Have.QUEUE_CONGESTION)),
+    ("utilization", "tx_utilization", int(Have.TX_UTILIZATION)),
+    ("buffer", "buffer_id", int(Have.BUFFER_OCCUPANCY)),
+    ("buffer_occupancy", "buffer_occupancy", int(Have.BUFFER_OCCUPANCY)),
+    ("l2_port", "l2_egress_port", int(Have.L2_PORTS)),
+    ("ingress", "ingress_time", int(Have.INGRESS_TIME)),
+    ("egress", "egress_time", int(Have.EGRESS_TIME)),
+]
+"""Name, column, and bit of what a hop carries."""
+
+
 class Reference:
     """Same events, same order, as `Detector.update`; sequence numbers only within 64 of the highest."""
 
@@ -81,34 +99,20 @@ class Reference:
     def update(self, batch: Any) -> list[Any]:
         """Events of a batch."""
         self.events = []
-        for row in batch.reports:
-            report = {name: row[name].item() for name in row.dtype.names}
+        all_hops = [dict(zip(batch.hops.dtype.names, hop, strict=True)) for hop in batch.hops.tolist()]
+        for row in batch.reports.tolist():
+            report = dict(zip(batch.reports.dtype.names, row, strict=True))
             own = bool(report["carried"] & Carried.OWN_HOP)
             last = report["first_hop"] + report["hop_count"]
-            hops = [self._hop(hop) for hop in batch.hops[report["first_hop"] : last]]
-            self._report(report, hops, self._hop(batch.hops[last]) if own else None)
+            hops = [self._hop(hop) for hop in all_hops[report["first_hop"] : last]]
+            self._report(report, hops, self._hop(all_hops[last]) if own else None)
         return self.events
 
     @staticmethod
-    def _hop(hop: Any) -> dict[str, int | None]:
+    def _hop(hop: dict[str, int]) -> dict[str, int | None]:
         """Fields that a hop carries and that are not null."""
-        have = int(hop["present"]) & ~int(hop["null"])
-        fields = {
-            "node": ("node_id", Have.NODE_ID),
-            "port": ("egress_port", Have.PORTS),
-            "latency": ("hop_latency", Have.HOP_LATENCY),
-            "queue": ("queue_id", Have.QUEUE_OCCUPANCY),
-            "occupancy": ("queue_occupancy", Have.QUEUE_OCCUPANCY),
-            "congestion_queue": ("congestion_queue_id", Have.QUEUE_CONGESTION),
-            "congestion": ("queue_congestion", Have.QUEUE_CONGESTION),
-            "utilization": ("tx_utilization", Have.TX_UTILIZATION),
-            "buffer": ("buffer_id", Have.BUFFER_OCCUPANCY),
-            "buffer_occupancy": ("buffer_occupancy", Have.BUFFER_OCCUPANCY),
-            "l2_port": ("l2_egress_port", Have.L2_PORTS),
-            "ingress": ("ingress_time", Have.INGRESS_TIME),
-            "egress": ("egress_time", Have.EGRESS_TIME),
-        }
-        found = {name: int(hop[source]) if have & bit else None for name, (source, bit) in fields.items()}
+        have = hop["present"] & ~hop["null"]
+        found = {name: hop[source] if have & bit else None for name, source, bit in _FIELDS}
         if found["node"] == NOBODY:
             found["node"] = None
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -159,8 +159,7 @@ def _hop_rows(hops: list[Hop]) -> npt.NDArray[np.void]:
     return rows
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """An event as tests compare it."""
 
     kind: str
@@ -177,6 +176,10 @@ class Event:
     path: tuple[int, ...]
     reason: int = 0
     switch: int = 0
+
+
+_KINDS = {kind.value: kind.label for kind in Kind}
+_METRICS = {metric.value: metric.label for metric in Metric}
 
 
 def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
@@ -215,8 +218,8 @@ def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
             flow = (src_hi, src_lo, dst_hi, dst_lo, sport, dport, proto, ip_version)
             found.append(
                 Event(
-                    Kind(kind).label,
-                    Metric(metric).label,
+                    _KINDS[kind],
+                    _METRICS[metric],
                     time - T0,
                     value,
                     previous,
@@ -226,7 +229,7 @@ def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
                     port,
                     hop,
                     hop_count,
-                    tuple(int(node) for node in nodes),
+                    tuple(nodes.tolist()),
                     reason,
                     switch,
                 )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hopscope.direct.monitors.monitor import Monitor
 from hopscope.direct.monitors.run import MonitorRun, start
@@ -56,10 +59,23 @@ def flows_of(observations: Records) -> np.ndarray[tuple[int, int], np.dtype[np.u
 def ways(observations: Records) -> dict[int, list[int]]:
     """Switches of every packet by its id, in order of hops, those that dropped it left out."""
     found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for o in observations:
-        if not o["drop_reason"]:
-            found[int(o["packet"])].append((int(o["hop"]), int(o["switch"])))
+    for packet, hop, switch in columns(
+        observations[observations["drop_reason"] == 0], "packet", "hop", "switch"
+    ):
+        found[packet].append((hop, switch))
     return {packet: [switch for _, switch in sorted(hops)] for packet, hops in found.items()}
+
+
+def columns(observations: Records, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Some fields of every observation; flows are bytes. Records of NumPy take ten times as long."""
+    return zip(*(_values(observations[name]) for name in names), strict=True)
+
+
+def _values(column: npt.NDArray[Any]) -> list[Any]:
+    if column.ndim == 1:
+        return list(column.tolist())
+    raw, width = column.tobytes(), column.shape[1]
+    return [raw[at : at + width] for at in range(0, len(raw), width)]
 
 
 def observation(**fields: object) -> Records:

@@ -22,6 +22,7 @@ from support.mutants import Mutator, difference
 
 TOP = (1 << 64) - 1
 KERNELS = "hopscope.wire.decode.decode_kernel"
+MEMORY = plain.load("hopscope.wire.decode.trail_kernel").MEMORY
 
 
 class Word(int):
@@ -73,7 +74,7 @@ def test_wrapping_around_changes_nothing(name: str) -> None:
     """Numbers of 64 bits and numbers of any size give the same, and no index leaves its frame or block."""
     run = wrapping()
     for dialect, batch in mutants(name, 150):
-        table, plans = Words(map(Word, dialect.table().tolist())), Words([Word()] * 512)
+        table, plans = Words(map(Word, dialect.table().tolist())), Words([Word()] * MEMORY)
         expected = decode_plain(batch, dialect)
         counted = 0
         for frame in batch.frames:

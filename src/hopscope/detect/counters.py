@@ -35,7 +35,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("other_frames_total", "Frames without a telemetry report: another protocol or port."),
     Counter(
         "kernel_drops_total",
-        "Datagrams or frames dropped by the operating system: the socket buffer was full.",
+        "Datagrams or frames dropped by the operating system: the socket buffer or the ring was full.",
         of="received.kernel_drops_total",
         absolute=True,
     ),
@@ -74,6 +74,24 @@ COUNTERS: tuple[Counter, ...] = (
         "unknown_int_packets_total",
         "Packets, also inside reports, whose DSCP or port announces INT, but whose INT is of no known "
         "version: taken as ordinary traffic.",
+    ),
+    *family(
+        "xdp_datagrams_total",
+        "Datagrams that the XDP program counted (`filtered`), or sent up to the collector for a reason.",
+        "outcome",
+        {
+            outcome: f"xdp_{outcome}"
+            for outcome in ("filtered", "unusual", "unknown", "changed", "sequence", "busy", "unfiltered")
+        },
+        of="received",
+    ),
+    *family(
+        "xdp_passed_datagrams_total",
+        "Datagrams that the XDP program left to the network stack, by reason: IP fragments, contradictory "
+        "lengths.",
+        "reason",
+        {"fragment": "xdp_fragment", "bad_length": "xdp_bad_length"},
+        of="received",
     ),
     *(
         Counter("rejected_reports_total", "Reports rejected, by reason.", ("reason", reason.label))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,20 @@ MAX_CHANGE = 1 << 40
 """A T above any difference: values are at most 64 times 2^32."""
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a detector compares values with, as its kernels get it (`detect_kernel.update_kernel`)."""
+
+    limits: Records
+    """THRESHOLD [rows * METRICS]: METRICS of all switches, then of each switch in `overrides`."""
+    overrides: npt.NDArray[np.uint64]
+    """Switches with limits of their own, see `event_kernel.limits_of`."""
+    knobs: npt.NDArray[np.uint64]
+    """Keys of hashes, then settings, uint64 [event_kernel.KNOBS]."""
+    changes: int
+    """How often the limits were changed."""
+
+
 class Detector:
     """State of one shard; turns reports into events.
 
@@ -46,7 +61,7 @@ class Detector:
         secret: bytes = b"",
     ) -> None:
         from ..base.jit import readonly
-        from .flows import detect_kernel, event_kernel, sweep_kernel
+        from .flows import ahead_kernel, detect_kernel, event_kernel, sweep_kernel
 
         if event_buffer < MIN_EVENT_BUFFER:
             raise ValueError(
@@ -67,7 +82,7 @@ class Detector:
         self._knobs[event_kernel.ENABLED] = settings.enabled
         self._knobs[event_kernel.PORT_QUEUES] = settings.queue_key == "switch-port-queue"
         self._scratch = (
-            np.zeros(2 * detect_kernel.BLOCK, np.uint64),  # hashes, then ways
+            np.zeros(2 * int(ahead_kernel.SLOTS), np.uint64),  # hashes, then ways
             np.zeros(64, np.uint32),  # path
             np.zeros(64, np.uint64),  # where
             np.zeros(64, HOP_STATE),  # old_hops
@@ -109,6 +124,12 @@ class Detector:
                 *self._scratch,
             )
             yield from self._block(count)
+
+    @property
+    def comparison(self) -> Comparison:
+        """What values are compared with now."""
+        self._read_limits()
+        return Comparison(self._limits, self._overrides, self._knobs, self._seen_changes)
 
     def tick(self, now_ns: int) -> Iterator[Records]:
         """Push live values, expire idle keys, report silent sources: a slice of each table per call.

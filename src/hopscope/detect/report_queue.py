@@ -171,7 +171,7 @@ class QueueWriter:
         self._blocks[head % len(self._blocks)] = (
             batch.reports["time_ns"][0], batch.reports["time_ns"][-1], now_ns, reports_end, hops_end,
             clock.unit_ns, len(batch.reports), len(batch.hops), clock.bits,
-            clock.comparable, has_postcard(batch.reports), 0,
+            clock.comparable, has_postcard(batch), 0,
         )  # fmt: skip
         self._ends = reports_end, hops_end
         barrier()

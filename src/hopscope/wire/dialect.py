@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property
 from itertools import product
 from typing import Literal
 
@@ -22,10 +22,7 @@ ReportVersion = Literal["auto", "0.5", "1.0", "2.0"]
 REPORT_PORTS = (32766, 54321, 8090, 8086, 5900, 1234, 556)
 """Destination ports on which reports were seen; IANA assigned none."""
 _HOP_FIELDS = {name: code for code, name in enumerate(HOP.names or ())}
-_QUICK = (
-    "any_shim_length", "length_with_shim", "swapped", "reversed", "source_words", "npt_shifts", "md_shifts",
-    "ds_offsets",
-)  # fmt: skip
+_SLOW = ("any_shim_length", "length_with_shim", "source_words")
 """What keeps INT-MD 2.x off the decoder's fast path if a dialect changes it."""
 
 
@@ -74,7 +71,7 @@ FLOW_DOMAIN = Domain(0x4853, FLOW_OF_HOP + FLOW_OF_REPORT)
 """Domain of aggregates that `hopscope sink` sends; "HS"."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: its table is kept
 class Dialect:
     """One way of reading reports and packets. The defaults are the specifications'."""
 
@@ -181,7 +178,17 @@ class Dialect:
 
     def table(self) -> npt.NDArray[np.uint8]:
         """What the decoders look up, uint8 [rules.TABLE]; read-only."""
-        return _table(self)
+        return self._table
+
+    @cached_property
+    def _table(self) -> npt.NDArray[np.uint8]:
+        table = np.zeros(rules.TABLE, np.uint8)
+        _write_reports(table, self)
+        _write_places(table, self)
+        _write_int(table, self)
+        _write_items(table, self)
+        table.flags.writeable = False
+        return table
 
     def alternatives(self, kind: int) -> tuple[tuple[Item, ...], ...]:
         """Items by bit of a kind of metadata: the usual ones, and others by hop size; at most two."""
@@ -205,17 +212,6 @@ def version_of(first: int, rule: ReportVersion) -> int:
     if version == 1:
         return 10 if second >= 4 else 5 if second <= 2 else 0
     return {0: 5, 2: 20}.get(version, 0)
-
-
-@lru_cache(maxsize=64)
-def _table(dialect: Dialect) -> npt.NDArray[np.uint8]:
-    table = np.zeros(rules.TABLE, np.uint8)
-    _write_reports(table, dialect)
-    _write_places(table, dialect)
-    _write_int(table, dialect)
-    _write_items(table, dialect)
-    table.flags.writeable = False
-    return table
 
 
 def _write_reports(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
@@ -278,7 +274,7 @@ def _write_int(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
     for byte, mode, old, longer in ((1, 1, True, False), (2, 2, True, False), *dialect.shims):
         table[rules.SHIM + byte] = mode | 16 * old | 32 * longer
     usual = Dialect("")
-    if all(getattr(dialect, name) == getattr(usual, name) for name in _QUICK):
+    if all(getattr(dialect, name) == getattr(usual, name) for name in _SLOW):
         shims = table[rules.SHIM : rules.SHIM + 256]
         shims[shims == 1] = 1 | 64
     for report in range(4):
@@ -295,6 +291,7 @@ def _write_int(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
     _put(table, rules.NPT_SHIFTS, dialect.npt_shifts)
     _put(table, rules.MD_SHIFTS, dialect.md_shifts)
     _put(table, rules.DS_OFFSETS, dialect.ds_offsets)
+    table[rules.MD_CHANGED] = (dialect.md_shifts, dialect.ds_offsets) != (usual.md_shifts, usual.ds_offsets)
 
 
 def _write_items(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:

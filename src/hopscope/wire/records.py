@@ -175,6 +175,8 @@ class Flag(IntEnum):
     """A postcard whose hop is reported with its packet's path; detection uses only its sequence number and
     marks.
     """
+    NUMBERED = 128
+    """Its sequence number was checked before, in the kernel."""
 
 
 class IntFlag(IntEnum):
@@ -318,6 +320,8 @@ class ReportBatch:
     """Headers around the INT-MD of captured packets, uint64 [numbers of a trail, frames]; no columns unless
     the decoder was asked for them (`decode/trail_kernel`).
     """
+    postcards: bool | None = None
+    """Whether there are postcards among them; None: nobody has looked."""
 
     def __len__(self) -> int:
         return len(self.reports)

@@ -18,8 +18,8 @@ UDP_ROLE = INT_DSCP + 64
 """65536: what a UDP destination port announces, bits of `Role`."""
 SHIM = UDP_ROLE + 65536
 """256: by a shim's first byte: 0 unknown, else mode (1 MD, 2 destination, 3 MX), + 16 for the shim of 0.5 and
-1.0, + 32 if a sequence number of 4 bytes follows the stack, + 64 if it is the specification's INT-MD 2.x over
-TCP or UDP, for which the batch decoder has a fast path.
+1.0, + 32 if a sequence number of 4 bytes follows the stack, + 64 if the batch decoder may read INT-MD 2.x
+after it, over TCP or UDP, on its fast path.
 """
 INT_LAYOUT = SHIM + 256
 """[shim: 0 old, 1 new][report: 0 none, 1 0.5, 2 1.0, 3 2.0][version nibble of the INT header]: `int_version`
@@ -73,7 +73,9 @@ MD_SHIFTS = NPT_SHIFTS + 3
 """Right shifts in the first word of INT-MD 2.x to D, E and M."""
 DS_OFFSETS = MD_SHIFTS + 3
 """Byte offsets in INT-MD 2.x of domain id, DS instruction and DS flags."""
-GRE_PROTOCOL = DS_OFFSETS + 3
+MD_CHANGED = DS_OFFSETS + 3
+"""1: MD_SHIFTS or DS_OFFSETS are not the specification's."""
+GRE_PROTOCOL = MD_CHANGED + 1
 """2: the GRE protocol type of INT, big-endian; 0 none."""
 GENEVE_CLASSES = GRE_PROTOCOL + 2
 """4 × 2: Geneve option classes of INT, big-endian; 0 none."""

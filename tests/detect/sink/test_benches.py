@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 
 from hopscope.detect.sink.records import Measure
 from hopscope.wire.decode.plain import PlainDecoder
-from hopscope.wire.dialect import DEFAULT
 from sink_exact import Case, blocks, calibrated, compare_counts, wrong_flows
-from sink_flows import failures, offer
+from sink_flows import DIALECT, failures, offer
 from support.int_packets import Workload
 from support.sink_truth import Flows, Histograms, differences
 
@@ -24,7 +22,7 @@ def test_the_sink_agrees_with_reference_columns(tmp_path: Path) -> None:
     workload, packets = Workload(flows=500, rate=1e6), 6000
     case = Case(tmp_path, calibrated(workload, (0.5e6,))[0], 1024)
     histograms, flows = Histograms(workload), Flows(workload)
-    decoder = PlainDecoder(replace(DEFAULT, packets=True))  # to compile it with bounds checks takes 20 s
+    decoder = PlainDecoder(DIALECT)  # to compile one with bounds checks takes longer
     for block, count in blocks(workload, packets):
         for frames in block.batches(count):
             case.take(decoder.decode(frames))
@@ -49,7 +47,7 @@ def test_the_sink_agrees_with_reference_columns(tmp_path: Path) -> None:
 
 def test_flows_offered_are_kept_or_evicted() -> None:
     """A table too small for its flows loses no packet, and is as full as balls in bins say."""
-    found = offer(Workload(flows=3000), 64, 12_000)
+    found = offer(Workload(flows=3000), 64, 12_000, PlainDecoder(DIALECT))
     assert found.evictions > 0
     assert failures(found) == []
     found.wrong = 1

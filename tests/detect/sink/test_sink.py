@@ -72,10 +72,10 @@ def any_hop(make: Any, chance: Random, node: int, odd: bool) -> Any:
     if odd:
         have &= ~sum(bit for bit in BITS if chance.random() < 0.15)
         null = sum(bit for bit in BITS if chance.random() < 0.1)
-    small = chance.randrange
+    draw = chance.random
     return make.Hop(
-        node=node, latency=small(31), queue=small(3) // 2, occupancy=small(13), utilization=small(13),
-        port=small(1, 3), have=have, null=null,
+        node=node, latency=int(31 * draw()), queue=int(3 * draw()) // 2, occupancy=int(13 * draw()),
+        utilization=int(13 * draw()), port=1 + int(2 * draw()), have=have, null=null,
     )  # fmt: skip
 
 

@@ -1,8 +1,5 @@
 """Kernel of detection: reports in, state updated, events out.
 
-Reports are processed in blocks of 32: hash all and prefetch their rows of tags, find all tags and prefetch
-the flows and hops, then the work.  So the cache misses of a block overlap.
-
 ===================== ==========================================================================
 `reports`, `hops`     REPORT [n], HOP [m]
 `tags`                uint32 [rows * 16]: rows of tags, see `flow_cache_kernel`
@@ -13,7 +10,7 @@ the flows and hops, then the work.  So the cache misses of a block overlap.
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
 `knobs`               uint64 [event_kernel.KNOBS]: keys of hashes, then settings
 `events`, `tally`     EVENT [n] and uint64 [event_kernel.TALLY]: results
-`hashes`              uint64 [2 * BLOCK]: hashes of the block's flows, then their ways
+`hashes`              uint64 [2 * SLOTS], see `ahead_kernel`
 `path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
 `old_hops`            HOP_STATE [64]: copies
 ===================== ==========================================================================
@@ -23,20 +20,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined, kernel, order, prefetch
+from ...base.jit import U32, U64, inlined, kernel, order
 from ...wire.reasons import Place
-from ..records import HOP_STATE
+from ...wire.records import Flag
 from . import slow_path_kernel as slow_path
-from .event_kernel import ENABLED, FLOW_CARRIED, NO_NODE, NOT_FOUND, VALUES, hash_flow, pack_l4
+from .ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow, prefetch_row
+from .event_kernel import ENABLED, FLOW_CARRIED, NO_NODE, NOT_FOUND, VALUES
 from .fast_path_kernel import commit, is_steady
-from .flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
+from .flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, use_way
 from .path_kernel import HAS_PATH, node_of
 from .source_table_kernel import check_sequence
 
-BLOCK = 32
-HOP_BYTES = U64(HOP_STATE.itemsize)
 HEADER = U64(Place.REPORT_HEADER)
 UNUSUAL = slow_path.DROPPED | slow_path.CONGESTED | slow_path.INTERMEDIATE | slow_path.PARTIAL
+COUNTED = slow_path.JOINED | slow_path.PARTIAL | U64(Flag.NUMBERED)
+"""Postcards were counted as they arrived, numbered reports by the XDP program."""
 FLAGGED = slow_path.DROPPED | slow_path.CONGESTED
 
 
@@ -119,64 +117,44 @@ def update_kernel(
     mask = U64(len(tags)) // ROW_WORDS - U64(1)
     enabled = knobs[ENABLED] != U64(0)
     base = U64(start)
-    while base < total:
-        end = min(base + U64(BLOCK), total)
-        for k in range(base, end):
-            i = U64(k)
-            r = reports[i]
-            hashed = hash_flow(
-                r.src_hi, r.src_lo, r.dst_hi, r.dst_lo,
-                pack_l4(r.sport, r.dport, r.proto, r.ip_version), knobs,
-            )  # fmt: skip
-            hashes[i - base] = hashed
-            prefetch(tags, (hashed & mask) * ROW_WORDS, U64(0))
-        for k in range(base, end):
-            j = U64(k) - base
-            row = hashes[j] & mask
-            way = match(tags, row, tag_of(hashes[j]))
-            hashes[j + U64(BLOCK)] = way
-            if way != NOT_FOUND:
-                f = row * WAY + way
-                prefetch(flows, f, U64(0))
-                prefetch(flows, f, U64(64))
-                for line in range(
-                    (min(U64(reports[U64(k)].hop_count), INLINE) * HOP_BYTES + U64(63)) >> U64(6)
-                ):
-                    prefetch(states, f * INLINE, U64(line) << U64(6))
-        for k in range(base, end):
-            i = U64(k)
-            r = reports[i]
-            if U64(len(events)) - n < room_for(r):
-                tally[VALUES] += values
-                return i, n
-            rejected = r.reason != 0
-            if (
-                r.index == 0
-                and (not rejected or U64(r.place) > HEADER)
-                and r.version != 0  # not a packet without a report
-                and U64(r.flags) & (slow_path.JOINED | slow_path.PARTIAL)
-                == U64(0)  # postcards were counted as they arrived
-            ):
-                n, source = check_sequence(
-                    sources, source_shares, reports, i, source, events, n, tally, knobs
+    for k in range(base, min(base + U64(2) * AHEAD, total)):
+        prefetch_row(reports, U64(k), tags, hashes, knobs)
+    for k in range(base, min(base + AHEAD, total)):
+        prefetch_flow(reports, U64(k), tags, flows, states, hashes)
+    for k in range(base, total):
+        i = U64(k)
+        hashed, way = hashes[i & SLOT], hashes[SLOTS + (i & SLOT)]
+        if (i - base) & (AHEAD - U64(1)) == U64(0):
+            for later in range(i + U64(2) * AHEAD, min(i + U64(3) * AHEAD, total)):
+                prefetch_row(reports, U64(later), tags, hashes, knobs)
+            for later in range(i + AHEAD, min(i + U64(2) * AHEAD, total)):
+                prefetch_flow(reports, U64(later), tags, flows, states, hashes)
+        r = reports[i]
+        if U64(len(events)) - n < room_for(r):
+            tally[VALUES] += values
+            return i, n
+        rejected = r.reason != 0
+        if (
+            r.index == 0
+            and (not rejected or U64(r.place) > HEADER)
+            and r.version != 0  # not a packet without a report
+            and U64(r.flags) & COUNTED == U64(0)
+        ):
+            n, source = check_sequence(sources, source_shares, reports, i, source, events, n, tally, knobs)
+        if not rejected and U64(r.flags) & slow_path.HELD:
+            if U64(r.flags) & FLAGGED:
+                n = slow_path.emit_flags(reports, i, hops, ports, port_shares, events, n, tally, knobs)
+        elif not rejected:
+            found = U64(0)
+            if enabled:
+                found = try_fast_path(
+                    reports, i, hops, hashed & mask, way, tags, flows, states, ports, bounds, knobs
                 )
-            if not rejected and U64(r.flags) & slow_path.HELD:
-                if U64(r.flags) & FLAGGED:
-                    n = slow_path.emit_flags(reports, i, hops, ports, port_shares, events, n, tally, knobs)
-            elif not rejected:
-                j = i - base
-                way = hashes[j + U64(BLOCK)]
-                found = U64(0)
-                if enabled:
-                    found = try_fast_path(
-                        reports, i, hops, hashes[j] & mask, way, tags, flows, states, ports, bounds, knobs
-                    )
-                if found == U64(0):
-                    n, found = slow_path.take_report(
-                        reports, i, hops, hashes[j], way, tags, flows, states, pool, ports, port_shares,
-                        limits, overrides, knobs, events, n, tally, path, where, old_hops,
-                    )  # fmt: skip
-                values += found
-        base = end
+            if found == U64(0):
+                n, found = slow_path.take_report(
+                    reports, i, hops, hashed, way, tags, flows, states, pool, ports, port_shares,
+                    limits, overrides, knobs, events, n, tally, path, where, old_hops,
+                )  # fmt: skip
+            values += found
     tally[VALUES] += values
     return total, n

@@ -57,8 +57,8 @@ class SinkDetector:
         secret: bytes = b"",
     ) -> None:
         from ...base.jit import readonly
+        from ..flows import ahead_kernel, sweep_kernel
         from ..flows import event_kernel as flow_events
-        from ..flows import sweep_kernel
         from . import event_kernel, eviction_kernel, flow_record_kernel, port_rows_kernel, sink_kernel
 
         self.settings = settings.detect
@@ -113,7 +113,7 @@ class SinkDetector:
         rates = [self.sink.journal_events, *[self.sink.quota] * len(Type)]
         self._buckets = Buckets(knobs[int(event_kernel.JOURNAL) :], rates)
         self._scratch = (
-            np.zeros(2 * int(sink_kernel.SLOTS), np.uint64),  # hashes, then ways
+            np.zeros(2 * int(ahead_kernel.SLOTS), np.uint64),  # hashes, then ways
             np.zeros(64, np.uint32),  # path
             np.zeros(64, np.uint64),  # where
             np.zeros(64, HOP_STATE),  # old_hops

@@ -1,8 +1,6 @@
 """Kernel of the sink: INT packets in, flows updated, values counted, events out (SmartNIC INT sink, III-B).
 
-While a packet is processed, the flow and the hops of the one AHEAD packets later are prefetched, and the row
-of tags of the one AHEAD packets after that.  A packet of a known flow on its known path takes the fast path,
-any other the slow path.
+A packet of a known flow on its known path takes the fast path, any other the slow path.
 
 ===================== ==========================================================================
 `reports`, `hops`     REPORT [n], HOP [m]
@@ -18,7 +16,7 @@ any other the slow path.
 `journal`, `j`        EVENT [n], and their number so far
 `evicted`, `g`        EVICTED [n], and their number so far
 `event_rows`          uint32 [n]: rows of the batch that caused events
-`hashes`              uint64 [2 * SLOTS]: hashes of the next packets' flows, then their ways
+`hashes`              uint64 [2 * SLOTS], see `ahead_kernel`
 `path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
 `old_hops`            HOP_STATE [64]: copies
 ===================== ==========================================================================
@@ -28,11 +26,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined, kernel, order, prefetch
+from ...base.jit import U32, U64, inlined, kernel, order
 from ...wire.records import Carried, Flag, Mode
 from ..distributions.distribution_kernel import FLAGS, count_path
-from ..flows.event_kernel import NOT_FOUND, hash_flow, pack_l4
-from ..flows.flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
+from ..flows.ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow, prefetch_row
+from ..flows.event_kernel import NOT_FOUND
+from ..flows.flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, use_way
 from ..flows.path_kernel import HAS_PATH
 from .alarm_kernel import settle_flow
 from .event_kernel import ALARMED, COUNTED, EVENT_ROWS, PACKETS, emit_packet
@@ -48,15 +47,6 @@ BLOCK_EVICTIONS = BLOCK * 8
 
 In the journal, of a packet: three of each value, two paths, alarms of hops that left, and of an evicted flow.
 """
-AHEAD = U64(4)
-"""Packets between the prefetch of a flow and its use.
-
-With 100,000 flows, 5 hops and 4 instructions an update takes 1.71 times as long as decoding; 1.83 times if a
-block of 32 is prefetched at once, since a core has room for about sixteen outstanding lines.  4 and 8 are
-alike.
-"""
-SLOTS = U64(16)
-SLOT = SLOTS - U64(1)
 FLOW_CARRIED = U64(Carried.FLOW)
 SKIPPED = U64(Flag.HELD | Flag.JOINED)
 MX = U64(Mode.MX)
@@ -77,31 +67,12 @@ def is_int_packet(r: Any) -> Any:
 
 
 @inlined
-def prefetch_row(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> None:
-    """Hash the flow of packet i (0: it is skipped), and prefetch its row of tags."""
-    r = reports[i]
-    hashed = U64(0)
-    if is_int_packet(r):
-        hashed = hash_flow(
-            r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version), keys
-        )
-        prefetch(tags, (hashed & (U64(len(tags)) // ROW_WORDS - U64(1))) * ROW_WORDS, U64(0))
-    hashes[i & SLOT] = hashed
-
-
-@inlined
-def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hashes: Any) -> None:
-    """Find the way of packet i by its tag, and prefetch the flow and its hops."""
-    hashed = hashes[i & SLOT]
-    row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
-    way = match(tags, row, tag_of(hashed))
-    hashes[SLOTS + (i & SLOT)] = way
-    if way != NOT_FOUND:
-        f = row * WAY + way
-        prefetch(flows, f, U64(0))
-        prefetch(flows, f, U64(64))
-        for h in range(min(U64(reports[i].hop_count), INLINE)):
-            prefetch(states, f * INLINE + U64(h), U64(0))
+def prefetch_packet(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> None:
+    """Hash the flow of packet i and prefetch its row of tags; the hash of a row that is skipped is 0."""
+    if is_int_packet(reports[i]):
+        prefetch_row(reports, i, tags, hashes, keys)
+    else:
+        hashes[i & SLOT] = U64(0)
 
 
 @kernel
@@ -128,7 +99,7 @@ def update_kernel(
         logs &= edges[FLAGS + U64(k)] != U64(0)
     base = U64(start)
     for k in range(base, min(base + U64(2) * AHEAD, total)):
-        prefetch_row(reports, U64(k), tags, hashes, knobs)
+        prefetch_packet(reports, U64(k), tags, hashes, knobs)
     for k in range(base, min(base + AHEAD, total)):
         prefetch_flow(reports, U64(k), tags, flows, states, hashes)
     while base < total:
@@ -142,7 +113,7 @@ def update_kernel(
         for k in range(base, end):
             i = U64(k)
             if i + U64(2) * AHEAD < total:
-                prefetch_row(reports, i + U64(2) * AHEAD, tags, hashes, knobs)
+                prefetch_packet(reports, i + U64(2) * AHEAD, tags, hashes, knobs)
             if i + AHEAD < total:
                 prefetch_flow(reports, i + AHEAD, tags, flows, states, hashes)
             hashed = hashes[i & SLOT]

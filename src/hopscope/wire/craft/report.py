@@ -272,7 +272,8 @@ def _push_2_0(out: bytearray, entry: Keys, head: Head, dialect: Dialect, *, fina
     words = len(body) // 4
     if words >= 0xFF and not final:
         raise CraftError("hops", "only the last report of a packet may take 255 words or more")
-    types = [number for number in range(16) if dialect.table()[rules.INNER_2_0 + number] == kind]
+    table = dialect.table()
+    types = [number for number in range(16) if table[rules.INNER_2_0 + number] == kind]
     if not types:
         raise CraftError("report.version", f"dialect {dialect.name} has no type for an Ethernet packet")
     out += layout.REPORT_2_0.pack({

@@ -133,16 +133,6 @@ def announced_by_port(protocol: Any, dport: Any, table: Any) -> Any:
 
 
 @kernel
-def announces_int(protocol: Any, dscp: Any, dport: Any, row: Any, table: Any) -> Any:
-    """Whether DSCP, port or dialect announce INT after TCP or UDP."""
-    if table[INT_DSCP + dscp]:
-        return True
-    if table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE:
-        return True
-    return announced_by_port(protocol, dport, table)
-
-
-@kernel
 def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
     """Size of the probe marker at `at` in bytes; 0: there is none."""
     size = U64(table[MARKER])
@@ -155,6 +145,25 @@ def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
 
 
 @kernel
+def is_int(
+    buf: Any, at: Any, end: Any, limit: Any, protocol: Any, announced: Any, row: Any, table: Any
+) -> Any:
+    """Whether INT follows the TCP or UDP header at `at`, which may be `announced` by nothing but the dialect
+    or a probe marker.
+    """
+    if announced or (table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE):
+        return True
+    why, shim = find_shim(buf, at, end, limit, protocol, table)
+    return not why and after_marker(buf, shim, limit, table) != shim
+
+
+@kernel
+def after_marker(buf: Any, at: Any, limit: Any, table: Any) -> Any:
+    """Where the shim is: at `at`, or after the probe marker that is there."""
+    return at + marker_size(buf, at, limit, table)
+
+
+@kernel
 def over_l4(
     buf: Any, origin: Any, at: Any, end: Any, limit: Any, protocol: Any, dscp: Any, dport: Any,
     tentative: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
@@ -163,25 +172,21 @@ def over_l4(
 
     `tentative`: without INT, a tunnel follows.
     """
-    announced = announces_int(protocol, dscp, dport, row, table)
-    if not announced and not table[MARKER]:
+    announced = table[INT_DSCP + dscp] != 0 or announced_by_port(protocol, dport, table)
+    if not is_int(buf, at, end, limit, protocol, announced, row, table):
         return packet.NONE, at, packet.NONE, False
     why, where = find_shim(buf, at, end, limit, protocol, table)
-    count = packet.NONE
     if not why:
-        marker = marker_size(buf, where, limit, table)
-        if not announced and marker == packet.NONE:
-            return packet.NONE, at, packet.NONE, False
-        announced = True
-        carrier, shim = variant.OVER_TCP, where + marker
+        where = after_marker(buf, where, limit, table)
+        carrier = variant.OVER_TCP
         if protocol == variant.UDP:
-            carrier = udp_carrier(buf, shim, limit, U64(table[tunnel.UDP_ROLE + dport]), table)
+            carrier = udp_carrier(buf, where, limit, U64(table[tunnel.UDP_ROLE + dport]), table)
         why, where, count = read_int(
-            buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first
+            buf, origin, where, end, limit, protocol, carrier, row, table, plans, hops, first
         )
         if not why:
             return packet.NONE, where, count, True
-    if not row.int_version and (tentative or not announced):
+    if not row.int_version and tentative:
         return packet.NONE, at, packet.NONE, False
     return why, where, packet.NONE, False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import unpack
 
 from .. import layout
 from ..address import MAPPED
@@ -255,7 +256,7 @@ def push_ip(out: bytearray, ip: Ip) -> None:
 
 def checksum(data: bytes) -> int:
     """The Internet checksum of `data` (RFC 1071)."""
-    total = sum(int.from_bytes(data[i : i + 2].ljust(2, b"\0"), "big") for i in range(0, len(data), 2))
+    total: int = sum(unpack(f">{(len(data) + 1) // 2}H", data + b"\0" if len(data) % 2 else data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total ^ 0xFFFF

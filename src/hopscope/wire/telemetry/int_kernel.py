@@ -1,5 +1,6 @@
-"""INT in an inner packet, for the batch decoder: the specification's INT-MD 2.x over TCP and UDP; every
-other form is in `variant_kernel`. The checks are those of int_header.py, in the same order.
+"""INT in an inner packet, for the batch decoder: INT-MD 2.x over TCP and UDP, by the specification or with
+what most dialects change in it; every other form is in `variant_kernel`. The checks are those of
+int_header.py, in the same order.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from . import variant_kernel as variant
 from .metadata_kernel import INT_2_0, ODD, PRESENT, WORDS, plan
 
 BAD_TCP = code(Reason.BAD_LENGTH, Place.INNER_L4)
-QUICK = U64(Mode.MD | 64)
+FAST = U64(Mode.MD | 64)
 """The rule of a shim (`rules.SHIM`) that takes the fast path."""
 FIXED_TCP, ROLE_INSERTED = U64(rules.FIXED_TCP), U64(rules.ROLE_INSERTED)
+MD_CHANGED = U64(rules.MD_CHANGED)
 assert rules.SHIM == variant.SHIM_RULE
 
 TCP_WORDS = word(layout.TCP, "header_words")
@@ -62,6 +64,14 @@ def udp_carrier(buf: Any, shim: Any, limit: Any, role: Any, table: Any) -> Any:
 
 
 @inlined
+def is_2_0(buf: Any, at: Any, row: Any, table: Any) -> Any:
+    """Whether the header at `at`, after a shim of 2.x, is of INT 2.x, by its version or by the dialect."""
+    if U64(buf[at]) >> U64(4) == U64(2):
+        return True
+    return variant.int_version(buf, at, False, variant.OVER_TCP, U64(row.version), table) == U64(20)
+
+
+@inlined
 def read_int(
     buf: Any,
     origin: Any,
@@ -86,10 +96,10 @@ def read_int(
     if why:
         return why | variant.SHIM, shim, NONE
     at = shim + U64(4)
-    quick = table[variant.SHIM_RULE + U64(buf[shim])] == QUICK and (
+    fast = table[variant.SHIM_RULE + U64(buf[shim])] == FAST and (
         carrier <= variant.OVER_UDP or carrier == variant.OVER_INSERTED
     )
-    if not quick or (at < limit and U64(buf[at]) >> U64(4) != U64(2)):
+    if not fast or (at < limit and not is_2_0(buf, at, row, table)):
         return variant.read_any(
             buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first
         )
@@ -100,10 +110,23 @@ def read_int(
     if length < U64(3):
         return variant.BAD_SHIM_LENGTH, shim, NONE
     instructions = get(buf, at, variant.INSTRUCTIONS)
+    if table[variant.SWAPPED]:
+        instructions = variant.meaning(instructions, table)
     hop_words = get(buf, at, variant.HOP_WORDS)
     base = plan(plans, table, U64(INT_2_0), instructions, hop_words)
     words = plans[base + U64(WORDS)]
-    ds_instruction = get(buf, at, DS_INSTRUCTION)
+    domain_id, ds_instruction, ds_flags = (
+        get(buf, at, DOMAIN),
+        get(buf, at, DS_INSTRUCTION),
+        get(buf, at, DS_FLAGS),
+    )
+    flags = (
+        get(buf, at, E_2) * variant.EXCEEDED
+        | get(buf, at, M_2) * variant.MTU
+        | get(buf, at, D_2) * variant.DISCARD
+    )
+    if table[MD_CHANGED]:
+        domain_id, ds_instruction, ds_flags, flags = variant.changed_header(buf, at, table)
     domain = ds_instruction != NONE and hop_words > words
     usual = hop_words == words and plans[base + U64(PRESENT)] != NONE
     if not usual and (hop_words == NONE or not domain):
@@ -119,14 +142,9 @@ def read_int(
     row.instructions = instructions
     row.hop_words = hop_words
     row.remaining_hops = get(buf, at, variant.REMAINING)
-    row.int_flags = (
-        get(buf, at, E_2) * variant.EXCEEDED
-        | get(buf, at, M_2) * variant.MTU
-        | get(buf, at, D_2) * variant.DISCARD
-    )
-    row.domain_id = get(buf, at, DOMAIN)
+    row.int_flags = flags
+    row.domain_id = domain_id
     row.ds_instruction = ds_instruction
-    ds_flags = get(buf, at, DS_FLAGS)
     row.ds_flags = ds_flags
     stack = at + U64(12)
     left = length - U64(3)
@@ -146,7 +164,7 @@ def read_int(
             return why, where, NONE
     size = hop_words << U64(2)
     if plans[base + U64(ODD)]:
-        stacks.read_odd_stack(buf, stack, size, count, plans, base, table, False, hops, first)
+        stacks.read_moved_stack(buf, stack, size, count, plans, base, table, hops, first)
     else:
         stacks.read_stack(buf, stack, size, count, plans, base, True, hops, first)
     if rest:

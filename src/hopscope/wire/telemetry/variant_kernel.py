@@ -1,5 +1,5 @@
 """INT of a dialect, an old version or a tunnel, for the batch decoder: the checks of int_header.py, in the
-same order. The specification's INT-MD 2.x over TCP and UDP is in `int_kernel`.
+same order. INT-MD 2.x over TCP and UDP is in `int_kernel`.
 """
 
 from __future__ import annotations
@@ -99,14 +99,13 @@ def int_version(buf: Any, at: Any, old: Any, carrier: Any, report: Any, table: A
 @kernel
 def meaning(bitmap: Any, table: Any) -> Any:
     """An instruction bitmap of the wire as the specifications have it."""
-    how = table[SWAPPED]
-    if how == 1:
+    how = U64(table[SWAPPED])
+    if how == U64(2):  # reversed: bits in each byte, then the bytes
+        bitmap = (bitmap & U64(0x5555)) << U64(1) | (bitmap >> U64(1)) & U64(0x5555)
+        bitmap = (bitmap & U64(0x3333)) << U64(2) | (bitmap >> U64(2)) & U64(0x3333)
+        bitmap = (bitmap & U64(0x0F0F)) << U64(4) | (bitmap >> U64(4)) & U64(0x0F0F)
+    if how:
         return ((bitmap << U64(8)) | (bitmap >> U64(8))) & U64(0xFFFF)
-    if how == 2:
-        mirrored = NONE
-        for bit in range(16):
-            mirrored |= ((bitmap >> U64(bit)) & U64(1)) << U64(15 - bit)
-        return mirrored
     return bitmap
 
 
@@ -138,16 +137,6 @@ def kind_of(version: Any) -> Any:
 
 
 @kernel
-def count_bits(bitmap: Any) -> Any:
-    """Bits that are set."""
-    count = NONE
-    while bitmap:
-        count += bitmap & U64(1)
-        bitmap >>= U64(1)
-    return count
-
-
-@kernel
 def ds_field(buf: Any, at: Any, which: Any, table: Any) -> Any:
     """Domain id (0), DS instruction (1) or DS flags (2) of the 2.x header at `at`."""
     return be16(buf, at + U64(table[DS_OFFSETS + U64(which)]))
@@ -157,6 +146,17 @@ def ds_field(buf: Any, at: Any, which: Any, table: Any) -> Any:
 def md_flag(buf: Any, at: Any, which: Any, value: Any, table: Any) -> Any:
     """`value` if D (0), E (1) or M (2) of the 2.x header at `at` is set, else 0."""
     return ((be32(buf, at) >> U64(table[MD_SHIFTS + U64(which)])) & U64(1)) * value
+
+
+@kernel
+def changed_header(buf: Any, at: Any, table: Any) -> Any:
+    """(domain id, DS instruction, DS flags, flags) of the INT-MD 2.x at `at`, where the dialect has them."""
+    flags = (
+        md_flag(buf, at, 0, DISCARD, table)
+        | md_flag(buf, at, 1, EXCEEDED, table)
+        | md_flag(buf, at, 2, MTU, table)
+    )
+    return ds_field(buf, at, 0, table), ds_field(buf, at, 1, table), ds_field(buf, at, 2, table), flags
 
 
 @kernel
@@ -290,7 +290,7 @@ def read_any(
     base = metadata.plan(plans, table, kind_of(version), instructions, hop_words)
     words = plans[base + U64(metadata.WORDS)]
     counted = version <= U64(5)
-    if counted and hop_words == count_bits(instructions):
+    if counted and hop_words == plans[base + U64(metadata.COUNT)]:
         hop_words = words
     domain = False
     if version == U64(20):
@@ -349,7 +349,7 @@ def read_any(
             return why, where, NONE
     size = hop_words << U64(2)
     if plans[base + U64(metadata.ODD)]:
-        stacks.read_odd_stack(buf, stack, size, count, plans, base, table, version == U64(1), hops, first)
+        stacks.read_moved_stack(buf, stack, size, count, plans, base, table, hops, first)
     else:
         stacks.read_stack(buf, stack, size, count, plans, base, version == U64(20), hops, first)
     if rest:
@@ -385,7 +385,7 @@ def read_mx(
     if hop_words == NONE:
         return NONE, behind, NONE
     if plans[base + U64(metadata.ODD)]:
-        stacks.read_odd_stack(buf, stack, size, U64(1), plans, base, table, False, hops, first)
+        stacks.read_moved_stack(buf, stack, size, U64(1), plans, base, table, hops, first)
     else:
         stacks.read_stack(buf, stack, size, U64(1), plans, base, True, hops, first)
     return NONE, behind, U64(1)

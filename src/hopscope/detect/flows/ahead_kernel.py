@@ -1,0 +1,58 @@
+"""Cache misses that overlap with work: the flows of the next reports are prefetched, by collector and sink.
+
+While a report is processed, the flow and the hops of the one AHEAD reports later are prefetched, and the row
+of tags of the one AHEAD reports after that.  The collector does so for AHEAD reports at once, since their
+hashes overlap: with 100,000 flows a report takes a tenth less of a processor than one by one.
+
+===================== ==========================================================================
+`reports`, `i`        REPORT [n], and the index of a report
+`tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`
+`states`              HOP_STATE
+`hashes`              uint64 [2 * SLOTS]: hashes of the next reports' flows, then their ways
+`keys`                uint64: keys of the hash
+===================== ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, inlined, prefetch
+from .event_kernel import NOT_FOUND, hash_flow, pack_l4
+from .flow_cache_kernel import INLINE, ROW_WORDS, WAY, match, tag_of
+
+AHEAD = U64(4)
+"""Reports between the prefetch of a flow and its use.
+
+A core has room for about sixteen outstanding lines: if a block of 32 is prefetched at once, an update of the
+sink with 100,000 flows, 5 hops and 4 instructions takes 1.83 times as long as decoding, with this 1.71 times.
+4 and 8 are alike.
+"""
+SLOTS = U64(16)
+SLOT = SLOTS - U64(1)
+
+
+@inlined
+def prefetch_row(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> None:
+    """Hash the flow of report i, and prefetch its row of tags."""
+    r = reports[i]
+    hashed = hash_flow(
+        r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version), keys
+    )
+    prefetch(tags, (hashed & (U64(len(tags)) // ROW_WORDS - U64(1))) * ROW_WORDS, U64(0))
+    hashes[i & SLOT] = hashed
+
+
+@inlined
+def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hashes: Any) -> None:
+    """Find the way of report i by its tag, and prefetch the flow and its hops."""
+    hashed = hashes[i & SLOT]
+    row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
+    way = match(tags, row, tag_of(hashed))
+    hashes[SLOTS + (i & SLOT)] = way
+    if way != NOT_FOUND:
+        f = row * WAY + way
+        prefetch(flows, f, U64(0))
+        prefetch(flows, f, U64(64))
+        for h in range(min(U64(reports[i].hop_count), INLINE)):
+            prefetch(states, f * INLINE + U64(h), U64(0))
