@@ -1,7 +1,10 @@
-"""What a wheel carries beside the package: a bill of materials (PEP 770), and compiled kernels if asked."""
+"""What a wheel carries beside the package: a bill of materials (PEP 770), the XDP program, and compiled
+kernels if asked.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -55,6 +58,17 @@ def bill_of_materials(version: str, license_id: str, lock: str) -> dict[str, Any
     }
 
 
+def bpf_build(root: str) -> Any:
+    """The module that compiles the XDP program; it imports nothing of the package."""
+    path = Path(root, "src", "hopscope", "bpf", "build.py")
+    spec = importlib.util.spec_from_file_location("hopscope_bpf_build", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 class WheelHook(BuildHookInterface):  # type: ignore[type-arg,misc,unused-ignore]
     """HOPSCOPE_SHIP_KERNELS=1 ships what `hopscope warmup` loads for this code; else the wheel is pure."""
 
@@ -64,9 +78,16 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg,misc,unused-ignore
         """Add the bill of materials; of kernels, the files that Python calls, not those that only compiling
         again would need.
         """
+        bpf = bpf_build(self.root)
+        self._folder = tempfile.TemporaryDirectory()
+        try:
+            built = bpf.compile_programs(bpf.SOURCES if version == "editable" else Path(self._folder.name))
+            if version != "editable":
+                build_data["force_include"][str(built)] = f"hopscope/bpf/{bpf.OBJECT}"
+        except bpf.BuildError as error:
+            self.app.display_warning(f"without the XDP program: {error}")
         if version == "editable":
             return
-        self._folder = tempfile.TemporaryDirectory()
         path = Path(self._folder.name, "hopscope.cdx.json")
         core = self.metadata.core
         lock = Path(self.root, LOCK).read_text(encoding="utf-8")
@@ -86,5 +107,4 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg,misc,unused-ignore
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the file of the bill of materials."""
-        if version != "editable":
-            self._folder.cleanup()
+        self._folder.cleanup()

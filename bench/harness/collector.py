@@ -11,16 +11,19 @@ from pathlib import Path
 
 from hopscope.runtime.supervisor import Supervisor
 from hopscope.settings.collector import DetectSettings, ListenSettings, ServeSettings, Settings
+from hopscope.settings.source import parse
 
 
 @contextmanager
-def running(*, serve: bool = False, workers: int = 1) -> Iterator[tuple[Supervisor, int]]:
-    """The supervisor and the UDP port that its workers listen on; its data is gone afterwards."""
+def running(
+    *, serve: bool = False, workers: int = 1, listen: ListenSettings | None = None
+) -> Iterator[tuple[Supervisor, int]]:
+    """The supervisor and the port that its workers listen on; its data is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         collector = Supervisor(
             Settings(
                 data=Path(folder) / "data",
-                listen=(ListenSettings(port=0, workers=workers),),
+                listen=(listen or ListenSettings(port=0, workers=workers),),
                 detect=DetectSettings(flow_rows=32_768),
                 serve=ServeSettings(enabled=serve, port=0),
             )
@@ -34,7 +37,7 @@ def running(*, serve: bool = False, workers: int = 1) -> Iterator[tuple[Supervis
         thread = threading.Thread(target=turn)
         thread.start()
         try:
-            yield collector, int(collector.listening[0].rsplit(":", 1)[1])
+            yield collector, parse(collector.listening[0]).port
         finally:
             collector.stopping.set()
             thread.join()
@@ -50,3 +53,8 @@ def settle(collector: Supervisor) -> dict[str, int]:
         if after["frames_total"] == before["frames_total"]:
             return after
         before = after
+
+
+def worker_pid(collector: Supervisor) -> int:
+    """Process id of the first worker."""
+    return next(int(member.status()["pid"]) for member in collector.members if member.name == "worker-0")

@@ -79,7 +79,7 @@ def _value(row: dict[str, str]) -> float:
 
 def draw(found: dict[str, list[Row]], folder: Path) -> None:
     """The pictures of the pages on the collector, on event detection and on damaged frames."""
-    for sheet in (_rates(found), _reduction(found), _outcomes(found)):
+    for sheet in (_rates(found), _reduction(found), _outcomes(found), _contents(found), _efficiency(found)):
         sheet.save(folder)
 
 
@@ -111,6 +111,84 @@ def _rates(found: dict[str, list[Row]]) -> Sheet:
         axes.legend()
 
     return Sheet("rates", "Reports per second, 100 flows", plot, rows)
+
+
+PAPER_11 = {"hops": (6, 12.06), "flows": (2000, 8.79), "fields": (9, 12.59), "events": (1000, 15.04)}
+"""INTCollector, V-D: the highest value on each axis of Figure 11, and percent of a core at 1 M reports/s."""
+PAPER_10 = {
+    "IntMon Collector": (9.71, 1.64), "Prometheus INT exporter": (0.175, 22.9),
+    "INTCollector without event detection": (5.39, 3.69), "INTCollector": (0.00646, 0.082),
+}  # fmt: skip
+"""INTCollector, V-C: percent of a processor, by 1,000 reports/s, and without any."""
+
+
+def _limit(found: dict[str, list[Row]], **wanted: str) -> list[Row]:
+    """Rows of `limits` with decode and detect in the specified format 2.0."""
+    chosen = {"what": "decode+detect", "format": "", **wanted}
+    return [row for row in found["limits"] if chosen.items() <= {**dict.fromkeys(chosen, ""), **row}.items()]
+
+
+def _percent(row: Row) -> float:
+    """Percent of a processor at a million reports per second."""
+    return 1e8 / _value(row)
+
+
+def _contents(found: dict[str, list[Row]]) -> Sheet:
+    share = "share of reports with events"
+    panels = {
+        "hops": _limit(found, fields="8", flows="100", **{share: ""}),
+        "flows": _limit(found, hops="6", fields="1", **{share: ""}),
+        "fields": _limit(found, hops="6", flows="100", **{share: ""}),
+        "events": _limit(found, hops="3", fields="8", flows="100"),
+    }
+    axis = {"events": share}
+    rows: list[dict[str, object]] = [
+        {"panel": name, "x": float(row[axis.get(name, name)] or 0) * (1e6 if name == "events" else 1),
+         "percent": _percent(row)}
+        for name, chosen in panels.items()
+        for row in chosen
+    ]  # fmt: skip
+    rows += [{"panel": f"{name}, paper", "x": x, "percent": y} for name, (x, y) in PAPER_11.items()]
+
+    def plot(figure: Any) -> None:
+        labels = ("hops (100 flows, 8 fields)", "flows (6 hops, 1 field)", "fields (100 flows, 6 hops)",
+                  "reports with events per second")  # fmt: skip
+        for axes, name, label in zip(figure.subplots(2, 2).flat, panels, labels, strict=True):
+            ours = sorted((row["x"], row["percent"]) for row in rows if row["panel"] == name)
+            axes.plot(*zip(*ours, strict=True), "o-", label="Hopscope, from memory")
+            axes.plot(*PAPER_11[name], "s", color="#d1495b", label="INTCollector, paper's text")
+            if name in ("flows", "events"):
+                axes.set_xscale("symlog", linthresh=1 if name == "flows" else 1000)
+            if name == "events":
+                axes.set_xticks([0, 1e3, 1e4, 1e5])
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel(label)
+            axes.set_ylabel("% of a core at 1 M/s")
+        figure.axes[0].legend()
+
+    return Sheet("contents", "What a report's content costs (INTCollector, Figure 11)", plot, rows, width=8.0)
+
+
+def _efficiency(found: dict[str, list[Row]]) -> Sheet:
+    (ours,) = _limit(found, hops="6", fields="8", flows="1", **{"share of reports with events": ""})
+    lines = {"Hopscope, from memory": (1e5 / _value(ours), 0.0), **PAPER_10}
+    rows: list[dict[str, object]] = [
+        {"what": name, "percent_by_1000": slope, "percent_idle": idle}
+        for name, (slope, idle) in lines.items()
+    ]
+
+    def plot(figure: Any) -> None:
+        axes = figure.subplots()
+        for name, (slope, idle) in lines.items():
+            rates = [10 ** (k / 20) for k in range(-40, 101)]
+            inside = [(rate, slope * rate + idle) for rate in rates if 0.1 <= slope * rate + idle <= 100]
+            axes.loglog(*zip(*inside, strict=True), label=name)
+        axes.set_xlabel("1,000 reports per second")
+        axes.set_ylabel("% of a core")
+        axes.legend()
+
+    title = "Reports per second against a core's time (INTCollector, Figure 10)"
+    return Sheet("efficiency", title, plot, rows)
 
 
 def _reduction(found: dict[str, list[Row]]) -> Sheet:

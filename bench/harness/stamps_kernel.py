@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hopscope.base.jit import U8, U32, U64, cycles, kernel
+from hopscope.detect.flows.ahead_kernel import SLOTS
 from hopscope.detect.flows.event_kernel import NOT_FOUND
-from hopscope.detect.sink.sink_kernel import SLOTS, update_kernel
+from hopscope.detect.sink.sink_kernel import update_kernel
 
 UPDATE, NOTIFY, EVICT, ADD, BOTH = U8(0), U8(1), U8(2), U8(3), U8(4)
 """What a packet caused: nothing but the update, events, an eviction, a new flow in an empty way, events and

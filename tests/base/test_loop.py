@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from hopscope.base import loop
-from hopscope.base.loop import EMPTY_TURNS, Doze, Pause
+from hopscope.base.loop import EMPTY_TURNS, Doze, Gather, Pause
 
 
 def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +32,23 @@ def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPat
         doze(1)
         doze(0)
         assert len(slept) == EMPTY_TURNS + 1
+
+
+def test_pauses_are_as_long_as_a_batch_takes_to_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any rate of arrival they become as long as 500 take, within their bounds; there is none while much
+    is found.
+    """
+    slept: list[float] = []
+    monkeypatch.setattr("hopscope.base.loop.time.sleep", slept.append)
+    gather = Gather(500, longest=0.004)
+    for rate, expected in ((250_000, 0.002), (10_000_000, 0.0005), (10, 0.004), (500_000, 0.001)):
+        for _ in range(10):
+            waiting = int(rate * slept[-1]) if slept else 0
+            while True:  # as batches of 400 at most
+                found = min(400, waiting)
+                waiting -= found
+                before = len(slept)
+                gather(found)
+                if len(slept) > before:
+                    break
+        assert slept[-1] == pytest.approx(expected, rel=0.02)

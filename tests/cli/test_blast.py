@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from hopscope.capture.listener import Listener
+from hopscope.capture.ring.report_listener import ReportListener
 from hopscope.capture.udp.listener import UdpListener
+from hopscope.cli import blast
 from hopscope.settings.collector import ListenSettings
+from hopscope.wire.decode.plain import decode_plain
+from hopscope.wire.records import Flag, Records
 from support.command import hopscope, run
+from support.waiting import eventually
 
 pytestmark = pytest.mark.kernel
 
@@ -41,6 +51,85 @@ def test_reports_arrive_from_all_sources(listener: UdpListener, tmp_path: object
     assert sources == {0x7F010101 + number for number in range(4)}
 
 
+def test_groups_trains_and_events(listener: UdpListener, tmp_path: object) -> None:
+    """Datagrams have several reports, those of a train one source, and so many reports cause events."""
+    words = ("--rate", 4000, "--seconds", 0.2, "--sources", 4, "--group", 4, "--trains", "--events", 100)
+    to = ("--to", f"udp://127.0.0.1:{listener.port}", "--data", tmp_path, "--format", "json")
+    done = hopscope("blast", *to, *words, "--hops", 2, "--fields", 1)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["sent"] == 4 * found["datagrams"]
+    assert 0 < found["events"] <= 100
+    reports = decoded(listener, found["sent"])
+    assert not reports["reason"].any()
+    assert set(reports["hop_count"].tolist()) == {2}
+    assert (reports["flags"] & Flag.CONGESTED != 0).sum() == found["events"]
+
+
+def decoded(listener: Listener, count: int) -> Records:
+    """So many reports."""
+    parts: list[Records] = []
+
+    def all_are_there() -> bool:
+        while (batch := listener.receive()) is not None:
+            parts.append(decode_plain(batch).reports.copy())
+        return sum(map(len, parts)) >= count
+
+    eventually(all_are_there)
+    return np.concatenate(parts)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a packet socket needs root")
+def test_frames_out_at_an_interface(tmp_path: object) -> None:
+    """They arrive in a ring of reports at the other end, here the same: loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        ring = ReportListener(
+            ListenSettings.model_validate({"kind": "ring", "interface": "lo", "port": port})
+        )
+        ring.open()
+        words = ("--rate", 2000, "--seconds", 0.3, "--sources", 4, "--interface", "lo", "--mac", "00" * 6)
+        to = ("--to", f"udp://127.0.0.1:{port}", "--data", tmp_path, "--format", "json")
+        done = hopscope("blast", *to, *words)
+        assert done.returncode == 0, done.stderr
+        reports = decoded(ring, json.loads(done.stdout)["sent"])
+        ring.close()
+    assert len(reports) == json.loads(done.stdout)["sent"]
+    sources = set((reports["source_lo"] & np.uint64(0xFFFFFFFF)).tolist())
+    assert sources == {0xC6120101 + number for number in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("group", "trains", "counted", "lost"),
+    [
+        (1, False, {"reports_total": 1000}, {}),
+        (
+            4, False,
+            {"reports_total": 500, "kernel_drops_total": 100, "denied_frames_total": 20,
+             "rejected_reports_total.truncated": 7},
+            {"kernel_drops_total": 400, "denied_frames_total": 80, "rejected": 7, "on_the_way": 13},
+        ),
+        (1, True, {"reports_total": 360, "kernel_drops_total": 10}, {"kernel_drops_total": 640}),
+        (
+            1, False, {"reports_total": 1000, "detector_lost_reports_total": 30},
+            {"detector_lost_reports_total": 30},
+        ),
+    ],
+)  # fmt: skip
+def test_every_report_has_its_place(
+    group: int, trains: bool, counted: dict[str, int], lost: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1000 that were sent: received, or lost for a reason that the collector counts, or on the way. Drops
+    count datagrams, of several reports, or trains.
+    """
+    monkeypatch.setattr(blast, "SETTLE_SECONDS", 0.0)
+    state = SimpleNamespace(counters=lambda: Counter(counted))
+    load = blast.LoadOptions(group=group, trains=trains)
+    taken = blast._taken(state, Counter(), 1000, load)  # type: ignore[arg-type]
+    assert taken == {"received": counted["reports_total"], "lost": lost}
+
+
 def test_nobody_listens(tmp_path: object) -> None:
     """One line says so, and little is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
@@ -56,6 +145,21 @@ def test_nobody_listens(tmp_path: object) -> None:
     [
         (("--to", "mirror://lo"), "--to mirror://lo: expected udp://HOST:PORT"),
         (("--sources", 3), "--sources 3: expected a power of two"),
+        (("--group", 3), "--group 3: expected a power of two"),
+        (("--group", 16), "--group 16: found datagrams of 3,272 bytes, expected at most 1,472"),
+        (
+            ("--group", 64, "--sources", 1024, "--fields", 1),
+            "expected a product of at most 16384",
+        ),
+        (("--fields", 3), "--fields 3: expected 1 or 8"),
+        (("--mac", "02:00:00:00:00:01"), "--mac: found without --interface"),
+        (("--interface", "lo", "--trains"), "--trains: found with --interface, expected one of them"),
+        (
+            ("--interface", "lo", "--to", "udp://[::1]:9"),
+            "--to udp://[::1]:9: expected an IPv4 address with --interface",
+        ),
+        (("--interface", "lo"), "lo: the Ethernet address of 127.0.0.1 is not known"),
+        (("--interface", "lo", "--mac", "x"), "found 'x', expected an Ethernet address"),
     ],
 )
 def test_a_wrong_option_is_one_line(words: tuple[object, ...], line: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.errors import HopscopeError
+from hopscope.base.names import Names
 from hopscope.cli.demo import folder, processes
 from hopscope.cli.demo.judge import Judge
 from hopscope.cli.demo.schedule import as_option, schedule
@@ -190,6 +191,7 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
     assert out.startswith("sent ")
     assert "lost       0" in out
     assert any((tmp_path / "data" / "journal").iterdir()) or any((tmp_path / "data" / "segments").iterdir())
+    assert len(Names.load(None, tmp_path / "data").nodes) > 3
     left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False)
     assert left.stdout == ""
 

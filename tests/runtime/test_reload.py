@@ -150,7 +150,7 @@ def test_destinations_can_be_added(supervisor: Supervisor) -> None:
 
 def test_devices_to_ask_for_names_can_be_added(supervisor: Supervisor) -> None:
     """The first starts the process that asks; what shows names starts again when they have changed."""
-    devices = {"lab": {"hosts": ["127.0.0.1"], "port": 1, "community": "x"}}
+    devices = {"lab": {"kind": "snmp", "hosts": ["127.0.0.1"], "port": 1, "community": "x"}}
     after = {"data": supervisor.settings.data, "names_from": devices}
     supervisor.reload(Settings.model_validate(after), "SIGHUP")
     added, page = supervisor.members[-1], supervisor.members[1]

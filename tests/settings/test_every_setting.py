@@ -18,6 +18,7 @@ from hopscope.settings.destinations.metrics import METRICS_KINDS
 from hopscope.settings.destinations.metrics_common import MetricsSettings
 from hopscope.settings.errors import ConfigError
 from hopscope.settings.file import load, parse_set
+from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import Section, plain_type, section_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +68,7 @@ SAMPLES: dict[str, Any] = {
     "metrics.NAME.kind": "influxdb",
     "metrics.NAME.labels": {"site": "ams"},
     "metrics.NAME.url": "http://192.0.2.8:9090/api/v1/write",
+    "names_from.NAME.kind": "gnmi",
     "names_from.NAME.auth_password": "sixteen-characters",
     "names_from.NAME.hosts": ["192.0.2.7", "2001:db8::8"],
     "names_from.NAME.nodes": {"192.0.2.7": 7},
@@ -83,19 +85,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "listen[].filter": {"kind": "mirror", "interface": "eth1"},
     "listen[].kind": {"interface": "eth1"},
     "listen[].nodes": {"kind": "ipfix"},
-    **{
-        f"names_from.NAME.{name}": {"community": "reader"}
-        for name in (
-            "hosts",
-            "port",
-            "nodes",
-            "interfaces",
-            "auth_protocol",
-            "priv_protocol",
-            "interval_seconds",
-            "timeout_seconds",
-        )
-    },
+    **{f"names_from.NAME.{name}": {"kind": "gnmi"} for name in DeviceSettings.model_fields},
+    "names_from.NAME.password": {"user": "reader"},
     "names_from.NAME.auth_password": {"user": "reader"},
     "names_from.NAME.priv_password": {"user": "reader", "auth_password": "another-password"},
     "detect.thresholds.flow_latency.clear_below": {"raise_above": 9},
@@ -175,6 +166,12 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 def set_kind(tree: dict[str, Any], kind: str) -> None:
     """Give the destinations of a tree their kind, and what it requires."""
+    for devices in tree.get("names_from", {}).values():
+        if kind in DEVICE_KINDS:
+            devices["kind"] = kind
+            devices.setdefault("hosts", SAMPLES["names_from.NAME.hosts"])
+            if kind == "snmp" and "user" not in devices:
+                devices.setdefault("community", "reader")
     for destination in [*tree.get("export", {}).values(), *tree.get("metrics", {}).values()]:
         destination["kind"] = kind
         for name, field in getattr(EXPORT_KINDS.get(kind), "model_fields", {}).items():
@@ -215,6 +212,12 @@ DECLARED = [
         for kind, model in METRICS_KINDS.items()
         for name, field in model.model_fields.items()
         if name not in MetricsSettings.model_fields
+    ),
+    *(
+        (f"names_from.NAME.{name}", kind, field)
+        for kind, model in DEVICE_KINDS.items()
+        for name, field in model.model_fields.items()
+        if name not in DeviceSettings.model_fields
     ),
 ]
 """Key, kind of a destination, declaration."""

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from hopscope.settings.collector import ListenSettings, Settings
-from hopscope.settings.source import SourceError, parse
+from hopscope.settings.source import SourceError, parse, url
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,19 @@ from hopscope.settings.source import SourceError, parse
                 filter="1,6 0 0 0",
             ),
         ),
+        ("ring://eth1?port=5000", ListenSettings(kind="ring", interface="eth1", port=5000)),
+        (
+            "ring://eth1?workers=2&ring_bytes=2097152&promiscuous=yes&allow=192.0.2.0/24&rate_limit=9",
+            ListenSettings(
+                kind="ring",
+                interface="eth1",
+                workers=2,
+                ring_bytes=2**21,
+                promiscuous=True,
+                allow=("192.0.2.0/24",),
+                rate_limit=9,
+            ),
+        ),
         ("udp://localhost", ListenSettings(host="localhost")),
         (
             "udp://127.0.0.1:1?allow=10.0.0.0/8,2001:db8::/32&allow=192.0.2.1&gro=false&rate_limit=100",
@@ -52,11 +65,15 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
         ("tcp://127.0.0.1:32766", "expected udp://HOST:PORT"),
         (
             "mirror://",
-            "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE",
+            "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, ring://INTERFACE or mirror://INT",
         ),
         ("mirror://eth0:1", "found interface 'eth0:1', expected a name as eth1"),
         ("mirror://eth0?allow=::1", "unknown option 'allow'; options are dialect, workers, ring_bytes"),
         ("mirror://eth0?ring_bytes=1", "ring_bytes: found '1', expected at least 1048576"),
+        ("ring://eth0:1", "found interface 'eth0:1', expected a name as eth1"),
+        ("ring://eth0?filter=udp", "unknown option 'filter'; options are port, dialect, workers, ring_bytes"),
+        ("ring://eth0?port=0", "found port 0 with kind ring, expected a port from 1 to 65535"),
+        ("ring://eth0?dialect=auto", "found dialect auto without allow, so that strangers would choose"),
         ("udp://", "expected udp://HOST:PORT"),
         ("udp://127.0.0.1:70000", "Port out of range"),
         ("udp://127.0.0.1:abc", "expected udp://HOST:PORT"),
@@ -92,6 +109,15 @@ def test_strangers_choose_no_dialect() -> None:
         assert parse(f"udp://{host}:32766?dialect=auto&allow=192.0.2.0/24").dialect == "auto"
     assert parse("udp://[::1]:32766?dialect=auto").dialect == "auto"
     assert parse("mirror://lo?dialect=auto").dialect == "auto"
+    assert parse("ring://lo?dialect=auto&allow=192.0.2.0/24").dialect == "auto"
+
+
+def test_a_ring_reads_what_is_for_this_machine() -> None:
+    """Unlike a mirror, by default, however it is written; its address is read again as the same settings."""
+    ring = ListenSettings(kind="ring", interface="eth1", port=5000)
+    assert not ring.promiscuous
+    assert ListenSettings(kind="mirror", interface="eth1").promiscuous
+    assert parse(url(ring)) == ring
 
 
 def test_ports_and_nodes_of_samples() -> None:

@@ -203,10 +203,10 @@ def collect() -> None:
 
 
 def collect_auto() -> None:
-    """A collector of an interface that finds out the dialect."""
+    """A collector of an interface that finds out the dialect, and of its reports."""
     frames = forked(lambda: captured("microburst"))
     in_namespace()
-    worker(to_far(frames), "mirror://near?dialect=auto")
+    worker(to_far(frames), "mirror://near?dialect=auto", "ring://near?promiscuous=yes")
 
 
 def one_of_several() -> None:

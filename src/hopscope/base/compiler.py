@@ -40,8 +40,8 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
-from numba.core.types import functions
 
+from . import frontend as frontend  # replaces functions of Numba
 from .errors import HopscopeError
 from .kernel_cache import PACKAGE, cache_folder, fingerprint, folder_of
 
@@ -61,25 +61,6 @@ def _record_name(record: Any) -> tuple[str, tuple[int]]:
 
 
 numba.types.Record.mangling_args = property(_record_name)  # type: ignore[method-assign,assignment]
-
-_operations: dict[tuple[Any, ...], Any] = {}
-_resolve = functions.BaseFunction.get_call_type
-
-
-def _resolve_once(function: Any, context: Any, args: Any, kws: Any) -> Any:
-    """The signature of a function of numbers, looked up once: 10 % less to compile the decoder.
-
-    Numba tries what it knows of `<<` (arrays, strings, sets) at every `<<`.
-    """
-    if kws or not all(isinstance(each, numba.types.Number | numba.types.Boolean) for each in args):
-        return _resolve(function, context, args, kws)
-    key = function, *args
-    if (found := _operations.get(key)) is None:
-        found = _operations[key] = _resolve(function, context, args, kws)
-    return found
-
-
-functions.BaseFunction.get_call_type = _resolve_once  # type: ignore[method-assign,assignment]
 
 
 def _check_bounds(context: Any, builder: Any, index: Any, length: Any, axis: Any = None) -> None:
@@ -482,6 +463,7 @@ class KernelCompiler(compiler.CompilerBase):  # type: ignore[misc,unused-ignore]
         if path.is_relative_to(PACKAGE) and "<locals>" not in func.__qualname__:
             identity.unique_id = int(fingerprint(path)[:12], 16)
             identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
+        identity.is_kernel = True
         self.state.func_id = identity
         untyped.ExtractByteCode().run_pass(self.state)
         self.state.lifted, self.state.lifted_from = (), None

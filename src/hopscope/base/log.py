@@ -22,6 +22,8 @@ else:
 
     del sys.modules["rich"]
 
+from .errors import described
+
 REPEATS = 5
 """How often one message is logged within a period."""
 PERIOD_SECONDS = 10.0
@@ -72,7 +74,7 @@ class _Library(logging.Handler):
         if record.exc_info and (error := record.exc_info[1]):
             frames = traceback.extract_tb(error.__traceback__)
             place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-            text += f": {type(error).__name__}: {error}{place}"
+            text += f": {described(error)}{place}"
         level = logging.getLevelName(record.levelno).lower()
         log = getattr(logger(record.name), level, logger(record.name).warning)
         log(text[:MAX_LIBRARY_TEXT], repeats=str(record.msg))

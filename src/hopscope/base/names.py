@@ -141,11 +141,11 @@ class Names:
         return _number(text, MAX_NODE)
 
 
-def clean_name(text: bytes) -> str:
-    """The name that a device sent, as a line of at most MAX_NAME printable characters; empty: none."""
-    found = text[: 8 * MAX_NAME].decode("utf-8", "replace")
+def clean_name(text: bytes, most: int = MAX_NAME) -> str:
+    """The name that a device sent, as a line of at most `most` printable characters; empty: none."""
+    found = text[: 8 * most].decode("utf-8", "replace")
     printable = "".join(each if each.isprintable() else " " for each in found)
-    return " ".join(printable.split())[:MAX_NAME].strip()
+    return " ".join(printable.split())[:most].strip()
 
 
 def _quoted(name: str) -> str:

@@ -136,9 +136,13 @@ class Ring(IntEnum):
     OVERSIZED = 5
     COMPLETED = 6
     """Frames whose checksum was completed."""
+    IN_TRAIN = 7
+    """Reports: bytes of the next packet's train that have been described."""
+    DENIED = 8
+    LIMITED = 9
 
 
-RING_SLOTS = 7
+RING_SLOTS = 10
 
 
 class RingSetup(IntEnum):
@@ -181,7 +185,7 @@ class PacketAt(IntEnum):
     LENGTH = 16
     STATUS = 20
     FRAME = 24
-    """Where the frame begins, 16 bits."""
+    """Where the frame begins, 16 bits; a virtio_net_hdr is before it."""
     VLAN_TCI = 32
     VLAN_TPID = 36
     KIND = 58
@@ -190,7 +194,9 @@ class PacketAt(IntEnum):
 
 
 VNET_BYTES = 10
-"""struct virtio_net_hdr before each frame: how to complete its checksum."""
+"""struct virtio_net_hdr before each frame: how to complete its checksum, and whether it is a train."""
+VNET_TRAIN_KIND, VNET_TRAIN_BYTES = 1, 4
+"""Byte offsets in it (gso_type, gso_size): 5 for a train of UDP datagrams; bytes of each, 16 bits."""
 
 
 class SlotAt(IntEnum):

@@ -51,7 +51,7 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
     the socket of worker 0, which the others of an interface need.
     """
     require_linux()
-    if settings.kind == "mirror":
+    if settings.interface:
         from .ring.socket import bind_ring
 
         if settings.output:

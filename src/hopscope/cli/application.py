@@ -18,7 +18,7 @@ from .options.declare import Commands
 GROUPS = {
     "Collect": ("collect", "sink", "limits", "translate", "label", "replay"),
     "Query": ("query", "top", "open", "direct", "decode"),
-    "Simulate": ("demo", "simulate", "blast", "samples", "fabric", "plan", "craft"),
+    "Simulate": ("demo", "simulate", "blast", "bench", "samples", "fabric", "plan", "craft"),
     "Tools": ("config", "dashboards", "check", "doctor", "report-issue", "warmup", "dissector", "version"),
 }
 """Commands by what they are for, in the order of `hopscope --help`."""

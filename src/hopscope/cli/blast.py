@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -17,7 +18,10 @@ from .options.settings import CollectorOptions
 from .output.printer import Summary, SummaryOption
 
 if TYPE_CHECKING:
+    from ..fabric.load import Load
     from ..present.collector_state import CollectorState, CounterSnapshot
+    from ..settings.collector import ListenSettings
+    from ..wire.records import FrameBatch
 
 PROBE_SECONDS = 0.05
 """Time in which this machine or a near one answers that nobody listens."""
@@ -26,13 +30,24 @@ TURN_SECONDS = 0.05
 SETTLE_SECONDS = 0.5
 """Time without a further report after which the collector has taken all."""
 WAIT_SECONDS = 30.0
+TRAIN = 64
+"""Datagrams of a train."""
+MAX_DATAGRAM = 1472
+"""Payload of a datagram that fits an Ethernet frame of 1500 bytes."""
+KERNEL_DROPS = "kernel_drops_total"
+REJECTED, DETECTOR_LOST = "rejected", "detector_lost_reports_total"
 LOST = {
-    "kernel_drops_total": "dropped by the kernel: the socket buffer was full",
-    "detector_lost_reports_total": "not handed to the detector: its queue was full",
+    KERNEL_DROPS: "dropped by the kernel: the socket buffer or the ring was full",
     "denied_frames_total": "from sources that are not allowed",
     "rate_limited_frames_total": "above the rate limit",
+    "oversized_frames_total": "longer than the receive buffer",
+    REJECTED: "rejected by the decoder",
+    DETECTOR_LOST: "received, but not handed to the detector: its queue was full",
 }
-"""Counters of what a collector did not take."""
+"""What a collector did not take."""
+OF_DATAGRAMS = [key for key in LOST if key not in (REJECTED, DETECTOR_LOST)]
+"""Counters of datagrams."""
+ON_THE_WAY = "on the way: no socket or ring of the collector saw them"
 
 
 @dataclass(frozen=True)
@@ -48,24 +63,60 @@ class LoadOptions(Options):
     seconds: Annotated[float, option("--seconds", metavar="S", min=0.1, max=3600, help="How long.")] = 5.0
     flows: Annotated[int, option("--flows", metavar="N", min=1, help="Flows.")] = 10_000
     hops: Annotated[int, option("--hops", metavar="N", min=1, max=20, help="Hops of each report.")] = 3
+    fields: Annotated[
+        int, option("--fields", metavar="N", help="Fields of each hop: 8, or 1, the node id alone.")
+    ] = 8
+    group: Annotated[
+        int, option("--group", metavar="N", min=1, help="Reports of each datagram, a power of two.")
+    ] = 1
+    events: Annotated[
+        float, option("--events", metavar="N", min=0, help="Events per second (queue reports).")
+    ] = 0.0
+    trains: Annotated[
+        bool, option("--trains", help="Hand 64 datagrams of a source to the kernel at once (UDP GSO).")
+    ] = False
+    interface: Annotated[
+        str, option(
+            "--interface", metavar="NAME",
+            help="Send frames out at this interface, past the kernel's UDP (root or CAP_NET_RAW).",
+        ),
+    ] = ""  # fmt: skip
+    mac: Annotated[
+        str, option(
+            "--mac", metavar="ADDRESS", help="With --interface: Ethernet address of the collector.",
+            show_default="that of the neighbour table",
+        ),
+    ] = ""  # fmt: skip
     sources: Annotated[
         int,
         option(
             "--sources", metavar="N", min=1, max=1024,
-            help="Senders, a power of two, on loopback only: workers share reports by source.",
+            help="Senders, a power of two, on loopback or with --interface: workers share reports by source.",
         ),
     ] = 16  # fmt: skip
+
+
+class Sender(Protocol):
+    """What sends datagrams."""
+
+    @property
+    def sent(self) -> int:
+        """Datagrams."""
+
+    def send(self, batch: FrameBatch) -> object:
+        """Send what the load gave last, at its rate. Raises CaptureError."""
+
+    def close(self) -> None:
+        """Close it."""
 
 
 def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = Summary.TEXT) -> None:
     """Send Telemetry Reports as fast as possible, and print how many the collector took.
 
-    Every report is a datagram (2.0, INT-MD, eight fields per hop). The counters of a collector on this
-    machine show what it took and lost; sending costs a processor of its own, and on loopback also most of the
-    receiving. Exit status 1: reports were lost; 2: it could not start, or nobody listens.
+    Reports are 2.0 with INT-MD, each a datagram unless they are grouped. The counters of a collector on this
+    machine show what it took, and why it lost others; sending costs a processor of its own, and on loopback
+    also most of the receiving. Exit status 1: reports were lost; 2: it could not start, or nobody listens.
     """
-    from ..capture.udp.sender import UdpSender
-    from ..fabric.load import BLOCK, Load
     from ..present.collector_state import CollectorState
     from ..runtime.warmup import compile_parts
     from ..settings.source import parse
@@ -73,35 +124,99 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     target = parse(load.to)
     if target.kind != "udp":
         raise HopscopeError(f"--to {load.to}: expected udp://HOST:PORT")
-    if BLOCK % load.sources:
-        raise HopscopeError(f"--sources {load.sources}: expected a power of two")
     local = target.host.startswith("127.")
-    folder = settings.load().data if local else None
     compile_parts("encoder")
-    made = Load(hops=load.hops, flows=load.flows, sources=load.sources if local else 1)
+    made = _load(load, target, local)
+    sender = _ring(load, target, made) if load.interface else _udp(load, target, local)
+    folder = settings.load().data if local or load.interface else None
     state = CollectorState(folder, fresh_seconds=0) if folder and _listens(folder, target.port) else None
-    sender = UdpSender(target.host, target.port, rate=load.rate, trains=False, by_source=local)
     with closing(sender):
         before = None if state is None else state.counters()
         sender.send(made.next(1))
         time.sleep(PROBE_SECONDS)
         sender.send(made.next(1))
-        if sender.unreachable:
+        if getattr(sender, "unreachable", 0):
             raise HopscopeError(f"{load.to}: nobody listens there")
-        first, begin = sender.sent, time.monotonic()
+        first, begin, events = sender.sent, time.monotonic(), 0
+        most = max(1, int(load.rate / load.group * TURN_SECONDS)) if load.rate else len(made.octets)
         while (seconds := time.monotonic() - begin) < load.seconds:
-            sender.send(made.next(max(1, int(load.rate * TURN_SECONDS)) if load.rate else BLOCK))
+            due = int(load.events * (seconds + TURN_SECONDS)) - events
+            batch = made.next(most, due)
+            events += min(due, len(batch))
+            sender.send(batch)
         result: dict[str, Any] = {
-            "sent": sender.sent, "report_bytes": made.report_bytes, "seconds": round(seconds, 2),
-            "per_second": round((sender.sent - first) / seconds),
+            "sent": sender.sent * load.group, "datagrams": sender.sent, "datagram_bytes": made.datagram_bytes,
+            "seconds": round(seconds, 2), "per_second": round((sender.sent - first) * load.group / seconds),
         }  # fmt: skip
+        if load.events:
+            result["events"] = events
     if state is not None and before is not None:
-        result |= _taken(state, before)
+        result |= _taken(state, before, result["sent"], load)
     if form is Summary.JSON:
         print(json.dumps(result))
     else:
-        _print(result, load.to)
+        _print(result, load)
     raise typer.Exit(int(bool(result.get("lost"))))
+
+
+def _load(load: LoadOptions, target: ListenSettings, local: bool) -> Load:
+    """The stream of reports. Raises HopscopeError."""
+    from ..fabric.load import BLOCK, FIELDS, Load
+    from ..wire.records import Link
+
+    if load.fields not in FIELDS:
+        raise HopscopeError(f"--fields {load.fields}: expected {' or '.join(map(str, FIELDS))}")
+    for name, value in (("--sources", load.sources), ("--group", load.group)):
+        if BLOCK % value:
+            raise HopscopeError(f"{name} {value}: expected a power of two")
+    if load.interface and not _is_ipv4(target.host):
+        raise HopscopeError(f"--to {load.to}: expected an IPv4 address with --interface")
+    run = TRAIN if load.trains else 1
+    sources = load.sources if local or load.interface else 1
+    if BLOCK % (sources * run * load.group):
+        raise HopscopeError(
+            f"--sources {sources} --group {load.group}: expected a product of at most {BLOCK // run}"
+        )
+    made = Load(
+        hops=load.hops, flows=load.flows, sources=sources, fields=load.fields, grouped=load.group, run=run,
+        link=Link.ETHERNET if load.interface else Link.UDP_PAYLOAD, collector=target.host, port=target.port,
+    )  # fmt: skip
+    if load.group > 1 and made.datagram_bytes > MAX_DATAGRAM:
+        raise HopscopeError(
+            f"--group {load.group}: found datagrams of {made.datagram_bytes:,} bytes, expected at most "
+            f"{MAX_DATAGRAM:,}"
+        )
+    return made
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _udp(load: LoadOptions, target: ListenSettings, local: bool) -> Sender:
+    from ..capture.udp.sender import UdpSender
+
+    if load.mac:
+        raise HopscopeError("--mac: found without --interface")
+    rate = load.rate / load.group
+    return UdpSender(target.host, target.port, rate=rate, trains=load.trains, by_source=local)
+
+
+def _ring(load: LoadOptions, target: ListenSettings, made: Load) -> Sender:
+    import numpy as np
+
+    from ..capture.ring.paced_sender import PacedSender, mac_from, mac_of
+
+    if load.trains:
+        raise HopscopeError("--trains: found with --interface, expected one of them")
+    to = mac_from(load.mac) if load.mac else mac_of(target.host, load.interface)
+    sender = PacedSender(load.interface, rate=load.rate / load.group)
+    made.octets[:, :12] = np.frombuffer(to + sender.address, np.uint8)
+    return sender
 
 
 def _listens(folder: Path, port: int) -> bool:
@@ -110,11 +225,13 @@ def _listens(folder: Path, port: int) -> bool:
     from ..settings.source import parse
 
     listeners = [parse(text) for text in read_owner(folder).get("listen", ())]
-    return any(each.kind == "udp" and each.port == port for each in listeners)
+    return any(each.kind in ("udp", "ring") and each.port == port for each in listeners)
 
 
-def _taken(state: CollectorState, before: CounterSnapshot) -> dict[str, Any]:
-    """What the collector took and lost, once it has processed all."""
+def _taken(state: CollectorState, before: CounterSnapshot, sent: int, load: LoadOptions) -> dict[str, Any]:
+    """What the collector took and lost, once it has processed all: every report has its place."""
+    from ..detect.counters import INDEX
+
     until = time.monotonic() + WAIT_SECONDS
     now, same_since = state.counters(), time.monotonic()
     while time.monotonic() < until and time.monotonic() - same_since < SETTLE_SECONDS:
@@ -123,19 +240,33 @@ def _taken(state: CollectorState, before: CounterSnapshot) -> dict[str, Any]:
         if newer["reports_total"] != now["reports_total"]:
             same_since = time.monotonic()
         now = newer
-    lost = {key: now[key] - before[key] for key in LOST if now[key] > before[key]}
-    return {"received": now["reports_total"] - before["reports_total"], "lost": lost}
+    received = now["reports_total"] - before["reports_total"]
+    lost = {key: now[key] - before[key] for key in LOST if key != REJECTED}
+    lost[REJECTED] = sum(now[key] - before[key] for key in INDEX if key.startswith("rejected_reports_total."))
+    for key in OF_DATAGRAMS:
+        lost[key] *= load.group
+    missing = sent - received - sum(count for key, count in lost.items() if key != DETECTOR_LOST)
+    if load.trains and lost[KERNEL_DROPS]:  # the kernel counts a train once
+        lost[KERNEL_DROPS] += missing
+        missing = 0
+    lost = {key: count for key, count in lost.items() if count}
+    return {"received": received, "lost": lost | ({"on_the_way": missing} if missing > 0 else {})}
 
 
-def _print(result: dict[str, Any], to: str) -> None:
+def _print(result: dict[str, Any], load: LoadOptions) -> None:
+    what = f"{result['sent']:,} reports"
+    if load.group > 1:
+        what += f", in {result['datagrams']:,} datagrams"
     print(
-        f"sent      {result['sent']:,} reports of {result['report_bytes']} bytes to {to} "
-        f"in {result['seconds']:.1f} s: {result['per_second']:,} per second"
+        f"sent      {what} of {result['datagram_bytes']} bytes to {load.to} in {result['seconds']:.1f} s: "
+        f"{result['per_second']:,} per second"
     )
+    if "events" in result:
+        print(f"events    {result['events']:,} caused")
     if "received" in result:
         share = f"{result['received'] / result['sent']:.1%}"
         if result["received"] > result["sent"]:
             share = "with those of other senders"
         print(f"received  {result['received']:,} ({share})")
         for key, count in result["lost"].items():
-            print(f"lost      {count:,} {LOST[key]}")
+            print(f"lost      {count:,} {LOST.get(key, ON_THE_WAY)}")

@@ -22,7 +22,8 @@ class CollectOptions(Options):
         option(
             "--listen", "-l", metavar="ADDRESS",
             help="Address of reports, as udp://127.0.0.1:32766?workers=2, of sFlow (sflow://HOST) or IPFIX "
-            "(ipfix://HOST), or an interface to capture from, as mirror://eth1. Repeatable.",
+            "(ipfix://HOST), or an interface: its reports, as ring://eth1?port=32766 or, filtered in "
+            "the kernel, xdp://eth1, or its packets, as mirror://eth1. Repeatable.",
         ),
         Key("listen"),
     ] = None  # fmt: skip

@@ -54,6 +54,7 @@ class CounterRegion:
     def __init__(self, values: npt.NDArray[np.uint64], counters: Sequence[Counter]) -> None:
         self.values = values
         """uint64 [counters]."""
+        self._words = values.data  # a plain number costs a quarter of NumPy's
         self._counters = counters
         self._place = {counter.key: number for number, counter in enumerate(counters)}
         self._before = values.copy()
@@ -61,7 +62,7 @@ class CounterRegion:
 
     def add(self, key: str, more: int) -> None:
         """Add to a counter that this process counts itself."""
-        self.values[self._place[key]] += np.uint64(more)
+        self._words[self._place[key]] += more
 
     def put(self, key: str, total: int) -> None:
         """Set a counter; `total` is the count since the start of this process."""

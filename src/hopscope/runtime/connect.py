@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 
-from ..base.errors import HopscopeError
+from ..base.errors import HopscopeError, described
 from ..base.names import Names
 from ..detect.links import read_links
 from ..memory.data_folder import read_owner
@@ -19,7 +19,7 @@ from ..settings.destinations.common import ExportSettings
 from ..settings.destinations.metrics_common import MetricsSettings
 from ..settings.destinations.redis import RedisServerSettings
 from ..settings.destinations.shown import shown
-from ..settings.names_from import NamesFromSettings
+from ..settings.names_from import DeviceSettings
 from ..settings.secrets import Scrubber, secrets_of, value_of
 from ..settings.section import host_and_port
 from ..settings.source import url
@@ -63,7 +63,7 @@ def _tried(attempt: Attempt) -> Finding:
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
     except Exception as error:  # of a client library, or of another package
-        reason = f"{type(error).__name__}: {error}"
+        reason = described(error)
     return Finding(attempt.what, " ".join(reason.split()), Verdict.BAD)
 
 
@@ -128,12 +128,12 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
             yield _collector(place, query.token, query.timeout_seconds)
 
 
-def _device(key: str, table: NamesFromSettings, node: int, host: str) -> Attempt:
+def _device(key: str, table: DeviceSettings, node: int, host: str) -> Attempt:
     def run() -> str:
         from ..export.kinds import require_client
 
-        require_client("names_from")
-        from ..naming.snmp import ask
+        require_client(table.kind)
+        from ..naming.client import ask
 
         names = asyncio.run(ask(key, table, node, host))
         return f"{names.node_label(node)}, {len(names.ports)} ports"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import control_client as control
-from ..base.errors import HopscopeError
+from ..base.errors import HopscopeError, described
 from ..base.names import Names
 from ..base.version import VERSION
 from ..detect.counters import COUNTERS
@@ -152,7 +152,7 @@ def _found(found: Iterable[Any]) -> list[object]:
     try:
         rows.extend(map(asdict, found))
     except (HopscopeError, OSError, ValueError) as error:
-        rows.append({"error": f"{type(error).__name__}: {error}"})
+        rows.append({"error": described(error)})
     return rows
 
 

@@ -31,7 +31,8 @@ PAGE_SECONDS = 5.0
 _DIALECT = "`hopscope decode --dialect auto` on a capture of the reports proposes a dialect"
 ADVICE: Mapping[str, str] = {
     "lost_reports": "lost in the network or never sent: /api/v0/sources lists the sources",
-    "kernel_drops_total": "raise net.core.rmem_max and listen.receive_buffer_bytes, or listen.workers",
+    "kernel_drops_total": "raise net.core.rmem_max and listen.receive_buffer_bytes (of a ring: ring_bytes), "
+    "or listen.workers",
     "denied_frames_total": "add the source to listen.allow, or stop it",
     "rate_limited_frames_total": "raise listen.rate_limit, or slow the source down",
     "oversized_frames_total": "the source sends more than a report fits in: check what it sends",

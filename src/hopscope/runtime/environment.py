@@ -44,7 +44,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield _processors(settings)
     for listen in settings.listen:
         yield from listener(listen)
-    if any(listen.kind != "mirror" for listen in settings.listen):
+    if any(not listen.interface for listen in settings.listen):
         yield receive_buffer(settings)
     yield _shared_memory(settings)
     yield from _data(settings)
@@ -103,13 +103,16 @@ def listener(listen: ListenSettings) -> Iterator[Finding]:
     from ..settings.source import url
 
     what = url(listen)
+    if listen.kind == "xdp":
+        yield _xdp(listen)
+        return
     try:
         handle = bind_share(listen)
     except HopscopeError as error:
         yield Finding(what, "cannot listen", Verdict.BAD, str(error).removeprefix(f"{what}: "))
         return
     with handle:
-        if listen.kind == "mirror":
+        if listen.interface:
             yield Finding(what, f"can be read, in a ring of {size(listen.ring_bytes)} per worker")
             return
         yield Finding(what, "free")
@@ -121,10 +124,24 @@ def listener(listen: ListenSettings) -> Iterator[Finding]:
             yield Finding("UDP_GRO", "there")
 
 
+def _xdp(listen: ListenSettings) -> Finding:
+    """Whether this kernel takes the XDP program; it is not attached: that may interrupt a link."""
+    from ..bpf.program import XdpProgram
+    from ..settings.source import url
+
+    what = url(listen)
+    try:
+        program = XdpProgram(listen)
+    except HopscopeError as error:
+        return Finding(what, "cannot listen", Verdict.BAD, str(error).removeprefix(f"{what}: "))
+    program.close()
+    return Finding(what, f"this kernel takes the XDP program, and a ring of {size(program.ring_bytes)}")
+
+
 def receive_buffer(settings: Settings) -> Finding:
     """Whether the kernel grants the socket buffer that the settings request."""
     what = "net.core.rmem_max"
-    needed_bytes = max(listen.receive_buffer_bytes for listen in settings.listen if listen.kind != "mirror")
+    needed_bytes = max(listen.receive_buffer_bytes for listen in settings.listen if not listen.interface)
     try:
         allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
     except (OSError, ValueError):

@@ -20,7 +20,8 @@ class Interfaces:
 
     def __init__(self, listeners: Sequence[ListenSettings]) -> None:
         """The interfaces are those that the listeners' sockets were bound to just now."""
-        self._watched = [listen.interface if listen.kind == "mirror" else "" for listen in listeners]
+        # a listener with an XDP program looks for itself
+        self._watched = [listen.interface if listen.kind != "xdp" else "" for listen in listeners]
         names = dict.fromkeys([*self._watched, *(listen.output for listen in listeners)])
         self._bound = {name: index_of(name) for name in names if name}
         self._gone: dict[str, float] = {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base import log
+from ..bpf.program import XdpProgram
 from ..capture.bypass import Bypass, remove
 from ..capture.errors import CaptureError
 from ..capture.ring.offload import PreparedInterface, prepare
@@ -42,11 +43,10 @@ class Listeners:
     def open(self) -> None:
         """Bind, once workers can read: a socket that is not read loses frames. Raises CaptureError."""
         listeners = self._settings.listen
-        mirrors = [number for number, listen in enumerate(listeners) if listen.kind == "mirror"]
-        for number in mirrors:
+        for number in range(len(listeners)):
             self._prepare(number)
         self._bind()
-        if mirrors:
+        if any(listen.interface and listen.kind != "xdp" for listen in listeners):
             self.interfaces = Interfaces(listeners)
         self._open_bypass()
 
@@ -131,9 +131,15 @@ class Listeners:
         for listen in self._settings.listen:
             shares = list[socket.socket]()
             self._sockets.append(shares)
+            if listen.kind == "xdp":
+                XdpProgram(listen).close()
+                # the worker attaches a program; the socket only says that it may
+                shares.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                self.urls.append(url(listen))
+                continue
             for index in range(listen.workers):
                 shares.append(bind_share(listen, index, shares[0] if shares else None))
-                if listen.kind != "mirror":
+                if not listen.interface:
                     listen = listen.model_copy(update={"port": shares[0].getsockname()[1]})
             self.urls.append(url(listen))
 
@@ -159,8 +165,10 @@ class Listeners:
         self._sockets[number] = made
 
     def _prepare(self, number: int) -> None:
-        """Switch off offloads that would change received frames, until `close`."""
+        """Switch off offloads that would change received frames, until `close`; reports may come merged."""
         listen = self._settings.listen[number]
+        if listen.kind != "mirror":
+            return
         self._prepared[number] = prepare(listen.interface, change=not listen.keep_offloads)
         for line in self._prepared[number].lines:
             self._log.info(line)

@@ -24,7 +24,7 @@ from ..memory.region import Region
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock, Dialect
 from ..wire.reasons import Place, Reason
-from ..wire.records import HOP, REPORT, FrameBatch, Records, ReportBatch
+from ..wire.records import FRAME, HOP, REPORT, FrameBatch, Records, ReportBatch
 from .shard import Shard
 
 if TYPE_CHECKING:
@@ -34,8 +34,19 @@ if TYPE_CHECKING:
 
 END_SECONDS = 6.0
 """Most time in which flow records are written at the end; a supervisor waits longer (STOP_SECONDS)."""
+_COUNTED = np.array(
+    [
+        INDEX[key]
+        for key in ("frames_total", "frame_bytes_total", "reports_total", "packets_total", "hops_total")
+    ]
+)
+"""Counters in the order of the first slots of `count_kernel`."""
+_REASONS = np.array([INDEX[f"rejected_reports_total.{reason.label}"] for reason in Reason if reason])
 _PLACES = np.array([INDEX[f"rejected_headers_total.{header.name.lower()}"] for header in Place if header])
-_REFUSED = np.array([INDEX[f"rejected_reports_total.{reason.label}"] for reason in Reason if reason])
+
+
+NO_REPORTS: Records = np.zeros(0, REPORT)
+NO_HOPS: Records = np.zeros(0, HOP)
 
 
 class Detection(Protocol):
@@ -85,7 +96,7 @@ class CountDistributions(Stage):
 
     def __init__(self, distributions: Distributions, shard: Shard) -> None:
         self._distributions, self._shard = distributions, shard
-        distributions.update(ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP)))  # loads the kernel
+        distributions.update(ReportBatch(NO_REPORTS, NO_HOPS))  # loads the kernel
 
     def update(self, batch: ReportBatch, frames: FrameBatch | None) -> None:
         """Count them; hops without a place in the table are counted as such, and rows that made room."""
@@ -98,8 +109,14 @@ class Steps(ABC):
     """Decodes frames and counts; what follows is `take`."""
 
     def __init__(self, counted: CounterRegion) -> None:
+        from ..base.jit import readonly
+        from . import count_kernel
+
         self.counted, self.count = counted, counted.add
         self._decoders: dict[Dialect, Decoder] = {}
+        self._readonly, self._kernel = readonly, count_kernel
+        self._tally = np.zeros(count_kernel.TALLY, np.uint64)
+        self._count(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)), ReportBatch(NO_REPORTS, NO_HOPS))
 
     @abstractmethod
     def take(
@@ -147,21 +164,17 @@ class Steps(ABC):
         return accepted
 
     def _count(self, frames: FrameBatch, batch: ReportBatch) -> int:
-        reports = batch.reports
-        reasons = np.bincount(reports["reason"], minlength=len(Reason))
-        accepted = int(reasons[0])
-        self.count("frames_total", len(frames))
-        self.count("frame_bytes_total", int(frames.frames["length"].sum()))
-        self.count("other_frames_total", batch.other)
-        self.count("unknown_int_packets_total", batch.unknown_int)
-        packets = int(np.count_nonzero((reports["version"] == 0) & (reports["reason"] == 0)))
-        self.count("reports_total", accepted)
-        self.count("packets_total", packets)
-        self.count("hops_total", int(reports["hop_count"].sum()))
-        if accepted < len(reports):
-            places = np.bincount(reports["place"], minlength=len(Place))
-            self.counted.values[_REFUSED] += reasons[1 : len(Reason)].astype(np.uint64)
-            self.counted.values[_PLACES] += places[1 : len(Place)].astype(np.uint64)
+        kernel, tally, values = self._kernel, self._tally, self.counted.values
+        kernel.tally_batch(self._readonly(frames.frames), self._readonly(batch.reports), tally)
+        values[_COUNTED] += tally[: len(_COUNTED)]
+        accepted = int(tally[kernel.REPORTS])
+        if batch.other or batch.unknown_int:
+            self.count("other_frames_total", batch.other)
+            self.count("unknown_int_packets_total", batch.unknown_int)
+        if accepted < len(batch.reports):
+            values[_REASONS] += tally[kernel.REASONS + 1 : kernel.PLACES]
+            values[_PLACES] += tally[kernel.PLACES + 1 :]
+        batch.postcards = bool(tally[kernel.POSTCARDS])
         return accepted
 
 

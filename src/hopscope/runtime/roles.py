@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base import log
-from ..base.errors import HopscopeError
+from ..base.errors import HopscopeError, described
 from .child import Child
 from .mode import mode_of
 
@@ -114,6 +114,6 @@ def run(role: str, channel: socket.socket) -> int:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        child.report(error=f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})")
+        child.report(error=f"{described(error)} ({Path(frame.filename).name}:{frame.lineno})")
         return 1
     return 0

@@ -8,7 +8,7 @@ from ..detect.counters import stored_values
 
 LOST = {
     "lost_reports": "missing by sequence number",
-    "kernel_drops_total": "dropped by the kernel: the socket buffer was full",
+    "kernel_drops_total": "dropped by the kernel: the socket buffer or the ring was full",
     "denied_frames_total": "from sources that are not allowed",
     "rate_limited_frames_total": "above the rate limit",
     "oversized_frames_total": "longer than the receive buffer",

@@ -585,10 +585,10 @@ class Supervisor:
 def _check_names(settings: Settings) -> None:
     """Raises HopscopeError if the file of names cannot be read, or a package to ask devices is missing."""
     Names.load(settings.names)
-    if settings.names_from:
+    for table in settings.names_from.values():
         from ..export.kinds import require_client
 
-        require_client("names_from")
+        require_client(table.kind)
 
 
 def run(

@@ -49,6 +49,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "files": ("decoder", "detector", "files"),
     "encoder": ("encoder",),
     "fabric": ("fabric", "encoder"),
+    "interfaces": ("report-ring", "xdp"),
     "mixed": ("sflow", "ipfix"),
     "labels": ("label-decoder", "labels", "label-simulation"),
     "direct": ("translator", "rocev2"),
@@ -68,9 +69,11 @@ def steps_for(settings: Settings) -> list[str]:
     kinds = {listen.kind for listen in settings.listen}
     return (
         list(mode_of(settings).steps if kinds else ())
-        + ["listener"] * (bool(kinds - {"mirror"}) or bool(settings.label.listen))
+        + ["listener"] * (bool(kinds - {"mirror", "ring", "xdp"}) or bool(settings.label.listen))
         + sorted(kinds & {"sflow", "ipfix"})
         + ["interface"] * ("mirror" in kinds)
+        + ["report-ring"] * ("ring" in kinds)
+        + ["xdp"] * ("xdp" in kinds)
         + ["label-decoder"] * bool(settings.label.listen)
         + ["export"] * bool(settings.export)
     )
@@ -317,6 +320,28 @@ def _ring() -> None:
     RingListener(ListenSettings(kind="mirror", interface="lo")).prepare()
 
 
+def _report_ring() -> None:
+    from ..capture.ring.report_listener import ReportListener
+
+    ReportListener(ListenSettings(kind="ring", interface="lo")).prepare()
+
+
+def _xdp() -> None:
+    from ..bpf.filter import Filter
+    from ..bpf.program import Unattached
+    from ..bpf.ring import BpfRing
+    from ..detect.detector import Detector
+    from ..wire.dialect import DEFAULT
+
+    settings = DetectSettings(flow_rows=1, ports=64, sources=16)
+    detector, ring = Detector(settings), BpfRing(settings.sources)
+    filter_ = Filter(Unattached(), ring, detector, DEFAULT)
+    for _ in range(2):
+        for _ in detector.update(filter_.decode(_frames(Link.UDP_PAYLOAD))):
+            pass
+        filter_.receive()
+
+
 def _files() -> None:
     from ..capture.pcap.reader import PcapReader, PcapWriter
 
@@ -389,6 +414,8 @@ STEPS: dict[str, tuple[int, Callable[[], None]]] = {
     "detector": (10, _detector),
     "listener": (1, _listener),
     "interface": (2, _ring),
+    "report-ring": (3, _report_ring),
+    "xdp": (1, _xdp),
     "files": (2, _files),
     "sink": (12, _sink),
     "encoder": (5, _encoder),

@@ -1,8 +1,8 @@
 """A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
 
-Nothing wakes it per packet: it sleeps for a millisecond if little came. If nothing came for a tenth of a
-second, it waits for its sockets, unless a detector or another interface waits for its turns. It waits for no
-disk, be it full, slow or hung (see `event_writer`).
+Nothing wakes it per packet: it sleeps until a batch has gathered, for `pause_ms` at most; if it forwards
+frames, for a millisecond. If nothing came for half a second, it waits for its sockets, unless a detector or
+another interface waits for its turns. It waits for no disk, be it full, slow or hung (see `event_writer`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from ..settings.source import url
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch
 from .mode import Mode, mode_of
-from .pipeline import HandOver, Steps
+from .pipeline import HandOver, Pipeline, Steps
 from .shard import Shard
 from .sink.forward import Forwarder
 from .source_decoder import source_decoder
 
 if TYPE_CHECKING:
     from ..capture.listener import Listener
+    from ..detect.detector import Detector
     from ..settings.collector import ListenSettings
     from ..wire.decode.evidence import Evidence
     from .child import Child, NewListener
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
 LARGE_BUFFER_BYTES = 4 * 1024 * 1024
 """A receive buffer that holds what comes in a longer pause."""
 PAUSE = loop.Pause(seconds=0.0005, below=1)
-LONG_PAUSE = loop.Pause(seconds=0.001, below=256)
-"""With large buffers: larger batches cost a fifth less (752, not 961 ns per report at 850,000/s)."""
+FORWARDING_PAUSE = loop.Pause(seconds=0.001, below=256)
+SHARED_SECONDS = 0.001
+"""Longest pause of one of several workers: reports that they receive so far apart may change places."""
+BATCH = 512
+"""Frames that a worker with large buffers waits for: what surrounds a batch costs as much as 100 reports."""
 TICK_NS = 100_000_000
 DRAIN_SECONDS = 1.0
 RING_DELAY_NS = 50_000_000
@@ -78,7 +82,9 @@ def run(child: Child, *, standby: bool = False) -> None:
     worker = Worker(steps, child.listeners, child.released)
     child.report(warm=True)
     for (lane, listen), handle in zip(shares, child.sockets(), strict=False):
-        listener = listener_of(listen, child.index, handle)
+        dialects = dialects_of(listen, mode)
+        detector = detector_of(steps, mode, dialects)
+        listener = listener_of(listen, child.index, handle, detector, dialects[0])
         listener.open()
         heartbeat = None
         if child.bypass is not None and listen.output:
@@ -93,23 +99,60 @@ def run(child: Child, *, standby: bool = False) -> None:
                 settings.workers,
             )
         forward = mode.forwarder(listen, steps.count, heartbeat)
-        dialects = dialects_of(listen, mode)
         worker.receivers.append(Receiver(listener, dialects, child.notify, forward, child.index))
         for note in listener.notes() if child.index == 0 else ():
             child.notify(note)
     child.report(ready=True)
     large = all(receiver.listener.buffer_bytes >= LARGE_BUFFER_BYTES for receiver in worker.receivers)
-    pause = LONG_PAUSE if large else PAUSE
-    awaited = isinstance(steps, HandOver) or any(receiver.forward for receiver in worker.receivers)
-    loop.run(worker, child.stop, pause if awaited else loop.Doze(pause, worker.files))
+    forwards, shared = any(receiver.forward for receiver in worker.receivers), isinstance(steps, HandOver)
+    pause: Callable[[int], object] = PAUSE
+    if large and forwards:
+        pause = FORWARDING_PAUSE
+    elif large:
+        longest = settings.pause_ms / 1000
+        pause = loop.Gather(BATCH, min(longest, SHARED_SECONDS) if shared else longest)
+    loop.run(worker, child.stop, pause if forwards or shared else loop.Doze(pause, worker.files))
 
 
-def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None = None) -> Listener:
-    """The listener of the worker `index`."""
+def detector_of(steps: Steps, mode: Mode, dialects: tuple[Dialect, ...]) -> Detector | None:
+    """The detector of a worker, if it is all that sees its reports, and its state depends on nothing else: an
+    XDP program may filter for it then.
+    """
+    from ..bpf.filter import filters
+    from ..detect.detector import Detector
+
+    if (
+        not isinstance(steps, Pipeline)
+        or not isinstance(steps.detection, Detector)
+        or [listen.kind for listen in mode.settings.listen] != ["xdp"]
+        or mode.counts_distributions
+        or not mode.settings.detect.enabled
+        or not all(map(filters, dialects))
+    ):
+        return None
+    return steps.detection
+
+
+def listener_of(
+    listen: ListenSettings,
+    index: int,
+    handle: socket.socket | None = None,
+    detector: Detector | None = None,
+    dialect: Dialect | None = None,
+) -> Listener:
+    """The listener of the worker `index`; `detector` and `dialect`: of an XDP program that filters."""
     if listen.kind == "mirror":
         from ..capture.ring.listener import RingListener
 
         return RingListener(listen, index, listen.workers, handle)
+    if listen.kind == "ring":
+        from ..capture.ring.report_listener import ReportListener
+
+        return ReportListener(listen, index, listen.workers, handle)
+    if listen.kind == "xdp":
+        from ..bpf.listener import XdpListener
+
+        return XdpListener(listen, detector, dialect)
     from ..capture.udp.listener import UdpListener
 
     return UdpListener(listen, index, listen.workers, handle)
@@ -117,7 +160,8 @@ def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None
 
 def dialects_of(listen: ListenSettings, mode: Mode) -> tuple[Dialect, ...]:
     """The dialect of a listener, or all if it is `auto`; packets of a mirror port are searched for INT."""
-    changes = Changes(ports=mode.report_ports, packets=listen.kind == "mirror")
+    ports = (listen.port,) if listen.kind == "ring" else mode.report_ports
+    changes = Changes(ports=ports, packets=listen.kind == "mirror")
     return tuple(map(changes.of, named(listen.dialect, mode.settings.dialects, auto=True)))
 
 
@@ -133,7 +177,7 @@ class Receiver:
         worker: int = 0,
     ) -> None:
         self.listener = listener
-        self.source = source_decoder(listener.settings)
+        self.source = getattr(listener, "filter", None) or source_decoder(listener.settings)
         """Decodes what comes, if it is not Telemetry Reports."""
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
         """None until it is chosen."""
@@ -179,7 +223,7 @@ class Receiver:
         """Time before which no later frame was received, ns since the epoch; `batch`: what came now."""
         if batch is not None and len(batch):
             return int(batch.frames["time_ns"][-1])
-        return time.time_ns() - (RING_DELAY_NS if self.listener.settings.kind == "mirror" else 0)
+        return time.time_ns() - (RING_DELAY_NS if self.listener.settings.interface else 0)
 
     def take(self, batch: FrameBatch | None, now_ns: int) -> Iterator[tuple[FrameBatch, Dialect]]:
         """What can be decoded now, `now_ns` on a monotonic clock: what came, or nothing yet, or all that was
@@ -257,17 +301,14 @@ class Worker:
         self._listeners = listeners if listeners is not None else deque()
         self._released = released or threading.Event()
         self.receivers: list[Receiver] = []
+        self.received: Counter[str] = Counter()
+        """What all listeners had counted at the last tick, by key of `detect.counters`."""
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
 
     @property
     def late_kernels(self) -> int:
         """Kernels that its turns called for the first time."""
         return loop.late_kernels()
-
-    @property
-    def received(self) -> Counter[str]:
-        """What all listeners counted, by key of `detect.counters`."""
-        return sum((receiver.counts() for receiver in self.receivers), Counter())
 
     def files(self) -> list[int]:
         """Descriptors of its sockets."""
@@ -301,8 +342,13 @@ class Worker:
             self._steps.advance(horizon)
         if self._tick(time.monotonic_ns()):
             self._steps.tick(time.time_ns())
-            self._steps.counted.collect(self)
+            self._collect()
         return frames
+
+    def _collect(self) -> None:
+        """Set the counters that others count."""
+        self.received = sum((receiver.counts() for receiver in self.receivers), Counter())
+        self._steps.counted.collect(self)
 
     def _replace(self, new: NewListener) -> None:
         """Receive on another socket: the interface is back."""
@@ -316,7 +362,7 @@ class Worker:
         """
         released = self._released.is_set()
         for receiver in self.receivers:
-            if released:
+            if released or receiver.listener.settings.kind == "xdp":
                 receiver.listener.finish()
             elif receiver.forward is not None:
                 receiver.forward.stop()
@@ -326,7 +372,7 @@ class Worker:
                 self._steps.step(batch, dialect, receiver.forward, receiver.source)
             if released and receiver.forward is not None:
                 receiver.forward.release()
-        self._steps.counted.collect(self)
+        self._collect()
         self._steps.tick(time.time_ns())
 
     def close(self) -> None:

@@ -38,17 +38,20 @@ PORTS = {"sflow": 6343, "ipfix": 4739}
 
 class ListenSettings(Section):
     """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`,
-    `mirror://eth1`, `sflow://0.0.0.0:6343`, `ipfix://0.0.0.0:4739`).
+    `ring://eth1?port=32766`, `xdp://eth1?port=32766`, `mirror://eth1`, `sflow://0.0.0.0:6343`, `ipfix://0.0.0.0:4739`).
     """
 
-    kind: Literal["udp", "mirror", "sflow", "ipfix"] = "udp"
-    """`udp`: reports are sent to a port of this machine; `mirror`: all frames of an interface are read, as
-    from a switch's mirror port (Linux, CAP_NET_RAW); `sflow`: agents send sFlow 5; `ipfix`: exporters send
-    IPFIX or NetFlow 9."""
+    kind: Literal["udp", "ring", "xdp", "mirror", "sflow", "ipfix"] = "udp"
+    """`udp`: reports are sent to a port of this machine; `ring`: the same, read at an interface, past the
+    kernel's UDP (Linux, CAP_NET_RAW); `xdp`: the same, by an XDP program (Linux, root or CAP_BPF with
+    CAP_NET_ADMIN and CAP_PERFMON); `mirror`: all frames of an interface are read, as from a switch's
+    mirror port (Linux, CAP_NET_RAW); `sflow`: agents send sFlow 5; `ipfix`: exporters send IPFIX or
+    NetFlow 9."""
     interface: str = ""
-    """Mirror: name of the interface."""
+    """Ring, XDP and mirror: name of the interface."""
     promiscuous: bool = True
-    """Mirror: also receive frames that are addressed to other machines."""
+    """Ring and mirror: also receive frames that are addressed to other machines; by default only a mirror
+    does."""
     output: str = ""
     """Sink: interface that the frames are forwarded to, without their INT; empty: they are not forwarded."""
     keep_offloads: bool = False
@@ -57,7 +60,7 @@ class ListenSettings(Section):
     host: str = "127.0.0.1"
     """Address to listen on; anything but loopback opens the collector to the network."""
     port: int = Field(default=32766, ge=0, le=65535)
-    """UDP port; 0 lets the kernel choose one. Without it, sFlow has 6343 and IPFIX 4739."""
+    """UDP port; 0 lets the kernel choose one, except for a ring. sFlow has 6343 by default, IPFIX 4739."""
     workers: int = Field(default=1, ge=1, le=64)
     """Processes that share this port or interface. Reports of one source, and packets of one flow, always
     reach the same process. The reports of several workers meet in one more process, the detector."""
@@ -67,8 +70,9 @@ class ListenSettings(Section):
     receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
     """UDP: requested socket buffer; a warning at startup says if the kernel grants less."""
     ring_bytes: int = Field(default=32 * 1024 * 1024, ge=1024 * 1024, le=2**34)
-    """Mirror: size of each worker's ring for frames from the kernel. A small frame takes 200 bytes;
-    at low rates each takes a block, of 128 KiB in 16 ms, or of 16 KiB in 1 ms if frames are forwarded."""
+    """Ring, XDP (a power of two) and mirror: size of each worker's ring for frames from the kernel. A small
+    frame takes 200 bytes; at low rates each takes a block, of 128 KiB in 16 ms, or of 16 KiB in 1 ms if
+    frames are forwarded."""
     filter: str = ""
     """Mirror: the frames to receive, as `udp port 4791` (compiled by libpcap), or as `tcpdump -ddd` prints a
     program, with commas instead of line breaks; empty: all frames."""
@@ -89,9 +93,11 @@ class ListenSettings(Section):
 
     @model_validator(mode="before")
     @staticmethod
-    def _usual_port(given: object) -> object:
+    def _usual_values(given: object) -> object:
         if isinstance(given, dict) and given.get("kind") in PORTS:
             return {"port": PORTS[given["kind"]], **given}
+        if isinstance(given, dict) and given.get("kind") == "ring":
+            return {"promiscuous": False, **given}
         return given
 
     @property
@@ -103,12 +109,16 @@ class ListenSettings(Section):
     def _mirror(self) -> ListenSettings:
         if self.nodes and self.kind not in PORTS:
             raise ValueError(f"found nodes with kind {self.kind}, expected kind sflow or ipfix")
-        if self.kind != "mirror":
-            if self.interface or self.filter:
-                found = f"interface {self.interface!r}" if self.interface else "filter"
-                raise ValueError(f"found {found} with kind {self.kind}, expected kind mirror")
+        if self.kind != "mirror" and self.filter:
+            raise ValueError(f"found filter with kind {self.kind}, expected kind mirror")
+        if self.kind not in ("mirror", "ring", "xdp"):
+            if self.interface:
+                raise ValueError(
+                    f"found interface {self.interface!r} with kind {self.kind}, expected kind ring, xdp or "
+                    "mirror"
+                )
             if self.kind in PORTS and self.dialect != "spec":
-                raise ValueError(f"found a dialect with kind {self.kind}, expected kind udp or mirror")
+                raise ValueError(f"found a dialect with kind {self.kind}, expected kind udp, ring or mirror")
             if self.dialect == "auto" and not self.allow and not is_loopback(self.host):
                 raise ValueError(
                     f"found dialect auto on {self.host} without allow, so that strangers would choose the "
@@ -117,10 +127,26 @@ class ListenSettings(Section):
             return self
         if not 1 <= len(self.interface) <= 15 or set(self.interface) & set("/: \t\n"):
             raise ValueError(f"found interface {self.interface!r}, expected a name as eth1")
+        if self.kind in ("ring", "xdp"):
+            return self._reports_of_interface()
         if self.output == self.interface:
             raise ValueError(f"found output {self.output!r}, the interface itself, expected another one")
         if self.allow or self.rate_limit:
-            raise ValueError("found allow or rate_limit with kind mirror, expected kind udp")
+            raise ValueError("found allow or rate_limit with kind mirror, expected kind udp or ring")
+        return self
+
+    def _reports_of_interface(self) -> ListenSettings:
+        if not self.port:
+            raise ValueError(f"found port 0 with kind {self.kind}, expected a port from 1 to 65535")
+        if self.output:
+            raise ValueError(f"found output {self.output!r} with kind {self.kind}, expected kind mirror")
+        if self.kind == "xdp" and (self.allow or self.rate_limit or self.workers > 1):
+            raise ValueError("found allow, rate_limit or workers with kind xdp, expected kind udp or ring")
+        if self.dialect == "auto" and not self.allow:
+            raise ValueError(
+                "found dialect auto without allow, so that strangers would choose the dialect: name the "
+                "dialect, or allow the networks of your switches"
+            )
         return self
 
 
@@ -359,10 +385,14 @@ class Settings(Section):
     names: Path | None = None
     """File (TOML or CSV) with the names of nodes and ports."""
     names_from: NamedDevices = Field(default={})
-    """Devices that are asked for their names by SNMP, by name, as `[names_from.edge]`. A name in the file
-    `names` comes first."""
+    """Devices that are asked for names and counters by SNMP or gNMI, by name, as `[names_from.edge]`. A
+    name in the file `names` comes first."""
     listen: tuple[ListenSettings, ...] = (ListenSettings(),)
     """Listeners."""
+    pause_ms: float = Field(default=4.0, ge=0.5, le=100)
+    """Longest time that reports wait in a socket so that a worker takes about 500 at once, which costs less
+    for each; events come at most that much later. One of several workers, and a sink that forwards, wait 1 ms
+    at most, and a worker with a small receive buffer 0.5 ms."""
     detect: DetectSettings = DetectSettings()
     """State and events."""
     postcards: PostcardSettings = PostcardSettings()

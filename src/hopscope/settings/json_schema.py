@@ -14,6 +14,7 @@ from .destinations.common import ExportSettings
 from .destinations.kinds import ENTRY_POINTS, EXPORT_KINDS
 from .destinations.metrics import METRICS_KINDS
 from .destinations.metrics_common import MetricsSettings
+from .names_from import DEVICE_KINDS, DeviceSettings
 from .section import item_section, section_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -28,6 +29,7 @@ def json_schema() -> dict[str, Any]:
         kinds.setdefault(point.name, point.load().Settings)
     definitions["ExportSettings"] = _by_kind(ExportSettings, kinds, definitions)
     definitions["MetricsSettings"] = _by_kind(MetricsSettings, METRICS_KINDS, definitions)
+    definitions["DeviceSettings"] = _by_kind(DeviceSettings, DEVICE_KINDS, definitions)
     listener = {"anyOf": [schema["properties"]["listen"]["items"], {"type": "string"}]}
     listen = schema["properties"]["listen"]
     listen |= {"type": ["array", "string"], "items": listener}

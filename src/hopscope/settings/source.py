@@ -1,5 +1,5 @@
-"""Sources of frames as the user writes them: `udp://HOST:PORT?workers=2&dialect=…`, `mirror://INTERFACE`,
-`sflow://HOST:PORT`, `ipfix://HOST:PORT`.
+"""Sources of frames as the user writes them: `udp://HOST:PORT?workers=2&dialect=…`,
+`ring://INTERFACE?port=PORT`, `xdp://INTERFACE?port=PORT`, `mirror://INTERFACE`, `sflow://HOST:PORT`, `ipfix://HOST:PORT`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,23 @@ from ..wire.address import network
 from .collector import PORTS, ListenSettings
 from .errors import error_lines
 
-_FORM = "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE"
+_FORM = (
+    "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, ring://INTERFACE or mirror://INTERFACE"
+)
 _MIRROR_OPTIONS = ("dialect", "workers", "ring_bytes", "filter", "promiscuous", "output", "keep_offloads")
+_LIMIT_OPTIONS = ("allow", "rate_limit", "rate_burst", "rate_ipv6_prefix")
 _PLACES = ("kind", "host", "port", "interface", "nodes", *_MIRROR_OPTIONS[2:])
 _UDP_OPTIONS = tuple(name for name in ListenSettings.model_fields if name not in _PLACES)
-_OTHER_OPTIONS = tuple(name for name in _UDP_OPTIONS if name != "dialect")
+_SAMPLE_OPTIONS = tuple(name for name in _UDP_OPTIONS if name != "dialect")
+_OPTIONS = {
+    "udp": _UDP_OPTIONS,
+    "ring": ("port", "dialect", "workers", "ring_bytes", "promiscuous", *_LIMIT_OPTIONS),
+    "xdp": ("port", "dialect", "ring_bytes"),
+    "mirror": _MIRROR_OPTIONS,
+    **dict.fromkeys(PORTS, _SAMPLE_OPTIONS),
+}
+_INTERFACES = ("ring", "xdp", "mirror")
+"""Schemes whose address is an interface."""
 
 
 class SourceError(HopscopeError):
@@ -31,10 +43,12 @@ def parse(text: str) -> ListenSettings:
     Raises SourceError.
     """
     split, port = _split(text)
-    mirror = split.scheme == "mirror"
-    options = _MIRROR_OPTIONS if mirror else _OTHER_OPTIONS if split.scheme in PORTS else _UDP_OPTIONS
+    options = _OPTIONS[split.scheme]
     fields: dict[str, object] = {"kind": split.scheme}
-    fields["interface" if mirror else "host"] = split.netloc if mirror else split.hostname
+    if split.scheme in _INTERFACES:
+        fields["interface"] = split.netloc
+    else:
+        fields["host"] = split.hostname
     if port is not None:
         fields["port"] = port
     allow: list[str] = []
@@ -65,6 +79,8 @@ def url(settings: ListenSettings) -> str:
     """How a listener is named in messages."""
     if settings.kind == "mirror":
         return f"mirror://{settings.interface}"
+    if settings.kind in ("ring", "xdp"):
+        return f"{settings.kind}://{settings.interface}?port={settings.port}"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"{settings.kind}://{host}:{settings.port}"
 
@@ -72,10 +88,10 @@ def url(settings: ListenSettings) -> str:
 def _split(text: str) -> tuple[SplitResult, int | None]:
     try:
         split = urlsplit(text)
-        port = None if split.scheme == "mirror" else split.port
+        port = None if split.scheme in _INTERFACES else split.port
     except ValueError as error:
         raise SourceError(f"{text}: {error}; {_FORM}") from error
     extra = split.path not in ("", "/") or split.fragment or split.username is not None
-    if split.scheme not in ("udp", "mirror", *PORTS) or not split.hostname or extra:
+    if split.scheme not in _OPTIONS or not split.hostname or extra:
         raise SourceError(f"{text}: {_FORM}")
     return split, port

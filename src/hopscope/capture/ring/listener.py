@@ -75,11 +75,15 @@ class RingListener:
         from .ring_kernel import walk
 
         self._walk = walk
+        self._allocate()
+        self._fill()
+
+    def _allocate(self) -> None:
+        """Memory of the kernel function, and a ring of one empty block."""
         self._frames: Records = np.zeros(FRAMES, FRAME)
         self._setup = np.zeros(RING_SETUP_SLOTS, np.uint64)
         self._state = np.zeros(RING_SLOTS, np.uint64)
         self._map(np.zeros(self._block_bytes, np.uint8))
-        self._fill()
 
     def _map(self, ring: npt.NDArray[np.uint8]) -> None:
         self._ring = ring

@@ -52,6 +52,31 @@ def hand_back(ring: Any, setup: Any, state: Any) -> None:
 
 
 @kernel
+def begin_block(ring: Any, setup: Any, state: Any) -> Any:
+    """Begin the next block if none is; False if it is not ready, or enough are held."""
+    if state[_AT]:
+        return True
+    base = state[_BLOCK] * setup[_BLOCK_BYTES]
+    if state[_DONE] >= setup[_MOST] or not (le32(ring, base + _BLOCK_STATUS) & _USER):
+        return False
+    order_reads()
+    store64(ring, base + _TAKEN, U64(1))
+    state[_LEFT] = le32(ring, base + _BLOCK_PACKETS)
+    state[_AT] = base + le32(ring, base + _BLOCK_FIRST)
+    return True
+
+
+@kernel
+def leave_block(setup: Any, state: Any, at: Any, left: Any) -> None:
+    """Continue at `at` next time; without packets left, with the next block."""
+    state[_AT], state[_LEFT] = at, left
+    if left == U64(0):
+        state[_AT] = U64(0)
+        state[_BLOCK] = (state[_BLOCK] + U64(1)) % setup[_BLOCKS]
+        state[_DONE] += U64(1)
+
+
+@kernel
 def put_back(ring: Any, start: Any, tag: Any) -> None:
     """Move a frame's MAC addresses 4 bytes ahead of `start`, and write the tag (TPID, TCI) after them."""
     for i in range(12):
@@ -101,16 +126,8 @@ def walk(ring: Any, frames: Any, setup: Any, state: Any, link: Any) -> Any:
     """
     hand_back(ring, setup, state)
     count = 0
-    while count < len(frames):
-        base = state[_BLOCK] * setup[_BLOCK_BYTES]
-        end = base + setup[_BLOCK_BYTES]
-        if state[_AT] == U64(0):
-            if state[_DONE] >= setup[_MOST] or not (le32(ring, base + _BLOCK_STATUS) & _USER):
-                break
-            order_reads()
-            store64(ring, base + _TAKEN, U64(1))
-            state[_LEFT] = le32(ring, base + _BLOCK_PACKETS)
-            state[_AT] = base + le32(ring, base + _BLOCK_FIRST)
+    while count < len(frames) and begin_block(ring, setup, state):
+        end = (state[_BLOCK] + U64(1)) * setup[_BLOCK_BYTES]
         at, left = state[_AT], state[_LEFT]
         while left and count < len(frames):
             if at + _END > end:
@@ -144,11 +161,7 @@ def walk(ring: Any, frames: Any, setup: Any, state: Any, link: Any) -> Any:
                 count += 1
             at += step
             left -= U64(1)
-        state[_AT], state[_LEFT] = at, left
-        if left == U64(0):
-            state[_AT] = U64(0)
-            state[_BLOCK] = (state[_BLOCK] + U64(1)) % setup[_BLOCKS]
-            state[_DONE] += U64(1)
+        leave_block(setup, state, at, left)
     return count
 
 

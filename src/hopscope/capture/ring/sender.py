@@ -20,7 +20,7 @@ from .socket import SOL_PACKET, TPACKET_V3, VERSION, VNET_HDR
 
 _TX_RING, _QDISC_BYPASS = 13, 20
 _SO_SNDBUFFORCE = 32
-_SIOCGIFMTU, _SIOCGIFFLAGS = 0x8921, 0x8913
+_SIOCGIFMTU, _SIOCGIFFLAGS, _SIOCGIFHWADDR = 0x8921, 0x8913, 0x8927
 _RUNNING = 0x40  # IFF_RUNNING: up, and with a carrier
 _AVAILABLE, _SEND_REQUEST = 0, 1
 _HEADER, _TAG = 14, 4
@@ -96,6 +96,7 @@ class RingSender:
         self._lengths, self._statuses = words[:, SlotAt.LENGTH // 4], words[:, SlotAt.STATUS // 4]
         self._copied = ring.view(np.uint16).reshape(total, slot // 2)[:, SlotAt.HEADER_LENGTH // 2]
         self._total = total
+        self._slots = ring.reshape(total, slot)[:, SLOT_HEADER:]
         self._offsets = np.arange(total, dtype=np.uint64) * slot + SLOT_HEADER
         self._first = self._next = 0
         self._waiting = 0
@@ -108,9 +109,17 @@ class RingSender:
         """Bytes of the longest frame."""
 
     def _asked(self, request: int) -> int:
-        """The kernel's answer about the interface (struct ifreq, netdevice(7))."""
-        answer = fcntl.ioctl(self._socket, request, struct.pack("<16si20x", self.interface.encode(), 0))
-        return int(struct.unpack_from("<16si", answer)[1])
+        """The kernel's answer about the interface, a number."""
+        return int(struct.unpack_from("<i", self._answer(request))[0])
+
+    def _answer(self, request: int) -> bytes:
+        """The kernel's answer about the interface (struct ifreq, netdevice(7)), after the name."""
+        return fcntl.ioctl(self._socket, request, struct.pack("<16s24x", self.interface.encode()))[16:]
+
+    @property
+    def address(self) -> bytes:
+        """Ethernet address of the interface, 6 bytes. Raises OSError."""
+        return self._answer(_SIOCGIFHWADDR)[2:8]
 
     @property
     def waiting(self) -> int:
@@ -146,6 +155,17 @@ class RingSender:
         """
         self._put(lengths)
         return self.flush()
+
+    def send_rows(self, rows: npt.NDArray[np.uint8]) -> int:
+        """Copy frames of one length, uint8 [frames, bytes], into the ring and send them, as far as there is
+        room: how many. Raises CaptureError.
+        """
+        count, length = len(self.slots(len(rows))), rows.shape[1]
+        before = min(count, self._total - self._next)  # the others begin again at the first slot
+        self._slots[self._next : self._next + before, :length] = rows[:before]
+        self._slots[: count - before, :length] = rows[before:count]
+        self.send(np.full(count, length, np.uint32))
+        return count
 
     def _put(self, lengths: npt.NDArray[np.uint32]) -> None:
         """Ask the kernel to send; what cannot be sent leaves no gap, at which it would stop. It does not look

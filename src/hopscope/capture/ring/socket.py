@@ -14,6 +14,7 @@ from ..bpf import NOTHING, attach, by_addresses
 from ..errors import CaptureError, InterfaceGoneError
 from ..layout import BLOCK_PRIVATE
 from .filter import compile_filter
+from .report_filter import by_frame_source, reports_to
 
 SOL_PACKET = 263
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, VERSION = 1, 5, 6, 10
@@ -129,15 +130,21 @@ def _share(handle: socket.socket, first: socket.socket | None, settings: ListenS
 
     Fragments are reassembled, so that they reach the worker of their flow.  Forwarded frames must not
     be changed, and a flow's must keep their order, with and without INT, which changes ports and protocol:
-    they are shared by their addresses.
+    they are shared by their addresses.  Reports are shared by their source.
     """
-    how = _BY_PROGRAM if settings.output else _BY_HASH | _DEFRAGMENT
+    how = _BY_HASH
+    if settings.output or settings.kind == "ring":
+        how = _BY_PROGRAM
+    if not settings.output:
+        how |= _DEFRAGMENT
     if first is None:
         group, how = 0, how | _UNIQUE  # the kernel chooses the group's number
     else:
         group = first.getsockopt(SOL_PACKET, _FANOUT) & 0xFFFF
     handle.setsockopt(SOL_PACKET, _FANOUT, struct.pack("<HH", group, how))
-    if settings.output:
+    if settings.kind == "ring":
+        attach(handle, SOL_PACKET, _FANOUT_DATA, by_frame_source(settings.workers))
+    elif settings.output:
         attach(handle, SOL_PACKET, _FANOUT_DATA, by_addresses(settings.workers))
 
 
@@ -153,7 +160,9 @@ def _refusal(settings: ListenSettings, error: OSError) -> str:
 
 
 def let_in(handle: socket.socket, settings: ListenSettings) -> None:
-    """Let frames into the ring: all, or those that the filter of the settings takes. Raises CaptureError."""
+    """Let frames into the ring: all, those that the filter of the settings takes, or reports. Raises
+    CaptureError.
+    """
     instructions = program(settings)
     try:
         if instructions:
@@ -168,6 +177,8 @@ def let_in(handle: socket.socket, settings: ListenSettings) -> None:
 
 def program(settings: ListenSettings) -> bytes:
     """The filter of the settings as struct sock_filter [lines]; empty: none. Raises CaptureError."""
+    if settings.kind == "ring":
+        return reports_to(settings.port, promiscuous=settings.promiscuous)
     try:
         return compile_filter(settings.filter)
     except ValueError as error:

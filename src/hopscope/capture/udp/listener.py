@@ -242,7 +242,7 @@ class UdpListener:
                 f"{url(self.settings)}: receive buffer of {granted:,} bytes granted, {requested:,} requested;"
                 f" bursts need more: sysctl -w net.core.rmem_max={requested}"
             )
-        if self.settings.kind != "mirror" and self.settings.gro and not take_trains(self._socket):
+        if self.settings.gro and not take_trains(self._socket):
             lines.append(f"{url(self.settings)}: this kernel has no UDP_GRO; datagrams are taken one by one")
         return lines
 

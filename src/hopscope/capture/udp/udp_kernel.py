@@ -79,25 +79,24 @@ def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, source_port: Any
 
 
 @kernel
-def split(arena: Any, message: Any, slot: Any, segment: Any, hi: Any, lo: Any, source_port: Any, count: Any,
-          frames: Any, buckets: Any, setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
-    """Frames of one train, from where the last call stopped, while there is room; returns their number."""
-    length, at = U64(message.length), state[_AT]
-    limited = setup[_INTERVAL] != U64(0)
+def split(arena: Any, start: Any, length: Any, at: Any, segment: Any, hi: Any, lo: Any, source_port: Any,
+          count: Any, frames: Any, buckets: Any, setup: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
+    """Frames of the train of datagrams of `segment` bytes at `start`, from its byte `at` on, while there is
+    room: (frames, where the next call continues, datagrams above the rate limit).  At its end that is
+    `length`, and 0 for an empty datagram.
+    """
+    limited, above = setup[_INTERVAL] != U64(0), U64(0)
     while count < len(frames):
         part = min(segment, length - at)
-        if limited and not take(buckets, setup, hi, lo, now_ns, count_reports(arena, slot + at, part)):
-            state[_LIMITED] += U64(1)
+        if limited and not take(buckets, setup, hi, lo, now_ns, count_reports(arena, start + at, part)):
+            above += U64(1)
         else:
-            put(frames[count], slot + at, part, hi, lo, source_port, setup[_PORT], time_ns)
+            put(frames[count], start + at, part, hi, lo, source_port, setup[_PORT], time_ns)
             count += 1
         at += part
         if at >= length:
-            state[_NEXT] += U64(1)
-            at = U64(0)
             break
-    state[_AT] = at
-    return count
+    return count, at, above
 
 
 @kernel
@@ -125,11 +124,15 @@ def unpack(arena: Any, messages: Any, names: Any, controls: Any, frames: Any, ra
             state[_DENIED] += (length + segment - U64(1)) // segment if length else U64(1)
             state[_NEXT] += U64(1)
         else:
-            slot = m * setup[_STRIDE]
-            count = split(
-                arena, message, slot, segment, hi, lo, be16(names, name + _PORT_AT), count, frames, buckets,
-                setup, state, time_ns, now_ns,
+            count, at, above = split(
+                arena, m * setup[_STRIDE], length, state[_AT], segment, hi, lo, be16(names, name + _PORT_AT),
+                count, frames, buckets, setup, time_ns, now_ns,
             )  # fmt: skip
+            state[_LIMITED] += above
+            state[_AT] = at
+            if at >= length:
+                state[_NEXT] += U64(1)
+                state[_AT] = U64(0)
         if state[_NEXT] > m:
             message.name_length = _SOCKADDR_IN6
             message.control_length = CONTROL_BYTES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...base.errors import HopscopeError
+from ...base.names import DISCOVERED
 from ..options.declare import Options, option
 from ..options.network import NetworkOptions
 from ..output.printer import Summary, SummaryOption
@@ -163,6 +165,7 @@ class _Demo:
         collector = Collector(self._data, self._configure(port), self._folder / "collect.log")
         stack.callback(collector.stop)
         self._waiting("starting the collector", collector.wait)
+        shutil.copy(self._folder / "names.toml", self._data / DISCOVERED)  # for queries after the end
         self._state.url = collector.url
         self._view.say(f"live page  {collector.url}")
         fabric = FabricProcess(["--to", f"udp://127.0.0.1:{port}", *arguments], self._folder / "simulate.log")

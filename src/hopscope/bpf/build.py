@@ -1,0 +1,39 @@
+"""Compiles the program: `make bpf`, and the build hook of the wheel. It imports nothing of Hopscope."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent
+OBJECT = "reports.bpf.o"
+"""The compiled program; a wheel carries it, a repository does not."""
+
+
+class BuildError(Exception):
+    """The program cannot be compiled; the message has the remedy."""
+
+
+def compile_programs(folder: Path = SOURCES, source: Path = SOURCES / "reports.bpf.c") -> Path:
+    """Compile a program by clang into a folder; returns the object. Raises BuildError."""
+    clang = shutil.which("clang")
+    if clang is None:
+        raise BuildError("clang is missing: install clang and libbpf-dev")
+    target = folder / source.with_suffix(".o").name
+    headers = f"/usr/include/{platform.machine()}-linux-gnu"
+    words = [clang, "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror", f"-I{headers}"]
+    done = subprocess.run(
+        [*words, "-c", str(source), "-o", str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BuildError(f"clang failed, are clang and libbpf-dev installed?\n{done.stderr}")
+    return target
+
+
+if __name__ == "__main__":
+    print(compile_programs())

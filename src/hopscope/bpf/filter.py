@@ -1,0 +1,208 @@
+"""The filter of the XDP program: its tables are the detector's, so that both compare with the same values.
+
+The detector decides.  After each batch, the flows of reports that went up are copied into the program's
+tables, where it watches them: it keeps their stored values as the detector will, but their reports still go
+up.  Once the detector has seen all that was on its way when they were copied, and none of it has changed
+them, both sides are equal, and the program compares: what is within the limits ends there.  Of a report that
+goes up although all its rows are known, both sides keep the same.  A row that the program cannot follow goes
+back to the start.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from ..detect.counters import INDEX
+from ..detect.detector import Detector
+from ..detect.records import INLINE_HOPS, KEYS
+from ..wire import rules
+from ..wire.decode.decoder import Decoder
+from ..wire.dialect import DEFAULT, Dialect
+from ..wire.records import FrameBatch, Records, ReportBatch
+from ..wire.timing import changes
+from . import layout
+from .program import Tables
+from .ring import BpfRing, epoch_ns
+
+SLICES = 8
+"""Ticks in which all flows, queues, buffers and ports are merged once."""
+TICK_NS = 100_000_000
+WATCHED = 1 << 14
+"""Most rows that are watched at once."""
+_COUNTS = {
+    "frames_total": "datagrams",
+    "frame_bytes_total": "bytes",
+    "reports_total": "reports",
+    "hops_total": "hops",
+    "values_total": "values",
+}
+
+
+def filters(dialect: Dialect) -> bool:
+    """Whether the program reads reports of this dialect as the decoder does: those of the specification."""
+    own, usual = dialect.table().copy(), DEFAULT.table().copy()
+    for table in (own, usual):
+        table[rules.INT_DSCP : rules.SHIM] = 0
+    return bool((own == usual).all()) and not changes(dialect.clock)
+
+
+class Filter:
+    """Keeps the program's tables equal to a detector's, and adds to these what the program has counted."""
+
+    def __init__(self, program: Tables, ring: BpfRing, detector: Detector, dialect: Dialect) -> None:
+        """`program` has tables of the sizes of the detector's; `dialect`: that of the reports."""
+        from . import follow_kernel
+
+        self._kernels = follow_kernel
+        self._program, self._ring, self._detector = program, ring, detector
+        self._decoder = Decoder(dialect)
+        tables = detector.tables
+        rows = len(tables["flows"]["rows"])
+        flows, ports, sources = (
+            len(tables["flows"]["flows"]),
+            len(tables["ports"]["ports"]),
+            len(tables["sources"]["sources"]),
+        )
+        self._tags = program.table("tags", rows, layout.TAGS)
+        self._flows = program.table("flows", flows, layout.FLOW)
+        self._ports = program.table("ports", ports, layout.PORT)
+        self._sources = program.table("sources", sources, layout.SOURCE)
+        self._seen = np.zeros((flows, 4), np.uint64)
+        self._seen_hops = np.zeros((flows * INLINE_HOPS, 2), np.uint64)
+        self._seen_ports = np.zeros((ports, 2), np.uint64)
+        self._merged = np.zeros(sources, np.uint64)
+        self._watched = np.zeros((WATCHED, 2), np.uint64)
+        self._watching = 0
+        self._boundary: int | None = None
+        """Position of the ring at which what is watched is confirmed."""
+        self._batch: ReportBatch | None = None
+        self._counted = dict.fromkeys(_COUNTS, 0)
+        self._slice = 0
+        self._due_ns = 0
+        self._changes = detector.comparison.changes
+        control = program.control
+        table = dialect.table()
+        dscp = table[rules.INT_DSCP : rules.UDP_ROLE]
+        control["dscp"] = sum(1 << int(number) for number in np.flatnonzero(dscp))
+        control["keys"] = detector.comparison.knobs[:KEYS]
+        control["queues_by_port"] = detector.settings.queue_key == "switch-port-queue"
+        control["flow_mask"], control["port_mask"], control["source_mask"] = rows - 1, ports - 1, sources - 1
+        program.table("roles", 1 << 16, np.dtype(np.uint8))[:] = table[rules.UDP_ROLE : rules.SHIM]
+        control["filter"] = 1
+
+    def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
+        """The reports of a batch, for the detector; the sources whose numbers it is to look at are merged."""
+        ring = self._ring
+        self._kernels.merge_marked(
+            ring.marks, ring.rows, ring.received, len(batch), *self._of_sources(), np.uint64(epoch_ns())
+        )
+        self._batch = self._decoder.decode(batch)
+        reports, tables = self._batch.reports, self._detector.tables["flows"]
+        self._kernels.set_numbered(reports, ring.marks)
+        self._kernels.merge_changing(
+            reports, ring.marks, tables["rows"].view(np.uint32), tables["flows"], tables["hops"],
+            self._detector.comparison.knobs, self._flows, self._seen, self._seen_hops, np.uint64(epoch_ns()),
+        )  # fmt: skip
+        return self._batch
+
+    def counts(self) -> dict[str, int]:
+        """Nothing of its own: the program counts."""
+        return {}
+
+    def receive(self) -> FrameBatch | None:
+        """What has come up, once the tables follow the last batch; what is watched is confirmed first."""
+        self._follow()
+        if self._boundary is not None and self._ring.position >= self._boundary:
+            self._confirm()
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._due_ns:
+            self._due_ns = now_ns + TICK_NS
+            self.merge(self._slice, SLICES)
+            self._slice = (self._slice + 1) % SLICES
+        return self._ring.receive(self._boundary)
+
+    def merge(self, part: int = 0, parts: int = 1) -> None:
+        """Add what the program has counted to the detector's tables and counters: all sources, and one of
+        `parts` of the other tables.
+        """
+        epoch = np.uint64(epoch_ns())
+        kernels, detector = self._kernels, self._detector
+        tables = detector.tables
+        kernels.merge_sources(*self._of_sources(), epoch)
+        rows, ports = (
+            (np.uint64(part * length // parts), np.uint64((part + 1) * length // parts))
+            for length in (len(self._tags), len(self._ports))
+        )
+        flows = tables["flows"]
+        lost = kernels.merge_flows(
+            rows[0], rows[1], flows["rows"].view(np.uint32), flows["flows"], flows["hops"],
+            self._tags, self._flows, self._seen, self._seen_hops, epoch,
+        )  # fmt: skip
+        kernels.merge_ports(
+            ports[0], ports[1], tables["ports"]["ports"], self._ports, self._seen_ports, epoch
+        )
+        detector.counters[INDEX["unrecorded_flow_packets_total"]] += np.uint64(lost)
+        filtered = self._program.filtered()
+        for key, name in _COUNTS.items():
+            detector.counters[INDEX[key]] += np.uint64(filtered[name] - self._counted[key])
+            self._counted[key] = filtered[name]
+
+    def _of_sources(self) -> tuple[Records, Records, npt.NDArray[np.uint64]]:
+        return self._detector.tables["sources"]["sources"], self._sources, self._merged
+
+    def _follow(self) -> None:
+        """Bring the program's tables up to the state of the detector, which has seen the last batch."""
+        batch, self._batch = self._batch, None
+        detector, kernels = self._detector, self._kernels
+        limits = detector.comparison
+        if limits.changes != self._changes:
+            self._changes = limits.changes
+            self._tags["ways"] = 0
+            self._flows["state"] = self._ports["state"] = layout.State.ABSENT
+        if batch is None:
+            return
+        tables = detector.tables
+        reports, hops = batch.reports, batch.hops
+        rows, flows, states = (
+            tables["flows"]["rows"].view(np.uint32),
+            tables["flows"]["flows"],
+            tables["flows"]["hops"],
+        )
+        ports, marks, knobs = tables["ports"]["ports"], self._ring.marks, limits.knobs
+        mine = (self._tags, self._flows, self._ports)
+        kernels.drop_spoiled(
+            reports,
+            marks,
+            rows,
+            flows,
+            states,
+            knobs,
+            *mine,
+            self._seen,
+            self._seen_hops,
+            np.uint64(epoch_ns()),
+        )
+        kernels.forget(reports, hops, marks, rows, flows, ports, knobs, *mine)
+        if self._boundary is not None:
+            return
+        self._program.wait()
+        self._watching = kernels.install(
+            reports, hops, marks, rows, flows, states, ports, limits.limits, limits.overrides, knobs, *mine,
+            self._seen, self._seen_hops, self._seen_ports, self._watched, np.uint64(epoch_ns()),
+        )  # fmt: skip
+        kernels.install_sources(reports, tables["sources"]["sources"], knobs, self._sources, self._merged)
+        self._program.wait()
+        if self._watching:
+            self._boundary = self._ring.written
+
+    def _confirm(self) -> None:
+        """The detector has seen all that was on its way."""
+        self._boundary = None
+        tables = self._detector.tables
+        self._kernels.confirm(
+            self._watched, self._watching, tables["flows"]["flows"], tables["flows"]["hops"],
+            tables["ports"]["ports"], self._tags, self._flows, self._ports,
+        )  # fmt: skip

@@ -1,0 +1,189 @@
+"""libbpf, as far as it is needed: load an object, find its maps, attach its program to an interface."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..capture.errors import CaptureError
+
+_XDP = 37  # BPF_XDP, of enum bpf_attach_type
+_GENERIC = 1 << 1  # XDP_FLAGS_SKB_MODE
+_NATIVE_MODES = (1, 3)  # XDP_ATTACHED_DRV, XDP_ATTACHED_HW
+_BUSY = (errno.EBUSY, errno.EEXIST)
+_DENIED = (errno.EPERM, errno.EACCES)
+_PRIVILEGES = "it needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
+
+
+class _LinkOptions(ctypes.Structure):
+    """struct bpf_link_create_opts, its first fields."""
+
+    _fields_ = (("size", ctypes.c_size_t), ("flags", ctypes.c_uint32), ("more", ctypes.c_uint32))
+
+
+class _QueryOptions(ctypes.Structure):
+    """struct bpf_xdp_query_opts."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("programs", ctypes.c_uint32 * 4),
+        ("mode", ctypes.c_uint8),
+        ("padding", ctypes.c_uint8 * 7),
+    )
+
+
+class _RunOptions(ctypes.Structure):
+    """struct bpf_test_run_opts."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("data", ctypes.c_char_p),
+        ("data_out", ctypes.c_void_p),
+        ("data_bytes", ctypes.c_uint32),
+        ("data_out_bytes", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("context_out", ctypes.c_void_p),
+        ("context_bytes", ctypes.c_uint32),
+        ("context_out_bytes", ctypes.c_uint32),
+        ("verdict", ctypes.c_uint32),
+        ("repeat", ctypes.c_int),
+        ("duration_ns", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("processor", ctypes.c_uint32),
+        ("batch", ctypes.c_uint32),
+    )
+
+
+@cache
+def library() -> Any:
+    """The system's libbpf. Raises CaptureError."""
+    try:
+        found = ctypes.CDLL("libbpf.so.1", use_errno=True)
+    except OSError as error:
+        raise CaptureError("XDP needs libbpf 1: apt install libbpf1") from error
+    pointer, integer, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+    for name, result, arguments in (
+        ("bpf_object__open_file", pointer, [text, pointer]),
+        ("bpf_object__load", integer, [pointer]),
+        ("bpf_object__close", None, [pointer]),
+        ("bpf_object__find_map_by_name", pointer, [pointer, text]),
+        ("bpf_object__find_program_by_name", pointer, [pointer, text]),
+        ("bpf_map__set_max_entries", integer, [pointer, ctypes.c_uint32]),
+        ("bpf_map__fd", integer, [pointer]),
+        ("bpf_map__initial_value", pointer, [pointer, ctypes.POINTER(ctypes.c_size_t)]),
+        ("bpf_program__fd", integer, [pointer]),
+        ("bpf_link_create", integer, [integer, integer, integer, pointer]),
+        ("bpf_prog_test_run_opts", integer, [integer, pointer]),
+        ("bpf_xdp_query", integer, [integer, integer, pointer]),
+        ("libbpf_set_print", pointer, [pointer]),
+    ):
+        function = getattr(found, name)
+        function.restype, function.argtypes = result, arguments
+    found.libbpf_set_print(None)
+    return found
+
+
+class BpfObject:
+    """An object file with one XDP program and its maps. Everything goes with `close`, or with the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises CaptureError."""
+        self._library = library()
+        self._link = -1
+        self._object = self._library.bpf_object__open_file(os.fsencode(path), None)
+        if not self._object:
+            raise CaptureError(f"{path}: {os.strerror(ctypes.get_errno())}")
+
+    def resize(self, name: str, entries: int) -> None:
+        """Set how large a map will be; before `load`."""
+        self._library.bpf_map__set_max_entries(self._map(name), entries)
+
+    def load(self) -> None:
+        """Have the kernel check and compile the program. Raises CaptureError."""
+        failed = -self._library.bpf_object__load(self._object)
+        if failed:
+            self.close()
+        if failed in _DENIED:
+            raise CaptureError(f"this process may not load an XDP program: {_PRIVILEGES}")
+        if failed:
+            raise CaptureError(f"the kernel takes no XDP program of this kind ({os.strerror(failed)})")
+
+    def attach(self, program: str, index: int) -> bool:
+        """Run the program for what the interface `index` receives, until `detach`; returns whether the driver
+        runs it (native), and not the network stack (generic). Raises CaptureError.
+        """
+        for flags in (0, _GENERIC):
+            options = _LinkOptions(ctypes.sizeof(_LinkOptions), flags, 0)
+            self._link = self._library.bpf_link_create(
+                self.program(program), index, _XDP, ctypes.byref(options)
+            )
+            if self._link >= 0:
+                return self._native(index)
+        failed = -self._link
+        if failed in _BUSY:
+            raise CaptureError(
+                "the interface has an XDP program already; `ip link set dev … xdp off` removes one"
+            )
+        hint = f"; {_PRIVILEGES}" if failed in _DENIED else ""
+        raise CaptureError(f"the interface takes no XDP program ({os.strerror(failed)}){hint}")
+
+    def _native(self, index: int) -> bool:
+        found = _QueryOptions(ctypes.sizeof(_QueryOptions))
+        return not self._library.bpf_xdp_query(index, 0, ctypes.byref(found)) and found.mode in _NATIVE_MODES
+
+    def program(self, name: str) -> int:
+        """Descriptor of a loaded program."""
+        found = self._library.bpf_object__find_program_by_name(self._object, name.encode())
+        return int(self._library.bpf_program__fd(found))
+
+    def run(self, program: str, frame: bytes, repeat: int = 1) -> tuple[int, int]:
+        """Run a loaded program on a frame, without an interface (BPF_PROG_TEST_RUN): (verdict of the last
+        run, mean ns of a run). Raises CaptureError.
+        """
+        options = _RunOptions(
+            size=ctypes.sizeof(_RunOptions), data=frame, data_bytes=len(frame), repeat=repeat
+        )
+        failed = -self._library.bpf_prog_test_run_opts(self.program(program), ctypes.byref(options))
+        if failed:
+            raise CaptureError(f"the program cannot be run ({os.strerror(failed)})")
+        return options.verdict, options.duration_ns
+
+    def descriptor(self, name: str) -> int:
+        """Descriptor of a map, once loaded."""
+        return int(self._library.bpf_map__fd(self._map(name)))
+
+    def constants(self) -> Any:
+        """Memory of the program's constants (`.rodata`), to be written before `load`."""
+        size = ctypes.c_size_t()
+        address = self._library.bpf_map__initial_value(self._map(".rodata"), ctypes.byref(size))
+        return (ctypes.c_uint8 * size.value).from_address(address)
+
+    def memory(self, name: str, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Memory of a loaded map with BPF_F_MMAPABLE, or of the program's variables (`.bss`): shared with it,
+        uint8 [nbytes].
+        """
+        return np.frombuffer(mmap.mmap(self.descriptor(name), nbytes), np.uint8)
+
+    def _map(self, name: str) -> Any:
+        return self._library.bpf_object__find_map_by_name(self._object, name.encode())
+
+    def detach(self) -> None:
+        """Run the program no longer."""
+        if self._link >= 0:
+            os.close(self._link)
+            self._link = -1
+
+    def close(self) -> None:
+        """Detach the program, and free it and its maps."""
+        self.detach()
+        if self._object:
+            self._library.bpf_object__close(self._object)
+            self._object = None

@@ -1,0 +1,118 @@
+"""Reports that an XDP program takes off an interface, before the network stack sees them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..capture.errors import CaptureError
+from ..settings.collector import ListenSettings
+from ..settings.source import url
+from ..wire.dialect import Dialect
+from ..wire.records import FrameBatch
+from .layout import Count
+from .program import XdpProgram
+from .ring import BpfRing
+
+if TYPE_CHECKING:
+    from ..detect.detector import Detector
+    from .filter import Filter
+
+LOOK_NS = 1_000_000_000
+"""How often it looks whether the interface is another one now."""
+
+
+class XdpListener:
+    """Datagrams to the port of reports at one interface, whatever their destination address is.
+
+    The program is attached while this process has it open; other frames pass to the network stack.  UDP
+    checksums are not verified.  With a detector, reports that change nothing but counts end in the program.
+    """
+
+    def __init__(
+        self, settings: ListenSettings, detector: Detector | None = None, dialect: Dialect | None = None
+    ) -> None:
+        """`detector` gets all that this listener receives, and nothing else, in reports of `dialect`."""
+        self.settings = settings
+        self.filter: Filter | None = None
+        """Decodes the reports, if the program filters."""
+        self._detector, self._dialect = detector, dialect
+        self._native = self._finished = False
+        self._due_ns = 0
+
+    def open(self) -> None:
+        """Load the kernels, then the program, and attach it. Raises CaptureError."""
+        detect = self._detector.settings if self._detector is not None else None
+        self.prepare()
+        self._program = XdpProgram(self.settings, detect)
+        try:
+            self._ring.map(self._program.ring, self._program.ring_bytes)
+            if self._detector is not None and self._dialect is not None:
+                from .filter import Filter
+
+                self.filter = Filter(self._program, self._ring, self._detector, self._dialect)
+            self._native = self._program.attach()
+        except CaptureError:
+            self._program.close()
+            raise
+
+    def prepare(self) -> None:
+        """Load the kernel that reads the ring."""
+        self._ring = BpfRing(self._detector.settings.sources if self._detector is not None else 1)
+
+    def receive(self) -> FrameBatch | None:
+        """Up to 4096 datagrams; None if none came. Valid until the next call."""
+        if not self._finished:
+            self._look(time.monotonic_ns())
+        if self.filter is None:
+            return self._ring.receive()
+        batch = self.filter.receive()
+        if batch is None and self._finished:
+            self.filter.merge()
+        return batch
+
+    def _look(self, now_ns: int) -> None:
+        """Attach the program to an interface that was deleted and made again."""
+        if now_ns < self._due_ns:
+            return
+        self._due_ns = now_ns + LOOK_NS
+        with suppress(OSError, CaptureError):  # it is not back yet
+            index = socket.if_nametoindex(self.settings.interface)
+            if index != self._program.index:
+                self._program.detach()
+                self._native = self._program.attach()
+
+    def finish(self) -> None:
+        """Detach the program: what it sent up is still received."""
+        self._finished = True
+        self._program.detach()
+
+    def counts(self) -> dict[str, int]:
+        """Datagrams by what became of them since `open`, by key of `detect.counters`."""
+        counts = self._program.counts()
+        return {
+            "kernel_drops_total": counts[Count.RING_FULL],
+            "oversized_frames_total": counts[Count.OVERSIZED],
+            **{f"xdp_{count.label}": counts[count] for count in counts},
+        }
+
+    def fileno(self) -> int:
+        """Of the ring: readable when a datagram has come."""
+        return self._program.ring
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the ring; once open."""
+        return self._program.ring_bytes
+
+    def notes(self) -> list[str]:
+        """A line for the log at the start."""
+        where = "in the driver (native)" if self._native else "in the network stack (generic)"
+        what = "filters reports" if self.filter is not None else "sends all reports up"
+        return [f"{url(self.settings)}: the XDP program runs {where} and {what}"]
+
+    def close(self) -> None:
+        """Detach the program and free it."""
+        self._program.close()

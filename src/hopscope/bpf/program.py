@@ -1,0 +1,158 @@
+"""The XDP program of a listener: loaded, attached, its counters."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..capture.errors import CaptureError
+from ..detect.records import WAYS
+from ..settings.collector import DetectSettings, ListenSettings
+from ..settings.source import url
+from ..wire.records import Records
+from .build import OBJECT, SOURCES
+from .layout import CONTROL, COUNTERS, MAX_PROCESSORS, Count
+from .libbpf import BpfObject
+
+
+class Tables(Protocol):
+    """What a filter needs of a program."""
+
+    control: np.void
+    """CONTROL, to be changed while it runs."""
+
+    def table(self, name: str, rows: int, dtype: np.dtype[Any]) -> Records:
+        """One of its tables, shared with it."""
+
+    def wait(self) -> None:
+        """Wait until each processor that is in the tables now has left them: those that come see what was
+        written before.
+        """
+
+    def filtered(self) -> dict[str, int]:
+        """What it filtered: datagrams, their bytes, reports, hops and values."""
+
+
+class Unattached:
+    """Tables without a program, to load the kernels that follow them."""
+
+    def __init__(self) -> None:
+        self.control: np.void = np.zeros(1, CONTROL)[0]
+
+    def table(self, name: str, rows: int, dtype: np.dtype[Any]) -> Records:
+        """An empty one."""
+        return np.zeros(rows, dtype)
+
+    def wait(self) -> None:
+        """Nothing runs."""
+
+    def filtered(self) -> dict[str, int]:
+        """Nothing was."""
+        return dict.fromkeys(("datagrams", "bytes", "reports", "hops", "values"), 0)
+
+
+class XdpProgram:
+    """Takes the datagrams to the port of reports off an interface, and puts them into a ring.
+
+    It is there until `close`, or until this process ends, however it ends.
+    """
+
+    def __init__(
+        self,
+        settings: ListenSettings,
+        detect: DetectSettings | None = None,
+        path: Path = SOURCES / OBJECT,
+        name: str = "reports",
+    ) -> None:
+        """Load it, with tables of the sizes of the detector's that has these settings, if it is to filter;
+        `path`: of the object, `name`: of the program in it. Raises CaptureError.
+        """
+        self.ring_bytes = 1 << (settings.ring_bytes - 1).bit_length()
+        """Size of the ring: `listen.ring_bytes`, or the next power of two."""
+        self._settings = settings
+        self.index = 0
+        """Number of the interface that it is attached to."""
+        named = url(settings)
+        self._name = name
+        if not path.exists():
+            raise CaptureError(
+                f"{named}: this installation has no compiled XDP program: install clang and libbpf-dev, then "
+                "run `python -m hopscope.bpf.build`, or install a wheel that has it"
+            )
+        index_of(settings)
+        try:
+            self._object = BpfObject(path)
+            self._object.constants()[:2] = settings.port.to_bytes(2, "big")
+            self._object.resize("ring", self.ring_bytes)
+            if detect is not None:
+                sizes = {"tags": detect.flow_rows, "flows": detect.flow_rows * WAYS}
+                for name, entries in {**sizes, "ports": detect.ports, "sources": detect.sources}.items():
+                    self._object.resize(name, entries)
+            self._object.load()
+        except CaptureError as error:
+            raise CaptureError(f"{named}: {error}") from error
+        self.ring = self._object.descriptor("ring")
+        """Descriptor of the ring."""
+        memory = self._object.memory(".bss", CONTROL.itemsize + MAX_PROCESSORS * COUNTERS.itemsize)
+        self.control = memory[: CONTROL.itemsize].view(CONTROL)[0]
+        """CONTROL, to be changed while it runs."""
+        self._counters = memory[CONTROL.itemsize :].view(COUNTERS)
+
+    def attach(self) -> bool:
+        """Run it from now on; returns whether the driver does (native), and not the network stack (generic).
+        Raises CaptureError.
+        """
+        self.index = index_of(self._settings)
+        try:
+            return self._object.attach(self._name, self.index)
+        except CaptureError as error:
+            raise CaptureError(f"{url(self._settings)}: {error}") from error
+
+    def detach(self) -> None:
+        """Run it no longer; what it sent up stays in the ring."""
+        self._object.detach()
+
+    def counts(self) -> dict[Count, int]:
+        """Datagrams by what became of them."""
+        totals = self._counters["datagrams"].sum(axis=0)
+        return {count: int(totals[count]) for count in Count}
+
+    def filtered(self) -> dict[str, int]:
+        """What it filtered: datagrams, their bytes, reports, hops and values."""
+        names = ("bytes", "reports", "hops", "values")
+        return {
+            "datagrams": self.counts()[Count.FILTERED],
+            **{name: int(self._counters[name].sum()) for name in names},
+        }
+
+    def table(self, name: str, rows: int, dtype: np.dtype[Any]) -> Records:
+        """One of its tables, shared with it."""
+        return self._object.memory(name, rows * dtype.itemsize).view(dtype)
+
+    def wait(self) -> None:
+        """Wait until each processor that is in the tables now has left them: those that come see what was
+        written before.
+        """
+        before = int(self.control["lock"])
+        while before & 1 and int(self.control["lock"]) == before:
+            pass
+
+    def run(self, frame: bytes, repeat: int = 1) -> tuple[int, int]:
+        """Give it a frame, as if an interface had received it: (its verdict, mean ns of `repeat` runs)."""
+        return self._object.run(self._name, frame, repeat)
+
+    def close(self) -> None:
+        """Detach and free it; `counts` stays."""
+        self._counters = self._counters.copy()
+        self._object.close()
+
+
+def index_of(settings: ListenSettings) -> int:
+    """Number of a listener's interface. Raises CaptureError."""
+    try:
+        return socket.if_nametoindex(settings.interface)
+    except OSError as error:
+        raise CaptureError(f"{url(settings)}: this machine has no such interface") from error

@@ -1,0 +1,123 @@
+/* Telemetry Reports in XDP: what changes nothing but counts ends here, every other report for the port goes up to the
+ * collector through a ring, and all else passes to the network stack. */
+#include "filter.h"
+#include "headers.h"
+
+const volatile __u16 report_port; /* of the reports, in network order; set before loading */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 25);
+} ring SEC(".maps");
+
+/* Where a processor reads a datagram. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+inlined void add(enum count what)
+{
+	own_counters()->datagrams[what]++;
+}
+
+/* Send a datagram up; whether there was room. */
+inlined int send_up(struct scratch *scratch, __u32 source, __u64 received, __u32 marks)
+{
+	scratch->head.time_ns = bpf_ktime_get_ns();
+	scratch->head.source = source;
+	scratch->head.received = received;
+	scratch->head.marks = marks;
+	__u32 length = scratch->head.length;
+	if (length > MAX_PAYLOAD)
+		return 0;
+	return !bpf_ringbuf_output(&ring, scratch, sizeof(scratch->head) + length, 0);
+}
+
+/* Compare a datagram with what is kept; returns what happened to it. */
+inlined enum count filter(struct scratch *scratch)
+{
+	struct numbering number = {};
+	int usual = read_reports(scratch, &number);
+	struct source *source = NULL;
+	__u32 at = NOWHERE;
+	if (!enter())
+		return send_up(scratch, NOWHERE, 0, MARK_UNUSUAL) ? COUNT_BUSY : COUNT_RING_FULL;
+	if (number.version)
+		source = find_source(scratch->head.source_high, scratch->head.source_low, number.node, number.hardware,
+				     number.bits, &at);
+	enum order order = source ? order_of(source, &number) : ORDER_FAR;
+	struct pass pass = {.scratch = scratch, .now_ns = bpf_ktime_get_coarse_ns(), .result = COUNT_UNUSUAL};
+	if (usual)
+		bpf_loop(scratch->count, check_report, &pass, 0);
+	usual = pass.result != COUNT_UNUSUAL;
+	if (usual && source && order == ORDER_NEXT && pass.result == COUNT_FILTERED) {
+		bpf_loop(scratch->count, commit_report, &pass, 0);
+		own_counters()->bytes += scratch->head.length;
+		keep_number(source, &number, order, pass.now_ns);
+		leave();
+		return COUNT_FILTERED;
+	}
+	enum count why = pass.result;
+	if (why == COUNT_FILTERED)
+		why = source && order != ORDER_FIRST ? COUNT_SEQUENCE : COUNT_UNKNOWN;
+	__u32 marks = usual ? 0 : MARK_UNUSUAL;
+	if (source)
+		marks |= usual && order == ORDER_NEXT ? MARK_NUMBERED : MARK_MERGE;
+	if (!send_up(scratch, source ? at : NOWHERE, source ? source->received : 0, marks)) {
+		leave();
+		return COUNT_RING_FULL;
+	}
+	if (usual)
+		bpf_loop(scratch->count, follow_report, &pass, 0);
+	if (source && usual)
+		keep_number(source, &number, order, pass.now_ns);
+	else if (source)
+		source->state = WATCHED;
+	leave();
+	return why;
+}
+
+inlined int take(struct xdp_md *frame)
+{
+	struct datagram found;
+	enum verdict verdict = find_datagram((void *)(long)frame->data, (void *)(long)frame->data_end,
+					     bpf_xdp_get_buff_len(frame), report_port, &found);
+	if (verdict != REPORT) {
+		if (verdict == A_FRAGMENT)
+			add(COUNT_FRAGMENT);
+		else if (verdict == A_BAD_LENGTH)
+			add(COUNT_BAD_LENGTH);
+		return XDP_PASS;
+	}
+	__u32 zero = 0, length = found.length;
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
+	if (!scratch)
+		return XDP_PASS;
+	if (length > MAX_PAYLOAD) {
+		add(COUNT_OVERSIZED);
+		return XDP_DROP;
+	}
+	if (length && bpf_xdp_load_bytes(frame, found.payload, scratch->payload, length))
+		return XDP_PASS;
+	scratch->head.source_high = found.source_high;
+	scratch->head.source_low = found.source_low;
+	scratch->head.length = length;
+	scratch->head.source_port = found.source_port;
+	scratch->head.port = bpf_ntohs(report_port);
+	if (variables.control.filter)
+		add(filter(scratch));
+	else
+		add(send_up(scratch, NOWHERE, 0, 0) ? COUNT_UNFILTERED : COUNT_RING_FULL);
+	return XDP_DROP;
+}
+
+SEC("xdp.frags")
+int reports(struct xdp_md *frame)
+{
+	return take(frame);
+}
+
+char _license[] SEC("license") = "Apache-2.0";

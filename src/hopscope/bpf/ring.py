@@ -1,0 +1,100 @@
+"""A BPF ring: what a program sends up, read in place."""
+
+from __future__ import annotations
+
+import mmap
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from ..wire.records import FRAME, FrameBatch, Link, Records
+
+FRAMES = 4096
+"""Most datagrams of one batch."""
+
+
+def epoch_ns() -> int:
+    """What makes the kernel's monotonic clock time since 1970, ns."""
+    return time.time_ns() - time.monotonic_ns()
+
+
+class BpfRing:
+    """Datagrams in a BPF ring (Link.UDP_PAYLOAD). The arena of a batch is the ring itself; the kernel gets
+    the place back at the next call.
+    """
+
+    def __init__(self, sources: int = 1) -> None:
+        """`sources`: rows of the program's table of sources."""
+        from .ring_kernel import walk
+
+        self._walk = walk
+        self._frames: Records = np.zeros(FRAMES, FRAME)
+        self.marks = np.zeros(FRAMES, np.uint8)
+        """Mark of each datagram of the last batch."""
+        self.rows = np.zeros(FRAMES, np.uint32)
+        """Row of its source, or NOWHERE."""
+        self.received = np.zeros(FRAMES, np.uint64)
+        """Reports in sequence of its source until then."""
+        self._met = np.zeros(sources, np.uint8)
+        self._done = np.zeros(1, np.uint64)
+        self._received = 0
+        self._use(np.zeros(2 * mmap.PAGESIZE, np.uint8), np.zeros(1, np.uint64), np.zeros(1, np.uint64))
+        self.receive()  # loads the kernel
+
+    def map(self, descriptor: int, nbytes: int) -> None:
+        """Read the ring with this descriptor, `nbytes` large. Raises OSError."""
+        page = mmap.PAGESIZE
+        consumer = mmap.mmap(descriptor, page)
+        rest = mmap.mmap(
+            descriptor,
+            page + 2 * nbytes,
+            flags=mmap.MAP_SHARED | mmap.MAP_POPULATE,
+            prot=mmap.PROT_READ,
+            offset=page,
+        )
+        whole = np.frombuffer(rest, np.uint8)
+        self._use(whole[page:], np.frombuffer(consumer, np.uint64, 1), whole[:8].view(np.uint64))
+
+    def _use(
+        self, arena: npt.NDArray[np.uint8], consumer: npt.NDArray[np.uint64], producer: npt.NDArray[np.uint64]
+    ) -> None:
+        self._arena = arena.view()
+        self._arena.flags.writeable = False
+        self._consumer, self._producer = consumer, producer
+        self._done[0] = consumer[0]
+
+    @property
+    def position(self) -> int:
+        """Position up to which batches were received."""
+        return int(self._done[0])
+
+    @property
+    def written(self) -> int:
+        """Position up to which the program has sent datagrams up."""
+        return int(self._producer[0])
+
+    def receive(self, until: int | None = None) -> FrameBatch | None:
+        """Up to 4096 datagrams, none from position `until` on; None if there is none. Valid until the next
+        call.
+        """
+        self._consumer[0] = self._done[0]
+        count = int(
+            self._walk(
+                self._arena,
+                self._consumer[0],
+                np.uint64(self.written if until is None else until),
+                self._frames,
+                self.marks,
+                self.rows,
+                self.received,
+                self._met,
+                np.uint64(epoch_ns()),
+                np.uint64(Link.UDP_PAYLOAD),
+                self._done,
+            )
+        )
+        if not count:
+            return None
+        first, self._received = self._received, self._received + count
+        return FrameBatch(self._arena, self._frames[:count], first)

@@ -1,0 +1,68 @@
+"""Records of a BPF ring to frames, in place, compiled (kernel/bpf/ringbuf.c)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.jit import U8, U32, U64, kernel, load64, order_reads
+from .layout import BUSY, DISCARDED, NOWHERE, RECORD_BYTES, REPORT_HEAD, Mark
+
+_BUSY, _DISCARDED = U64(BUSY), U64(DISCARDED)
+_LENGTH, _RECORD, _HEAD = U64(DISCARDED - 1), U64(RECORD_BYTES), U64(REPORT_HEAD.itemsize)
+_LOW_32, _LOW_16 = U64(0xFFFFFFFF), U64(0xFFFF)
+_AT_HIGH, _AT_LOW, _AT_LENGTH, _AT_RECEIVED, _AT_SOURCE = U64(8), U64(16), U64(24), U64(32), U64(40)
+_MERGE, _NOWHERE = U64(Mark.MERGE), U64(NOWHERE)
+
+
+@kernel
+def walk(
+    ring: Any, start: Any, end: Any, frames: Any, marks: Any, rows: Any, received: Any, met: Any,
+    epoch_ns: Any, link: Any, done: Any,
+) -> Any:  # fmt: skip
+    """Describe records from position `start` to `end` in `frames`, until they are full or a record is still
+    being written; returns how many.  A batch has at most one datagram whose source is merged before it.
+
+    `ring` is uint8 [2 * size]: the records twice, so that none is cut.  `marks`, `rows` and `received` are
+    those of the heads, uint8, uint32, uint64 [frames].  `met` is uint8 [sources]: zero, and again at the
+    end.  `epoch_ns`: what makes the kernel's clock time since 1970.  `done` is uint64 [1]: the position after
+    the last record.
+    """
+    mask = U64(len(ring)) // U64(2) - U64(1)
+    count = 0
+    at = start
+    while at < end and count < len(frames):
+        place = at & mask
+        length = load64(ring, place) & _LOW_32
+        if length & _BUSY:
+            break
+        order_reads()
+        if not length & _DISCARDED:
+            head = place + _RECORD
+            last = load64(ring, head + _AT_SOURCE)
+            row, mark = last & _LOW_32, last >> U64(32)
+            if mark & _MERGE and row != _NOWHERE:
+                if met[row]:
+                    break
+                met[row] = U8(1)
+            marks[count] = U8(mark)
+            rows[count] = U32(row)
+            received[count] = load64(ring, head + _AT_RECEIVED)
+            last = load64(ring, head + _AT_LENGTH)
+            frame = frames[count]
+            frame.offset = head + _HEAD
+            frame.time_ns = load64(ring, head) + epoch_ns
+            frame.source_hi = load64(ring, head + _AT_HIGH)
+            frame.source_lo = load64(ring, head + _AT_LOW)
+            frame.length = last & _LOW_32
+            frame.wire_length = last & _LOW_32
+            frame.source_port = (last >> U64(32)) & _LOW_16
+            frame.port = last >> U64(48)
+            frame.link = link
+            count += 1
+        at += (_RECORD + (length & _LENGTH) + U64(7)) & ~U64(7)
+    for k in range(count):
+        row = U64(rows[k])
+        if row != _NOWHERE:
+            met[row] = U8(0)
+    done[0] = at
+    return count

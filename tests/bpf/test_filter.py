@@ -1,0 +1,148 @@
+"""The filter of the XDP program: the same events, in the same order, as without the kernel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from hopscope.bpf.layout import Count
+from hopscope.capture.errors import CaptureError
+from hopscope.detect.counters import INDEX
+from hopscope.detect.records import Kind
+from hopscope.detect.thresholds import set_limits
+from hopscope.settings.limits import ThresholdSettings
+from hopscope.wire.records import Link
+from support.corpus import corpus
+from support.mutants import Mutator
+from support.xdp_make import SETTINGS, Filtering, built, detected, differences, frames_of, traffic, unlike
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def filtering(tool: Callable[..., str]) -> Iterator[Filtering]:
+    """A detector after the program's filter."""
+    built(tool)
+    made = Filtering()
+    yield made
+    made.close()
+
+
+def give(filtering: Filtering, frames: list[bytes], seed: int, most: int) -> None:
+    """Run the program on all frames; the detector comes to its turn after at most `most`."""
+    random = np.random.default_rng(seed)
+    at = 0
+    while at < len(frames):
+        count = int(random.integers(1, most))
+        filtering.give(frames[at : at + count])
+        at += count
+        filtering.turn()
+    filtering.drain()
+
+
+@pytest.mark.parametrize(("version", "most"), [(20, 2), (20, 60), (20, 700), (10, 60)])
+def test_same_events(filtering: Filtering, version: int, most: int) -> None:
+    """Events, tables and counters are those without the kernel, however many reports are on their way when
+    one changes something; most reports end in the kernel, unless most are there before the first is read.
+    """
+    frames = traffic(seed=version + most, count=2500, version=version)
+    plain, events = detected(frames)
+    give(filtering, frames, seed=1, most=most)
+    assert unlike(filtering.events, events) == ""
+    assert differences(plain, filtering.detector) == []
+    assert filtering.detector.counters[INDEX["values_total"]] == plain.counters[INDEX["values_total"]]
+    for name in ("lost_reports", "duplicate_reports_total", "reordered_reports_total"):
+        assert filtering.detector.counters[INDEX[name]] == plain.counters[INDEX[name]], name
+    assert filtering.filtered > len(frames) // (2 if most < 100 else 8)
+
+
+def test_unusual_forms(filtering: Filtering) -> None:
+    """Every form that the decoder reads, whole and damaged, between usual reports: the same events."""
+    usual = traffic(seed=3, count=3000)
+    mutants = Mutator([seed for seed in corpus() if seed.link == Link.ETHERNET])
+    others = frames_of(mutants.exact()) + frames_of(mutants.block(0, 1000))
+    others = [frame for frame in others if goes_up(filtering, frame)]
+    random = np.random.default_rng(3)
+    places = np.sort(random.integers(0, len(usual), len(others)))
+    frames = list[bytes]()
+    for place, frame in enumerate(usual):
+        frames.append(frame)
+        frames += [others[i] for i in np.flatnonzero(places == place)]
+    plain, events = detected(frames)
+    for frame in frames:
+        filtering.give([frame])
+        filtering.turn()
+    filtering.drain()
+    assert unlike(filtering.events, events) == ""
+    assert differences(plain, filtering.detector) == []
+
+
+def goes_up(filtering: Filtering, frame: bytes) -> bool:
+    """Whether the program takes a frame for a report: without the filter, it sends it up."""
+    before = filtering.program.counts()[Count.UNFILTERED]
+    filtering.program.control["filter"] = 0
+    with suppress(CaptureError):  # shorter than an Ethernet header
+        filtering.program.run(frame)
+    filtering.program.control["filter"] = 1
+    taken = filtering.program.counts()[Count.UNFILTERED] > before
+    while filtering.ring.receive():
+        pass
+    return taken
+
+
+def test_every_datagram_is_counted(filtering: Filtering) -> None:
+    """What was given = filtered + up by reason, and all that went up was received."""
+    frames = traffic(seed=4, count=2000)
+    received = 0
+    for frame in frames:
+        filtering.give([frame])
+        received += filtering.turn()
+    while count := filtering.turn():
+        received += count
+    counts = filtering.program.counts()
+    assert sum(counts.values()) == len(frames)
+    assert counts[Count.FILTERED] + received == len(frames)
+    assert counts[Count.CHANGED]
+    assert counts[Count.SEQUENCE]
+
+
+def test_full_ring(filtering: Filtering) -> None:
+    """Without room in the ring, datagrams are lost and counted; the detector finds the gap."""
+    size = filtering.program.ring_bytes
+    frames = traffic(seed=5, count=1000, flows=1)
+    filtering.program.control["filter"] = 0
+    needed = size // (len(frames[0]) + 8)
+    for _ in range(needed // len(frames) + 1):
+        filtering.give(frames)
+    counts = filtering.program.counts()
+    assert counts[Count.RING_FULL]
+    received = 0
+    while count := filtering.turn():
+        received += count
+    assert received == counts[Count.UNFILTERED]
+    assert received + counts[Count.RING_FULL] == len(frames) * (needed // len(frames) + 1)
+
+
+def test_limits_change_while_it_runs(filtering: Filtering) -> None:
+    """After `hopscope limits` lowers T, a difference that was none is an event."""
+    frames = traffic(seed=6, count=3000, flows=4)
+    give(filtering, frames[:2000], seed=6, most=20)
+    assert filtering.filtered
+    before = Counter(filtering.events["kind"].tolist())[Kind.CHANGE]
+    thresholds = {**SETTINGS.thresholds.model_dump(), "hop_latency": {"change": 1}}
+    lowered = SETTINGS.model_copy(update={"thresholds": ThresholdSettings.model_validate(thresholds)})
+    set_limits(filtering.detector.control, lowered.limits, "a test")
+    give(filtering, frames[2000:], seed=7, most=20)
+    assert Counter(filtering.events["kind"].tolist())[Kind.CHANGE] > before + 500
+
+
+def test_the_filter_off(filtering: Filtering) -> None:
+    """`filter` 0 sends everything up."""
+    filtering.program.control["filter"] = 0
+    frames = traffic(seed=7, count=10)
+    filtering.give(frames)
+    assert filtering.program.counts()[Count.UNFILTERED] == 10
