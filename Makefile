@@ -21,7 +21,7 @@ LANES = kernels checked-2 checked-1 types lint e2e-2 installed unit-1 e2e-4 e2e-
 # in the order in which they begin: what takes long first, so that no processor is idle at the end
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 unit-4 e2e-1 e2e-2 e2e-3 e2e-4 checked checked-1 checked-2 check quick wheel deb container-check installed test durations coverage docs man demo bench format clean
+.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 unit-4 e2e-1 e2e-2 e2e-3 e2e-4 checked checked-1 checked-2 check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -43,6 +43,9 @@ lock: ## Renew requirements.lock by uv, which must be on the PATH
 
 kernels: $(STAMP) ## Compile the kernels ahead, so that tests that run side by side do not each do it
 	$(BIN)/hopscope warmup
+
+bpf: $(STAMP) ## Compile the XDP program (clang, libbpf-dev)
+	$(BIN)/python -m hopscope.bpf.build
 
 lint: $(STAMP) ## Check style and formatting
 	$(BIN)/ruff check .

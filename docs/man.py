@@ -24,6 +24,9 @@ from hopscope.settings.collector import Settings
 from hopscope.settings.descriptions import descriptions
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
+from hopscope.settings.destinations.metrics import METRICS_KINDS
+from hopscope.settings.destinations.metrics_common import MetricsSettings
+from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import item_section, section_of
 
 FILES = (
@@ -102,12 +105,16 @@ def _settings_page() -> str:
         ".SH SETTINGS",
         *_settings(Settings, ""),
     ]
-    for kind, model in EXPORT_KINDS.items():
-        own = [key for key in model.model_fields if key not in ExportSettings.model_fields]
-        lines += [f".SS {_safe(f'export.NAME with kind = {kind}')}", *_paragraphs(model.__doc__ or "")]
-        lines += [
-            line for key in model.model_fields if key in own for line in _setting(model, key, "export.NAME.")
-        ]
+    tables: list[tuple[str, type[BaseModel], Mapping[str, type[BaseModel]]]] = [
+        ("export", ExportSettings, EXPORT_KINDS),
+        ("metrics", MetricsSettings, METRICS_KINDS),
+        ("names_from", DeviceSettings, DEVICE_KINDS),
+    ]
+    for table, common, kinds in tables:
+        for kind, model in kinds.items():
+            own = [key for key in model.model_fields if key not in common.model_fields]
+            lines += [f".SS {_safe(f'{table}.NAME with kind = {kind}')}", *_paragraphs(model.__doc__ or "")]
+            lines += [line for key in own for line in _setting(model, key, f"{table}.NAME.")]
     return "\n".join([*lines, *_ending(["hopscope(1)", "hopscope-config(1)"])]) + "\n"
 
 

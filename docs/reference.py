@@ -26,6 +26,7 @@ from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from hopscope.settings.destinations.metrics import METRICS_KINDS
 from hopscope.settings.destinations.metrics_common import MetricsSettings
+from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import plain_type
 
 FOLDER = Path(__file__).parent / "reference"
@@ -106,17 +107,23 @@ def settings() -> str:
         "An unknown key is an error.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
         + "\n## Destinations\n\nA destination `[export.NAME]` has these settings besides, by `kind`.\n"
-        + "".join(_kind_of_destination(kind, model) for kind, model in EXPORT_KINDS.items())
+        + "".join(_settings_of_kind(kind, model) for kind, model in EXPORT_KINDS.items())
         + "\n## Destinations of metrics\n\n"
         "A destination `[metrics.NAME]` has these settings besides, by `kind`.\n"
         + "".join(
-            _kind_of_destination(kind, model, MetricsSettings, "metrics")
+            _settings_of_kind(kind, model, MetricsSettings, "metrics")
             for kind, model in METRICS_KINDS.items()
+        )
+        + "\n## Devices that are asked for names and counters\n\n"
+        "A table `[names_from.NAME]` has these settings besides, by `kind`.\n"
+        + "".join(
+            _settings_of_kind(kind, model, DeviceSettings, "names_from")
+            for kind, model in DEVICE_KINDS.items()
         )
     )
 
 
-def _kind_of_destination(
+def _settings_of_kind(
     kind: str, model: type[BaseModel], common: type[BaseModel] = ExportSettings, table: str = "export"
 ) -> str:
     rows = [
@@ -150,7 +157,8 @@ def counters() -> str:
         + table(TRANSLATOR_COUNTERS.counters)
         + "\n## Labels (INT-label)\n\nOf the process that receives labels, if `label.listen` is set.\n\n"
         + table(LABEL_COUNTERS.counters)
-        + "\n## Names of devices\n\nOf the process that asks devices for names, if `names_from` is set.\n\n"
+        + "\n## Devices that are asked for names and counters\n\n"
+        "Of the process that asks them, if `names_from` is set.\n\n"
         + table(NAMES_COUNTERS.counters)
         + "\n## Switch ports of a fabric on this machine\n\n"
         "For each port, in `hopscope fabric status --format json`.\n\n"
@@ -469,7 +477,7 @@ def _dialects() -> str:
     from hopscope.wire import dialect as module
     from hopscope.wire.dialect import DEFAULT, DIALECTS, LAYOUTS
 
-    fields = [name for name in module.Dialect.__slots__ if name not in ("name", "about")]
+    fields = [name for name in module.Dialect.__dataclass_fields__ if name not in ("name", "about")]
     rows = []
     for one in DIALECTS.values():
         differs = [

@@ -6,6 +6,7 @@ nothing but a loopback interface. `sudo` is what it is for root: nothing.
 
 - `<!-- run -->`: what follows a command is what it prints, to either stream.
 - `<!-- run: live -->`: the same, but numbers, times and texts between quotes differ from run to run.
+- `<!-- run: lossy -->`: live, and a command may end with status 1: a busy machine drops packets.
 - `<!-- run: sample -->`: live, and which packets it shows is chance: only the first line of output and
   the last one are compared.
 - `<!-- run: background -->`: the command goes on while the rest of the page runs; it prints this first.
@@ -90,7 +91,7 @@ def run(page: str, folder: Path, rewrite: bool = False) -> Iterator[Block]:
                     lines = None if rewrite else block.count("\n") - command.count("\n") - 1
                     text = stack.enter_context(_background([*shell, command], folder, lines))
                 else:
-                    text = _print([*shell, command], folder)
+                    text = _print([*shell, command], folder, 1 if how == "lossy" else 0)
                 parts.append(f"$ {command}\n{text}")
             yield Block(block, "".join(parts), how)
 
@@ -119,12 +120,13 @@ def _network() -> Iterator[list[str]]:
             holder.kill()
 
 
-def _print(command: list[str], folder: Path) -> str:
+def _print(command: list[str], folder: Path, most: int = 0) -> str:
+    """What a command prints. RuntimeError: it ends with a status above `most`."""
     done = subprocess.run(
         command, cwd=folder, env=_environment(folder), text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=SECONDS,
     )  # fmt: skip
-    if done.returncode:
+    if not 0 <= done.returncode <= most:
         raise RuntimeError(f"{command[-1]}: {done.stdout or done.returncode}")
     return _tidy(done.stdout)
 
@@ -180,7 +182,7 @@ def _wrapped(line: str) -> list[str]:
 
 
 def _comparable(text: str, how: str) -> str:
-    if how not in ("live", "sample"):
+    if how not in ("live", "lossy", "sample"):
         return CHANGING.sub("N", text)
     if how == "sample":
         lines = text.splitlines()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hopscope.fabric.load import BLOCK, LOOPBACK, SEQUENCES, Load
+from hopscope.fabric.load import BENCHMARK, BLOCK, LOOPBACK, SEQUENCES, Load
 from hopscope.wire.decode.plain import decode_plain
+from hopscope.wire.records import Flag, Link
 
 
 def test_sources_count_their_reports() -> None:
@@ -31,3 +32,28 @@ def test_sources_share_a_block() -> None:
     """Their number divides it."""
     with pytest.raises(ValueError, match="expected a divisor"):
         Load(hops=1, flows=1, sources=3)
+
+
+@pytest.mark.parametrize("link", [Link.UDP_PAYLOAD, Link.ETHERNET])
+def test_datagrams_of_several_reports(link: Link) -> None:
+    """Sources take turns after a run of datagrams, and each numbers its own; marked ones have the flag Q in
+    their first report, and only in this call.
+    """
+    load = Load(hops=2, flows=100, sources=4, fields=1, grouped=4, run=8, link=link, collector="192.0.2.9")
+    expected: dict[int, int] = {}
+    for call in range(3):
+        batch = load.next(3000, events=10 * (call % 2))
+        reports = decode_plain(batch).reports
+        assert not reports["reason"].any()
+        assert len(reports) == 4 * len(batch)
+        flagged = reports["flags"] & Flag.CONGESTED != 0
+        assert flagged.sum() == 10 * (call % 2)
+        assert not (reports["index"][flagged]).any()
+        first = reports[reports["index"] == 0]
+        sources = (first["source_lo"] & np.uint64(0xFFFFFFFF)).tolist()
+        assert all(len(set(sources[at : at + 8])) == 1 for at in range(0, len(sources) // 8 * 8, 8))
+        for source, sequence in zip(sources, first["sequence"].tolist(), strict=True):
+            assert sequence == expected.get(source, sequence)
+            expected[source] = (sequence + 1) % SEQUENCES
+    begin = LOOPBACK if link == Link.UDP_PAYLOAD else BENCHMARK
+    assert sorted(expected) == list(range(begin, begin + 4))

@@ -403,13 +403,15 @@ def test_what_was_half_made_goes_too(tools: None) -> None:
     name = f"{prefix(NAME)}half"
     namespaces.run("ip", "netns", "add", name)
     with subprocess.Popen(["ip", "netns", "exec", name, "sleep", "1000"]) as sleeping:
-        while not namespaces.processes_in(name):
-            time.sleep(0.01)
-        state.folder_of(NAME).mkdir(parents=True)
-        (state.folder_of(NAME) / state.STATE_FILE).write_text("{")
-        (namespaces.FOLDER / f"{prefix(NAME)}file").touch()
-        done = fabric("down")
-        assert "2 namespaces, its folder" in done.stdout, done.stderr
-        assert sleeping.wait(HANG_SECONDS) < 0
+        try:
+            eventually(lambda: namespaces.processes_in(name))
+            state.folder_of(NAME).mkdir(parents=True)
+            (state.folder_of(NAME) / state.STATE_FILE).write_text("{")
+            (namespaces.FOLDER / f"{prefix(NAME)}file").touch()
+            done = fabric("down")
+            assert "2 namespaces, its folder" in done.stdout, done.stderr
+            assert sleeping.wait(HANG_SECONDS) < 0
+        finally:
+            sleeping.kill()
     assert left() == []
     shutil.rmtree(state.folder_of(NAME), ignore_errors=True)

@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from hopscope.detect.counters import INDEX, attach_counters, counter_files
+from support import by_hand
 from support.veth import BROADCAST, Namespace
 from support.waiting import HANG_SECONDS, eventually
 
@@ -126,9 +127,12 @@ class Wire:
 class Traffic:
     """Numbered packets of FLOWS flows into one end, and those that come out at the other."""
 
-    def __init__(self, wire: Wire, into: str = "far", out: str = "beyond") -> None:
+    def __init__(
+        self, wire: Wire, into: str = "far", out: str = "beyond", of: Callable[[int], bytes] | None = None
+    ) -> None:
         self._sender, self._receiver = wire.space.raw(into), wire.space.raw(out, 0x0800)
         self._receiver.settimeout(0.2)
+        self._frame = of or packet
         self.sent = 0
         self.got: list[int] = []
         self._stop = threading.Event()
@@ -149,7 +153,7 @@ class Traffic:
     def _send(self) -> None:
         while not self._stop.is_set():
             with suppress(OSError):  # the interface is gone
-                self._sender.send(packet(self.sent))
+                self._sender.send(self._frame(self.sent))
             self.sent += 1
             time.sleep(1 / RATE)
 
@@ -259,19 +263,36 @@ def test_two_workers_in_both_directions(wire: Wire) -> None:
         assert {number % FLOWS for number in traffic.got} == set(range(FLOWS))  # of both workers
 
 
-def test_a_mirror_port_of_a_collector_comes_back(wire: Wire) -> None:
-    """Both workers of a collector receive again at an interface that was deleted and made again."""
-    wire.start("--listen", "mirror://near?workers=2", command="collect", lanes=())
+def report(number: int) -> bytes:
+    """A frame with a report of one of FLOWS sources to port 5000."""
+    payload = by_hand.report_1_0(by_hand.ethernet(by_hand.ipv4(by_hand.udp(bytes(8)))))
+    ip = struct.pack(
+        ">BxHHHBBH4B4B", 0x45, 28 + len(payload), 0, 0, 64, 17, 0, 10, 0, 0, number % FLOWS, 10, 0, 1, 1
+    )
+    return BROADCAST[:12] + b"\x08\x00" + ip + struct.pack(">4H", 7, 5000, 8 + len(payload), 0) + payload
 
-    def frames() -> list[int]:
+
+def test_listeners_of_an_interface_come_back(wire: Wire) -> None:
+    """Both workers of a mirror port, and both of a ring of reports, receive again at an interface that was
+    deleted and made again.
+    """
+    words = ("--listen", "mirror://near?workers=2", "--listen", "ring://near?port=5000&workers=2")
+    wire.start(*words, command="collect", lanes=())
+
+    def counted(key: str) -> list[int]:
         regions = wire.folder / "data" / "regions"
         files = [regions / f"worker-{i}.counters" for i in range(2)]
-        return [int(attach_counters(file)[INDEX["frames_total"]]) for file in files]
+        return [int(attach_counters(file)[INDEX[key]]) for file in files]
+
+    def more(key: str, before: list[int]) -> bool:
+        return all(a > b for a, b in zip(counted(key), before, strict=True))
 
     for _ in range(2):
-        before = frames()
+        frames, reports = counted("frames_total"), counted("reports_total")
         with Traffic(wire) as traffic:
-            eventually(lambda before=before: all(a > b for a, b in zip(frames(), before, strict=True)))  # type: ignore[misc]
+            eventually(lambda frames=frames: more("frames_total", frames))  # type: ignore[misc]
+        with Traffic(wire, of=report):
+            eventually(lambda reports=reports: more("reports_total", reports))  # type: ignore[misc]
         assert not traffic.got
         wire.space.ip("link", "del", "near")
         eventually(lambda: not interfaces(wire)["near"])

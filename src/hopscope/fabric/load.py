@@ -14,8 +14,14 @@ BLOCK = 16_384
 """Reports that `Load` makes, and then sends again with other sequence numbers."""
 LOOPBACK = 0x7F010101
 """127.1.1.1: the first source; those of `simulate` begin at 127.0.1.1."""
+BENCHMARK = 0xC6120101
+"""198.18.1.1, of a network for benchmarks (RFC 2544): the first source of Ethernet frames."""
 SEQUENCES = 1 << 22
 """Sequence numbers of Report 2.0: 22 bits."""
+_HEADERS = 14 + 20 + 8
+"""Bytes of Ethernet, IPv4 and UDP."""
+_FLAGS, _QUEUE_REPORT = 11, np.uint8(0x40)
+"""Byte of a datagram with the flags of its first report (Report 2.0), and the flag Q."""
 
 
 def report_batch(
@@ -58,30 +64,62 @@ def payloads(count: int, hops: int, fields: int, flows: int, sequence: int = 0) 
 
 
 class Load:
-    """An endless stream of reports from several sources, each with sequence numbers of its own.
+    """An endless stream of datagrams of reports from several sources, each with sequence numbers of its own.
 
-    Sources take turns, so `sources` must divide BLOCK.
+    Sources take turns after `run` datagrams, so `sources * run * grouped` must divide BLOCK.
     """
 
-    def __init__(self, *, hops: int, flows: int, sources: int) -> None:
-        if BLOCK % sources:
-            raise ValueError(f"{sources} sources: expected a divisor of {BLOCK}")
-        batch = report_batch(BLOCK, hops, 8, flows)
+    def __init__(
+        self,
+        *,
+        hops: int,
+        flows: int,
+        sources: int,
+        fields: int = 8,
+        grouped: int = 1,
+        run: int = 1,
+        link: Link = Link.UDP_PAYLOAD,
+        collector: str = "127.0.0.1",
+        port: int = 32766,
+    ) -> None:
+        """`grouped`: reports of a datagram. `link`: UDP_PAYLOAD, or ETHERNET for frames to `collector`, an
+        IPv4 address; their Ethernet addresses are left to the caller. Raises ValueError.
+        """
+        if BLOCK % (sources * run * grouped):
+            raise ValueError(
+                f"{sources} sources of {run} datagrams of {grouped} reports: expected a divisor of {BLOCK}"
+            )
+        batch = report_batch(BLOCK, hops, fields, flows)
         number = np.arange(BLOCK)
-        batch.reports["source_lo"] = mapped_v4((LOOPBACK + number % sources).astype(np.uint32))
-        batch.reports["sequence"] = number // sources
-        self._frames = encode_reports(batch, link=Link.UDP_PAYLOAD)
-        self.report_bytes = int(self._frames.frames["length"][0])
-        """Payload of one datagram."""
-        words = self._frames.arena[: BLOCK * self.report_bytes].reshape(BLOCK, self.report_bytes)[:, :4]
-        self._words = words.view(">u4")[:, 0]
-        self._each, self._at = BLOCK // sources, 0
+        datagram = number // grouped
+        first = LOOPBACK if link == Link.UDP_PAYLOAD else BENCHMARK
+        batch.reports["source_lo"] = mapped_v4((first + datagram // run % sources).astype(np.uint32))
+        batch.reports["sequence"] = datagram // (run * sources) * run + datagram % run
+        batch.reports["index"] = number % grouped
+        self._frames = encode_reports(batch, link=link, collector=collector, port=port)
+        count = len(self._frames)
+        length = int(self._frames.frames["length"][0])
+        self.octets = self._frames.arena[: count * length].reshape(count, length)
+        """All datagrams, or their frames, uint8 [datagrams, bytes]."""
+        payload = 0 if link == Link.UDP_PAYLOAD else _HEADERS
+        self.datagram_bytes = length - payload
+        """Payload of a datagram."""
+        self._words = self.octets[:, payload : payload + 4].view(">u4")[:, 0]
+        self._flags = self.octets[:, payload + _FLAGS]
+        self._each, self._at = count // sources, 0
 
-    def next(self, most: int) -> FrameBatch:
-        """At most `most` reports as UDP payloads, valid until the next call."""
-        if self._at == BLOCK:
+    def next(self, most: int, events: int = 0) -> FrameBatch:
+        """At most `most` datagrams, valid until the next call; so many of them, or all, cause an event each
+        (a queue report).
+        """
+        if self._at == len(self.octets):
             self._at = 0
             sequences = ((self._words & (SEQUENCES - 1)) + self._each) & (SEQUENCES - 1)
             self._words[:] = self._words & ~np.uint32(SEQUENCES - 1) | sequences
-        begin, self._at = self._at, min(BLOCK, self._at + most)
+        begin, self._at = self._at, min(len(self.octets), self._at + most)
+        flags = self._flags[begin : self._at]
+        flags &= ~_QUEUE_REPORT
+        if events:
+            events = min(events, len(flags))
+            flags[np.arange(events) * len(flags) // events] |= _QUEUE_REPORT
         return FrameBatch(self._frames.arena, self._frames.frames[begin : self._at])
