@@ -158,8 +158,8 @@ def iperf(network: Network, server: str, *flags: str) -> dict[str, Any]:
 def bad_checksums(file: Path) -> str:
     """Packets of a capture whose checksum tshark finds bad, one a line.
 
-    Not those of TCP with 0xFFFF: Linux writes it instead of 0 in every protocol (`skb_checksum_help`), which a
-    receiver cannot tell from 0, and tshark calls it bad: one packet in 65,536.
+    Not TCP's 0xFFFF, which tshark calls bad: Linux writes it instead of 0 in every protocol
+    (`skb_checksum_help`), once in 65,536 packets, and a receiver takes both for the same.
     """
     kinds = ("ip", "tcp", "udp", "icmp", "icmpv6")
     wanted = [

@@ -28,7 +28,7 @@ from ..detect.flows.event_kernel import (
     NO_NODE,
     NO_PORT,
     NOT_FOUND,
-    hash_flow,
+    hash_report,
     limits_of,
     pack_l4,
 )
@@ -105,6 +105,14 @@ def same_flow(flows: Any, f: Any, k_flows: Any) -> Any:
 
 
 @inlined
+def find_reported(tags: Any, flows: Any, reports: Any, i: Any, knobs: Any) -> Any:
+    """(row, way) of the flow of report i in the detector's table; way NOT_FOUND if it is not there."""
+    hashed = hash_report(reports, i, knobs)
+    row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
+    return row, find_flow(tags, flows, row, tag_of(hashed), reports, i)
+
+
+@inlined
 def remove_flow(f: Any, k_tags: Any, k_flows: Any) -> None:
     """Have the program compare this flow no longer."""
     k_flows[f].state = _ABSENT
@@ -145,18 +153,15 @@ def forget(
     k_tags: Any, k_flows: Any, k_ports: Any,
 ) -> None:  # fmt: skip
     """Have the program no longer compare what unusual reports may have changed."""
-    mask = U64(len(tags)) // ROW_WORDS - U64(1)
     for k in range(len(reports)):
         i = U64(k)
         r = reports[i]
         if not U64(marks[r.packet]) & _UNUSUAL or r.reason != 0:
             continue
         if U64(r.carried) & FLOW_CARRIED:
-            l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
-            hashed = hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, knobs)
-            way = find_flow(tags, flows, hashed & mask, tag_of(hashed), reports, i)
+            row, way = find_reported(tags, flows, reports, i, knobs)
             if way != NOT_FOUND:
-                remove_flow((hashed & mask) * WAY + way, k_tags, k_flows)
+                remove_flow(row * WAY + way, k_tags, k_flows)
         own = own_node(reports, i, hops)
         last = U64(r.hop_count) + U64(U64(r.carried) & OWN_HOP != U64(0))
         for h in range(last):
@@ -314,19 +319,16 @@ def install(
     """Have the program watch the flows of reports that went up, and their queues, buffers and ports; returns
     how many rows of `watched` there are now.
     """
-    mask = U64(len(tags)) // ROW_WORDS - U64(1)
     n = 0
     for k in range(len(reports)):
         i = U64(k)
         r = reports[i]
         if U64(marks[r.packet]) & _UNUSUAL or r.reason != 0 or not U64(r.carried) & FLOW_CARRIED:
             continue
-        l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
-        hashed = hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, knobs)
-        way = find_flow(tags, flows, hashed & mask, tag_of(hashed), reports, i)
+        row, way = find_reported(tags, flows, reports, i, knobs)
         if way == NOT_FOUND:
             continue
-        f = (hashed & mask) * WAY + way
+        f = row * WAY + way
         count = U64(r.hop_count)
         if n + 3 * 64 + 1 > len(watched) or count != U64(flows[f].hop_count) or count > INLINE:
             continue
@@ -497,16 +499,12 @@ def merge_changing(
     seen_hops: Any, epoch_ns: Any,
 ) -> None:  # fmt: skip
     """Merge the flows of a batch that the detector may change in ways that the program does not follow."""
-    mask = U64(len(tags)) // ROW_WORDS - U64(1)
     for k in range(len(reports)):
         i = U64(k)
         r = reports[i]
         if r.reason != 0 or not U64(r.carried) & FLOW_CARRIED:
             continue
-        l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
-        hashed = hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, knobs)
-        row = hashed & mask
-        way = find_flow(tags, flows, row, tag_of(hashed), reports, i)
+        row, way = find_reported(tags, flows, reports, i, knobs)
         if way != NOT_FOUND:
             f = row * WAY + way
             if (k_flows[f].spoiled or U64(marks[r.packet]) & _UNUSUAL) and same_flow(flows, f, k_flows):
@@ -515,28 +513,25 @@ def merge_changing(
 
 @kernel
 def drop_spoiled(
-    reports: Any, marks: Any, tags: Any, flows: Any, states: Any, knobs: Any, k_tags: Any, k_flows: Any,
+    reports: Any, tags: Any, flows: Any, states: Any, knobs: Any, k_tags: Any, k_flows: Any,
     k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> None:  # fmt: skip
     """Make rows ABSENT that the program no longer follows, of the flows of these reports; what it counted
     before is merged.
     """
-    mask = U64(len(tags)) // ROW_WORDS - U64(1)
     for k in range(len(reports)):
         i = U64(k)
         r = reports[i]
         if r.reason != 0 or not U64(r.carried) & FLOW_CARRIED:
             continue
-        l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
-        hashed = hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, knobs)
-        way = find_flow(tags, flows, hashed & mask, tag_of(hashed), reports, i)
+        row, way = find_reported(tags, flows, reports, i, knobs)
         if way == NOT_FOUND:
             continue
-        f = (hashed & mask) * WAY + way
+        f = row * WAY + way
         if k_flows[f].state != _ABSENT:
             same = same_flow(flows, f, k_flows)
             if same and k_flows[f].spoiled:
-                merge_flow(hashed & mask, way, tags, flows, states, k_flows, seen, seen_hops, epoch_ns)
+                merge_flow(row, way, tags, flows, states, k_flows, seen, seen_hops, epoch_ns)
             if not same or k_flows[f].spoiled:
                 remove_flow(f, k_tags, k_flows)
         for h in range(min(U64(flows[f].hop_count), INLINE)):

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, be64, inlined, kernel, prefetch_read
+from ...base.jit import U64, be16, be32, be64, inlined, kernel
 from ...wire.headers.packet_kernel import IPV4, IPV6, MAPPED, NONE, is_tag
 from ...wire.records import Link
 from ..layout import VNET_BYTES, VNET_TRAIN_BYTES, VNET_TRAIN_KIND, PacketAt, Ring, RingSetup, Setup
 from ..limits_kernel import allowed, take
-from ..pcap.pcap_kernel import le32
 from ..udp.udp_kernel import put, split
-from .ring_kernel import begin_block, hand_back, le16, leave_block
+from .ring_kernel import begin_block, hand_back, le16, leave_block, outgoing, packet_at, time_of
 
 _AT, _LEFT, _IN_TRAIN = U64(Ring.AT), U64(Ring.LEFT), U64(Ring.IN_TRAIN)
 _BLOCK, _BLOCK_BYTES = U64(Ring.BLOCK), U64(RingSetup.BLOCK_BYTES)
 _OVERSIZED, _DENIED, _LIMITED = U64(Ring.OVERSIZED), U64(Ring.DENIED), U64(Ring.LIMITED)
 _PORT, _INTERVAL = U64(Setup.PORT), U64(Setup.INTERVAL_NS)
-_NEXT, _SECONDS, _NANOSECONDS = U64(PacketAt.NEXT), U64(PacketAt.SECONDS), U64(PacketAt.NANOSECONDS)
-_CAPTURED, _LENGTH, _FRAME = U64(PacketAt.CAPTURED), U64(PacketAt.LENGTH), U64(PacketAt.FRAME)
-_KIND, _END, _VNET = U64(PacketAt.KIND), U64(PacketAt.END), U64(VNET_BYTES)
+_END, _VNET = U64(PacketAt.END), U64(VNET_BYTES)
 _TRAIN_KIND, _TRAIN_BYTES = U64(VNET_TRAIN_KIND), U64(VNET_TRAIN_BYTES)
-_OUTGOING, _UDP_TRAIN, _TRAIN_MASK = U64(4), U64(5), U64(0x7F)
-_SECOND = U64(1_000_000_000)
-_LINE, _AHEAD = U64(64), U64(12)  # as in ring_kernel
+_UDP_TRAIN, _TRAIN_MASK = U64(5), U64(0x7F)
 _ETHERNET = int(Link.ETHERNET)
 _UDP, _ETHERNET_BYTES, _TAG_BYTES, _UDP_BYTES = U64(17), U64(14), U64(4), U64(8)
 _IPV4_BYTES, _IPV6_BYTES = U64(20), U64(40)
@@ -82,15 +77,11 @@ def walk_reports(ring: Any, frames: Any, setup: Any, state: Any, ranges: Any, bu
                 state[_OVERSIZED] += left
                 left = U64(0)
                 break
-            step = le32(ring, at + _NEXT)
-            prefetch_read(ring, at + step * _AHEAD, U64(0))
-            prefetch_read(ring, at + step * _AHEAD, _LINE)
-            captured, start = le32(ring, at + _CAPTURED), at + le16(ring, at + _FRAME)
-            inside = start >= at + _END + _VNET and start + captured <= end
-            if not inside or captured != le32(ring, at + _LENGTH):
+            step, start, captured, whole = packet_at(ring, at, end)
+            if not whole:
                 state[_OVERSIZED] += U64(1)
-            elif U64(ring[at + _KIND]) != _OUTGOING:
-                time_ns = le32(ring, at + _SECONDS) * _SECOND + le32(ring, at + _NANOSECONDS)
+            elif not outgoing(ring, at):
+                time_ns = time_of(ring, at)
                 payload, length, high, low, source_port = datagram(
                     ring, start, start + captured, limits[_PORT]
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, kernel, load64, move, order, order_reads, prefetch_read, store64
+from ...base.jit import U64, inlined, kernel, load64, move, order, order_reads, prefetch_read, store64
 from ..layout import VNET_BYTES, BlockAt, PacketAt, Ring, RingSetup
 from ..pcap.pcap_kernel import le32
 
@@ -117,6 +117,31 @@ def complete(ring: Any, start: Any, length: Any) -> Any:
     return U64(1)
 
 
+@inlined
+def packet_at(ring: Any, at: Any, end: Any) -> Any:
+    """(bytes to the next packet, start of the frame, its bytes, whether all of it is there and in its block)
+    of the packet at `at`, in a block that ends at `end`; what comes AHEAD is prefetched.
+    """
+    step = le32(ring, at + _NEXT)
+    prefetch_read(ring, at + step * _AHEAD, U64(0))
+    prefetch_read(ring, at + step * _AHEAD, _LINE)
+    length, start = le32(ring, at + _CAPTURED), at + le16(ring, at + _FRAME)
+    inside = start >= at + _END + _VNET and start + length <= end
+    return step, start, length, inside and length == le32(ring, at + _LENGTH)
+
+
+@inlined
+def outgoing(ring: Any, at: Any) -> Any:
+    """Whether this machine sent the packet at `at`."""
+    return U64(ring[at + _KIND]) == _OUTGOING
+
+
+@inlined
+def time_of(ring: Any, at: Any) -> Any:
+    """When the kernel had the packet at `at`, in ns since 1970."""
+    return le32(ring, at + _SECONDS) * _SECOND + le32(ring, at + _NANOSECONDS)
+
+
 @kernel
 def walk(ring: Any, frames: Any, setup: Any, state: Any, link: Any) -> Any:
     """Hand back what the last batch held, then describe frames in `frames` until they are full, or enough
@@ -134,16 +159,12 @@ def walk(ring: Any, frames: Any, setup: Any, state: Any, link: Any) -> Any:
                 state[_OVERSIZED] += left
                 left = U64(0)
                 break
-            step = le32(ring, at + _NEXT)
-            prefetch_read(ring, at + step * _AHEAD, U64(0))
-            prefetch_read(ring, at + step * _AHEAD, _LINE)
-            length, status = le32(ring, at + _CAPTURED), le32(ring, at + _STATUS)
-            start = at + le16(ring, at + _FRAME)
-            inside = start >= at + _END + _VNET and start + length <= end
-            if not inside or length != le32(ring, at + _LENGTH):
+            step, start, length, whole = packet_at(ring, at, end)
+            if not whole:
                 state[_OVERSIZED] += U64(1)
-            elif U64(ring[at + _KIND]) != _OUTGOING:
+            elif not outgoing(ring, at):
                 state[_COMPLETED] += complete(ring, start, length)
+                status = le32(ring, at + _STATUS)
                 if status & _VLAN_VALID and length >= _MAC_BYTES:
                     protocol = le16(ring, at + _TPID) if status & _TPID_VALID else U64(0x8100)
                     put_back(ring, start, protocol << U64(16) | le16(ring, at + _TCI))
@@ -151,7 +172,7 @@ def walk(ring: Any, frames: Any, setup: Any, state: Any, link: Any) -> Any:
                     length += _TAG
                 frame = frames[count]
                 frame.offset = start
-                frame.time_ns = le32(ring, at + _SECONDS) * _SECOND + le32(ring, at + _NANOSECONDS)
+                frame.time_ns = time_of(ring, at)
                 frame.source_hi = U64(0)
                 frame.source_lo = U64(0)
                 frame.length = length

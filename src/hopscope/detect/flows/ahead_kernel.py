@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U64, inlined, prefetch
-from .event_kernel import NOT_FOUND, hash_flow, pack_l4
+from .event_kernel import NOT_FOUND, hash_report
 from .flow_cache_kernel import INLINE, ROW_WORDS, WAY, match, tag_of
 
 AHEAD = U64(4)
@@ -35,10 +35,7 @@ SLOT = SLOTS - U64(1)
 @inlined
 def prefetch_row(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> None:
     """Hash the flow of report i, and prefetch its row of tags."""
-    r = reports[i]
-    hashed = hash_flow(
-        r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version), keys
-    )
+    hashed = hash_report(reports, i, keys)
     prefetch(tags, (hashed & (U64(len(tags)) // ROW_WORDS - U64(1))) * ROW_WORDS, U64(0))
     hashes[i & SLOT] = hashed
 

@@ -83,6 +83,14 @@ def hash_flow(src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any, l4: Any, keys:
     return h | (U64(h == U64(0)))
 
 
+@inlined
+def hash_report(reports: Any, i: Any, keys: Any) -> Any:
+    """`hash_flow` of the flow of report i."""
+    r = reports[i]
+    l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
+    return hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, keys)
+
+
 @kernel
 def emit(
     events: Any,
@@ -137,8 +145,7 @@ def put_report_flow(events: Any, n: Any, reports: Any, i: Any, keys: Any) -> Any
         e.dport = r.dport
         e.proto = r.proto
         e.ip_version = r.ip_version
-        l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
-        e.flow_id = hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, keys)
+        e.flow_id = hash_report(reports, i, keys)
 
 
 @kernel

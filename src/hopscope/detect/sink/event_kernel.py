@@ -30,8 +30,7 @@ from ..flows.event_kernel import (
     TALLY,
     THRESHOLD,
     emit,
-    hash_flow,
-    pack_l4,
+    hash_report,
     put_hop,
     put_report_flow,
 )
@@ -126,9 +125,7 @@ def begin(out: Any, n: Any, reports: Any, i: Any, types: Any, knobs: Any) -> Non
     r = reports[i]
     e = out[n]
     e.time_ns = r.time_ns
-    e.flow_id = hash_flow(
-        r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version), knobs
-    )
+    e.flow_id = hash_report(reports, i, knobs)
     e.src_hi = r.src_hi
     e.src_lo = r.src_lo
     e.dst_hi = r.dst_hi
