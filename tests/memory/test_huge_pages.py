@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +15,10 @@ import pytest
 from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.stores.store import StoreError
-from hopscope.memory.huge_pages import huge_share
+from hopscope.memory.huge_pages import huge_share, huge_share_in
+from hopscope.runtime import environment
+from hopscope.runtime.environment import LARGE
+from hopscope.settings.collector import Settings
 
 SMAPS = """\
 {low:x}-{high:x} rw-s 00000000 00:27 2     /stores/x.region
@@ -78,3 +83,40 @@ def test_a_store_in_small_pages_is_no_store_in_huge_ones(
                 open_stores(tmp_path, specs, huge_pages=True)
         else:
             assert len(open_stores(tmp_path, specs, huge_pages=True)) == 1
+
+
+@pytest.fixture(params=["always", "never"])
+def tmpfs(
+    tool: Callable[..., str], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[str, Path]]:
+    """A tmpfs whose mount says whether its pages are huge."""
+    folder = tmp_path / "tmpfs"
+    folder.mkdir()
+    mount = [tool("mount"), "-t", "tmpfs", "-o", f"huge={request.param},size=64m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    yield request.param, folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_pages_of_a_folder_are_found_by_a_try(tmpfs: tuple[str, Path]) -> None:
+    """What a tmpfs is mounted with decides; nothing is left in it."""
+    huge, folder = tmpfs
+    share = huge_share_in(folder)
+    assert share > 0.9 if huge == "always" else share == 0
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "needed", "verdict"), [(1.0, LARGE, "good"), (0.0, LARGE, "advice"), (0.0, LARGE - 1, "good")]
+)
+def test_large_tables_are_advised_huge_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, needed: int, verdict: str
+) -> None:
+    """`hopscope check` names what to mount for tables that gain by it."""
+    monkeypatch.setattr(environment, "huge_share_in", lambda _: share)
+    monkeypatch.setattr(environment, "state_bytes", lambda _: needed)
+    settings = Settings(regions=tmp_path, data=tmp_path, listen=())
+    finding = next(each for each in environment.findings(settings) if each.what == f"pages of {tmp_path}")
+    assert finding.verdict == verdict
+    assert ("huge=within_size" in finding.advice) == (verdict == "advice")

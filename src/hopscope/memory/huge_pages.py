@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+
+from .region import HUGE_PAGE, Region
 
 SMAPS = Path("/proc/self/smaps")
 _RANGE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
@@ -31,3 +34,15 @@ def huge_share(memory: npt.NDArray[np.uint8], smaps: str | None = None) -> float
     whole = sum(sizes.get(name, 0) for name in _HUGETLB)
     resident = sizes.get("Rss", 0) + whole
     return (whole + sum(sizes.get(name, 0) for name in _HUGE)) / resident if resident else 0.0
+
+
+def huge_share_in(folder: Path) -> float:
+    """Share of huge pages that a region in a folder would have, found by making one of 8 MiB there.
+
+    Raises OSError or RegionError if it cannot be made.
+    """
+    with tempfile.TemporaryDirectory(prefix=".pages-", dir=folder) as place:
+        arrays = {"pages": (np.dtype(np.uint8), 4 * HUGE_PAGE)}
+        with Region.create(Path(place) / "probe", "probe", 1, arrays) as region:
+            region.populate()
+            return huge_share(region["pages"])

@@ -14,8 +14,14 @@ from pathlib import Path
 
 from ..base.errors import HopscopeError
 from ..memory.data_folder import SHARED_MEMORY, check_writable
+from ..memory.huge_pages import huge_share_in
 from ..settings.collector import ListenSettings, Settings
 from .mode import mode_of
+
+LARGE = 256 << 20
+"""Bytes of tables from which on huge pages are advised: with 100,000 flows in 300 MiB, decoding and detection
+of reports with 3 hops take 214 ns in huge pages and 241 in small ones; with 100 flows 193 in both.
+"""
 
 
 class Verdict(StrEnum):
@@ -46,7 +52,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield from listener(listen)
     if any(not listen.interface for listen in settings.listen):
         yield receive_buffer(settings)
-    yield _shared_memory(settings)
+    yield from _shared_memory(settings)
     yield from _data(settings)
     if settings.serve.enabled:
         yield page(settings)
@@ -167,20 +173,41 @@ def _may_force() -> bool:
         return True
 
 
-def _shared_memory(settings: Settings) -> Finding:
+def _shared_memory(settings: Settings) -> Iterator[Finding]:
     needed = state_bytes(settings)
     folder = settings.regions or (SHARED_MEMORY if SHARED_MEMORY.is_dir() else settings.data)
     if problem := check_writable(folder):
-        return Finding(str(folder), problem, Verdict.BAD, "choose another folder with --regions")
+        yield Finding(str(folder), problem, Verdict.BAD, "choose another folder with --regions")
+        return
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     found = f"{size(free)} free, {size(needed)} needed"
     if free < needed:
-        return Finding(
-            str(folder), found, Verdict.BAD, "lower detect.flow_rows, or choose --regions on a larger one"
-        )
-    return Finding(str(folder), found)
+        advice = "lower detect.flow_rows, or choose --regions on a larger one"
+        yield Finding(str(folder), found, Verdict.BAD, advice)
+        return
+    yield Finding(str(folder), found)
+    yield _pages(folder, needed)
+
+
+def _pages(folder: Path, needed: int) -> Finding:
+    """Whether shared memory lies in huge pages, tried with a small file."""
+    what = f"pages of {folder}"
+    try:
+        share = huge_share_in(folder)
+    except (HopscopeError, OSError) as error:
+        return Finding(what, f"unknown: {error}")
+    if share > 0.5:
+        return Finding(what, "huge (2 MiB)")
+    if needed < LARGE:
+        return Finding(what, "small (4 KiB), which is enough for these tables")
+    advice = "huge ones save up to a tenth of a worker's processor: "
+    if folder == SHARED_MEMORY:
+        advice += f"mount -o remount,huge=within_size {folder}"
+    else:
+        advice += "choose --regions in a tmpfs that is mounted with huge=within_size"
+    return Finding(what, "small (4 KiB)", Verdict.ADVICE, advice)
 
 
 def _data(settings: Settings) -> Iterator[Finding]:
