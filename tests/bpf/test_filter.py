@@ -9,6 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+from hopscope.bpf import filter as filter_module
 from hopscope.bpf.layout import Count
 from hopscope.capture.errors import CaptureError
 from hopscope.detect.counters import INDEX
@@ -21,6 +22,7 @@ from support.mutants import Mutator
 from support.xdp_make import SETTINGS, Filtering, built, detected, differences, frames_of, traffic, unlike
 
 pytestmark = pytest.mark.kernel
+ALWAYS, NEVER = 0, 1 << 62
 
 
 @pytest.fixture
@@ -44,11 +46,18 @@ def give(filtering: Filtering, frames: list[bytes], seed: int, most: int) -> Non
     filtering.drain()
 
 
-@pytest.mark.parametrize(("version", "most"), [(20, 2), (20, 60), (20, 700), (10, 60)])
-def test_same_events(filtering: Filtering, version: int, most: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "most", "tick_ns"),
+    [(20, 2, NEVER), (20, 60, ALWAYS), (20, 700, NEVER), (20, 700, ALWAYS), (10, 60, ALWAYS)],
+)
+def test_same_events(
+    filtering: Filtering, monkeypatch: pytest.MonkeyPatch, version: int, most: int, tick_ns: int
+) -> None:
     """Events, tables and counters are those without the kernel, however many reports are on their way when
-    one changes something; most reports end in the kernel, unless most are there before the first is read.
+    one changes something, and whether its counts are merged at every turn or at the end; most reports end in
+    the kernel, unless most are there before the first is read.
     """
+    monkeypatch.setattr(filter_module, "TICK_NS", tick_ns)
     frames = traffic(seed=version + most, count=2500, version=version)
     plain, events = detected(frames)
     give(filtering, frames, seed=1, most=most)

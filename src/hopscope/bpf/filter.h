@@ -139,6 +139,7 @@ inlined void commit_row(__u32 slot, __u32 value, __u64 now_ns)
 	if (!row)
 		return;
 	row->latest[0] = value;
+	row->touched = 1;
 	row->samples++;
 	row->last_ns = now_ns;
 	if (value > row->highest[0])
@@ -183,6 +184,7 @@ inlined void follow_row(__u64 key, __u32 value)
 	if (!row)
 		return;
 	row->latest[0] = value;
+	row->touched = 1;
 	if (!(row->has & 1) || value > row->above[0])
 		row->spoiled = 1;
 	else if (gap_of(value, row->stored[0]) > row->change[0])
@@ -200,10 +202,12 @@ static long follow_hop(__u32 index, struct pass *pass)
 		if (hop->node != values.node || (present & HAVE_LATENCY && !hop->has_latency))
 			pass->flow->spoiled = 1;
 		hop->egress_port = values.port;
-		hop->queue_latest = values.queue & 0xffffff;
-		hop->utilization_latest = values.utilization;
-		hop->latency_latest = values.latency;
+		if (present & HAVE_QUEUE)
+			hop->queue_latest = values.queue & 0xffffff;
+		if (present & HAVE_UTILIZATION)
+			hop->utilization_latest = values.utilization;
 		if (present & HAVE_LATENCY) {
+			hop->latency_latest = values.latency;
 			if (values.latency > hop->latency_above)
 				pass->flow->spoiled = 1;
 			else if (gap_of(values.latency, hop->latency_stored) > hop->latency_change)
@@ -262,6 +266,7 @@ static long commit_report(__u32 index, struct pass *pass)
 	pass->values = 1; /* the path */
 	bpf_loop(report->hops, commit_hop, pass, 0);
 	flow->packets++;
+	flow->touched = 1;
 	flow->last_ns = pass->now_ns;
 	if (report->present & HAVE_LATENCY) {
 		__u64 sum = 0;
@@ -294,6 +299,8 @@ static long follow_report(__u32 index, struct pass *pass)
 	pass->flow = flow;
 	pass->latency = 0;
 	bpf_loop(report->hops, follow_hop, pass, 0);
+	if (flow)
+		flow->touched = 1;
 	if (flow && report->present & HAVE_LATENCY) {
 		flow->latency_latest = pass->latency;
 		if (!flow->has_latency || pass->latency > flow->latency_above)

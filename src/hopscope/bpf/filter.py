@@ -174,7 +174,16 @@ class Filter:
         ports, marks, knobs = tables["ports"]["ports"], self._ring.marks, limits.knobs
         mine = (self._tags, self._flows, self._ports)
         kernels.drop_spoiled(
-            reports, rows, flows, states, knobs, *mine, self._seen, self._seen_hops, np.uint64(epoch_ns())
+            reports,
+            rows,
+            flows,
+            states,
+            ports,
+            knobs,
+            *mine,
+            self._seen,
+            self._seen_hops,
+            np.uint64(epoch_ns()),
         )
         kernels.forget(reports, hops, marks, rows, flows, ports, knobs, *mine)
         if self._boundary is not None:

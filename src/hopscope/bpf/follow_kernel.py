@@ -175,6 +175,32 @@ def forget(
                     k_ports[at].state = _ABSENT
 
 
+@inlined
+def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any) -> None:
+    """Give a flow of the detector the latest values, which the program has unless the row is spoiled: the
+    detector may not have seen them yet, or only now what came before them.
+    """
+    kept, flow = k_flows[f], flows[f]
+    if kept.spoiled or not kept.touched:
+        return
+    flow.latency_latest = kept.latency_latest
+    for h in range(min(U64(kept.hop_count), INLINE)):
+        state, hop = states[f * INLINE + U64(h)], kept.hops[U64(h)]
+        if state.node_id == hop.node:
+            state.egress_port = hop.egress_port
+            state.latency_latest = hop.latency_latest
+            state.queue_latest = hop.queue_latest
+            state.utilization_latest = hop.utilization_latest
+
+
+@inlined
+def keep_latest_of_port(ports: Any, at: Any, k_ports: Any) -> None:
+    """The same of a queue, buffer or port."""
+    kept, row = k_ports[at], ports[at]
+    if kept.touched and not kept.spoiled and kept.state != _ABSENT and kept.key == row.key:
+        row.latest[U64(0)] = kept.latest[U64(0)]
+
+
 @kernel
 def merge_flow(
     row: Any, way: Any, tags: Any, flows: Any, states: Any, k_flows: Any, seen: Any, seen_hops: Any,
@@ -196,8 +222,6 @@ def merge_flow(
     flow.packets += kept.packets - seen[f, 0]
     flow.last_ns = max(flow.last_ns, kept.last_ns + epoch_ns)
     if kept.latency_samples != seen[f, 2]:
-        if not kept.spoiled:
-            flow.latency_latest = kept.latency_latest
         flow.latency_sum += kept.latency_sum - seen[f, 1]
         flow.latency_samples += kept.latency_samples - seen[f, 2]
     seen[f, 0], seen[f, 1], seen[f, 2] = kept.packets, kept.latency_sum, kept.latency_samples
@@ -206,16 +230,11 @@ def merge_flow(
         state = states[s]
         hop = kept.hops[U64(h)]
         if state.node_id == hop.node:
-            if not kept.spoiled:
-                state.egress_port = hop.egress_port
-                state.queue_latest = hop.queue_latest
-                state.utilization_latest = hop.utilization_latest
             if U64(hop.samples) != seen_hops[s, 1]:
-                if not kept.spoiled:
-                    state.latency_latest = hop.latency_latest
                 state.latency_sum += hop.latency_sum - seen_hops[s, 0]
                 state.samples += U32(U64(hop.samples) - seen_hops[s, 1])
         seen_hops[s, 0], seen_hops[s, 1] = hop.latency_sum, U64(hop.samples)
+    keep_latest(flows, f, states, k_flows)
     order()
     tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
 
@@ -249,7 +268,8 @@ def install_port(
     k.stored[U64(0)] = row.stored[U64(0)]
     k.change[U64(0)] = U32(most(limit.change))
     k.above[U64(0)] = U32(min(limit.raise_above, _FULL))
-    k.spoiled = U32(0)
+    k.latest[U64(0)] = row.latest[U64(0)]
+    k.spoiled = k.touched = U32(0)
     order()
     k.state = _WATCHED
     return True
@@ -287,7 +307,8 @@ def install_flow(
     k.latency_change = limit.change - U64(1)
     k.latency_above = limit.raise_above
     k.has_latency = U32(U64(flow.state) & HAS_LATENCY != U64(0))
-    k.spoiled = U32(0)
+    k.latency_latest = flow.latency_latest
+    k.spoiled = k.touched = U32(0)
     for h in range(count):
         state = states[f * INLINE + U64(h)]
         hop = k.hops[U64(h)]
@@ -300,6 +321,10 @@ def install_flow(
         hop.latency_change = U32(most(limit.change))
         hop.latency_above = U32(min(limit.raise_above, _FULL))
         hop.has_latency = U16(state.state != 0)
+        hop.egress_port = state.egress_port
+        hop.latency_latest = state.latency_latest
+        hop.queue_latest = state.queue_latest
+        hop.utilization_latest = state.utilization_latest
         hop.port_slot = state.port_slot
         hop.queue_slot = state.queue_slot
         hop.buffer_slot = state.buffer_slot
@@ -513,11 +538,12 @@ def merge_changing(
 
 @kernel
 def drop_spoiled(
-    reports: Any, tags: Any, flows: Any, states: Any, knobs: Any, k_tags: Any, k_flows: Any,
+    reports: Any, tags: Any, flows: Any, states: Any, ports: Any, knobs: Any, k_tags: Any, k_flows: Any,
     k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> None:  # fmt: skip
     """Make rows ABSENT that the program no longer follows, of the flows of these reports; what it counted
-    before is merged.
+    before is merged.  The others get the program's latest values back, which the detector has overwritten
+    with those of reports that came before.
     """
     for k in range(len(reports)):
         i = U64(k)
@@ -534,11 +560,15 @@ def drop_spoiled(
                 merge_flow(row, way, tags, flows, states, k_flows, seen, seen_hops, epoch_ns)
             if not same or k_flows[f].spoiled:
                 remove_flow(f, k_tags, k_flows)
+            else:
+                keep_latest(flows, f, states, k_flows)
         for h in range(min(U64(flows[f].hop_count), INLINE)):
             state = states[f * INLINE + U64(h)]
             for at in (U64(state.port_slot), U64(state.queue_slot), U64(state.buffer_slot)):
                 if k_ports[at].spoiled:
                     k_ports[at].state = _ABSENT
+                else:
+                    keep_latest_of_port(ports, at, k_ports)
 
 
 @kernel
@@ -593,8 +623,7 @@ def merge_ports(start: Any, end: Any, ports: Any, k_ports: Any, seen_ports: Any,
         if samples != seen_ports[at, 0]:
             row.samples += (samples - seen_ports[at, 0]) & _FULL
             seen_ports[at, 0] = samples
-            if not kept.spoiled:
-                row.latest[U64(0)] = kept.latest[U64(0)]
+            keep_latest_of_port(ports, at, k_ports)
             row.last_ns = max(row.last_ns, kept.last_ns + epoch_ns)
             if kept.highest[U64(0)] > row.highest[U64(0)]:
                 row.highest[U64(0)] = kept.highest[U64(0)]

@@ -142,7 +142,8 @@ FLOW = np.dtype(
         ("latency_samples", "<u8"),
         ("has_latency", "<u4"),
         ("spoiled", "<u4"),  # the program cannot follow it any longer
-        ("reserved", "<u4", (2,)),
+        ("touched", "<u4"),  # a report came since it is followed: the latest values are the program's
+        ("reserved", "<u4"),
         ("hops", HOP, (INLINE_HOPS,)),
     ]
 )
@@ -161,7 +162,9 @@ PORT = np.dtype(
         ("samples", "<u4"),
         ("spoiled", "<u4"),  # the program cannot follow it any longer
         ("last_ns", "<u8"),
-        ("padding", "<u8", (7,)),
+        ("touched", "<u4"),  # as of a flow
+        ("reserved", "<u4"),
+        ("padding", "<u8", (6,)),
     ]
 )
 """One queue, buffer or egress port, at the place of its row in the detector's PORT (struct port)."""

@@ -105,7 +105,8 @@ struct flow {
 	__u64 latency_samples;
 	__u32 has_latency;
 	__u32 spoiled; /* the program cannot follow it any longer */
-	__u32 reserved[2];
+	__u32 touched; /* a report came since it is followed: the latest values are the program's */
+	__u32 reserved;
 	struct hop hops[INLINE_HOPS];
 };
 
@@ -122,7 +123,9 @@ struct port {
 	__u32 samples;
 	__u32 spoiled; /* the program cannot follow it any longer */
 	__u64 last_ns;
-	__u64 padding[7];
+	__u32 touched; /* as of a flow */
+	__u32 reserved;
+	__u64 padding[6];
 };
 
 /* One sequence space, at the place of its row in SOURCE. */
