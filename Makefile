@@ -44,7 +44,7 @@ lock: ## Renew requirements.lock by uv, which must be on the PATH
 kernels: $(STAMP) ## Compile the kernels ahead, so that tests that run side by side do not each do it
 	$(BIN)/hopscope warmup
 
-bpf: $(STAMP) ## Compile the XDP program (clang, libbpf-dev)
+bpf: $(STAMP) ## Compile the XDP programs (clang, libbpf-dev)
 	$(BIN)/python -m hopscope.bpf.build
 
 lint: $(STAMP) ## Check style and formatting

@@ -59,7 +59,7 @@ def bill_of_materials(version: str, license_id: str, lock: str) -> dict[str, Any
 
 
 def bpf_build(root: str) -> Any:
-    """The module that compiles the XDP program; it imports nothing of the package."""
+    """The module that compiles the XDP programs; it imports nothing of the package."""
     path = Path(root, "src", "hopscope", "bpf", "build.py")
     spec = importlib.util.spec_from_file_location("hopscope_bpf_build", path)
     assert spec is not None
@@ -83,9 +83,10 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg,misc,unused-ignore
         try:
             built = bpf.compile_programs(bpf.SOURCES if version == "editable" else Path(self._folder.name))
             if version != "editable":
-                build_data["force_include"][str(built)] = f"hopscope/bpf/{bpf.OBJECT}"
+                for path in built:
+                    build_data["force_include"][str(path)] = f"hopscope/bpf/{path.name}"
         except bpf.BuildError as error:
-            self.app.display_warning(f"without the XDP program: {error}")
+            self.app.display_warning(f"without the XDP programs: {error}")
         if version == "editable":
             return
         path = Path(self._folder.name, "hopscope.cdx.json")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.common import Bench
-from hopscope.bpf.build import compile_programs
+from hopscope.bpf.build import compile_program
 from hopscope.bpf.filter import Filter
 from hopscope.bpf.layout import Count
 from hopscope.bpf.program import XdpProgram
@@ -66,7 +66,7 @@ def main() -> None:
     )
     rounds, repeat = (3, 100_000) if bench.quick else (15, 1_000_000)
     with tempfile.TemporaryDirectory() as folder:
-        path = compile_programs(Path(folder), SOURCE)
+        path = compile_program(Path(folder), SOURCE)
         for fields in (1, 8):
             for hops in (1, 3, 6):
                 settings = DetectSettings(flow_rows=1024, ports=4096, sources=64)

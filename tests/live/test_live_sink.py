@@ -27,6 +27,7 @@ from support import inserter
 from support.namespaces import ADDRESSES, PREFIX_VARIABLE, Network, clear_abandoned, namespaces
 from support.small_disk import fill, small_disk
 from support.waiting import HANG_SECONDS, eventually
+from support.xdp_make import built
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
@@ -179,10 +180,12 @@ def bad_checksums(file: Path) -> str:
     ).stdout
 
 
-def test_hosts_see_what_hosts_sent(network: Network, tmp_path: Path) -> None:
+def test_hosts_see_what_hosts_sent(network: Network, tool: Callable[..., str], tmp_path: Path) -> None:
     """ping and iperf3 (TCP and UDP, both ways, IPv4 and IPv6) run through INT switches and a sink as through
-    a cable: every frame arrives as it was sent, once; and the sink tells flows, hops and events.
+    a cable: every frame arrives as it was sent, once; and the sink tells flows, hops and events. Plain frames
+    are forwarded in the kernel.
     """
+    built(tool)
     network.run("a", "ethtool", "-K", "a0", "tx", "off")  # whole checksums at the sender, to be compared
     network.run("sink", "ethtool", "-K", "s0", "gro", "on")
     before = network.features("sink", "s0")
@@ -227,7 +230,7 @@ def test_a_full_disk_cuts_no_wire(network: Network, tmp_path: Path) -> None:
         words = (sys.executable, "-m", "support.inserter", "i0:i1", "i3:i2")
         network.start("net", *words, ready="ready", seconds=400, **PATHS)
         changes = ("--set", "detect.thresholds.hop_latency.raise_above=0", "--set", "history.keep_free=40%")
-        sink = Sink(network, data, *changes)
+        sink = Sink(network, data, "--forwarding", "ring", *changes)
         ping(network, ADDRESSES["b"][0], 56)
         ballast = fill(data)
         before = newest(data)
@@ -314,6 +317,11 @@ def assert_told(sink: Sink, flows: list[dict[str, Any]]) -> None:
     assert {hop["queue_occupancy"] for hop in detail["path"]} == {inserter.OCCUPANCY}
     counters = counters_of(sink)
     assert counters["stripped_packets_total"] == sum(one["packets"] for one in flows)
+    assert counters["xdp_forwarded_frames_total.stripped"] > 0.95 * counters["stripped_packets_total"]
+    assert counters["xdp_forwarded_frames_total.unchanged"], "none was forwarded in the kernel"
+    assert counters["xdp_passed_frames_total.fragment"], "none was passed to the workers"
+    assert counters["xdp_passed_frames_total.checksum"], "a sender left checksums to its card"
+    assert counters["xdp_lost_metadata_total"] == 0
     assert counters["unstripped_packets_total"] == 0
     assert not [key for key, count in counters.items() if key.startswith("forward_drops_total") and count]
     assert counters["kernel_drops_total"] == counters["oversized_frames_total"] == 0

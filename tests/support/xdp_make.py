@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hopscope.bpf.build import OBJECT, SOURCES, BuildError, compile_programs
+from hopscope.bpf.build import OBJECTS, SOURCES, BuildError, compile_programs
 from hopscope.bpf.filter import Filter
 from hopscope.bpf.layout import Count
 from hopscope.bpf.program import XdpProgram
@@ -41,11 +41,10 @@ SETTINGS = DetectSettings.model_validate(
 
 
 def built(tool: Callable[..., str]) -> None:
-    """The program, compiled from its sources as they are; skips without clang or permission to load it."""
-    target = SOURCES / OBJECT
-    if not target.exists() or any(
-        path.stat().st_mtime > target.stat().st_mtime for path in (*SOURCES.glob("*.h"), *SOURCES.glob("*.c"))
-    ):
+    """The programs, compiled from their sources as they are; skips without clang or permission to load."""
+    targets = [SOURCES / name for name in OBJECTS]
+    sources = max(path.stat().st_mtime for path in (*SOURCES.glob("*.h"), *SOURCES.glob("*.c")))
+    if not all(target.exists() and target.stat().st_mtime > sources for target in targets):
         tool("clang")
         with suppress(BuildError):
             compile_programs()

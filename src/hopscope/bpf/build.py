@@ -1,4 +1,4 @@
-"""Compiles the program: `make bpf`, and the build hook of the wheel. It imports nothing of Hopscope."""
+"""Compiles the programs: `make bpf`, and the build hook of the wheel. It imports nothing of Hopscope."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent
 OBJECT = "reports.bpf.o"
-"""The compiled program; a wheel carries it, a repository does not."""
+"""The compiled program of a listener; a wheel carries it, a repository does not."""
+WIRE_OBJECT = "wire.bpf.o"
+"""That of a sink in a wire."""
+OBJECTS = (OBJECT, WIRE_OBJECT)
 
 
 class BuildError(Exception):
     """The program cannot be compiled; the message has the remedy."""
 
 
-def compile_programs(folder: Path = SOURCES, source: Path = SOURCES / "reports.bpf.c") -> Path:
+def compile_programs(folder: Path = SOURCES) -> list[Path]:
+    """Compile all programs by clang into a folder; returns the objects. Raises BuildError."""
+    return [compile_program(folder, (SOURCES / name).with_suffix(".c")) for name in OBJECTS]
+
+
+def compile_program(folder: Path, source: Path) -> Path:
     """Compile a program by clang into a folder; returns the object. Raises BuildError."""
     clang = shutil.which("clang")
     if clang is None:
@@ -36,4 +44,4 @@ def compile_programs(folder: Path = SOURCES, source: Path = SOURCES / "reports.b
 
 
 if __name__ == "__main__":
-    print(compile_programs())
+    print(*compile_programs(), sep="\n")

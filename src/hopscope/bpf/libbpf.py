@@ -69,7 +69,7 @@ def library() -> Any:
         found = ctypes.CDLL("libbpf.so.1", use_errno=True)
     except OSError as error:
         raise CaptureError("XDP needs libbpf 1: apt install libbpf1") from error
-    pointer, integer, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+    pointer, integer, text, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
     for name, result, arguments in (
         ("bpf_object__open_file", pointer, [text, pointer]),
         ("bpf_object__load", integer, [pointer]),
@@ -78,6 +78,7 @@ def library() -> Any:
         ("bpf_object__find_program_by_name", pointer, [pointer, text]),
         ("bpf_map__set_max_entries", integer, [pointer, ctypes.c_uint32]),
         ("bpf_map__fd", integer, [pointer]),
+        ("bpf_map__update_elem", integer, [pointer, pointer, size, pointer, size, ctypes.c_uint64]),
         ("bpf_map__initial_value", pointer, [pointer, ctypes.POINTER(ctypes.c_size_t)]),
         ("bpf_program__fd", integer, [pointer]),
         ("bpf_link_create", integer, [integer, integer, integer, pointer]),
@@ -116,11 +117,11 @@ class BpfObject:
         if failed:
             raise CaptureError(f"the kernel takes no XDP program of this kind ({os.strerror(failed)})")
 
-    def attach(self, program: str, index: int) -> bool:
+    def attach(self, program: str, index: int, *, generic: bool = False) -> bool:
         """Run the program for what the interface `index` receives, until `detach`; returns whether the driver
-        runs it (native), and not the network stack (generic). Raises CaptureError.
+        runs it (native), and not the network stack (generic, always if so asked). Raises CaptureError.
         """
-        for flags in (0, _GENERIC):
+        for flags in (_GENERIC,) if generic else (0, _GENERIC):
             options = _LinkOptions(ctypes.sizeof(_LinkOptions), flags, 0)
             self._link = self._library.bpf_link_create(
                 self.program(program), index, _XDP, ctypes.byref(options)
@@ -151,14 +152,35 @@ class BpfObject:
         options = _RunOptions(
             size=ctypes.sizeof(_RunOptions), data=frame, data_bytes=len(frame), repeat=repeat
         )
+        self._run(program, options)
+        return options.verdict, options.duration_ns
+
+    def changed(self, program: str, frame: bytes) -> tuple[int, bytes]:
+        """`run` once: (verdict, the frame as the program left it). Raises CaptureError."""
+        out = ctypes.create_string_buffer(len(frame))
+        options = _RunOptions(
+            size=ctypes.sizeof(_RunOptions), data=frame, data_bytes=len(frame), repeat=1,
+            data_out=ctypes.addressof(out), data_out_bytes=len(frame),
+        )  # fmt: skip
+        self._run(program, options)
+        return options.verdict, out.raw[: options.data_out_bytes]
+
+    def _run(self, program: str, options: _RunOptions) -> None:
         failed = -self._library.bpf_prog_test_run_opts(self.program(program), ctypes.byref(options))
         if failed:
             raise CaptureError(f"the program cannot be run ({os.strerror(failed)})")
-        return options.verdict, options.duration_ns
 
     def descriptor(self, name: str) -> int:
         """Descriptor of a map, once loaded."""
         return int(self._library.bpf_map__fd(self._map(name)))
+
+    def put(self, name: str, key: int, value: int) -> None:
+        """Write an entry of a loaded map of 32-bit numbers. Raises CaptureError."""
+        words = (ctypes.c_uint32 * 2)(key, value)
+        at, size = ctypes.addressof(words), ctypes.sizeof(ctypes.c_uint32)
+        failed = -self._library.bpf_map__update_elem(self._map(name), at, size, at + size, size, 0)
+        if failed:
+            raise CaptureError(f"the kernel takes no {name} {value} ({os.strerror(failed)})")
 
     def constants(self) -> Any:
         """Memory of the program's constants (`.rodata`), to be written before `load`."""

@@ -20,15 +20,16 @@ def epoch_ns() -> int:
 
 
 class BpfRing:
-    """Datagrams in a BPF ring (Link.UDP_PAYLOAD). The arena of a batch is the ring itself; the kernel gets
-    the place back at the next call.
+    """Datagrams in a BPF ring, or other frames. The arena of a batch is the ring itself; the kernel gets the
+    place back at the next call.
     """
 
-    def __init__(self, sources: int = 1) -> None:
+    def __init__(self, sources: int = 1, link: Link = Link.UDP_PAYLOAD) -> None:
         """`sources`: rows of the program's table of sources."""
         from .ring_kernel import walk
 
         self._walk = walk
+        self._link = np.uint64(link)
         self._frames: Records = np.zeros(FRAMES, FRAME)
         self.marks = np.zeros(FRAMES, np.uint8)
         """Mark of each datagram of the last batch."""
@@ -90,7 +91,7 @@ class BpfRing:
                 self.received,
                 self._met,
                 np.uint64(epoch_ns()),
-                np.uint64(Link.UDP_PAYLOAD),
+                self._link,
                 self._done,
             )
         )

@@ -52,6 +52,14 @@ class ForwardOptions(Options):
     no_strip: Annotated[
         bool, option("--no-strip", help="Packets go on with their INT."), Key("sink.strip", lambda *_: False)
     ] = False
+    forwarding: Annotated[
+        str | None,
+        option(
+            "--forwarding", metavar="HOW", show_default="auto",
+            help="What forwards plain packets: xdp (in the kernel), ring (the workers) or auto.",
+        ),
+        Key("sink.forwarding"),
+    ] = None  # fmt: skip
     workers: Annotated[
         int, option("--workers", metavar="N", min=1, max=64, help="Processes per interface.")
     ] = 1

@@ -93,6 +93,32 @@ COUNTERS: tuple[Counter, ...] = (
         {"fragment": "xdp_fragment", "bad_length": "xdp_bad_length"},
         of="received",
     ),
+    *family(
+        "xdp_forwarded_frames_total",
+        "Frames that the XDP program of a sink forwarded, as they were or without their INT; those that its "
+        "workers forwarded are not among them.",
+        "outcome",
+        {"unchanged": "wire_unchanged", "stripped": "wire_stripped"},
+        of="received",
+    ),
+    *family(
+        "xdp_passed_frames_total",
+        "Frames that the XDP program of a sink passed to its workers, by reason: headers that it does not "
+        "read, IP fragments, contradictory lengths, INT of another form or damaged, checksums that a sender "
+        "left to its card, longer than the output's MTU, output or worker not ready.",
+        "reason",
+        {
+            reason: f"wire_{reason}"
+            for reason in ("form", "fragment", "length", "int", "checksum", "long", "off")
+        },
+        of="received",
+    ),
+    Counter(
+        "xdp_lost_metadata_total",
+        "Packets with INT that the XDP program of a sink forwarded while the ring to its worker was full: "
+        "their metadata is lost.",
+        of="received.wire_lost",
+    ),
     *(
         Counter("rejected_reports_total", "Reports rejected, by reason.", ("reason", reason.label))
         for reason in Reason

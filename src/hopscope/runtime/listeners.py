@@ -45,6 +45,7 @@ class Listeners:
         listeners = self._settings.listen
         for number in range(len(listeners)):
             self._prepare(number)
+        self._explain_forwarding()
         self._bind()
         if any(listen.interface and listen.kind != "xdp" for listen in listeners):
             self.interfaces = Interfaces(listeners)
@@ -57,6 +58,7 @@ class Listeners:
     def adopt(self, estate: Estate) -> None:
         """Take the sockets of a sink with equal `sources`, in place of `open`. Raises CaptureError."""
         listeners = self._settings.listen
+        self._explain_forwarding()
         self._sockets = estate.shares
         self.urls = [url(listen) for listen in listeners]
         self._open_bypass(estate.bypass)
@@ -172,6 +174,28 @@ class Listeners:
         self._prepared[number] = prepare(listen.interface, change=not listen.keep_offloads)
         for line in self._prepared[number].lines:
             self._log.info(line)
+
+    def _explain_forwarding(self) -> None:
+        """Say why frames are forwarded by workers alone, if that is not what the settings ask for. Raises
+        CaptureError if they ask for a program.
+        """
+        sink = self._settings.sink
+        if not sink.enabled or sink.forwarding == "ring":
+            return
+        from .mode import mode_of
+        from .sink.wire import problem
+        from .worker import dialects_of
+
+        mode = mode_of(self._settings)
+        for listen in self._settings.listen:
+            if listen.output and (reason := problem(listen, sink, dialects_of(listen, mode))):
+                if sink.forwarding == "xdp":
+                    raise CaptureError(f"{listen.interface}: sink.forwarding is xdp, but: {reason}")
+                self._log.info(
+                    "frames are forwarded by the workers, not in the kernel",
+                    interface=listen.interface,
+                    reason=reason,
+                )
 
     def _open_bypass(self, map_: int | None = None) -> None:
         """Have the kernel pass frames on while no worker does; `map_`: heartbeats of another sink."""

@@ -6,10 +6,11 @@ What differs between them is a member of `Mode`: pipeline, forwarding, kernels, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..capture.errors import CaptureError
 from ..detect.counters import counters_of
 from ..detect.distributions.region import Distributions
 from ..detect.report_queue import QueueWriter, attach_queue, queue_bytes, queue_path
@@ -19,7 +20,9 @@ from .shard import Shard
 
 if TYPE_CHECKING:
     from ..capture.bypass import Heartbeat
+    from ..wire.dialect import Dialect
     from .sink.forward import Forwarder
+    from .sink.wire import WireListener
 
 
 class Mode(ABC):
@@ -53,6 +56,18 @@ class Mode(ABC):
     ) -> Forwarder | None:
         """A forwarder for the frames of a listener; None: they are not forwarded. `heartbeat`: of its bypass.
         Raises CaptureError.
+        """
+        return None
+
+    def wire(
+        self,
+        listen: ListenSettings,
+        dialects: Sequence[Dialect],
+        count: Callable[[str, int], object],
+        caught_up: Callable[[], bool],
+    ) -> WireListener | None:
+        """What an XDP program sends up that forwards the plain frames of a listener, in a sink; None: it does
+        not. Raises CaptureError.
         """
         return None
 
@@ -143,6 +158,28 @@ class Sink(Mode):
         from .sink.forward import to_interface
 
         return to_interface(listen.output, self.settings.sink, count, heartbeat) if listen.output else None
+
+    def wire(
+        self,
+        listen: ListenSettings,
+        dialects: Sequence[Dialect],
+        count: Callable[[str, int], object],
+        caught_up: Callable[[], bool],
+    ) -> WireListener | None:
+        """Where nothing is in its way: `sink.forwarding`."""
+        from .sink.wire import WireListener, obstacle
+
+        sink = self.settings.sink
+        if not listen.output or sink.forwarding == "ring" or obstacle(listen, sink, dialects):
+            return None
+        made = WireListener(listen, dialects[0], count, caught_up, strip=sink.strip)
+        try:
+            made.open()
+        except CaptureError:
+            if sink.forwarding == "xdp":
+                raise
+            return None
+        return made
 
     def _shard_bytes(self) -> int:
         """With the rings of sink events and evicted flows."""

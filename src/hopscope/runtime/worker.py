@@ -80,6 +80,7 @@ def run(child: Child, *, standby: bool = False) -> None:
         )
         steps = mode.pipeline(shard)
     worker = Worker(steps, child.listeners, child.released)
+    wires = list[Receiver]()
     child.report(warm=True)
     for (lane, listen), handle in zip(shares, child.sockets(), strict=False):
         dialects = dialects_of(listen, mode)
@@ -99,9 +100,13 @@ def run(child: Child, *, standby: bool = False) -> None:
                 settings.workers,
             )
         forward = mode.forwarder(listen, steps.count, heartbeat)
-        worker.receivers.append(Receiver(listener, dialects, child.notify, forward, child.index))
-        for note in listener.notes() if child.index == 0 else ():
+        receiver = Receiver(listener, dialects, child.notify, forward, child.index)
+        worker.receivers.append(receiver)
+        if (wire := mode.wire(listen, dialects, steps.count, receiver.has_caught_up)) is not None:
+            wires.append(Receiver(wire, dialects, child.notify, detaches=True))
+        for note in [*listener.notes(), *(wire.notes() if wire else ())] if child.index == 0 else ():
             child.notify(note)
+    worker.receivers += wires
     child.report(ready=True)
     large = all(receiver.listener.buffer_bytes >= LARGE_BUFFER_BYTES for receiver in worker.receivers)
     forwards, shared = any(receiver.forward for receiver in worker.receivers), isinstance(steps, HandOver)
@@ -175,8 +180,12 @@ class Receiver:
         notify: Callable[[str], object],
         forward: Forwarder | None = None,
         worker: int = 0,
+        *,
+        detaches: bool = False,
     ) -> None:
         self.listener = listener
+        self.detaches = detaches or listener.settings.kind == "xdp"
+        """At the end its program is detached first: what comes then is for the network stack."""
         self.source = getattr(listener, "filter", None) or source_decoder(listener.settings)
         """Decodes what comes, if it is not Telemetry Reports."""
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
@@ -191,14 +200,21 @@ class Receiver:
         self._pause_ns = EVIDENCE_NS
         self._retry_ns = 0
         self._worker = worker
+        self._taken = 0
         self._earlier: Counter[str] = Counter()
 
     def receive(self) -> FrameBatch | None:
         """What has come. Nothing comes once the interface is gone, until its listener is replaced."""
         try:
-            return self.listener.receive()
+            batch = self.listener.receive()
         except InterfaceGoneError:
-            return None
+            batch = None
+        self._taken = 0 if batch is None else len(batch)
+        return batch
+
+    def has_caught_up(self) -> bool:
+        """Whether few frames waited at the last `receive`."""
+        return self._taken < FORWARDING_PAUSE.below
 
     def replace(self, handle: socket.socket) -> None:
         """Receive on another socket from now on."""
@@ -362,7 +378,7 @@ class Worker:
         """
         released = self._released.is_set()
         for receiver in self.receivers:
-            if released or receiver.listener.settings.kind == "xdp":
+            if released or receiver.detaches:
                 receiver.listener.finish()
             elif receiver.forward is not None:
                 receiver.forward.stop()

@@ -54,6 +54,11 @@ class SinkSettings(Section):
     """Whether workers are sinks; `hopscope sink` sets it."""
     strip: bool = True
     """Remove INT from forwarded frames; if off, they are forwarded unchanged."""
+    forwarding: Literal["auto", "xdp", "ring"] = "auto"
+    """What forwards plain frames: `xdp`, a program in the kernel, which also removes their INT and passes all
+    other frames to the workers; `ring`, the workers alone; `auto`, the program where it forwards the same
+    frames, else the workers, and the log has the reason. The program needs root, or CAP_BPF with
+    CAP_NET_ADMIN and CAP_PERFMON."""
     bypass: bool = True
     """While no worker forwards (the sink was stopped, is upgraded, hangs, or was killed), the kernel passes
     frames on as they are. It stays after the end, until a start with `false`; needs Linux 5.8 and root, or

@@ -22,6 +22,7 @@ from ..sockets import require_linux
 
 _SIOCETHTOOL = 0x8946
 _SET_INFO, _STRINGS, _GET, _SET = 0x37, 0x1B, 0x3A, 0x3B  # ETHTOOL_GSSET_INFO, GSTRINGS, G- and SFEATURES
+_DRIVER_INFO = 0x3  # ETHTOOL_GDRVINFO
 _FEATURE_NAMES = 4  # ETH_SS_FEATURES
 _STRING_BYTES = 32
 
@@ -101,6 +102,25 @@ def features(interface: str) -> dict[str, Feature]:
         raise _failure(interface, error) from error
     finally:
         device.close()
+
+
+def driver_of(interface: str) -> str:
+    """Name of an interface's driver; empty: unknown. Raises CaptureError if there is no such interface."""
+    require_linux()
+    device = _Device(interface)
+    try:
+        return device.call(struct.pack("<I192x", _DRIVER_INFO))[4:36].split(b"\0")[0].decode()
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            raise _failure(interface, error) from error
+        return ""
+    finally:
+        device.close()
+
+
+def kind_of(interface: str) -> str:
+    """Kind of an interface: `veth`, `loopback`, …; empty for a card. Raises CaptureError."""
+    return _link(interface)[0]
 
 
 def _failure(interface: str, error: OSError) -> CaptureError:

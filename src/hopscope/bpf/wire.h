@@ -1,0 +1,48 @@
+/* What the program of a wire and Python share: `wire_layout.py` has the same numbers and records. */
+#pragma once
+
+#include "shared.h"
+
+#define HEAD_ROOM 2048 /* bytes of a frame's head, a power of two; the longest that is copied has 1250 */
+#define AFTER_INT 64   /* bytes after the INT that are copied with it */
+
+/* What happened to a frame. */
+enum wire_count {
+	WIRE_FORWARDED,   /* redirected as it came */
+	WIRE_STRIPPED,    /* redirected without its INT */
+	WIRE_UNVERIFIED,  /* of these, with a checksum that fits neither with INT nor without */
+	WIRE_LOST_HEAD,   /* of all, without room in the ring for the head: redirected, but not detected */
+	WIRE_UP_FORM,     /* passed up: headers that are not read here */
+	WIRE_UP_FRAGMENT, /* passed up: an IP fragment */
+	WIRE_UP_LENGTH,   /* passed up: lengths that contradict each other */
+	WIRE_UP_INT,      /* passed up: INT of another form, or damaged */
+	WIRE_UP_CHECKSUM, /* passed up: a checksum of TCP or UDP that its sender left to a card */
+	WIRE_UP_LONG,     /* passed up: longer than the MTU of the output */
+	WIRE_UP_OFF,      /* passed up: the output cannot send, or the worker has not begun yet */
+	WIRE_COUNTS,
+};
+
+/* Counters of one processor; their lines are not shared. */
+struct wire_counters {
+	__u64 frames[WIRE_COUNTS];
+	__u64 reserved[5];
+};
+
+/* What a UDP destination port announces. */
+enum wire_role {
+	ROLE_NOTHING,
+	ROLE_INT,      /* INT follows */
+	ROLE_INSERTED, /* the UDP header was inserted with INT, if the shim does not say otherwise */
+	ROLE_UP,       /* a tunnel */
+};
+
+/* What the user's side sets while the program runs. */
+struct wire_control {
+	__u32 on;      /* 0: all frames are passed up */
+	__u32 longest; /* bytes of a frame that the output takes, without a VLAN tag */
+	__u32 strip;   /* 0: INT stays in the frames */
+	__u32 read;    /* 0: frames with INT are passed up, since the dialect's INT is another one */
+	__u64 dscp;    /* bit per DSCP that announces INT */
+	__u8 plain_dscp[64]; /* of such a DSCP, what it becomes if the shim has none */
+	__u8 reserved[40];
+};

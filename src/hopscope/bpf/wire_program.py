@@ -1,0 +1,135 @@
+"""The XDP program of a sink in a wire: loaded with a dialect, attached, its counters."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import numpy as np
+
+from ..capture.errors import CaptureError
+from ..wire import rules
+from ..wire.dialect import DEFAULT, Dialect
+from .build import SOURCES, WIRE_OBJECT
+from .libbpf import BpfObject
+from .wire_layout import WIRE_VARIABLES, WireCount, WireRole
+
+_NAME = "wire"
+_ETHERNET = 14
+_TUNNELS = sum(role for role, _ in rules.TUNNEL_ROLES) | rules.ROLE_REPORT
+_SAME = (
+    (rules.SHIM, 256), (rules.INT_LAYOUT, 128), (rules.MD_CHANGED, 1), (rules.NPT_SHIFTS, 3),
+    (rules.ANY_SHIM_LENGTH, rules.NPT_SHIFTS - rules.ANY_SHIM_LENGTH),
+    (rules.ITEMS, rules.TABLE - rules.ITEMS),
+)  # fmt: skip
+"""Rules of a dialect, with their bytes, that are the specification's where the program reads INT."""
+
+
+class WireProgram:
+    """Forwards what one interface receives to another, and puts heads of INT packets into a ring.
+
+    It is there until `close`, or until this process ends, however it ends.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect = DEFAULT,
+        *,
+        strip: bool = True,
+        ring_bytes: int = 1 << 25,
+        path: Path | None = None,
+    ) -> None:
+        """Load it. `ring_bytes`: of the ring, or the next power of two; `path`: of the object. Raises
+        CaptureError.
+        """
+        path = path or SOURCES / WIRE_OBJECT
+        self.ring_bytes = 1 << (ring_bytes - 1).bit_length()
+        if not path.exists():
+            raise CaptureError(
+                "this installation has no compiled XDP program: install clang and libbpf-dev, then run "
+                "`python -m hopscope.bpf.build`, or install a wheel that has it"
+            )
+        self._object = BpfObject(path)
+        self._object.resize("ring", self.ring_bytes)
+        self._object.load()
+        self.ring = self._object.descriptor("ring")
+        """Descriptor of the ring."""
+        self._variables = self._object.memory(".bss", WIRE_VARIABLES.itemsize).view(WIRE_VARIABLES)[0]
+        table = dialect.table()
+        control = self._variables["control"]
+        control["strip"], control["read"] = strip, reads(dialect)
+        announced = np.flatnonzero(table[rules.INT_DSCP : rules.INT_DSCP + 64])
+        control["dscp"] = sum(1 << int(dscp) for dscp in announced)
+        control["plain_dscp"] = table[rules.PLAIN_DSCP : rules.PLAIN_DSCP + 64]
+        self._variables["roles"] = _roles(dialect)
+
+    def aim(self, output: str) -> None:
+        """Forward to this interface. Raises CaptureError."""
+        self._object.put("output", 0, _index(output))
+
+    def attach(self, interface: str, *, generic: bool = True) -> bool:
+        """Run it for what an interface receives; returns whether the driver does (native), not the network
+        stack (generic). Nothing is forwarded before `turn_on`. Raises CaptureError.
+        """
+        try:
+            return self._object.attach(_NAME, _index(interface), generic=generic)
+        except CaptureError as error:
+            raise CaptureError(f"{interface}: {error}") from error
+
+    def turn_on(self, mtu: int) -> None:
+        """Forward from now on, to an output with this MTU; 0: the output cannot send, all is passed up."""
+        control = self._variables["control"]
+        control["longest"] = mtu + _ETHERNET
+        control["on"] = mtu > 0
+
+    def detach(self) -> None:
+        """Run it no longer; what it sent up stays in the ring."""
+        self._object.detach()
+
+    def counts(self) -> dict[WireCount, int]:
+        """Frames by what became of them."""
+        totals = self._variables["counters"]["frames"].sum(axis=0)
+        return {count: int(totals[count]) for count in WireCount}
+
+    def run(self, frame: bytes, repeat: int = 1) -> tuple[int, int]:
+        """Give it a frame, as if an interface had received it: (its verdict, mean ns of `repeat` runs)."""
+        return self._object.run(_NAME, frame, repeat)
+
+    def changed(self, frame: bytes) -> tuple[int, bytes]:
+        """Give it a frame: (its verdict, the frame as it goes on)."""
+        return self._object.changed(_NAME, frame)
+
+    def close(self) -> None:
+        """Detach and free it; `counts` stays."""
+        self._variables = self._variables.copy()
+        self._object.close()
+
+
+def reads(dialect: Dialect) -> bool:
+    """Whether the program reads the INT of a dialect: its marks may differ from the specification's, its form
+    may not.
+    """
+    table, spec = dialect.table(), DEFAULT.table()
+    return all((table[at : at + size] == spec[at : at + size]).all() for at, size in _SAME)
+
+
+def knows(dialect: Dialect) -> bool:
+    """Whether the program can tell frames without INT of a dialect: DSCP or port announce all INT."""
+    return not dialect.table()[rules.UNMARKED]
+
+
+def _roles(dialect: Dialect) -> np.typing.NDArray[np.uint8]:
+    """WireRole of each UDP destination port."""
+    roles = dialect.table()[rules.UDP_ROLE : rules.UDP_ROLE + (1 << 16)]
+    found = np.full(1 << 16, WireRole.NOTHING, np.uint8)
+    found[(roles & rules.ROLE_INT) > 0] = WireRole.INT
+    found[(roles & rules.ROLE_INSERTED) > 0] = WireRole.INSERTED
+    found[(roles & _TUNNELS) > 0] = WireRole.UP
+    return found
+
+
+def _index(interface: str) -> int:
+    try:
+        return socket.if_nametoindex(interface)
+    except OSError as error:
+        raise CaptureError(f"{interface}: this machine has no such interface") from error

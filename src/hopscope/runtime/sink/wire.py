@@ -1,0 +1,201 @@
+"""A wire whose frames an XDP program forwards: when it may, and what the sink gets of them."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ...bpf.wire_heads import WireHeads
+from ...bpf.wire_layout import PASSED, WireCount
+from ...bpf.wire_program import WireProgram, knows
+from ...capture.errors import CaptureError
+from ...capture.ring.offload import driver_of, features, kind_of
+from ...settings.collector import ListenSettings
+from ...settings.sink import SinkSettings
+from ...wire.dialect import Dialect
+from ...wire.records import FrameBatch
+from .forward import Count
+
+_SIOCGIFMTU, _SIOCGIFFLAGS, _RUNNING = 0x8921, 0x8913, 0x40
+_LOOK_NS = 100_000_000
+_PARAVIRTUAL = ("virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen_netfront")
+"""Drivers of cards that virtual machines have, whose host may leave checksums to them."""
+_TAGS = (("rx-vlan-hw-parse", "tx-vlan-hw-insert"), ("rx-vlan-stag-hw-parse", "tx-vlan-stag-hw-insert"))
+"""Features that take a VLAN tag out of a frame, and that put it back."""
+_TOTALS = {
+    "forwarded_frames_total": (WireCount.FORWARDED, WireCount.STRIPPED),
+    "stripped_packets_total": (WireCount.STRIPPED,),
+    "unverified_packets_total": (WireCount.UNVERIFIED,),
+}
+"""Counters of all forwarded frames, also of those that workers forward."""
+
+
+def obstacle(listen: ListenSettings, sink: SinkSettings, dialects: Sequence[Dialect]) -> str:
+    """Why an XDP program cannot forward the frames of a listener as its worker would; empty: it can.
+
+    The program sees a frame without what the kernel keeps beside it: segmentation, checksum and VLAN tag that
+    a sender left to a card. Between veth pairs all of it goes with a redirected frame; a card sends what it
+    is given.
+    """
+    if len(dialects) > 1:
+        return "dialect auto: a program needs to know the dialect"
+    if not knows(dialects[0]):
+        return f"dialect {dialects[0].name}: neither DSCP nor port announces all INT"
+    if listen.workers > 1:
+        return "several workers share the interface"
+    if listen.filter:
+        return "the filter of the listener"
+    if listen.keep_offloads:
+        return "keep_offloads: frames may come merged"
+    if sink.report.to and sink.report.when != "flow":
+        return "reports of packets and events hold whole packets"
+    try:
+        return _obstacle_between(listen.interface, listen.output)
+    except CaptureError as error:
+        return str(error)
+
+
+def problem(listen: ListenSettings, sink: SinkSettings, dialects: Sequence[Dialect]) -> str:
+    """`obstacle`, or why the kernel does not take the program; empty: none."""
+    found = obstacle(listen, sink, dialects)
+    if not found:
+        try:
+            WireProgram(dialects[0], ring_bytes=1 << 16).close()
+        except CaptureError as error:
+            found = str(error)
+    return found
+
+
+def _obstacle_between(interface: str, output: str) -> str:
+    kinds = kind_of(interface), kind_of(output)
+    if kinds == ("veth", "veth"):
+        return ""
+    if any(kinds):
+        return f"{interface} and {output} are neither both network cards nor both ends of veth pairs"
+    for name in (interface, output):
+        if driver_of(name) in _PARAVIRTUAL:
+            return f"{name}: checksums of a paravirtual card may be incomplete"
+    mine, theirs = features(interface), features(output)
+    for taken, put in _TAGS:
+        if taken in mine and mine[taken].active and not (put in theirs and theirs[put].active):
+            return f"{interface} takes VLAN tags out of frames, {output} does not put them back"
+    return ""
+
+
+class WireListener:
+    """Heads of the INT packets that an XDP program forwards, for a worker to decode.
+
+    Frames that the program does not forward pass up to the `RingListener` of the same interface. The program
+    is attached once that has caught up, so that it overtakes few frames.
+    """
+
+    def __init__(
+        self,
+        settings: ListenSettings,
+        dialect: Dialect,
+        count: Count,
+        caught_up: Callable[[], bool],
+        *,
+        strip: bool = True,
+    ) -> None:
+        self.settings = settings
+        self._dialect, self._strip = dialect, strip
+        self._count, self._caught_up = count, caught_up
+        self._index = self._due_ns = 0
+        self._finished = False
+        self._counted = dict.fromkeys(_TOTALS, 0)
+
+    def open(self) -> None:
+        """Load the kernel, then the program. Raises CaptureError."""
+        self._heads = WireHeads()
+        self._program = WireProgram(
+            self._dialect, strip=self._strip, ring_bytes=self.settings.ring_bytes // 4
+        )
+        try:
+            self._heads.map(self._program.ring, self._program.ring_bytes)
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self._program.aim(self.settings.output)
+        except (CaptureError, OSError):
+            self._program.close()
+            raise
+
+    def receive(self) -> FrameBatch | None:
+        """Up to 4096 heads; None if there is none. Valid until the next call."""
+        now = time.monotonic_ns()
+        if now >= self._due_ns:
+            self._due_ns = now + _LOOK_NS
+            self._look()
+        return self._heads.receive()
+
+    def _look(self) -> None:
+        """Attach the program when it is time, and to interfaces that were made again; follow the output."""
+        self._tell()
+        if self._finished or not (self._index or self._caught_up()):
+            return
+        with suppress(OSError, CaptureError):  # an interface is gone
+            index = socket.if_nametoindex(self.settings.interface)
+            if index != self._index:
+                self._program.detach()
+                self._program.attach(self.settings.interface)
+                self._index = index
+            self._program.aim(self.settings.output)
+        self._program.turn_on(self._mtu())
+
+    def _mtu(self) -> int:
+        """That of the output; 0 if it is gone, down or has no carrier."""
+        with suppress(OSError):
+            if self._asked(_SIOCGIFFLAGS) & _RUNNING:
+                return self._asked(_SIOCGIFMTU)
+        return 0
+
+    def _asked(self, request: int) -> int:
+        """The kernel's answer about the output, a number (struct ifreq, netdevice(7))."""
+        asked = struct.pack("<16s24x", self.settings.output.encode())
+        return int(struct.unpack_from("<i", fcntl.ioctl(self._socket, request, asked), 16)[0])
+
+    def _tell(self) -> None:
+        """Add what the program has forwarded since to the counters of all forwarded frames."""
+        counts = self._program.counts()
+        for key, outcomes in _TOTALS.items():
+            total = sum(counts[outcome] for outcome in outcomes)
+            self._count(key, total - self._counted[key])
+            self._counted[key] = total
+
+    def finish(self) -> None:
+        """Detach the program: what it sent up is still received."""
+        self._finished = True
+        self._program.detach()
+        self._tell()
+
+    def counts(self) -> dict[str, int]:
+        """Frames by what became of them since `open`, by key of `detect.counters`."""
+        counts = self._program.counts()
+        return {
+            "wire_unchanged": counts[WireCount.FORWARDED],
+            "wire_stripped": counts[WireCount.STRIPPED],
+            "wire_lost": counts[WireCount.LOST_HEAD],
+            **{f"wire_{reason.label}": counts[reason] for reason in PASSED},
+        }
+
+    def fileno(self) -> int:
+        """Of the ring: nothing wakes a worker that forwards."""
+        return self._program.ring
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the ring; once open."""
+        return self._program.ring_bytes
+
+    def notes(self) -> list[str]:
+        """A line for the log at the start."""
+        lane = f"{self.settings.interface} to {self.settings.output}"
+        return [f"{lane}: an XDP program forwards plain frames, the ring all others"]
+
+    def close(self) -> None:
+        """Detach the program and free it."""
+        self._program.close()
+        self._socket.close()
