@@ -15,7 +15,7 @@ from typing import Protocol
 from harness.common import Bench, median
 from harness.veth import pair
 from harness.xsk import XskReceiver
-from hopscope.bpf.build import compile_programs
+from hopscope.bpf.build import compile_program
 from hopscope.bpf.libbpf import BpfObject, library
 from hopscope.capture.ring.paced_sender import PacedSender
 from hopscope.capture.ring.report_listener import ReportListener
@@ -107,7 +107,7 @@ def main() -> None:
     pair("192.0.2.1")
     rounds = 5 if bench.quick else 15
     with tempfile.TemporaryDirectory() as folder:
-        program = BpfObject(compile_programs(Path(folder), Path(__file__).with_suffix(".bpf.c")))
+        program = BpfObject(compile_program(Path(folder), Path(__file__).with_suffix(".bpf.c")))
         program.load()
     sender = PacedSender("far")
     for hops in (1, 3, 6):
