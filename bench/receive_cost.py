@@ -24,7 +24,7 @@ from hopscope.capture.udp.sender import UdpSender
 from hopscope.fabric.load import Load
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.supervisor import Supervisor
-from hopscope.runtime.worker import BATCH
+from hopscope.runtime.worker import ENOUGH, GATHERED
 from hopscope.settings.collector import DetectSettings, ListenSettings, Settings
 
 HOPS, FIELDS, FLOWS = 6, 8, 100
@@ -59,20 +59,20 @@ def receive(channel: Connection) -> None:
     settings = ListenSettings(port=0)
     handle = bind_share(settings)
     libc = ctypes.CDLL(None)
-    arena = np.frombuffer(mmap.mmap(-1, BATCH * ROOM), np.uint8)
+    arena = np.frombuffer(mmap.mmap(-1, ENOUGH * ROOM), np.uint8)
     arena[::4096] = 0
-    iovecs, messages = np.zeros(BATCH, IOVEC), np.zeros(BATCH, MMSGHDR)
-    iovecs["base"] = arena.ctypes.data + np.arange(BATCH, dtype=np.uint64) * np.uint64(ROOM)
+    iovecs, messages = np.zeros(ENOUGH, IOVEC), np.zeros(ENOUGH, MMSGHDR)
+    iovecs["base"] = arena.ctypes.data + np.arange(ENOUGH, dtype=np.uint64) * np.uint64(ROOM)
     iovecs["length"] = ROOM
-    messages["iov"] = iovecs.ctypes.data + np.arange(BATCH, dtype=np.uint64) * np.uint64(IOVEC.itemsize)
+    messages["iov"] = iovecs.ctypes.data + np.arange(ENOUGH, dtype=np.uint64) * np.uint64(IOVEC.itemsize)
     messages["iov_count"] = 1
-    pause = Gather(BATCH, Settings().pause_ms / 1000)
+    pause = Gather(GATHERED, ENOUGH, Settings().pause_ms / 1000)
     channel.send(handle.getsockname()[1])
     file, address, octets = handle.fileno(), messages.ctypes.data, 0
     lengths = messages["length"]
     looks = 0
     while True:
-        got = libc.recvmmsg(file, ctypes.c_void_p(address), BATCH, socket.MSG_DONTWAIT, None)
+        got = libc.recvmmsg(file, ctypes.c_void_p(address), ENOUGH, socket.MSG_DONTWAIT, None)
         if got > 0:
             octets += int(lengths[:got].sum())
         pause(max(0, got))
@@ -152,7 +152,7 @@ def from_memory(bench: Bench, rounds: int) -> None:
     for _ in range(rounds):
         start, taken = time.thread_time_ns(), 0
         while taken < len(load.octets):
-            batch = load.next(BATCH)
+            batch = load.next(ENOUGH)
             pipeline.step(batch)
             taken += len(batch)
         times.append((time.thread_time_ns() - start) / taken)

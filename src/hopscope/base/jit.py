@@ -72,6 +72,8 @@ def uncached(function: F) -> F:
 
 def readonly(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A view that cannot be written: inputs always have this one type, so a kernel is compiled once."""
+    if not array.flags.writeable:
+        return array
     view = array.view()
     view.flags.writeable = False
     return view

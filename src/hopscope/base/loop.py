@@ -12,7 +12,7 @@ from .kernel_cache import loaded
 from .log import logger
 from .stop import Stop
 
-EMPTY_TURNS = 100
+EMPTY_TURNS = 50
 """Turns without work after which a process without traffic waits for its sockets."""
 DOZE_SECONDS = 0.02
 """Longest such wait: the process has other things to look at."""
@@ -51,6 +51,8 @@ class Gather:
     """Sleeps as long as `amount` took to arrive of late, so that so much is processed together."""
 
     amount: int
+    enough: int
+    """After a turn that found so much there is no sleep: more may wait already."""
     longest: float
     """Seconds."""
     shortest: float = 0.0005
@@ -58,9 +60,9 @@ class Gather:
     _found: int = 0
 
     def __call__(self, found: int) -> None:
-        """Sleep, unless half of `amount` was found: more may wait already."""
+        """Sleep, unless enough was found."""
         self._found += found
-        if 2 * found >= self.amount:
+        if found >= self.enough:
             return
         seconds = self._seconds * self.amount / max(1, self._found)
         self._seconds = min(max(seconds, self.shortest), self.longest)

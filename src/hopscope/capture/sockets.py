@@ -75,7 +75,8 @@ def _bind(settings: ListenSettings, share: int) -> socket.socket:
             handle.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address[0] != "::"))
         if share > 1:
             handle.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        handle.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
+        if kernel_drops(handle) is None:  # after a drop, it costs 54 ns at each datagram
+            handle.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
         _ask_buffer(handle, settings.receive_buffer_bytes)
         if settings.gro:
             take_trains(handle)

@@ -62,6 +62,7 @@ class Detector:
     ) -> None:
         from ..base.jit import readonly
         from .flows import ahead_kernel, detect_kernel, event_kernel, sweep_kernel
+        from .tally_kernel import settle
 
         if event_buffer < MIN_EVENT_BUFFER:
             raise ValueError(
@@ -76,7 +77,8 @@ class Detector:
         self._sweeps: Any = sweep_kernel
         self._events = np.zeros(event_buffer, EVENT)
         self._tally = np.zeros(event_kernel.TALLY, np.uint64)
-        self._slots, self._places = tally_slots(flows=event_kernel)
+        self._settle = settle
+        self._settled = (self._tally, *tally_slots(flows=event_kernel), self.counters)
         self._knobs = np.zeros(event_kernel.KNOBS, np.uint64)
         self._knobs[:KEYS] = hash_keys(secret, KEYS)
         self._knobs[event_kernel.ENABLED] = settings.enabled
@@ -95,6 +97,7 @@ class Detector:
             self.counters[INDEX[f"alarms.{name}"]] = count
         self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports[0]))
         self._bounds = np.zeros(3 * METRICS, np.uint64)
+        self._changes = self.control["changes"].data  # a plain number costs a quarter of NumPy's
         self._seen_changes = -1
         self._read_limits()
 
@@ -180,14 +183,13 @@ class Detector:
 
     def _block(self, count: int) -> Iterator[Records]:
         """Add the tally to the counters; yield the events, if there are any."""
-        self.counters[self._places] += self._tally[self._slots]  # a wrapped negative number subtracts
-        self._tally[:] = 0
+        self._settle(*self._settled)
         if count:
             yield self._events[: int(count)]
 
     def _read_limits(self) -> None:
         """Prepare the limits for the kernel if they have changed."""
-        changes = int(self.control["changes"][0])
+        changes = self._changes[0]
         if changes == self._seen_changes:
             return
         self._seen_changes = changes

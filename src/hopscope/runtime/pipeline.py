@@ -11,9 +11,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ..detect.counters import INDEX
 from ..detect.distributions.region import Distributions
@@ -34,15 +36,8 @@ if TYPE_CHECKING:
 
 END_SECONDS = 6.0
 """Most time in which flow records are written at the end; a supervisor waits longer (STOP_SECONDS)."""
-_COUNTED = np.array(
-    [
-        INDEX[key]
-        for key in ("frames_total", "frame_bytes_total", "reports_total", "packets_total", "hops_total")
-    ]
-)
+_COUNTED = ("frames_total", "frame_bytes_total", "reports_total", "packets_total", "hops_total")
 """Counters in the order of the first slots of `count_kernel`."""
-_REASONS = np.array([INDEX[f"rejected_reports_total.{reason.label}"] for reason in Reason if reason])
-_PLACES = np.array([INDEX[f"rejected_headers_total.{header.name.lower()}"] for header in Place if header])
 
 
 NO_REPORTS: Records = np.zeros(0, REPORT)
@@ -114,8 +109,9 @@ class Steps(ABC):
 
         self.counted, self.count = counted, counted.add
         self._decoders: dict[Dialect, Decoder] = {}
+        self._last: tuple[Dialect | None, Decoder | None] = (None, None)
         self._readonly, self._kernel = readonly, count_kernel
-        self._tally = np.zeros(count_kernel.TALLY, np.uint64)
+        self._counting = (np.zeros(count_kernel.TALLY, np.uint64), *_tallied(count_kernel), counted.values)
         self._count(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)), ReportBatch(NO_REPORTS, NO_HOPS))
 
     @abstractmethod
@@ -149,11 +145,7 @@ class Steps(ABC):
         them, if they are not Telemetry Reports.
         """
         begin = time.perf_counter_ns()
-        decoder = source or self._decoders.get(dialect)
-        if decoder is None:
-            from ..wire.decode.decoder import Decoder
-
-            decoder = self._decoders[dialect] = Decoder(dialect)
+        decoder = source or self._decoder(dialect)
         batch: ReportBatch = decoder.decode(frames, trails=forward is not None)
         decoded = time.perf_counter_ns()
         if forward is not None:
@@ -163,19 +155,39 @@ class Steps(ABC):
         self.take(batch, dialect.clock, frames, decoded - begin)
         return accepted
 
+    def _decoder(self, dialect: Dialect) -> Decoder:
+        """Of a dialect; the hash of one takes longer than decoding ten reports, so the last is kept aside."""
+        last, decoder = self._last
+        if last is not dialect or decoder is None:
+            decoder = self._decoders.get(dialect)
+            if decoder is None:
+                from ..wire.decode.decoder import Decoder
+
+                decoder = self._decoders[dialect] = Decoder(dialect)
+            self._last = dialect, decoder
+        return decoder
+
     def _count(self, frames: FrameBatch, batch: ReportBatch) -> int:
-        kernel, tally, values = self._kernel, self._tally, self.counted.values
-        kernel.tally_batch(self._readonly(frames.frames), self._readonly(batch.reports), tally)
-        values[_COUNTED] += tally[: len(_COUNTED)]
-        accepted = int(tally[kernel.REPORTS])
+        accepted, postcards = self._kernel.count_batch(
+            self._readonly(frames.frames), self._readonly(batch.reports), *self._counting
+        )
         if batch.other or batch.unknown_int:
             self.count("other_frames_total", batch.other)
             self.count("unknown_int_packets_total", batch.unknown_int)
-        if accepted < len(batch.reports):
-            values[_REASONS] += tally[kernel.REASONS + 1 : kernel.PLACES]
-            values[_PLACES] += tally[kernel.PLACES + 1 :]
-        batch.postcards = bool(tally[kernel.POSTCARDS])
-        return accepted
+        batch.postcards = bool(postcards)
+        return int(accepted)
+
+
+def _tallied(kernel: ModuleType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Slots of `count_kernel`, and the places in COUNTERS that they are added to."""
+    places = dict(enumerate(INDEX[key] for key in _COUNTED))
+    for reason in Reason:
+        if reason:
+            places[kernel.REASONS + reason] = INDEX[f"rejected_reports_total.{reason.label}"]
+    for header in Place:
+        if header:
+            places[kernel.PLACES + header] = INDEX[f"rejected_headers_total.{header.name.lower()}"]
+    return np.array([*places], np.int64), np.array([*places.values()], np.int64)
 
 
 class Pipeline(Steps):

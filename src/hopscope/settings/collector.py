@@ -389,10 +389,10 @@ class Settings(Section):
     name in the file `names` comes first."""
     listen: tuple[ListenSettings, ...] = (ListenSettings(),)
     """Listeners."""
-    pause_ms: float = Field(default=4.0, ge=0.5, le=100)
-    """Longest time that reports wait in a socket so that a worker takes about 500 at once, which costs less
+    pause_ms: float = Field(default=10.0, ge=0.5, le=100)
+    """Longest time that reports wait in a socket so that a worker takes about 2000 at once, which costs less
     for each; events come at most that much later. One of several workers, and a sink that forwards, wait 1 ms
-    at most, and a worker with a small receive buffer 0.5 ms."""
+    at most, a worker 1 ms for each MiB of its receive buffer, and with less than 4 MiB 0.5 ms."""
     detect: DetectSettings = DetectSettings()
     """State and events."""
     postcards: PostcardSettings = PostcardSettings()

@@ -39,6 +39,7 @@ _TOUCHED = 16_384
 """Bytes of each message's room that are resident from the start: a page's first touch costs some µs."""
 _ROUNDS = 64
 _MSG_DONTWAIT = 0x40
+_GOT, _NEXT, _AT = int(Unpack.MESSAGES), int(Unpack.NEXT), int(Unpack.AT)
 _COUNTERS = {
     "kernel_drops_total": Unpack.DROPS,
     "denied_frames_total": Unpack.DENIED,
@@ -74,6 +75,7 @@ class UdpListener:
         self.port = settings.port
         """UDP port; after `open` even if the kernel chose it."""
         self._state = np.zeros(UNPACK_SLOTS, np.uint64)
+        self._words = self._state.data  # a plain number costs a quarter of NumPy's
         self._received = 0
         self._wanted = MESSAGES
         self._finished = False
@@ -90,19 +92,31 @@ class UdpListener:
     def prepare(self) -> None:
         """Compile and allocate, without a socket."""
         self._setup = np.zeros(SETUP_SLOTS, np.uint64)
-        self._frames: Records = np.zeros(FRAMES, FRAME)
-        self._load()
+        frames: Records = np.zeros(FRAMES, FRAME)
+        self._frames = frames.view()
+        self._frames.flags.writeable = False
+        self._load(frames)
         self._describe()
 
-    def _load(self) -> None:
-        """Set up the kernel function that describes datagrams, and its parameters."""
+    def _load(self, frames: Records) -> None:
+        """Set up the kernel function that describes datagrams in `frames`, and its parameters."""
         from ...base.jit import readonly
         from .udp_kernel import unpack
 
-        self._unpack: Callable[..., int] = unpack
-        self._allow = readonly(self._ranges)
         self._allocate(TRAIN_ROOM if self.settings.gro else _SINGLE_ROOM)
         self._limit.write_setup(self._setup)
+        self._unpack: Callable[..., int] = unpack
+        self._unpacking = (
+            self._arena,
+            self._messages,
+            self._names,
+            self._controls,
+            frames,
+            readonly(self._ranges),
+            self._limit.buckets,
+            self._setup,
+            self._state,
+        )
 
     def _bound(self, handle: socket.socket) -> None:
         """The socket is there."""
@@ -153,9 +167,9 @@ class UdpListener:
 
         Raises CaptureError if the socket fails.
         """
-        state = self._state
+        words = self._words
         for _ in range(_ROUNDS):  # bounded: a flood of throttled datagrams must not block the caller
-            if state[Unpack.NEXT] >= state[Unpack.MESSAGES] and not self._fetch():
+            if words[_NEXT] >= words[_GOT] and not self._fetch():
                 return None
             count = self._describe()
             if count:
@@ -178,8 +192,9 @@ class UdpListener:
                 return 0
             self._failed(error)
             return 0
-        self._state[Unpack.MESSAGES] = got
-        self._state[Unpack.NEXT] = self._state[Unpack.AT] = 0
+        words = self._words
+        words[_GOT] = got
+        words[_NEXT] = words[_AT] = 0
         self._time_ns = time.time_ns()
         return int(got)
 
@@ -187,29 +202,12 @@ class UdpListener:
         """The receive call failed with this errno."""
         raise CaptureError(f"{url(self.settings)}: receiving failed ({os.strerror(error)})")
 
-    def _unpacked(self) -> int:
-        """Describe what was received in `_frames`; returns how many."""
-        return int(
-            self._unpack(
-                self._arena,
-                self._messages,
-                self._names,
-                self._controls,
-                self._frames,
-                self._allow,
-                self._limit.buckets,
-                self._setup,
-                self._state,
-                self._time_ns,
-                time.monotonic_ns(),
-            )
-        )
-
     def _describe(self) -> int:
-        next_before = int(self._state[Unpack.NEXT])
-        count = self._unpacked()
+        """Describe what was received in `_frames`; returns how many."""
+        before = self._words[_NEXT]
+        count = self._unpack(*self._unpacking, self._time_ns, time.monotonic_ns())
         # as many messages as make one batch: more would leave the cache before it is read
-        messages = int(self._state[Unpack.NEXT]) - next_before
+        messages = self._words[_NEXT] - before
         if count:
             self._wanted = min(MESSAGES, max(32, FRAMES * max(messages, 1) // count))
         return count

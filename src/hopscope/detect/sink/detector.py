@@ -59,6 +59,7 @@ class SinkDetector:
         from ...base.jit import readonly
         from ..flows import ahead_kernel, sweep_kernel
         from ..flows import event_kernel as flow_events
+        from ..tally_kernel import settle
         from . import event_kernel, eviction_kernel, flow_record_kernel, port_rows_kernel, sink_kernel
 
         self.settings = settings.detect
@@ -101,7 +102,8 @@ class SinkDetector:
         self._recording.record_flows(
             self._evicted[:0], 0, self._flow_records, self._tally
         )  # loads the kernel
-        self._slots, self._places = tally_slots(flows=flow_events, sink=event_kernel)
+        self._settle = settle
+        self._settled = (self._tally, *tally_slots(flows=flow_events, sink=event_kernel), self.counters)
         knobs = self._knobs = np.zeros(event_kernel.SINK_KNOBS, np.uint64)
         knobs[:KEYS] = hash_keys(secret, KEYS)
         knobs[flow_events.ENABLED] = 1
@@ -264,8 +266,7 @@ class SinkDetector:
             ring.write(records)
 
     def _count(self) -> None:
-        self.counters[self._places] += self._tally[self._slots]  # a wrapped negative number subtracts
-        self._tally[:] = 0
+        self._settle(*self._settled)
         if self._knobs[self._alarmed]:
             self._note_alarms()
 

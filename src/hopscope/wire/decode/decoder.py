@@ -9,6 +9,7 @@ from ..records import HOP, REPORT, FrameBatch, Records, ReportBatch
 
 MARGIN = 64
 """Rows of a block beside those that the frames of a batch may need."""
+_FIRST = np.uint64(0)
 HOPS_PER_FRAME = 4
 """Hop rows of a new decoder per frame; the block grows when a batch needs more."""
 
@@ -29,6 +30,7 @@ class Decoder:
         self._fixed = (dialect.table(), np.zeros(trail_kernel.MEMORY, np.uint64))
         self._keeps, self._unknown = trail_kernel.KEEPS, trail_kernel.UNKNOWN
         self._counts = np.zeros(3, np.uint64)
+        self._counted, self._memory = self._counts.data, self._fixed[1].data  # plain numbers, without NumPy's
         self._reports = new_block(frames + MARGIN, REPORT)
         self._hops = new_block(frames * HOPS_PER_FRAME + MARGIN, HOP)
         self._trails = self._no_trails = np.empty((trail_kernel.TRAIL, 0), np.uint64)
@@ -42,32 +44,31 @@ class Decoder:
         if trails and self._trails.shape[1] < len(frames):
             self._trails = np.empty((len(self._trails), 2 * len(frames)), np.uint64)
         kept = self._trails if trails else self._no_trails
-        kept[0] = 0
-        memory = self._fixed[1]
-        memory[self._keeps], memory[self._unknown] = trails, 0
-        counts = self._counts
-        counts[:] = 0
-        at = np.uint64(0)
+        if trails:
+            kept[0] = 0
+        counts, memory = self._counted, self._memory
+        counts[0] = counts[1] = counts[2] = memory[self._unknown] = 0
+        memory[self._keeps] = trails
+        at = _FIRST
         while True:
-            at = np.uint64(
-                self._kernel(arena, frames, at, *self._fixed, self._reports, self._hops, kept, counts)
-            )
+            at = self._kernel(arena, frames, at, *self._fixed, self._reports, self._hops, kept, self._counts)
             if at == len(frames):
                 break
-            self._grow(int(batch.frames[int(at)]["length"]) // 4 + 2)
-        reports, hops, other = counts.tolist()
+            self._grow(int(frames[at]["length"]) // 4 + 2)
+            at = np.uint64(at)
+        reports, hops, other = counts
         return ReportBatch(
             self._reports[:reports],
             self._hops[:hops],
             batch.first_packet,
             other,
-            int(memory[self._unknown]),
+            memory[self._unknown],
             kept,
         )
 
     def _grow(self, room: int) -> None:
         """Make room for a frame that may hold `room` reports or hops, and for more like it."""
-        reports, hops = int(self._counts[0]), int(self._counts[1])
+        reports, hops, _ = self._counted
         self._reports = with_room(self._reports, reports, room)
         self._hops = with_room(self._hops, hops, room)
 
