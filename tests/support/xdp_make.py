@@ -54,7 +54,7 @@ def built(tool: Callable[..., str]) -> None:
 
 @cache
 def _problem() -> str:
-    """Why this process cannot load the program, which takes 3 s; empty: it can."""
+    """Why this process cannot load the program; empty: it can."""
     try:
         XdpProgram(ListenSettings(kind="xdp", interface="lo")).close()
     except CaptureError as error:

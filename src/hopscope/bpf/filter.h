@@ -27,42 +27,26 @@ struct values {
 	__u32 buffer;
 };
 
+/* An item of a hop, 0 if there is none: without branches, of which the verifier would follow all. */
 inlined __u32 item(struct pass *pass, __u32 hop, int bit)
 {
-	return read32(pass->scratch, hop + pass->report->at[bit]);
+	__u32 have = -(pass->report->present >> bit & 1);
+	return read32(pass->scratch, hop + pass->report->at[bit]) & have;
 }
 
 /* Read hop `index` of the path; 0 if one of its values is all ones, and so not there. */
 inlined int read_values(struct pass *pass, __u32 index, struct values *values)
 {
 	struct report *report = pass->report;
-	__u32 hop = report->stack + (report->hops - 1 - index) * report->hop_bytes, present = report->present;
-	__u64 full = 0;
+	__u32 hop = report->stack + (report->hops - 1 - index) * report->hop_bytes, ports = item(pass, hop, 1);
 	values->node = read32(pass->scratch, hop);
-	full |= (__u64)values->node + 1;
-	values->port = NO_PORT;
-	values->latency = values->queue = values->utilization = values->buffer = 0;
-	if (present & HAVE_PORTS) {
-		__u32 both = item(pass, hop, 1);
-		full |= (__u64)both + 1;
-		values->port = both & 0xffff;
-	}
-	if (present & HAVE_LATENCY) {
-		values->latency = item(pass, hop, 2);
-		full |= (__u64)values->latency + 1;
-	}
-	if (present & HAVE_QUEUE) {
-		values->queue = item(pass, hop, 3);
-		full |= (__u64)values->queue + 1;
-	}
-	if (present & HAVE_UTILIZATION) {
-		values->utilization = item(pass, hop, 7);
-		full |= (__u64)values->utilization + 1;
-	}
-	if (present & HAVE_BUFFER) {
-		values->buffer = item(pass, hop, 8);
-		full |= (__u64)values->buffer + 1;
-	}
+	values->port = (ports | ((report->present >> 1 & 1) - 1)) & 0xffff; /* NO_PORT if there is none */
+	values->latency = item(pass, hop, 2);
+	values->queue = item(pass, hop, 3);
+	values->utilization = item(pass, hop, 7);
+	values->buffer = item(pass, hop, 8);
+	__u64 full = ((__u64)values->node + 1) | ((__u64)ports + 1) | ((__u64)values->latency + 1) |
+		     ((__u64)values->queue + 1) | ((__u64)values->utilization + 1) | ((__u64)values->buffer + 1);
 	return !(full >> 32);
 }
 
@@ -180,7 +164,7 @@ static long commit_hop(__u32 index, struct pass *pass)
 /* The detector will compare this value of a report that goes up: keep what it will keep. */
 inlined void follow_row(__u64 key, __u32 value)
 {
-	struct port *row = find_port(key);
+	struct port *row = port_at(find_port(key));
 	if (!row)
 		return;
 	row->latest[0] = value;
@@ -224,16 +208,12 @@ static long follow_hop(__u32 index, struct pass *pass)
 	return 0;
 }
 
-inlined struct flow *flow_of(struct report *report)
-{
-	return find_flow(&report->key);
-}
-
 /* COUNT_FILTERED if a report causes no event. */
 static long check_report(__u32 index, struct pass *pass)
 {
 	struct report *report = &pass->scratch->reports[index & (MAX_REPORTS - 1)];
-	struct flow *flow = flow_of(report);
+	report->flow = find_flow(&report->key);
+	struct flow *flow = flow_at(report->flow);
 	if (flow && (flow->state != ACTIVE || flow->spoiled || flow->hop_count != report->hops))
 		flow = NULL;
 	enum count result = flow ? COUNT_FILTERED : COUNT_UNKNOWN;
@@ -257,7 +237,7 @@ static long check_report(__u32 index, struct pass *pass)
 static long commit_report(__u32 index, struct pass *pass)
 {
 	struct report *report = &pass->scratch->reports[index & (MAX_REPORTS - 1)];
-	struct flow *flow = flow_of(report);
+	struct flow *flow = flow_at(report->flow);
 	struct counters *counters = own_counters();
 	if (!flow)
 		return 1;
@@ -288,7 +268,7 @@ static long commit_report(__u32 index, struct pass *pass)
 static long follow_report(__u32 index, struct pass *pass)
 {
 	struct report *report = &pass->scratch->reports[index & (MAX_REPORTS - 1)];
-	struct flow *flow = flow_of(report);
+	struct flow *flow = flow_at(find_flow(&report->key)); /* those after the one that went up were not looked for */
 	if (flow && (flow->state == ABSENT || flow->spoiled))
 		flow = NULL;
 	if (flow && flow->hop_count != report->hops) {

@@ -56,27 +56,34 @@ struct flow_key {
 	__u64 transport;
 };
 
-inlined struct flow *find_flow(const struct flow_key *key)
+inlined struct flow *flow_at(__u32 row)
 {
+	return bpf_map_lookup_elem(&flows, &row);
+}
+
+/* Row of a flow, or NOWHERE. Not static, as below. */
+__noinline __u32 find_flow(const struct flow_key *key)
+{
+	if (!key)
+		return NOWHERE;
 	__u64 hash = spread(weigh(0, key->addresses[1]) + weigh(2, key->addresses[0]) + weigh(4, key->addresses[3]) +
 			    weigh(6, key->addresses[2]) + weigh(8, key->transport));
 	__u32 row = hash & variables.control.flow_mask, tag = hash >> 32;
 	struct tags *found = bpf_map_lookup_elem(&tags, &row);
 	if (!found)
-		return NULL;
+		return NOWHERE;
 	if (!tag)
 		tag = 1;
 	for (int way = 0; way < WAYS; way++) {
 		if (found->ways[way] != tag)
 			continue;
-		__u32 at = row * WAYS + way;
-		struct flow *flow = bpf_map_lookup_elem(&flows, &at);
+		struct flow *flow = flow_at(row * WAYS + way);
 		if (flow && !((flow->addresses[0] ^ key->addresses[0]) | (flow->addresses[1] ^ key->addresses[1]) |
 			      (flow->addresses[2] ^ key->addresses[2]) | (flow->addresses[3] ^ key->addresses[3]) |
 			      (flow->transport ^ key->transport)))
-			return flow;
+			return row * WAYS + way;
 	}
-	return NULL;
+	return NOWHERE;
 }
 
 inlined struct port *port_at(__u32 slot)
@@ -84,16 +91,18 @@ inlined struct port *port_at(__u32 slot)
 	return bpf_map_lookup_elem(&ports, &slot);
 }
 
-/* A followed queue, buffer or egress port. */
-static __noinline struct port *find_port(__u64 key)
+/* Row of a followed queue, buffer or egress port, or NOWHERE. Not static: the verifier checks it once, and not for each
+ * call. */
+__noinline __u32 find_port(__u64 key)
 {
 	__u32 home = spread(weigh(0, key));
 	for (int i = 0; i < PROBES; i++) {
-		struct port *port = port_at((home + i) & variables.control.port_mask);
+		__u32 at = (home + i) & variables.control.port_mask;
+		struct port *port = port_at(at);
 		if (port && port->key == key)
-			return port->state && !port->spoiled ? port : NULL;
+			return port->state && !port->spoiled ? at : NOWHERE;
 	}
-	return NULL;
+	return NOWHERE;
 }
 
 inlined struct source *find_source(__u64 high, __u64 low, __u32 node, __u32 hardware, __u32 bits, __u32 *at)
