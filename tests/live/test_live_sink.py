@@ -320,7 +320,6 @@ def assert_told(sink: Sink, flows: list[dict[str, Any]]) -> None:
     assert counters["xdp_forwarded_frames_total.stripped"] > 0.95 * counters["stripped_packets_total"]
     assert counters["xdp_forwarded_frames_total.unchanged"], "none was forwarded in the kernel"
     assert counters["xdp_passed_frames_total.fragment"], "none was passed to the workers"
-    assert counters["xdp_passed_frames_total.checksum"], "a sender left checksums to its card"
     assert counters["xdp_lost_metadata_total"] == 0
     assert counters["unstripped_packets_total"] == 0
     assert not [key for key, count in counters.items() if key.startswith("forward_drops_total") and count]
