@@ -31,17 +31,18 @@ def frame(to: str, flow: int, payload: int) -> bytes:
     return bytes.fromhex(to.replace(":", "")) + bytes.fromhex("0200000000020800") + ip + udp + bytes(payload)
 
 
-def send(channel: Connection, to: str, payload: int, bypass: bool) -> None:
-    """A process that sends from the far end: told (rate, seconds), it answers (frames, seconds, ns).
+def send(channel: Connection, given: list[bytes], bypass: bool) -> None:
+    """A process that sends frames from the far end in turns: told (rate, seconds), it answers (frames,
+    seconds, ns).
 
     Bursts last a millisecond at most.
     """
     sender = RingSender("far", bypass=bypass)
     places = sender.slots(1 << 20)
     for slot, place in enumerate(places.tolist()):
-        octets = frame(to, slot % FLOWS, payload)
+        octets = given[slot % len(given)]
         sender.arena[place : place + len(octets)] = np.frombuffer(octets, np.uint8)
-    lengths = np.full(BURST, len(octets), np.uint32)
+    lengths = np.full(BURST, len(given[0]), np.uint32)
     channel.send(True)
     for rate, seconds in iter(channel.recv, None):
         burst = min(BURST, max(1, int(rate / 1000))) if rate else BURST
@@ -62,9 +63,11 @@ def send(channel: Connection, to: str, payload: int, bypass: bool) -> None:
 class Sending:
     """The other process."""
 
-    def __init__(self, to: str, payload: int, bypass: bool = True) -> None:
+    def __init__(self, to: str, payload: int, bypass: bool = True, given: list[bytes] | None = None) -> None:
+        """`given`: other frames than those of `frame`, all of one length."""
+        given = given or [frame(to, flow, payload) for flow in range(FLOWS)]
         self.channel, other = CONTEXT.Pipe()
-        self._process = CONTEXT.Process(target=send, args=(other, to, payload, bypass))
+        self._process = CONTEXT.Process(target=send, args=(other, given, bypass))
         self._process.start()
         self.channel.recv()
 

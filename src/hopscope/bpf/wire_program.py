@@ -14,7 +14,6 @@ from .build import SOURCES, WIRE_OBJECT
 from .libbpf import BpfObject
 from .wire_layout import WIRE_VARIABLES, WireCount, WireRole
 
-_NAME = "wire"
 _ETHERNET = 14
 _TUNNELS = sum(role for role, _ in rules.TUNNEL_ROLES) | rules.ROLE_REPORT
 _SAME = (
@@ -37,12 +36,13 @@ class WireProgram:
         *,
         strip: bool = True,
         ring_bytes: int = 1 << 25,
-        path: Path | None = None,
+        path: Path = SOURCES / WIRE_OBJECT,
+        name: str = "wire",
     ) -> None:
-        """Load it. `ring_bytes`: of the ring, or the next power of two; `path`: of the object. Raises
-        CaptureError.
+        """Load it. `ring_bytes`: of the ring, or the next power of two; `path`: of the object, `name`: of the
+        program in it. Raises CaptureError.
         """
-        path = path or SOURCES / WIRE_OBJECT
+        self._name = name
         self.ring_bytes = 1 << (ring_bytes - 1).bit_length()
         if not path.exists():
             raise CaptureError(
@@ -72,7 +72,7 @@ class WireProgram:
         stack (generic). Nothing is forwarded before `turn_on`. Raises CaptureError.
         """
         try:
-            return self._object.attach(_NAME, _index(interface), generic=generic)
+            return self._object.attach(self._name, _index(interface), generic=generic)
         except CaptureError as error:
             raise CaptureError(f"{interface}: {error}") from error
 
@@ -93,11 +93,11 @@ class WireProgram:
 
     def run(self, frame: bytes, repeat: int = 1) -> tuple[int, int]:
         """Give it a frame, as if an interface had received it: (its verdict, mean ns of `repeat` runs)."""
-        return self._object.run(_NAME, frame, repeat)
+        return self._object.run(self._name, frame, repeat)
 
     def changed(self, frame: bytes) -> tuple[int, bytes]:
         """Give it a frame: (its verdict, the frame as it goes on)."""
-        return self._object.changed(_NAME, frame)
+        return self._object.changed(self._name, frame)
 
     def close(self) -> None:
         """Detach and free it; `counts` stays."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from ...bpf.ring import FRAMES
 from ...bpf.wire_heads import WireHeads
 from ...bpf.wire_layout import PASSED, WireCount
 from ...bpf.wire_program import WireProgram, knows
@@ -22,6 +23,8 @@ from .forward import Count
 
 _SIOCGIFMTU, _SIOCGIFFLAGS, _RUNNING = 0x8921, 0x8913, 0x40
 _LOOK_NS = 100_000_000
+_GATHER_NS = 4_000_000
+"""How long heads gather: nothing waits for them, and what surrounds a batch costs as much as some 100."""
 _PARAVIRTUAL = ("virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen_netfront")
 """Drivers of cards that virtual machines have, whose host may leave checksums to them."""
 _TAGS = (("rx-vlan-hw-parse", "tx-vlan-hw-insert"), ("rx-vlan-stag-hw-parse", "tx-vlan-stag-hw-insert"))
@@ -105,7 +108,7 @@ class WireListener:
         self.settings = settings
         self._dialect, self._strip = dialect, strip
         self._count, self._caught_up = count, caught_up
-        self._index = self._due_ns = 0
+        self._index = self._due_ns = self._next_ns = 0
         self._finished = False
         self._counted = dict.fromkeys(_TOTALS, 0)
 
@@ -129,7 +132,12 @@ class WireListener:
         if now >= self._due_ns:
             self._due_ns = now + _LOOK_NS
             self._look()
-        return self._heads.receive()
+        if now < self._next_ns and not self._finished:
+            return None
+        batch = self._heads.receive()
+        if batch is None or len(batch) < FRAMES:
+            self._next_ns = now + _GATHER_NS
+        return batch
 
     def _look(self) -> None:
         """Attach the program when it is time, and to interfaces that were made again; follow the output."""
