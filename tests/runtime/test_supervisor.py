@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hopscope.base.affinity import allowed
 from hopscope.runtime import fork_server
 from hopscope.runtime.member import EXITS_SECONDS, MAX_EXITS, STOPPED_SECONDS, Member
 from hopscope.runtime.supervisor import CollectorError, Supervisor
@@ -26,6 +27,14 @@ def end(supervisor: Supervisor, member: Member) -> None:
     process.wait()
     member.started(process, None)
     supervisor._reap(member)
+
+
+def affinities(member: Member) -> tuple[set[int], list[set[int]]]:
+    """Processors of a process's main thread, and of each of its others."""
+    assert member.process is not None
+    pid = member.process.pid
+    others = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir() if path.name != str(pid)]
+    return os.sched_getaffinity(pid), [os.sched_getaffinity(other) for other in others]
 
 
 @pytest.mark.parametrize("role", ["serve", "archive", "export", "labels"])
@@ -82,11 +91,15 @@ def test_who_hangs() -> None:
 
 @pytest.mark.kernel
 def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker, a helper and the fork server that SIGSTOP has stopped are killed, and others take over."""
+    """A worker, a helper and the fork server that SIGSTOP has stopped are killed, and others take over, on
+    the processors that the settings name.
+    """
+    mine, rest = max(allowed()), allowed() - {max(allowed())} or allowed()
     settings = Settings.model_validate(
         {
             "data": tmp_path / "data", "regions": tmp_path, "listen": [{"host": "127.0.0.1", "port": 0}],
             "serve": {"enabled": False}, "detect": {"flow_rows": 16, "ports": 64, "sources": 16},
+            "processors": [mine],
         }
     )  # fmt: skip
     supervisor = Supervisor(settings)
@@ -94,6 +107,9 @@ def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.Mon
     try:
         members = {member.name: member for member in supervisor.members}
         worker, server, archive = (members[name] for name in ("worker-0", "fork-server", "archive"))
+        main, others = affinities(worker)
+        assert main == {mine}
+        assert rest in others
         monkeypatch.setitem(LIMITS, "archive", 5.0)
         monkeypatch.setitem(LIMITS, "worker", 5.0)
         monkeypatch.setattr(fork_server, "FORK_SECONDS", 3.0)
@@ -106,6 +122,10 @@ def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.Mon
             return all(member.restarts and member.ready for member in (worker, server, archive))
 
         eventually(restarted)
+        main, others = affinities(worker)
+        assert main == {mine}
+        assert rest in others
+        assert affinities(archive)[0] == rest
         for member in (worker, archive):
             assert member.last_error is not None
             assert "hung" in member.last_error

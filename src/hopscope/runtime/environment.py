@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ..base import affinity
 from ..base.errors import HopscopeError
 from ..memory.data_folder import SHARED_MEMORY, check_writable
 from ..memory.huge_pages import huge_share_in
 from ..settings.collector import ListenSettings, Settings
 from .mode import mode_of
+from .processors import check as check_processors
 
 LARGE = 256 << 20
 """Bytes of tables from which on huge pages are advised: with 100,000 flows in 300 MiB, decoding and detection
@@ -48,6 +50,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     """Examine everything that a collector with these settings needs."""
     yield _system()
     yield _processors(settings)
+    yield from _nodes(settings)
     for listen in settings.listen:
         yield from listener(listen)
     if any(not listen.interface for listen in settings.listen):
@@ -100,7 +103,28 @@ def _processors(settings: Settings) -> Finding:
         found += " and their detector"
     if workers > cores:
         return Finding("processors", found, Verdict.ADVICE, "more workers than cores slow each other down")
+    try:
+        check_processors(settings)
+    except HopscopeError as error:
+        return Finding("processors", found, Verdict.BAD, str(error).removeprefix("processors: "))
     return Finding("processors", found)
+
+
+def _nodes(settings: Settings) -> Iterator[Finding]:
+    """Whether workers run where the memory of their interface is."""
+    nodes = affinity.nodes()
+    if len(nodes) < 2:
+        return
+    for interface in sorted({listen.interface for listen in settings.listen if listen.interface}):
+        near = affinity.node_of(interface)
+        what, found = f"NUMA node of {interface}", "unknown" if near is None else str(near)
+        if near is None or set(settings.processors) & nodes[near] == set(settings.processors) != set():
+            yield Finding(what, found)
+        else:
+            near_ones = affinity.as_list(nodes[near])
+            yield Finding(
+                what, found, Verdict.ADVICE, f"name some of its processors, {near_ones}, in `processors`"
+            )
 
 
 def listener(listen: ListenSettings) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.affinity import leave
 from ..detect.records import EVENT_VERSION
 from ..history.files import HistoryError
 from ..history.journal import JournalFull, JournalWriter
@@ -176,7 +177,8 @@ class EventWriter:
     # ------------------------------------------------------------------ what the journal lacks
 
     def _work(self) -> None:
-        """The thread: follow the ring until `close`, then write the rest."""
+        """The thread: follow the ring until `close`, then write the rest; not on the worker's processor."""
+        leave()
         while not self._stop:
             self._wake.wait(THREAD_SECONDS)
             self._wake.clear()

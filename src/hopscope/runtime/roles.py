@@ -13,6 +13,7 @@ from ..base import log
 from ..base.errors import HopscopeError, described
 from .child import Child
 from .mode import mode_of
+from .processors import pin
 
 
 def _worker(child: Child) -> None:
@@ -102,6 +103,8 @@ def run(role: str, channel: socket.socket) -> int:
     child.watch()
     log.configure(level=child.settings.log.level, form=child.settings.log.format)
     os.nice(ROLES[role].niceness)
+    if role != "standby":  # which may become any worker
+        pin(child.settings, role, child.index)
     try:
         ROLES[role].run(child)
     except HopscopeError as error:

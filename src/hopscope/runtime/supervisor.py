@@ -43,6 +43,7 @@ from .limits import change_limits
 from .listeners import Listeners
 from .member import Member
 from .mode import mode_of
+from .processors import check as check_processors
 from .reload import SHOW_NAMES, reload
 from .shard import keep_leftovers
 from .summary import summary_lines
@@ -149,6 +150,7 @@ class Supervisor:
     def _prepare(self) -> None:
         """Start the fork server, and report errors in files that the settings name, once."""
         settings = self.settings
+        check_processors(settings)
         if not settings.listen and not settings.label.listen:
             raise CollectorError("nothing to collect: set listen or label.listen")
         self.members = [self._server]

@@ -25,6 +25,7 @@ from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch
 from .mode import Mode, mode_of
 from .pipeline import HandOver, Pipeline, Steps
+from .processors import pin
 from .shard import Shard
 from .sink.forward import Forwarder
 from .source_decoder import source_decoder
@@ -68,6 +69,7 @@ def run(child: Child, *, standby: bool = False) -> None:
         child.report(warm=True)
         if not child.assigned():
             return
+        pin(settings, "worker", child.index)
     child.started = True
     shares = [(lane, listen) for lane, listen in enumerate(settings.listen) if child.index < listen.workers]
     steps: Steps
