@@ -20,7 +20,8 @@ struct {
 
 inlined void add(enum count what)
 {
-	own_counters()->datagrams[what]++;
+	if (what < COUNTS)
+		own_counters()->datagrams[what]++;
 }
 
 /* Send a datagram up; whether there was room. */
@@ -49,18 +50,16 @@ inlined enum count filter(struct scratch *scratch)
 		source = find_source(scratch->head.source_high, scratch->head.source_low, number.node, number.hardware,
 				     number.bits, &at);
 	enum order order = source ? order_of(source, &number) : ORDER_FAR;
-	struct pass pass = {.scratch = scratch, .now_ns = bpf_ktime_get_coarse_ns(), .result = COUNT_UNUSUAL};
-	if (usual)
-		bpf_loop(scratch->count, check_report, &pass, 0);
-	usual = pass.result != COUNT_UNUSUAL;
-	if (usual && source && order == ORDER_NEXT && pass.result == COUNT_FILTERED) {
-		bpf_loop(scratch->count, commit_report, &pass, 0);
+	__u64 now_ns = bpf_ktime_get_coarse_ns();
+	enum count why = usual ? check_reports(scratch) : COUNT_UNUSUAL;
+	if (source && order == ORDER_NEXT && why == COUNT_FILTERED) {
+		commit_reports(scratch, now_ns);
 		own_counters()->bytes += scratch->head.length;
-		keep_number(source, &number, order, pass.now_ns);
+		keep_number(source, &number, order, now_ns);
 		leave();
 		return COUNT_FILTERED;
 	}
-	enum count why = pass.result;
+	usual = why != COUNT_UNUSUAL;
 	if (why == COUNT_FILTERED)
 		why = source && order != ORDER_FIRST ? COUNT_SEQUENCE : COUNT_UNKNOWN;
 	__u32 marks = usual ? 0 : MARK_UNUSUAL;
@@ -70,10 +69,11 @@ inlined enum count filter(struct scratch *scratch)
 		leave();
 		return COUNT_RING_FULL;
 	}
+	struct pass pass = {.scratch = scratch};
 	if (usual)
 		bpf_loop(scratch->count, follow_report, &pass, 0);
 	if (source && usual)
-		keep_number(source, &number, order, pass.now_ns);
+		keep_number(source, &number, order, now_ns);
 	else if (source)
 		source->state = WATCHED;
 	leave();

@@ -24,6 +24,16 @@ enum have {
 	HAVE_BUFFER = 1 << 8,
 };
 
+/* The values of a hop. */
+struct values {
+	__u32 node;
+	__u32 port;
+	__u32 latency;
+	__u32 queue;
+	__u32 utilization;
+	__u32 buffer;
+};
+
 struct report {
 	struct flow_key key;
 	__u32 flow;  /* row of its flow, or NOWHERE */
@@ -32,6 +42,8 @@ struct report {
 	__u32 hop_bytes;
 	__u32 present;
 	__u32 at[ITEMS]; /* offset of each item in a hop */
+	__u64 latency;	 /* sum of its hops, of a flow that is compared, as */
+	struct values values[INLINE_HOPS];
 };
 
 struct scratch {
