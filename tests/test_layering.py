@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"base", "wire.address", "wire.dialect"},
     "capture": {"base", "settings", "wire"},
     "bpf": {"base", "capture.errors", "detect", "settings", "wire"},
+    "switch": {"base", "bpf", "capture.errors", "settings", "wire"},
     "rdma": {"base", "memory", "wire"},
     "direct": {"base", "memory", "rdma", "wire"},
     "detect": {"base", "memory", "settings", "wire"},
@@ -49,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         "base", "capture", "dashboards", "detect", "direct", "export", "fabric", "history", "labels",
-        "library.samples", "memory", "present", "rdma", "runtime", "settings", "testbed", "wire",
+        "library.samples", "memory", "present", "rdma", "runtime", "settings", "switch", "testbed", "wire",
     },
     "__init__": {"base", "detect", "library", "settings"},
     "__main__": {"cli"},

@@ -12,7 +12,9 @@ OBJECT = "reports.bpf.o"
 """The compiled program of a listener; a wheel carries it, a repository does not."""
 WIRE_OBJECT = "wire.bpf.o"
 """That of a sink in a wire."""
-OBJECTS = (OBJECT, WIRE_OBJECT)
+SWITCH_OBJECT = "switch.bpf.o"
+"""Those of a switch, at tc."""
+OBJECTS = (OBJECT, WIRE_OBJECT, SWITCH_OBJECT)
 
 
 class BuildError(Exception):

@@ -79,9 +79,13 @@ def library() -> Any:
         ("bpf_map__set_max_entries", integer, [pointer, ctypes.c_uint32]),
         ("bpf_map__fd", integer, [pointer]),
         ("bpf_map__update_elem", integer, [pointer, pointer, size, pointer, size, ctypes.c_uint64]),
+        ("bpf_map__set_pin_path", integer, [pointer, text]),
         ("bpf_map__initial_value", pointer, [pointer, ctypes.POINTER(ctypes.c_size_t)]),
         ("bpf_program__fd", integer, [pointer]),
         ("bpf_link_create", integer, [integer, integer, integer, pointer]),
+        ("bpf_link_update", integer, [integer, integer, pointer]),
+        ("bpf_obj_pin", integer, [integer, text]),
+        ("bpf_obj_get", integer, [text]),
         ("bpf_prog_test_run_opts", integer, [integer, pointer]),
         ("bpf_xdp_query", integer, [integer, integer, pointer]),
         ("libbpf_set_print", pointer, [pointer]),
@@ -106,6 +110,10 @@ class BpfObject:
     def resize(self, name: str, entries: int) -> None:
         """Set how large a map will be; before `load`."""
         self._library.bpf_map__set_max_entries(self._map(name), entries)
+
+    def share(self, name: str, pin: Path) -> None:
+        """Use the map that is pinned there, or pin this one; before `load`."""
+        self._library.bpf_map__set_pin_path(self._map(name), os.fsencode(pin))
 
     def load(self) -> None:
         """Have the kernel check and compile the program. Raises CaptureError."""
@@ -155,12 +163,18 @@ class BpfObject:
         self._run(program, options)
         return options.verdict, options.duration_ns
 
-    def changed(self, program: str, frame: bytes) -> tuple[int, bytes]:
-        """`run` once: (verdict, the frame as the program left it). Raises CaptureError."""
-        out = ctypes.create_string_buffer(len(frame))
+    def changed(
+        self, program: str, frame: bytes, *, room: int = 0, context: bytes | None = None
+    ) -> tuple[int, bytes]:
+        """`run` once: (verdict, the frame as the program left it, up to `room` bytes longer). `context` is
+        what the program knows of the frame (struct __sk_buff). Raises CaptureError.
+        """
+        out = ctypes.create_string_buffer(len(frame) + room)
+        given = ctypes.create_string_buffer(context, len(context)) if context else None
         options = _RunOptions(
             size=ctypes.sizeof(_RunOptions), data=frame, data_bytes=len(frame), repeat=1,
-            data_out=ctypes.addressof(out), data_out_bytes=len(frame),
+            data_out=ctypes.addressof(out), data_out_bytes=len(out),
+            context=ctypes.addressof(given) if given else None, context_bytes=len(given) if given else 0,
         )  # fmt: skip
         self._run(program, options)
         return options.verdict, out.raw[: options.data_out_bytes]

@@ -1,0 +1,64 @@
+"""Programs at tc: links of tcx, which outlive the process that made them if they are pinned."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from enum import IntEnum
+from pathlib import Path
+
+from ..capture.errors import CaptureError
+from .libbpf import library
+
+_GONE = (errno.ENOLINK, errno.ENODEV, errno.ENOENT)
+
+
+class Direction(IntEnum):
+    """Where a program runs (of enum bpf_attach_type)."""
+
+    INGRESS = 46
+    EGRESS = 47
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as pinned."""
+        return self.name.lower()
+
+
+def run_at(program: int, index: int, direction: Direction, pin: Path) -> None:
+    """Run a program (its descriptor) at the interface `index`, in place of the one that this pin has run; no
+    packet passes between both.  Raises CaptureError.
+    """
+    held = _opened(pin)
+    if held >= 0:
+        failed = -library().bpf_link_update(held, program, None)
+        os.close(held)
+        if not failed:
+            return
+        if failed not in _GONE:
+            raise CaptureError(f"the kernel does not replace the program ({os.strerror(failed)})")
+        pin.unlink()  # of an interface that is gone
+    link = library().bpf_link_create(program, index, direction, None)
+    if link == -errno.EINVAL:
+        raise CaptureError("the kernel has no tcx, which came with Linux 6.6")
+    if link < 0:
+        raise CaptureError(f"the interface takes no program at tc ({os.strerror(-link)})")
+    failed = -library().bpf_obj_pin(link, os.fsencode(pin))
+    os.close(link)
+    if failed:
+        raise CaptureError(f"{pin}: the program cannot be pinned ({os.strerror(failed)})")
+
+
+def pinned(path: Path) -> int:
+    """Descriptor of a pinned map, which the caller closes. Raises CaptureError."""
+    found = _opened(path)
+    if found < 0:
+        raise CaptureError(f"{path}: {os.strerror(-found)}")
+    return found
+
+
+def _opened(path: Path) -> int:
+    """Descriptor of a pinned object, or minus the number of an error."""
+    found = library().bpf_obj_get(os.fsencode(path))
+    return int(found) if found >= 0 else -ctypes.get_errno()

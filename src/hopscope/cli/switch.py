@@ -1,0 +1,62 @@
+"""`hopscope switch`: INT on interfaces of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from .options.declare import Commands, option
+from .output.printer import Format, FormatOption, print_rows
+
+if TYPE_CHECKING:
+    from ..switch.settings import SwitchSettings
+
+app = Commands(help="Write INT into the UDP packets that leave through interfaces of this machine.")
+ConfigOption = Annotated[Path, option("--config", "-c", metavar="FILE", help="A TOML file with [switch].")]
+COLUMNS = ("counter", "packets")
+
+
+@app.command()
+def attach(config: ConfigOption) -> None:
+    """Attach the programs to the interfaces, or replace them with new settings.
+
+    They stay when this command has ended, and no packet passes by them while they are replaced. Needs root
+    and Linux 6.6. Exit status 2: an earlier state goes on.
+    """
+    from ..switch.program import attach as run
+    from ..switch.program import attached
+
+    settings = _loaded(config)
+    run(settings)
+    print(f"node {settings.node_id} writes INT at {', '.join(attached(settings))}")
+
+
+@app.command()
+def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
+    """Print where the programs run, and packets by what became of them.
+
+    The interfaces go to standard error. Exit status 2: nothing is attached.
+    """
+    import sys
+
+    from ..switch.program import attached, counts
+
+    settings = _loaded(config)
+    found = counts(settings)
+    print(f"attached to {', '.join(attached(settings)) or 'no interface'}", file=sys.stderr)
+    rows = ({"counter": count.label, "packets": packets} for count, packets in found.items())
+    print_rows(form, COLUMNS, rows)
+
+
+@app.command()
+def detach(config: ConfigOption) -> None:
+    """Remove the programs and their counters."""
+    from ..switch.program import detach as run
+
+    print("detached" if run(_loaded(config)) else "nothing was attached")
+
+
+def _loaded(config: Path) -> SwitchSettings:
+    from ..switch.settings import load_switch
+
+    return load_switch(config)

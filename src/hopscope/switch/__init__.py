@@ -1,0 +1,1 @@
+"""INT on Linux interfaces: programs at tc, their settings, counters and life."""

@@ -1,0 +1,203 @@
+"""The programs of a switch: loaded with settings, attached to its interfaces, their counters, and removed."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import socket
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from ..bpf.build import SOURCES, SWITCH_OBJECT
+from ..bpf.layout import MAX_PROCESSORS
+from ..bpf.libbpf import BpfObject
+from ..bpf.tc import Direction, pinned, run_at
+from ..capture.errors import CaptureError
+from ..wire.records import Records
+from .layout import CONTROL, COUNTERS, SwitchCount
+from .settings import SwitchSettings, prefix
+
+_ETHERNET = 14
+_SIOCGIFMTU, _SIOCGIFHWADDR = 0x8921, 0x8927
+_ARPHRD_ETHER = 1
+_CONTEXT, _INGRESS_AT, _INDEX_AT, _GSO_AT = 192, 36, 40, 176
+"""Bytes of struct __sk_buff, and where it has the indexes of interfaces and the size of segments."""
+
+
+class SwitchProgram:
+    """The programs in the kernel. They are there until `close`, but for what `attach` has pinned."""
+
+    def __init__(self, settings: SwitchSettings, *, pins: Path | None = None) -> None:
+        """Load them; `pins`: folder of the counters that go on, if they are to outlive this process. Raises
+        CaptureError.
+        """
+        path = SOURCES / SWITCH_OBJECT
+        if not path.exists():
+            raise CaptureError(
+                "this installation has no compiled programs: install clang and libbpf-dev, then run "
+                "`python -m hopscope.bpf.build`, or install a wheel that has them"
+            )
+        self._object = BpfObject(path)
+        if pins is not None:
+            self._object.share("counters", pins / "counters")
+        self._object.load()
+        self._object.memory("control", CONTROL.itemsize).view(CONTROL)[0] = control_of(settings)
+
+    def allow(self, index: int, mtu: int) -> None:
+        """Let packets that leave through an interface grow up to its MTU. Raises CaptureError."""
+        self._object.put("longest", index, mtu + _ETHERNET)
+
+    def attach(self, index: int, pins: Path) -> None:
+        """Run them at an interface, also when this process has ended. Raises CaptureError."""
+        for direction in Direction:
+            run_at(self._object.program(direction.label), index, direction, _pin(pins, direction, index))
+
+    def counts(self) -> dict[SwitchCount, int]:
+        """Packets by what became of them."""
+        return _totals(self._object.descriptor("counters"))
+
+    def leave(self, frame: bytes, *, ingress: int = 0, egress: int = 1, gso: int = 0) -> tuple[int, bytes]:
+        """Give `egress` a frame as if it left: (verdict, the frame as it leaves). Raises CaptureError."""
+        context = bytearray(_CONTEXT)
+        for at, value in ((_INGRESS_AT, ingress), (_INDEX_AT, egress), (_GSO_AT, gso)):
+            context[at : at + 4] = value.to_bytes(4, "little")
+        return self._object.changed("egress", frame, room=256, context=bytes(context))
+
+    def run(self, direction: Direction, frame: bytes, repeat: int = 1) -> tuple[int, int]:
+        """Give a program a frame: (its verdict, mean ns of `repeat` runs). Raises CaptureError."""
+        return self._object.run(direction.label, frame, repeat)
+
+    def close(self) -> None:
+        """Free them, but for what is pinned."""
+        self._object.close()
+
+
+def attach(settings: SwitchSettings) -> None:
+    """Attach the programs to all interfaces, in place of those of an earlier call; interfaces that are no
+    longer in the settings are left. Raises CaptureError.
+    """
+    indexes = {name: _index(name) for name in settings.interfaces}
+    mtus = {name: _mtu(name) for name in settings.interfaces}
+    try:
+        settings.pins.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise CaptureError(f"{settings.pins}: {error.strerror}") from error
+    before = set(_links(settings.pins))
+    program = SwitchProgram(settings, pins=settings.pins)
+    try:
+        for name, index in indexes.items():
+            program.allow(index, mtus[name])
+        for name, index in indexes.items():
+            try:
+                program.attach(index, settings.pins)
+            except CaptureError as error:
+                raise CaptureError(f"{name}: {error}") from error
+    except CaptureError:
+        for pin in set(_links(settings.pins)) - before:
+            pin.unlink()
+        if not before:
+            detach(settings)
+        raise
+    finally:
+        program.close()
+    for pin in before:
+        if int(pin.name.rpartition("-")[2]) not in indexes.values():
+            pin.unlink()
+
+
+def detach(settings: SwitchSettings) -> bool:
+    """Remove programs, counters and their folder; returns whether there was anything. Raises CaptureError."""
+    if not settings.pins.is_dir():
+        return False
+    for pin in _links(settings.pins):
+        pin.unlink()
+    with suppress(FileNotFoundError):
+        (settings.pins / "counters").unlink()
+    try:
+        settings.pins.rmdir()
+    except OSError as error:
+        raise CaptureError(f"{settings.pins}: {error.strerror}") from error
+    return True
+
+
+def counts(settings: SwitchSettings) -> dict[SwitchCount, int]:
+    """Packets by what became of them since `attach`. Raises CaptureError if nothing is attached."""
+    try:
+        descriptor = pinned(settings.pins / "counters")
+    except CaptureError as error:
+        raise CaptureError(f"nothing is attached: {error}") from error
+    try:
+        return _totals(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def attached(settings: SwitchSettings) -> list[str]:
+    """Interfaces at which the programs run; one that is gone is not among them."""
+    found = []
+    for pin in _links(settings.pins):
+        if pin.name.startswith(Direction.EGRESS.label):
+            with suppress(OSError):
+                found.append(socket.if_indextoname(int(pin.name.rpartition("-")[2])))
+    return sorted(found)
+
+
+def control_of(settings: SwitchSettings) -> Records:
+    """Settings as the programs read them, CONTROL [1]."""
+    control = np.zeros(1, CONTROL)
+    row = control[0]
+    row["node_id"], row["sample"], row["hop_limit"] = settings.node_id, settings.sample, settings.hop_limit
+    row["instructions"], row["dscp"], row["port"] = settings.bitmap, settings.dscp, settings.port or 0
+    row["epoch_ns"] = (time.time_ns() - time.clock_gettime_ns(time.CLOCK_TAI)) // 10**9 * 10**9 % 2**64
+    row["watches"] = len(settings.watch)
+    for watch, entry in zip(settings.watch, row["watch"], strict=False):
+        for end, text in (("source", watch.source), ("destination", watch.destination)):
+            address, mask = prefix(text)
+            entry[end], entry[f"{end}_mask"] = list(address), list(mask)
+        first = watch.port or 0
+        last = watch.last_port or (first if watch.port is not None else 65535)
+        entry["first_port"], entry["last_port"] = first, last
+    return control
+
+
+def _totals(descriptor: int) -> dict[SwitchCount, int]:
+    size = COUNTERS.itemsize * MAX_PROCESSORS
+    with mmap.mmap(descriptor, size) as memory:
+        totals = np.frombuffer(bytes(memory), COUNTERS)["packets"].sum(axis=0)
+    return {count: int(totals[count]) for count in SwitchCount}
+
+
+def _pin(pins: Path, direction: Direction, index: int) -> Path:
+    """Names of interfaces may have dots, which names in a BPF file system may not."""
+    return pins / f"{direction.label}-{index}"
+
+
+def _links(pins: Path) -> list[Path]:
+    return [path for direction in Direction for path in pins.glob(f"{direction.label}-*")]
+
+
+def _index(interface: str) -> int:
+    try:
+        index = socket.if_nametoindex(interface)
+    except OSError as error:
+        raise CaptureError(f"{interface}: this machine has no such interface") from error
+    if struct.unpack_from("<H", _asked(interface, _SIOCGIFHWADDR), 16)[0] != _ARPHRD_ETHER:
+        raise CaptureError(f"{interface}: no Ethernet interface")
+    return index
+
+
+def _mtu(interface: str) -> int:
+    return int(struct.unpack_from("<I", _asked(interface, _SIOCGIFMTU), 16)[0])
+
+
+def _asked(interface: str, request: int) -> bytes:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            return fcntl.ioctl(asked, request, struct.pack("16s24x", interface.encode()))
+        except OSError as error:
+            raise CaptureError(f"{interface}: {error.strerror}") from error

@@ -1,0 +1,110 @@
+"""What makes a Linux machine a switch that writes INT: the table `[switch]` of a file of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from ..settings.errors import ConfigError, error_lines
+from ..settings.section import Dscp, Port, Section
+
+Item = Literal[
+    "node_id", "interfaces", "hop_latency", "ingress_timestamp", "egress_timestamp", "wide_interfaces"
+]
+BITS: dict[str, int] = {
+    "node_id": 0x8000, "interfaces": 0x4000, "hop_latency": 0x2000, "ingress_timestamp": 0x0800,
+    "egress_timestamp": 0x0400, "wide_interfaces": 0x0200,
+}  # fmt: skip
+"""Bit of the instruction bitmap of what Linux knows of a packet (INT 2.1, 5.8)."""
+MAX_WATCHES = 32
+
+
+class WatchSettings(Section):
+    """UDP packets that get INT."""
+
+    source: str = "any"
+    """Prefix of the source address, as `192.0.2.0/24` or `2001:db8::/32`, or `any`."""
+    destination: str = "any"
+    """Prefix of the destination address, or `any`."""
+    port: Port | None = None
+    """UDP destination port, or the first of several; all ports if it is not set."""
+    last_port: Port | None = None
+    """Last of several ports."""
+
+    @field_validator("source", "destination")
+    @classmethod
+    def _is_prefix(cls, text: str) -> str:
+        try:
+            prefix(text)
+        except ValueError:
+            raise ValueError(f"found {text!r}, expected a prefix, as 192.0.2.0/24, or any") from None
+        return text
+
+
+class SwitchSettings(Section):
+    """A Linux host, router or hypervisor that writes INT-MD 2.1 into UDP packets."""
+
+    node_id: Annotated[int, Field(ge=0, lt=0xFFFFFFFF)]
+    """Node id of this machine in INT."""
+    interfaces: Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]
+    """Ethernet interfaces of the INT domain: a packet gets INT, or this hop, as it leaves through one of them,
+    and its latency is known if it came in at one of them.
+    """
+    dscp: Dscp = 0x17
+    """DSCP that announces INT, if `port` is not set."""
+    port: Port | None = None
+    """UDP destination port that announces INT, instead of a DSCP."""
+    watch: Annotated[tuple[WatchSettings, ...], Field(max_length=MAX_WATCHES)] = ()
+    """UDP packets without INT that get it (INT source), at most 32 entries; none: this machine only adds itself
+    to INT that is there (transit).
+    """
+    sample: Annotated[int, Field(ge=1, le=1 << 31)] = 1
+    """Of watched packets, one in so many gets INT, at random."""
+    hop_limit: Annotated[int, Field(ge=1, le=255)] = 8
+    """Most hops of the INT that this machine puts in, with itself."""
+    instructions: Annotated[tuple[Item, ...], Field(min_length=1)] = (
+        "node_id", "interfaces", "hop_latency", "egress_timestamp",
+    )  # fmt: skip
+    """What hops are asked for: `node_id`, `interfaces` (numbers of 16 bits), `hop_latency` (ns),
+    `ingress_timestamp` and `egress_timestamp` (ns since 1970), `wide_interfaces` (numbers of 32 bits).
+    """
+    pins: Path = Path("/sys/fs/bpf/hopscope-switch")
+    """Folder in a BPF file system, made by `attach`, in which programs and counters outlive the command."""
+
+    @property
+    def bitmap(self) -> int:
+        """The instruction bitmap of the source."""
+        return sum(BITS[item] for item in set(self.instructions))
+
+
+class _File(Section):
+    switch: SwitchSettings
+
+
+def prefix(text: str) -> tuple[bytes, bytes]:
+    """Address and mask of a prefix, 16 bytes each, IPv4 as ::ffff:a.b.c.d. Raises ValueError."""
+    if text == "any":
+        return bytes(16), bytes(16)
+    network = ipaddress.ip_network(text)
+    address, mask = network.network_address.packed, network.netmask.packed
+    before = 16 - len(address)
+    mapped = bytes(10) + b"\xff\xff"
+    return mapped[:before] + address, b"\xff" * before + mask
+
+
+def load_switch(file: Path) -> SwitchSettings:
+    """Settings of a file. Raises ConfigError."""
+    try:
+        return _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8"))).switch
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: found bytes that are not text, expected TOML") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{file}: {line}" for line in error_lines(error, _File))) from error
