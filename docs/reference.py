@@ -28,6 +28,7 @@ from hopscope.settings.destinations.metrics import METRICS_KINDS
 from hopscope.settings.destinations.metrics_common import MetricsSettings
 from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import plain_type
+from hopscope.switch.settings import SwitchSettings
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -120,6 +121,9 @@ def settings() -> str:
             _settings_of_kind(kind, model, DeviceSettings, "names_from")
             for kind, model in DEVICE_KINDS.items()
         )
+        + "\n## INT on Linux interfaces\n\n"
+        "The table `[switch]` of the file of `hopscope switch`, which has no other.\n\n"
+        + _table(("key", "type", "default", "meaning"), list(_settings_rows(SwitchSettings, "switch.")))
     )
 
 
@@ -144,6 +148,7 @@ def counters() -> str:
     from hopscope.labels.counters import LABEL_COUNTERS
     from hopscope.naming.counters import NAMES_COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
+    from hopscope.switch.layout import SwitchCount
 
     def table(counted: typing.Any) -> str:
         rows = [(f"`{c.metric}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help) for c in counted]
@@ -165,6 +170,12 @@ def counters() -> str:
         + _table(
             ("counter", "meaning"),
             [(f"`{name.lower()}`", text) for name, text in _enum_docs(label_records.PortCounter).items()],
+        )
+        + "\n## INT on Linux interfaces\n\n"
+        "Of packets that leave through `switch.interfaces`, in `hopscope switch status`.\n\n"
+        + _table(
+            ("counter", "meaning"),
+            [(f"`{name.lower()}`", text) for name, text in _enum_docs(SwitchCount).items()],
         )
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS.counters)

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -52,10 +52,9 @@ class SwitchProgram:
         """Let packets that leave through an interface grow up to its MTU. Raises CaptureError."""
         self._object.put("longest", index, mtu + _ETHERNET)
 
-    def attach(self, index: int, pins: Path) -> None:
-        """Run them at an interface, also when this process has ended. Raises CaptureError."""
-        for direction in Direction:
-            run_at(self._object.program(direction.label), index, direction, _pin(pins, direction, index))
+    def attach(self, direction: Direction, index: int, pin: Path) -> None:
+        """Run one at an interface, also when this process has ended. Raises CaptureError."""
+        run_at(self._object.program(direction.label), index, direction, pin)
 
     def counts(self) -> dict[SwitchCount, int]:
         """Packets by what became of them."""
@@ -78,36 +77,39 @@ class SwitchProgram:
 
 
 def attach(settings: SwitchSettings) -> None:
-    """Attach the programs to all interfaces, in place of those of an earlier call; interfaces that are no
-    longer in the settings are left. Raises CaptureError.
+    """Attach the programs to all interfaces, in place of those of an earlier call.  Where it fails, what ran
+    before goes on, with these settings or the earlier ones. Raises CaptureError.
     """
-    indexes = {name: _index(name) for name in settings.interfaces}
-    mtus = {name: _mtu(name) for name in settings.interfaces}
+    indexes = {name: _index(name) for name in (*settings.interfaces, *settings.hosts)}
+    mtus = {indexes[name]: _mtu(name) for name in settings.interfaces}
+    places = [(Direction.EGRESS, name) for name in settings.interfaces]
+    places += [(Direction.INGRESS, name) for name in indexes]
+    pins = settings.pins
     try:
-        settings.pins.mkdir(mode=0o700, exist_ok=True)
+        pins.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise CaptureError(f"{settings.pins}: {error.strerror}") from error
-    before = set(_links(settings.pins))
-    program = SwitchProgram(settings, pins=settings.pins)
+        raise CaptureError(f"{pins}: {error.strerror}") from error
+    before, wanted = set(_links(pins)), set()
     try:
-        for name, index in indexes.items():
-            program.allow(index, mtus[name])
-        for name, index in indexes.items():
-            try:
-                program.attach(index, settings.pins)
-            except CaptureError as error:
-                raise CaptureError(f"{name}: {error}") from error
+        with closing(SwitchProgram(settings, pins=pins)) as program:
+            for index, mtu in mtus.items():
+                program.allow(index, mtu)
+            for direction, name in places:
+                # names of interfaces may have dots, which names in a BPF file system may not
+                pin = pins / f"{direction.label}-{indexes[name]}"
+                wanted.add(pin)
+                try:
+                    program.attach(direction, indexes[name], pin)
+                except CaptureError as error:
+                    raise CaptureError(f"{name}: {error}") from error
     except CaptureError:
-        for pin in set(_links(settings.pins)) - before:
+        for pin in set(_links(pins)) - before:
             pin.unlink()
         if not before:
             detach(settings)
         raise
-    finally:
-        program.close()
-    for pin in before:
-        if int(pin.name.rpartition("-")[2]) not in indexes.values():
-            pin.unlink()
+    for pin in before - wanted:
+        pin.unlink()
 
 
 def detach(settings: SwitchSettings) -> bool:
@@ -138,7 +140,7 @@ def counts(settings: SwitchSettings) -> dict[SwitchCount, int]:
 
 
 def attached(settings: SwitchSettings) -> list[str]:
-    """Interfaces at which the programs run; one that is gone is not among them."""
+    """Interfaces whose packets get INT; one that is gone is not among them."""
     found = []
     for pin in _links(settings.pins):
         if pin.name.startswith(Direction.EGRESS.label):
@@ -170,11 +172,6 @@ def _totals(descriptor: int) -> dict[SwitchCount, int]:
     with mmap.mmap(descriptor, size) as memory:
         totals = np.frombuffer(bytes(memory), COUNTERS)["packets"].sum(axis=0)
     return {count: int(totals[count]) for count in SwitchCount}
-
-
-def _pin(pins: Path, direction: Direction, index: int) -> Path:
-    """Names of interfaces may have dots, which names in a BPF file system may not."""
-    return pins / f"{direction.label}-{index}"
 
 
 def _links(pins: Path) -> list[Path]:

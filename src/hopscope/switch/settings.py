@@ -51,16 +51,18 @@ class SwitchSettings(Section):
     node_id: Annotated[int, Field(ge=0, lt=0xFFFFFFFF)]
     """Node id of this machine in INT."""
     interfaces: Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]
-    """Ethernet interfaces of the INT domain: a packet gets INT, or this hop, as it leaves through one of them,
-    and its latency is known if it came in at one of them.
+    """Ethernet interfaces of the INT domain: a packet gets INT, or this hop, as it leaves through one."""
+    hosts: Annotated[tuple[str, ...], Field(max_length=256)] = ()
+    """Ethernet interfaces outside of it. What leaves through them stays as it is; the latency of a packet is
+    known if it came in at one of these or of `interfaces`.
     """
     dscp: Dscp = 0x17
     """DSCP that announces INT, if `port` is not set."""
     port: Port | None = None
     """UDP destination port that announces INT, instead of a DSCP."""
     watch: Annotated[tuple[WatchSettings, ...], Field(max_length=MAX_WATCHES)] = ()
-    """UDP packets without INT that get it (INT source), at most 32 entries; none: this machine only adds itself
-    to INT that is there (transit).
+    """UDP packets without INT that get it (INT source), at most 32 entries; none: this machine only adds
+    itself to INT that is there (transit).
     """
     sample: Annotated[int, Field(ge=1, le=1 << 31)] = 1
     """Of watched packets, one in so many gets INT, at random."""

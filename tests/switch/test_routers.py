@@ -1,0 +1,210 @@
+"""Three routers with INT at tc between two hosts: datagrams arrive with their path, all else as it was sent.
+
+host a ── router 1 ── router 2 ── router 3 ── host b
+          source      transit     transit
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.testbed.namespaces import NamespaceError, inside, run
+from hopscope.wire.decode.plain import read_plain
+from hopscope.wire.dialect import DEFAULT
+from support.waiting import HANG_SECONDS
+from support.wire_cases import frame_batch
+from support.xdp_make import built
+
+pytestmark = pytest.mark.e2e
+SOURCES = Path(__file__).parents[2] / "src"
+ROUTERS = ("r1", "r2", "r3")
+NAMES = ("a", *ROUTERS, "b")
+PORT = 5001
+SIZES = (1, 2, 100, 1201, 1471)
+HOP_WORDS = 7
+PACKETS = replace(DEFAULT, packets=True, ports=())
+
+
+class Routers:
+    """The namespaces, in a line: each has `left` and `right`, with addresses 10.77.N.1 and .2, fd77:N::1 and
+    ::2 of link N.
+    """
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.pins = folder / "bpf"
+        self.pins.mkdir()
+        run("mount", "-t", "bpf", "bpf", str(self.pins))
+        stack.callback(run, "umount", str(self.pins))
+        self.full = {name: f"hopscope-switch-{os.getpid()}-{name}" for name in NAMES}
+        for name in NAMES:
+            run("ip", "netns", "add", self.full[name])
+            stack.callback(run, "ip", "netns", "del", self.full[name])
+            self.run(name, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+        for number, (one, other) in enumerate(pairwise(NAMES)):
+            run("ip", "-n", self.full[one], "link", "add", "right", "type", "veth", "peer", "name", "left",
+                "netns", self.full[other])  # fmt: skip
+            for name, interface, host in ((one, "right", 1), (other, "left", 2)):
+                for address in (f"10.77.{number}.{host}/24", f"fd77:{number}::{host}/64"):
+                    flags = ("nodad",) * (":" in address)
+                    self.ip(name, "address", "add", address, "dev", interface, *flags)
+                mtu = "1500" if name == "a" else "2000"
+                self.ip(name, "link", "set", interface, "mtu", mtu, "up")
+        for at, name in enumerate(NAMES):
+            for number in range(len(NAMES) - 1):
+                if number > at:
+                    self.route(name, number, f"10.77.{at}.2", f"fd77:{at}::2")
+                elif number < at - 1:
+                    self.route(name, number, f"10.77.{at - 1}.1", f"fd77:{at - 1}::1")
+
+    def route(self, name: str, number: int, v4: str, v6: str) -> None:
+        """A link that is reached by a neighbour."""
+        self.ip(name, "route", "add", f"10.77.{number}.0/24", "via", v4)
+        self.ip(name, "-6", "route", "add", f"fd77:{number}::/64", "via", v6)
+
+    def ip(self, name: str, *words: str) -> str:
+        """What ip(8) prints in a namespace."""
+        return run("ip", "-n", self.full[name], *words)
+
+    def run(self, name: str, *words: str) -> str:
+        """What a command prints in a namespace."""
+        return run("ip", "netns", "exec", self.full[name], *words, seconds=HANG_SECONDS)
+
+    def switch(self, name: str, command: str, more: str = "") -> str:
+        """`hopscope switch COMMAND` on a router."""
+        file = self.folder / f"{name}.toml"
+        items = '["node_id", "interfaces", "hop_latency", "ingress_timestamp", "egress_timestamp"]'
+        file.write_text(
+            f'[switch]\nnode_id = {name[1]}\ninterfaces = ["right"]\nhosts = ["left"]\n'
+            f'pins = "{self.pins / name}"\ninstructions = {items}\n{more}'
+        )
+        words = [sys.executable, "-m", "hopscope", "switch", command, "--config", str(file)]
+        done = subprocess.run(
+            ["ip", "netns", "exec", self.full[name], *words], capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(SOURCES)}, timeout=HANG_SECONDS,
+        )  # fmt: skip
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    def counts(self, name: str) -> dict[str, int]:
+        """Counters of a router that are not 0."""
+        lines = self.switch(name, "status").splitlines()[1:]
+        found = {line.split()[0]: int(line.split()[-1].replace(",", "")) for line in lines}
+        return {label: number for label, number in found.items() if number}
+
+    def socket(self, name: str, *kind: int) -> socket.socket:
+        """A socket in a namespace."""
+        made: socket.socket = inside(self.full[name], lambda: socket.socket(*kind))
+        made.settimeout(HANG_SECONDS)
+        return made
+
+
+@pytest.fixture
+def routers(tool: Callable[..., str], tmp_path: Path) -> Iterator[Routers]:
+    """They go at the end; where namespaces are not allowed the test is skipped."""
+    for name in ("ip", "ethtool", "ping"):
+        tool(name)
+    built(tool)
+    with ExitStack() as stack:
+        try:
+            made = Routers(tmp_path, stack)
+        except (OSError, NamespaceError) as error:
+            if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
+                raise
+            pytest.skip(f"no network namespaces with veth pairs here: {error}")
+        yield made
+
+
+def total(raw: bytes) -> int:
+    """The sum of 16-bit numbers (RFC 1071)."""
+    raw += bytes(len(raw) % 2)
+    return sum(int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2))
+
+
+WATCH = f"[[switch.watch]]\nport = {PORT}\n"
+
+
+def frames_at_b(routers: Routers, version: int) -> list[tuple[bytes, bytes]]:
+    """(payload that a sent, frame that came to b's interface)."""
+    family, address = ((socket.AF_INET, "10.77.3.2"), (socket.AF_INET6, "fd77:3::2"))[version == 6]
+    wire = routers.socket("b", socket.AF_PACKET, socket.SOCK_RAW, 0)
+    wire.bind(("left", 0x0003))
+    sender = routers.socket("a", family, socket.SOCK_DGRAM)
+    random, found = np.random.default_rng(version), []
+    with wire, sender:
+        for size in SIZES[: 4 if version == 6 else 5]:
+            payload = random.bytes(size)
+            sender.sendto(payload, (address, PORT))
+            while True:
+                frame = wire.recv(4000)
+                l4, protocol = (34, 23) if version == 4 else (54, 20)
+                is_ip = frame[12:14] == (b"\x08\x00" if version == 4 else b"\x86\xdd")
+                if is_ip and frame[protocol] == 17 and frame[l4 + 2 : l4 + 4] == PORT.to_bytes(2, "big"):
+                    found.append((payload, frame))
+                    break
+    return found
+
+
+def test_datagrams_arrive_with_their_path(routers: Routers) -> None:
+    """INT of three hops in front of the payload as sent, with true interfaces and with times that can be: a
+    hop has a packet after the hop before has sent it. Host a leaves checksums to its card, and router 3 has
+    to compute them.
+    """
+    routers.run("r3", "ethtool", "-K", "right", "tx", "off")
+    for name in ROUTERS:
+        assert "right" in routers.switch(name, "attach", WATCH * (name == "r1"))
+    indexes = [
+        tuple(int(routers.ip(name, "-o", "link", "show", each).split(":")[0]) for each in ("left", "right"))
+        for name in ROUTERS
+    ]
+    sent = [(version, *each) for version in (4, 6) for each in frames_at_b(routers, version)]
+    for version, payload, frame in sent:
+        ip, l4 = (26, 34) if version == 4 else (22, 54)
+        assert frame[l4 + 8 + 16 + 3 * 4 * HOP_WORDS :] == payload
+        assert (total(frame[ip:]) + 17 + len(frame) - l4) % 0xFFFF == 0
+        assert version == 6 or total(frame[14:34]) % 0xFFFF == 0
+        (found,) = read_plain(frame_batch([frame]), PACKETS)
+        assert [hop.node_id for hop in found.hops] == [1, 2, 3]
+        assert [(hop.ingress_port, hop.egress_port) for hop in found.hops] == indexes
+        assert all(hop.ingress_time + hop.hop_latency == hop.egress_time for hop in found.hops)
+        for hop, after in pairwise(found.hops):
+            assert hop.egress_time <= after.ingress_time
+    assert routers.counts("r1")["source"] == routers.counts("r3")["transit"] == len(sent)
+
+
+def test_life_of_the_programs(routers: Routers) -> None:
+    """They outlive the command, go on counting when they are replaced, and leave nothing behind; TCP, pings
+    and other datagrams pass as they are.
+    """
+    routers.switch("r1", "attach", WATCH)
+    sent = len(frames_at_b(routers, 4))
+    assert routers.counts("r1")["source"] == sent
+    routers.switch("r1", "attach")
+    sent_later = len(frames_at_b(routers, 4))
+    assert (routers.counts("r1")["source"], routers.counts("r1")["unwatched"]) == (sent, sent_later)
+    for address in ("10.77.3.2", "fd77:3::2"):
+        assert " 0% packet loss" in routers.run("a", "ping", "-c", "3", "-i", "0.05", "-s", "1400", address)
+    content = np.random.default_rng(5).bytes(300_000)
+    server = routers.socket("b", socket.AF_INET, socket.SOCK_STREAM)
+    with server, routers.socket("a", socket.AF_INET, socket.SOCK_STREAM) as client:
+        server.bind(("10.77.3.2", PORT))
+        server.listen()
+        client.connect(("10.77.3.2", PORT))
+        taken, _ = server.accept()
+        with taken:
+            client.sendall(content[:100_000])
+            assert taken.recv(100_000, socket.MSG_WAITALL) == content[:100_000]
+    assert routers.switch("r1", "detach") == "detached\n"
+    assert routers.switch("r1", "detach") == "nothing was attached\n"
+    assert not list(routers.pins.glob("r1*"))
