@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 
 import numpy as np
 import pytest
@@ -53,6 +54,22 @@ def test_frames_reach_their_receivers() -> None:
     assert received(ends[1], 41) == [*wanted, (50, 1000, *source)]
     assert received(ends[2], 11) == [*((i, 90, *source) for i in range(40, 50)), (51, 7, *source)]
     for end in ends:
+        end.close()
+
+
+def test_what_has_no_room_is_counted() -> None:
+    """Of more than an unread socket holds, what was sent is what was received and what was dropped."""
+    one, two = DatagramSocket("127.0.7.1", 0), DatagramSocket("127.0.7.2", 0)
+    for end in (one, two):
+        end.open()
+    assert two._socket is not None
+    two._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+    to = [("127.0.7.2", two.port)]
+    sent = sum(one.send(frames([200 + number % 2], to)) for number in range(500))  # no trains
+    got, dropped = len(received(two, 500)), two.counts()["kernel_drops_total"]
+    assert dropped > 0
+    assert got + dropped == sent == 500
+    for end in (one, two):
         end.close()
 
 

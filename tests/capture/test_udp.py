@@ -230,6 +230,20 @@ def test_kernel_drops_are_counted(listen: ListenerMaker) -> None:
     sender.close()
 
 
+def test_trains_that_the_kernel_drops(listen: ListenerMaker) -> None:
+    """A train without room counts once: received datagrams and those of dropped trains are what was sent."""
+    listener = listen(receive_buffer_bytes=65_536)
+    if not sockets.take_trains(listener._socket):  # type: ignore[arg-type]
+        pytest.skip("this kernel has no UDP_GRO")
+    sender = UdpSender("127.0.0.1", listener.port)
+    sent = sender.send(batch_of([b"x" * 200] * 64 * 50))
+    received = len(drain(listener, sent, seconds=0.3)[0])
+    dropped = listener.counts()["kernel_drops_total"]
+    assert dropped > 0
+    assert received + 64 * dropped == sent == 3200
+    sender.close()
+
+
 def test_drops_from_the_datagrams_themselves(listen: ListenerMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernel does not tell drops on request, SO_RXQ_OVFL on the next datagram does."""
     for module in ("udp.listener", "sockets"):
