@@ -8,9 +8,12 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
 from hopscope.bpf import filter as filter_module
-from hopscope.bpf.layout import Count
+from hopscope.bpf.layout import MAX_PAYLOAD, Count
+from hopscope.bpf.program import XdpProgram
 from hopscope.capture.errors import CaptureError
 from hopscope.detect.counters import INDEX
 from hopscope.detect.records import Kind
@@ -19,19 +22,38 @@ from hopscope.settings.limits import ThresholdSettings
 from hopscope.wire.records import Link
 from support.corpus import corpus
 from support.mutants import Mutator
-from support.xdp_make import SETTINGS, Filtering, built, detected, differences, frames_of, traffic, unlike
+from support.xdp_make import (
+    SETTINGS,
+    Filtering,
+    built,
+    clear,
+    detected,
+    differences,
+    frames_of,
+    loaded,
+    traffic,
+    unlike,
+)
 
 pytestmark = pytest.mark.kernel
 ALWAYS, NEVER = 0, 1 << 62
+BROADCAST = "ff:ff:ff:ff:ff:ff"
+
+
+@pytest.fixture(scope="module")
+def program(tool: Callable[..., str]) -> Iterator[XdpProgram]:
+    """The program, loaded once."""
+    built(tool)
+    made = loaded()
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def filtering(tool: Callable[..., str]) -> Iterator[Filtering]:
-    """A detector after the program's filter."""
-    built(tool)
-    made = Filtering()
-    yield made
-    made.close()
+def filtering(program: XdpProgram) -> Filtering:
+    """A detector after the filter of the program, which has seen nothing yet."""
+    clear(program)
+    return Filtering(program)
 
 
 def give(filtering: Filtering, frames: list[bytes], seed: int, most: int) -> None:
@@ -155,3 +177,17 @@ def test_the_filter_off(filtering: Filtering) -> None:
     frames = traffic(seed=7, count=10)
     filtering.give(frames)
     assert filtering.program.counts()[Count.UNFILTERED] == 10
+
+
+def test_payloads_of_every_length(filtering: Filtering) -> None:
+    """A payload goes up as it is: empty, short, in whole chunks or not, of a jumbo frame; padding does not."""
+    filtering.program.control["filter"] = 0
+    random = np.random.default_rng(8)
+    for length in [*range(600), 1400, 4000, MAX_PAYLOAD]:
+        payload = random.bytes(length)
+        headers = IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=7, dport=32766, chksum=0)
+        filtering.give([bytes(Ether(dst=BROADCAST, src=BROADCAST) / headers / payload) + bytes(length % 3)])
+        batch = filtering.ring.receive()
+        assert batch is not None, length
+        assert frames_of(batch) == [payload], length
+    assert filtering.program.counts()[Count.UNFILTERED] == 603

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from hopscope.bpf import layout
 from hopscope.bpf.build import OBJECTS, SOURCES, BuildError, compile_programs
 from hopscope.bpf.filter import Filter
 from hopscope.bpf.layout import Count
@@ -17,7 +18,7 @@ from hopscope.bpf.program import XdpProgram
 from hopscope.bpf.ring import BpfRing
 from hopscope.capture.errors import CaptureError
 from hopscope.detect.detector import Detector
-from hopscope.detect.records import EVENT
+from hopscope.detect.records import EVENT, WAYS
 from hopscope.settings.collector import DetectSettings, ListenSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
@@ -68,7 +69,7 @@ def traffic(seed: int, count: int, version: int = 20, flows: int = 40) -> list[b
     """
     random = np.random.default_rng(seed)
     flow = random.integers(0, flows, count)
-    lengths = 1 + flow % 5
+    lengths = 1 + flow % 9  # one more than is compared
     reports = new_reports(count, version)
     reports["src_lo"] = mapped_v4((0x0A000000 + flow).astype(np.uint32))
     reports["dst_lo"] = mapped_v4((0x0A010000 + flow).astype(np.uint32))
@@ -135,12 +136,37 @@ def detected(frames: Sequence[bytes], settings: DetectSettings = SETTINGS) -> tu
     return detector, np.concatenate(events)
 
 
-class Filtering:
-    """A detector whose reports come through the program's filter; frames are given by BPF_PROG_TEST_RUN."""
+def loaded(settings: DetectSettings = SETTINGS) -> XdpProgram:
+    """The program with the smallest ring, for several tests: the kernel takes a while to check it."""
+    return XdpProgram(ListenSettings(kind="xdp", interface="lo", ring_bytes=1 << 20), settings)
 
-    def __init__(self, settings: DetectSettings = SETTINGS) -> None:
+
+def clear(program: XdpProgram, settings: DetectSettings = SETTINGS) -> None:
+    """Its tables, variables and ring as they were when it was loaded."""
+    sizes = {
+        "tags": settings.flow_rows * layout.TAGS.itemsize,
+        "flows": settings.flow_rows * WAYS * layout.FLOW.itemsize,
+        "ports": settings.ports * layout.PORT.itemsize,
+        "sources": settings.sources * layout.SOURCE.itemsize,
+        "roles": 1 << 16,
+        ".bss": layout.CONTROL.itemsize + layout.MAX_PROCESSORS * layout.COUNTERS.itemsize,
+    }
+    for name, size in sizes.items():
+        program.table(name, size, np.dtype(np.uint8))[:] = 0
+    ring = BpfRing(settings.sources)
+    ring.map(program.ring, program.ring_bytes)
+    while ring.receive():
+        pass
+
+
+class Filtering:
+    """A detector whose reports come through the filter of a program that is as it was loaded; frames are given
+    by BPF_PROG_TEST_RUN.
+    """
+
+    def __init__(self, program: XdpProgram, settings: DetectSettings = SETTINGS) -> None:
         self.detector = Detector(settings, secret=b"x")
-        self.program = XdpProgram(ListenSettings(kind="xdp", interface="lo"), settings)
+        self.program = program
         self.ring = BpfRing(settings.sources)
         self.ring.map(self.program.ring, self.program.ring_bytes)
         self.filter = Filter(self.program, self.ring, self.detector, DEFAULT)
@@ -174,10 +200,6 @@ class Filtering:
     def filtered(self) -> int:
         """Datagrams that ended in the program."""
         return self.program.counts()[Count.FILTERED]
-
-    def close(self) -> None:
-        """Free the program."""
-        self.program.close()
 
 
 def differences(one: Detector, other: Detector) -> list[str]:

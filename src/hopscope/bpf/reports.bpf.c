@@ -3,6 +3,9 @@
 #include "filter.h"
 #include "headers.h"
 
+#define CHUNK 64
+#define CHUNKS 8
+
 const volatile __u16 report_port; /* of the reports, in network order; set before loading */
 
 struct {
@@ -18,10 +21,10 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-inlined void add(enum count what)
+inlined void add(__u32 what)
 {
 	if (what < COUNTS)
-		own_counters()->datagrams[what]++;
+		own_counters()->datagrams[what & 15]++;
 }
 
 /* Send a datagram up; whether there was room. */
@@ -37,9 +40,11 @@ inlined int send_up(struct scratch *scratch, __u32 source, __u64 received, __u32
 	return !bpf_ringbuf_output(&ring, scratch, sizeof(scratch->head) + length, 0);
 }
 
-/* Compare a datagram with what is kept; returns what happened to it. */
-inlined enum count filter(struct scratch *scratch)
+/* Compare a datagram with what is kept; returns what happened to it, an enum count. Not static, as `find_port`. */
+inlined __u32 filter(struct scratch *scratch)
 {
+	if (!scratch)
+		return COUNT_UNUSUAL;
 	struct numbering number = {};
 	int usual = read_reports(scratch, &number);
 	struct source *source = NULL;
@@ -80,6 +85,36 @@ inlined enum count filter(struct scratch *scratch)
 	return why;
 }
 
+inlined void copy_chunk(__u64 *to, const __u64 *from)
+{
+	for (int i = 0; i < CHUNK / 8; i++)
+		to[i] = from[i];
+}
+
+/* Copy a payload by words, which takes less than the helper; 0 if it is short or long, or not all in the linear part. */
+inlined int copied(struct xdp_md *frame, struct scratch *scratch, __u32 payload, __u32 length)
+{
+	void *from = (void *)(long)frame->data + (payload & 0x3fff), *frame_end = (void *)(long)frame->data_end;
+	if (length < CHUNK || length > CHUNK * CHUNKS)
+		return 0;
+	for (__u32 at = 0; at < CHUNK * CHUNKS; at += CHUNK) {
+		KNOWN(at);
+		if (at + CHUNK > length) { /* what is left lies in the last chunk, some of which is copied again */
+			at = length - CHUNK;
+			void *last = (void *)(long)frame->data + ((payload + at) & 0x3fff);
+			if (at >= CHUNK * CHUNKS || last + CHUNK > frame_end)
+				return 0;
+			copy_chunk((void *)scratch->payload + at, last);
+			return 1;
+		}
+		if (from + CHUNK > frame_end)
+			return 0;
+		copy_chunk((void *)scratch->payload + at, from);
+		from += CHUNK;
+	}
+	return 1;
+}
+
 inlined int take(struct xdp_md *frame)
 {
 	struct datagram found;
@@ -100,7 +135,8 @@ inlined int take(struct xdp_md *frame)
 		add(COUNT_OVERSIZED);
 		return XDP_DROP;
 	}
-	if (length && bpf_xdp_load_bytes(frame, found.payload, scratch->payload, length))
+	if (!copied(frame, scratch, found.payload, length) && length &&
+	    bpf_xdp_load_bytes(frame, found.payload, scratch->payload, length))
 		return XDP_PASS;
 	scratch->head.source_high = found.source_high;
 	scratch->head.source_low = found.source_low;

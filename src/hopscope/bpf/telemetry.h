@@ -83,7 +83,7 @@ struct numbering {
 };
 
 /* The places of a bitmap's items; returns the bytes of a hop, 0 if it has items that are not compared. */
-inlined __u32 place_items(struct report *report, __u32 bitmap, int wide)
+inlined __u32 place_items(struct report *report, __u32 bitmap, __u32 wide)
 {
 	const __u32 unknown = 0x7e;
 	if (bitmap & unknown || !(bitmap & 0x8000))
@@ -93,7 +93,7 @@ inlined __u32 place_items(struct report *report, __u32 bitmap, int wide)
 		__u32 taken = bitmap >> (15 - bit) & 1;
 		present |= taken << bit;
 		report->at[bit] = at;
-		at += taken * (bit == 6 || (wide && (bit == 4 || bit == 5)) ? 8 : 4);
+		at += taken * (bit == 6 ? 8 : bit == 4 || bit == 5 ? 4 + 4 * wide : 4);
 	}
 	if (present & HAVE_UTILIZATION && !(present & HAVE_PORTS))
 		return 0;
@@ -108,27 +108,25 @@ inlined int read_int(struct scratch *scratch, struct report *report, __u32 at, _
 {
 	if (at + 16 > end)
 		return 0;
-	__u32 shim = read32(scratch, at), head = read32(scratch, at + 4), words = head >> 8 & 0x1f, bytes, left;
+	__u32 shim = read32(scratch, at), head = read32(scratch, at + 4), words = head >> 8 & 0x1f, bytes, left, wide;
 	__u32 instructions = read32(scratch, at + 8);
 	if (shim >> 24 == 0x10 && head >> 13 == 0x20000000 >> 13) {
 		if (read32(scratch, at + 12)) /* domain-specific */
 			return 0;
-		bytes = place_items(report, instructions >> 16, 1);
+		wide = 1;
 		left = shim >> 16 & 0xff;
-		if (left < 3)
-			return 0;
-		left -= 3;
 		report->stack = at + 16;
 	} else if (shim >> 24 == 0x01 && head >> 13 == 0x10000000 >> 13) {
-		bytes = place_items(report, instructions >> 16, 0);
+		wide = 0;
 		left = shim >> 8 & 0xff;
-		if (left < 3)
-			return 0;
-		left -= 3;
 		report->stack = at + 12;
 	} else {
 		return 0;
 	}
+	if (left < 3)
+		return 0;
+	left -= 3;
+	bytes = place_items(report, instructions >> 16, wide);
 	if (!bytes || bytes != words * 4 || !words)
 		return 0;
 	report->hops = left / words;
