@@ -180,7 +180,7 @@ def test_the_filter_off(filtering: Filtering) -> None:
 
 
 def test_payloads_of_every_length(filtering: Filtering) -> None:
-    """A payload goes up as it is: empty, short, in whole chunks or not, of a jumbo frame; padding does not."""
+    """A payload goes up as it is: empty, short, in whole chunks or not, of a jumbo frame; without padding."""
     filtering.program.control["filter"] = 0
     random = np.random.default_rng(8)
     for length in [*range(600), 1400, 4000, MAX_PAYLOAD]:

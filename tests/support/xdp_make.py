@@ -160,8 +160,8 @@ def clear(program: XdpProgram, settings: DetectSettings = SETTINGS) -> None:
 
 
 class Filtering:
-    """A detector whose reports come through the filter of a program that is as it was loaded; frames are given
-    by BPF_PROG_TEST_RUN.
+    """A detector whose reports come through the filter of a program, which has seen nothing yet; frames are
+    given by BPF_PROG_TEST_RUN.
     """
 
     def __init__(self, program: XdpProgram, settings: DetectSettings = SETTINGS) -> None:
