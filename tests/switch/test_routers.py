@@ -1,20 +1,23 @@
 """Three routers with INT at tc between two hosts: datagrams arrive with their path, all else as it was sent.
 
-host a ── router 1 ── router 2 ── router 3 ── host b
+host a ── router 1 ── router 2 ── router 3 ── (sink) ── host b
           source      transit     transit
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +25,8 @@ import pytest
 from hopscope.testbed.namespaces import NamespaceError, inside, run
 from hopscope.wire.decode.plain import read_plain
 from hopscope.wire.dialect import DEFAULT
-from support.waiting import HANG_SECONDS
+from support.namespaces import Program
+from support.waiting import HANG_SECONDS, eventually
 from support.wire_cases import frame_batch
 from support.xdp_make import built
 
@@ -41,32 +45,43 @@ class Routers:
     ::2 of link N.
     """
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, *, sink: bool = False) -> None:
+        """`sink`: namespace with a wire in front of host b, from `s0` to `s1`."""
         self.folder = folder
         self.pins = folder / "bpf"
         self.pins.mkdir()
         run("mount", "-t", "bpf", "bpf", str(self.pins))
         stack.callback(run, "umount", str(self.pins))
-        self.full = {name: f"hopscope-switch-{os.getpid()}-{name}" for name in NAMES}
-        for name in NAMES:
+        self.full = {name: f"hopscope-switch-{os.getpid()}-{name}" for name in (*NAMES, *["sink"] * sink)}
+        for name in self.full:
             run("ip", "netns", "add", self.full[name])
             stack.callback(run, "ip", "netns", "del", self.full[name])
             self.run(name, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
         for number, (one, other) in enumerate(pairwise(NAMES)):
-            run("ip", "-n", self.full[one], "link", "add", "right", "type", "veth", "peer", "name", "left",
-                "netns", self.full[other])  # fmt: skip
+            if sink and other == "b":
+                self.pair(one, "right", "sink", "s0")
+                self.pair("sink", "s1", other, "left")
+            else:
+                self.pair(one, "right", other, "left")
             for name, interface, host in ((one, "right", 1), (other, "left", 2)):
                 for address in (f"10.77.{number}.{host}/24", f"fd77:{number}::{host}/64"):
                     flags = ("nodad",) * (":" in address)
                     self.ip(name, "address", "add", address, "dev", interface, *flags)
-                mtu = "1500" if name == "a" else "2000"
-                self.ip(name, "link", "set", interface, "mtu", mtu, "up")
+                self.ip(name, "link", "set", interface, "up")
+        self.ip("a", "link", "set", "right", "mtu", "1500")
         for at, name in enumerate(NAMES):
             for number in range(len(NAMES) - 1):
                 if number > at:
                     self.route(name, number, f"10.77.{at}.2", f"fd77:{at}::2")
                 elif number < at - 1:
                     self.route(name, number, f"10.77.{at - 1}.1", f"fd77:{at - 1}::1")
+
+    def pair(self, one: str, near: str, other: str, far: str) -> None:
+        """A link between two namespaces that takes packets with INT."""
+        run("ip", "-n", self.full[one], "link", "add", near, "mtu", "2000", "type", "veth",
+            "peer", "name", far, "mtu", "2000", "netns", self.full[other])  # fmt: skip
+        for name, interface in ((one, near), (other, far)):
+            self.ip(name, "link", "set", interface, "up")
 
     def route(self, name: str, number: int, v4: str, v6: str) -> None:
         """A link that is reached by a neighbour."""
@@ -111,19 +126,28 @@ class Routers:
 
 
 @pytest.fixture
-def routers(tool: Callable[..., str], tmp_path: Path) -> Iterator[Routers]:
-    """They go at the end; where namespaces are not allowed the test is skipped."""
+def made(tool: Callable[..., str], tmp_path: Path) -> Iterator[Callable[..., Routers]]:
+    """Makes the namespaces, which go at the end; where they are not allowed the test is skipped."""
     for name in ("ip", "ethtool", "ping"):
         tool(name)
     built(tool)
     with ExitStack() as stack:
-        try:
-            made = Routers(tmp_path, stack)
-        except (OSError, NamespaceError) as error:
-            if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
-                raise
-            pytest.skip(f"no network namespaces with veth pairs here: {error}")
-        yield made
+
+        def make(**more: bool) -> Routers:
+            try:
+                return Routers(tmp_path, stack, **more)
+            except (OSError, NamespaceError) as error:
+                if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
+                    raise
+                pytest.skip(f"no network namespaces with veth pairs here: {error}")
+
+        yield make
+
+
+@pytest.fixture
+def routers(made: Callable[..., Routers]) -> Routers:
+    """Without a sink."""
+    return made()
 
 
 def total(raw: bytes) -> int:
@@ -208,3 +232,77 @@ def test_life_of_the_programs(routers: Routers) -> None:
     assert routers.switch("r1", "detach") == "detached\n"
     assert routers.switch("r1", "detach") == "nothing was attached\n"
     assert not list(routers.pins.glob("r1*"))
+
+
+def test_a_tunnel_whose_checksums_are_left_to_a_card(routers: Routers) -> None:
+    """The packets of a VXLAN tunnel whose inner checksum is left to a card are watched, but cannot change:
+    what goes through the tunnel arrives.
+    """
+    macs = {"a": "02:00:00:00:00:0a", "b": "02:00:00:00:00:0b"}
+    for name, other, host, device, remote in (
+        ("a", "b", 1, "right", "10.77.3.2"),
+        ("b", "a", 2, "left", "10.77.0.1"),
+    ):
+        routers.ip(name, "link", "add", "tunnel", "address", macs[name], "type", "vxlan", "id", "5",
+                   "dstport", "4789", "remote", remote, "dev", device)  # fmt: skip
+        routers.ip(name, "address", "add", f"10.78.0.{host}/24", "dev", "tunnel")
+        routers.ip(name, "link", "set", "tunnel", "up")
+        routers.ip(name, "neighbour", "add", f"10.78.0.{3 - host}", "lladdr", macs[other], "dev", "tunnel")
+    routers.switch("r1", "attach", "[[switch.watch]]\nport = 4789\n")
+    receiver = routers.socket("b", socket.AF_INET, socket.SOCK_DGRAM)
+    with receiver, routers.socket("a", socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        receiver.bind(("10.78.0.2", PORT))
+        for size in SIZES[:4]:
+            payload = np.random.default_rng(size).bytes(size)
+            sender.sendto(payload, ("10.78.0.2", PORT))
+            assert receiver.recv(2000) == payload
+    assert routers.counts("r1")["refused"] >= len(SIZES[:4])
+
+
+@pytest.mark.kernel
+def test_a_sink_restores_datagrams_and_knows_their_path(made: Callable[..., Routers]) -> None:
+    """With `hopscope sink` as the last hop, host b receives what host a sent, and the sink has its path."""
+    routers = made(sink=True)
+    for name in ROUTERS:
+        routers.switch(name, "attach", WATCH * (name == "r1"))
+    routers.ip("sink", "link", "set", "lo", "up")
+    data = routers.folder / "data"
+    words = ("ip", "netns", "exec", routers.full["sink"], sys.executable, "-m", "hopscope", "sink")
+    regions = f"regions={routers.folder / 'regions'}"
+    more = ("--http-port", "0", "--set", regions, "--set", "detect.flow_rows=64")
+    program = Program(
+        (*words, "--pair", "s0:s1", "--data", str(data), *more),
+        routers.folder / "sink.log", {"PYTHONPATH": str(SOURCES)},
+    )  # fmt: skip
+    receiver = routers.socket("b", socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        program.wait_for('"collecting"')
+        with receiver, routers.socket("a", socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            receiver.bind(("10.77.3.2", PORT))
+            for size in SIZES:
+                payload = np.random.default_rng(size).bytes(size)
+                sender.sendto(payload, ("10.77.3.2", PORT))
+                assert receiver.recv(2000) == payload
+        api = json.loads((data / "owner.json").read_text())["api"].rstrip("/")
+
+        def flows() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = answer(routers, f"{api}/api/v0/flows")["items"]
+            return [flow for flow in found if flow["packets"] == len(SIZES)]
+
+        eventually(flows, "the sink has not all packets of the flow")
+        detail = answer(routers, f"{api}/api/v0/flows/{flows()[0]['flow']['id']}")
+        assert [hop["node"]["id"] for hop in detail["path"]] == [1, 2, 3]
+    finally:
+        program.stop()
+        program.kill()
+
+
+def answer(routers: Routers, url: str) -> Any:
+    """JSON of a URL, asked from within the sink's namespace."""
+
+    def ask() -> Any:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(url, timeout=HANG_SECONDS) as said:
+            return json.load(said)
+
+    return inside(routers.full["sink"], ask)

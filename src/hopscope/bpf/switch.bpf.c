@@ -379,6 +379,9 @@ inlined enum switch_count extend_int(struct __sk_buff *skb, struct scratch *scra
 		md--;
 		shim += words << 16;
 	}
+	/* what the kernel does not let change its length has a checksum elsewhere that is left to a card */
+	if (what != SWITCH_TRANSIT && bpf_skb_change_tail(skb, skb->len, 0))
+		return PASS_REFUSED;
 	new[0] = bpf_htonl(shim);
 	new[1] = bpf_htonl(md);
 	__s64 changed = bpf_csum_diff(old, sizeof(old), new, sizeof(new), 0);
