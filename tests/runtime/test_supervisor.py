@@ -113,6 +113,12 @@ def test_stopped_processes_are_restarted(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setitem(LIMITS, "archive", 5.0)
         monkeypatch.setitem(LIMITS, "worker", 5.0)
         monkeypatch.setattr(fork_server, "FORK_SECONDS", 3.0)
+
+        def ready() -> bool:
+            supervisor.turn()
+            return all(member.ready for member in (worker, server, archive))
+
+        eventually(ready)  # who has not been ready yet is starting, and may take long
         for member in (server, worker, archive):
             assert member.process is not None
             os.kill(member.process.pid, signal.SIGSTOP)
