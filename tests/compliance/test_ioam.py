@@ -55,8 +55,8 @@ def by_kernel(raw: bytes, at: int, end: int, headers: bool = False) -> tuple[Rec
         code, where, count = ioam_kernel.read_option(*part)
         ioam_kernel.finish(U64(code), U64(where), U64(count), reports[0], U64(5))
     assert code == int(reports["reason"][0]) << 8 | int(reports["place"][0])
-    untouched = np.concatenate([hops[:first], hops[first + int(count) :]])
-    assert set(untouched.tobytes()) <= {0xA5}
+    untouched = np.concatenate([hops[:first], hops[first + int(count) :]]).tobytes()
+    assert untouched.count(0xA5) == len(untouched)
     return reports, hops[first : first + int(count)]
 
 
@@ -66,6 +66,8 @@ def assert_alike(raw: bytes, at: int = 0, end: int | None = None, headers: bool 
     both = zip(by_codec(raw, at, stop, headers), by_kernel(raw, at, stop, headers), strict=True)
     for one, other in both:
         assert len(one) == len(other)
+        if one.tolist() == other.tolist():
+            continue
         for row, (left, right) in enumerate(zip(one, other, strict=True)):
             for name in one.dtype.names or ():
                 assert left[name] == right[name], f"row {row}, {name}: {left[name]} and {right[name]}"

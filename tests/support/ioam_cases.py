@@ -81,6 +81,12 @@ def packet(header: bytes, next_header: int = 0) -> bytes:
     return bytes.fromhex("02000000000202000000000186dd") + ip + header + udp
 
 
+_READABLE = st.sampled_from(list(OPTIONS.values()))
+_TYPES = st.one_of(st.integers(0, 0xFFFFFF), st.sampled_from([0xF00000, 0x800002, 2, 0xFFFFFF]))
+_NODES = st.one_of(st.binary(max_size=200), st.integers(0, 60).map(lambda n: bytes(4 * n)))
+# made once: Hypothesis looks through each strategy that it meets for the first time
+
+
 @st.composite
 def hostile(draw: st.DrawFn) -> bytes:
     """Option bytes: arbitrary ones, readable ones with bytes changed, and headers before arbitrary data."""
@@ -88,13 +94,13 @@ def hostile(draw: st.DrawFn) -> bytes:
     if how == 0:
         return draw(st.binary(max_size=80))
     if how == 1:
-        raw = bytearray(draw(st.sampled_from(list(OPTIONS.values()))))
+        raw = bytearray(draw(_READABLE))
         for _ in range(draw(st.integers(1, 3))):
             raw[draw(st.integers(0, len(raw) - 1))] = draw(st.integers(0, 255))
         return bytes(raw[: draw(st.integers(0, len(raw)))] if draw(st.booleans()) else raw)
-    type_ = draw(st.one_of(st.integers(0, 0xFFFFFF), st.sampled_from([0xF00000, 0x800002, 2, 0xFFFFFF])))
+    type_ = draw(_TYPES)
     words = sum(2 if 8 <= bit <= 10 else 1 for bit in range(22) if type_ >> (23 - bit) & 1)
-    data = draw(st.one_of(st.binary(max_size=200), st.integers(0, 60).map(lambda n: bytes(4 * n))))
+    data = draw(_NODES)
     head = struct.pack("!HHI", 1, words << 11 | draw(st.integers(0, 2047)) & 0x79F, type_ << 8)
     body = (head + data)[:253]
     return option(draw(st.integers(0, 5)), body, 0x31)
@@ -104,12 +110,11 @@ PAD = (b"\0", b"\x01\0", b"\x01\x03\0\0\0", b"\x3e\x02ab", b"\x05\x02\0\0")
 """Padding, and options of others."""
 
 
-@st.composite
-def option_areas(draw: st.DrawFn) -> bytes:
+def option_areas() -> st.SearchStrategy[bytes]:
     """What an extension header may hold."""
     known = [*OPTIONS.values(), option(2, bytes(8)), option(64, bytes(4)), option(3, bytes(4), 0x11)]
     pieces = st.one_of(st.sampled_from(PAD), st.sampled_from(known), hostile(), st.binary(max_size=9))
-    return b"".join(draw(st.lists(pieces, max_size=4)))
+    return st.lists(pieces, max_size=4).map(b"".join)
 
 
 def ipv6(headers: list[tuple[int, bytes]]) -> bytes:
