@@ -459,7 +459,7 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 	struct wire_scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
 	if (!scratch || !found || !variables.control.read)
 		return up(WIRE_UP_INT);
-	/* once for most, with one load instead of two 20 of 300 ns less: their size is in the shim */
+	/* the shim has the size of the rest, which few heads have */
 	__u32 head = found->length;
 	if (head > USUAL_HEAD)
 		head = USUAL_HEAD;
