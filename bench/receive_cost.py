@@ -8,6 +8,8 @@ import mmap
 import os
 import socket
 import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -35,8 +37,17 @@ ROOM = 65_536 + 320
 TURN_SECONDS = 0.01
 SETTLE_SECONDS = 0.1
 SO_ATTACH_FILTER = 26
-Costs = dict[tuple[str, int], float]
-"""Ns a report, by form and rate."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a receiver took."""
+
+    ns: float
+    """Processor time of a report."""
+    sent: int
+    got: int
+    """Reports."""
 
 
 def send(channel: Connection) -> None:
@@ -90,54 +101,76 @@ def cpu_ns(pid: int) -> int:
     )
 
 
-def by_collector(
-    bench: Bench,
-    sending: Connection,
-    collector: Supervisor,
-    port: int,
-    what: str,
-    seconds: float,
-    bare: Costs,
-) -> None:
-    """All forms and rates, received by a collector."""
-    worker = worker_pid(collector)
-    for form in FORMS if what == "udp" else ("singles",):
-        for rate in RATES:
-            before, spent = settle(collector), cpu_ns(worker)
-            sending.send((port, form, rate, seconds))
-            sent = sending.recv()
-            spent = cpu_ns(worker) - spent
-            after = settle(collector)
-            got = after["reports_total"] - before["reports_total"]
-            ns = spent / max(1, got)
-            note = f"{ns / bare[form, rate]:.2f} times the bare receiver, {loss(sent, got)}"
-            bench.row({"receiver": what, "reports": form, "reports/s": rate}, ns, "ns/report", note)
+class Bare:
+    """A process that only receives."""
 
+    def __init__(self, sending: Connection) -> None:
+        self._sending = sending
+        self._channel, other = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(target=receive, args=(other,))
+        self._process.start()
+        self._port = self._channel.recv()
 
-def by_bare(bench: Bench, sending: Connection, seconds: float) -> Costs:
-    """All forms and rates, only received."""
-    channel, other = CONTEXT.Pipe()
-    process = CONTEXT.Process(target=receive, args=(other,))
-    process.start()
-    assert process.pid is not None
-    port, costs = channel.recv(), {}
-    for form, (grouped, _) in FORMS.items():
+    def _octets(self) -> int:
+        self._channel.send(True)
+        return int(self._channel.recv())
+
+    def run(self, form: str, rate: int, seconds: float) -> Run:
+        """Receive reports of a form at a rate."""
+        grouped, _ = FORMS[form]
         octets = Load(hops=HOPS, fields=FIELDS, flows=FLOWS, sources=4, grouped=grouped).datagram_bytes
-        for rate in RATES:
-            channel.send(True)
-            before, spent = channel.recv(), cpu_ns(process.pid)
-            sending.send((port, form, rate, seconds))
-            sent = sending.recv()
-            spent = cpu_ns(process.pid) - spent
-            time.sleep(SETTLE_SECONDS)
-            channel.send(True)
-            got = (channel.recv() - before) // octets * grouped
-            costs[form, rate] = spent / max(1, got)
-            case = {"receiver": "bare", "reports": form, "reports/s": rate}
-            bench.row(case, costs[form, rate], "ns/report", loss(sent, got))
-    channel.send(None)
-    process.join()
-    return costs
+        pid = self._process.pid
+        assert pid is not None
+        before, spent = self._octets(), cpu_ns(pid)
+        self._sending.send((self._port, form, rate, seconds))
+        sent = self._sending.recv()
+        spent = cpu_ns(pid) - spent
+        time.sleep(SETTLE_SECONDS)
+        got = (self._octets() - before) // octets * grouped
+        return Run(spent / max(1, got), sent, got)
+
+    def close(self) -> None:
+        """End it."""
+        self._channel.send(None)
+        self._process.join()
+
+
+@dataclass(frozen=True)
+class Collecting:
+    """A collector that receives."""
+
+    sending: Connection
+    collector: Supervisor
+    port: int
+
+    def run(self, form: str, rate: int, seconds: float) -> Run:
+        """Receive reports of a form at a rate."""
+        worker = worker_pid(self.collector)
+        before, spent = settle(self.collector), cpu_ns(worker)
+        self.sending.send((self.port, form, rate, seconds))
+        sent = self.sending.recv()
+        spent = cpu_ns(worker) - spent
+        got = settle(self.collector)["reports_total"] - before["reports_total"]
+        return Run(spent / max(1, got), sent, got)
+
+
+def compare(
+    bench: Bench, bare: Bare, others: dict[str, Collecting], form: str, rate: int, rounds: int, seconds: float
+) -> None:
+    """All receivers in turn, several times: medians, and the median of the ratios within a round."""
+    found: dict[str, list[Run]] = {"bare": [], **{what: [] for what in others}}
+    for _ in range(rounds):
+        found["bare"].append(bare.run(form, rate, seconds))
+        for what, other in others.items():
+            found[what].append(other.run(form, rate, seconds))
+    for what, runs in found.items():
+        sent, got = sum(run.sent for run in runs), sum(run.got for run in runs)
+        note = f"{sent / rounds / seconds:,.0f}/s sent, {loss(sent, got)}"
+        if what != "bare":
+            ratio = median(run.ns / base.ns for run, base in zip(runs, found["bare"], strict=True))
+            note = f"{ratio:.2f} times the bare receiver (median of {rounds} rounds), {note}"
+        case: dict[str, object] = {"receiver": what, "reports": form, "reports/s": rate}
+        bench.row(case, median(run.ns for run in runs), "ns/report", note)
 
 
 def loss(sent: int, got: int) -> str:
@@ -161,7 +194,7 @@ def from_memory(bench: Bench, rounds: int) -> None:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Of this benchmark."""
-    parser.add_argument("--seconds", type=float, default=2.0, help="length of one run")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of one run")
 
 
 def main() -> None:
@@ -175,22 +208,27 @@ def main() -> None:
         " of a frame with it.",
         arguments,
     )
-    seconds = 0.5 if bench.quick else chosen.seconds
+    seconds, rounds = (0.5, 1) if bench.quick else (chosen.seconds, 3)
     from_memory(bench, 20)
     sending, other = CONTEXT.Pipe()
     sender = CONTEXT.Process(target=send, args=(other,))
     sender.start()
-    bare = by_bare(bench, sending, seconds)
-    with running() as (collector, port):
-        by_collector(bench, sending, collector, port, "udp", seconds, bare)
-    if not os.geteuid():
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:  # or ICMP errors answer the sender
-            silent.bind(("127.0.0.1", 0))
+    with ExitStack() as stack:
+        bare = stack.enter_context(closing(Bare(sending)))
+        udp = {"udp": Collecting(sending, *stack.enter_context(running()))}
+        ring: dict[str, Collecting] = {}
+        if not os.geteuid():
+            silent = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            silent.bind(("127.0.0.1", 0))  # or ICMP errors answer the sender
             attach(silent, socket.SOL_SOCKET, SO_ATTACH_FILTER, NOTHING)
             port = silent.getsockname()[1]
-            ring = ListenSettings.model_validate({"kind": "ring", "interface": "lo", "port": port})
-            with running(listen=ring) as (collector, _):
-                by_collector(bench, sending, collector, port, "ring", seconds, bare)
+            listen = ListenSettings.model_validate({"kind": "ring", "interface": "lo", "port": port})
+            collector, _ = stack.enter_context(running(listen=listen))
+            ring = {"ring": Collecting(sending, collector, port)}
+        for form in FORMS:
+            for rate in RATES:
+                others = {**udp, **ring} if form == "singles" else udp
+                compare(bench, bare, others, form, rate, rounds, seconds)
     sending.send(None)
     sender.join()
 
