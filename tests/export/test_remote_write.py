@@ -26,7 +26,7 @@ from hopscope.export.metrics.sender import MetricsSender
 from hopscope.runtime.connect import connections
 from hopscope.settings.collector import ServeSettings, Settings
 from hopscope.settings.destinations.remote_write import RemoteWriteSettings
-from support.server_process import PrometheusServer, VictoriaMetrics, free_port
+from support.server_process import NO_TLS, PrometheusServer, VictoriaMetrics, free_port
 from support.waiting import HANG_SECONDS, eventually
 
 HOSTILE = 'leaf "1",\n{x="}\\ größe ' + "y" * 4096
@@ -79,6 +79,7 @@ def test_prometheus_has_every_round(tmp_path: Path, tool: Callable[[str], str]) 
                 f"{server.url}/api/v1/query",
                 params={"query": query, "time": str(time.time() + 1)},
                 trust_env=False,
+                verify=NO_TLS,
             ).json()
             found: list[dict[str, Any]] = answer["data"]["result"]
             return found
@@ -101,7 +102,9 @@ def test_prometheus_has_every_round(tmp_path: Path, tool: Callable[[str], str]) 
         one.destination.send(Round(now * 1000, [latency]))
         one.destination.close()
         span = {"query": f"{latency.name}_bucket", "start": str(now - 60), "end": str(now + 60)}
-        answer = httpx.get(f"{server.url}/api/v1/query_exemplars", params=span, trust_env=False).json()
+        answer = httpx.get(
+            f"{server.url}/api/v1/query_exemplars", params=span, trust_env=False, verify=NO_TLS
+        ).json()
         (series,) = answer["data"]
         assert series["seriesLabels"]["le"] == "2.0"
         (found,) = series["exemplars"]

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
-from support.server_process import ServerProcess, free_port
+from support.server_process import NO_TLS, ServerProcess, free_port
 
 
 class ClickHouse(ServerProcess):
@@ -31,12 +31,18 @@ class ClickHouse(ServerProcess):
 
     def answers(self) -> bool:
         """Whether it runs statements."""
-        return httpx.post(self.url, content="SELECT 1", trust_env=False, timeout=60).text == "1\n"
+        return (
+            httpx.post(self.url, content="SELECT 1", trust_env=False, verify=NO_TLS, timeout=60).text == "1\n"
+        )
 
     def query(self, text: str) -> list[dict[str, Any]]:
         """Rows of a SELECT."""
         answer = httpx.post(
-            self.url, content=f"{text} FORMAT JSONEachRow".encode(), trust_env=False, timeout=60
+            self.url,
+            content=f"{text} FORMAT JSONEachRow".encode(),
+            trust_env=False,
+            verify=NO_TLS,
+            timeout=60,
         )
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines()]

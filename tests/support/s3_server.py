@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from support.server_process import ServerProcess, free_port
+from support.server_process import NO_TLS, ServerProcess, free_port
 
 
 class S3Server(ServerProcess):
@@ -46,24 +46,24 @@ class S3Server(ServerProcess):
         return f"http://127.0.0.1:{self.port}"
 
     def _answers(self) -> bool:
-        return httpx.get(self.url, trust_env=False).status_code == 403
+        return httpx.get(self.url, trust_env=False, verify=NO_TLS).status_code == 403
 
     def make_bucket(self, name: str) -> None:
         """An empty bucket."""
-        httpx.post(f"{self._place(name)}/", trust_env=False).raise_for_status()
+        httpx.post(f"{self._place(name)}/", trust_env=False, verify=NO_TLS).raise_for_status()
 
     def download(self, place: str, folder: Path) -> None:
         """Copy what is in a bucket, or a folder of it."""
         folder.mkdir()
         listing = httpx.get(
-            f"{self._place(place)}/", headers={"accept": "application/json"}, trust_env=False
+            f"{self._place(place)}/", headers={"accept": "application/json"}, trust_env=False, verify=NO_TLS
         ).json()
         for entry in listing["Entries"] or ():
             name = Path(entry["FullPath"]).name
             if entry["Mode"] & 1 << 31:  # a folder
                 self.download(f"{place}/{name}", folder / name)
             else:
-                answer = httpx.get(f"{self._place(place)}/{name}", trust_env=False)
+                answer = httpx.get(f"{self._place(place)}/{name}", trust_env=False, verify=NO_TLS)
                 (folder / name).write_bytes(answer.content)
 
     def _place(self, path: str) -> str:

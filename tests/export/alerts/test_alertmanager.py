@@ -23,7 +23,7 @@ from hopscope.settings.destinations.alertmanager import AlertmanagerSettings
 from support.alert_events import event, flow, joined
 from support.event_make import START_NS
 from support.http_receiver import receiving
-from support.server_process import ServerProcess, free_port
+from support.server_process import NO_TLS, ServerProcess, free_port
 from support.waiting import eventually
 
 from .conftest import Rig
@@ -48,7 +48,9 @@ class Server(ServerProcess):
         super().__init__([program, *words], folder, lambda: bool(self._get("/-/ready")))
 
     def _get(self, path: str, **parameters: list[str]) -> httpx.Response:
-        return httpx.get(f"{self.url}{path}", params=parameters, trust_env=False).raise_for_status()
+        return httpx.get(
+            f"{self.url}{path}", params=parameters, trust_env=False, verify=NO_TLS
+        ).raise_for_status()
 
     def alerts(self, **labels: str) -> list[dict[str, Any]]:
         """Active alerts with these labels."""
