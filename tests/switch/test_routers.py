@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -37,6 +38,9 @@ NAMES = ("a", *ROUTERS, "b")
 PORT = 5001
 SIZES = (1, 2, 100, 1201, 1471)
 HOP_WORDS = 7
+CLOCKS_NS = 10**8
+"""The kernel's clocks differ by less; were the leap seconds wrong, it would be seconds."""
+SEGMENT, UDP_SEGMENT = 500, 103
 PACKETS = replace(DEFAULT, packets=True, ports=())
 
 
@@ -192,7 +196,9 @@ def test_datagrams_arrive_with_their_path(routers: Routers) -> None:
         tuple(int(routers.ip(name, "-o", "link", "show", each).split(":")[0]) for each in ("left", "right"))
         for name in ROUTERS
     ]
+    before = time.time_ns()
     sent = [(version, *each) for version in (4, 6) for each in frames_at_b(routers, version)]
+    after_all = time.time_ns()
     for version, payload, frame in sent:
         ip, l4 = (26, 34) if version == 4 else (22, 54)
         assert frame[l4 + 8 + 16 + 3 * 4 * HOP_WORDS :] == payload
@@ -202,14 +208,15 @@ def test_datagrams_arrive_with_their_path(routers: Routers) -> None:
         assert [hop.node_id for hop in found.hops] == [1, 2, 3]
         assert [(hop.ingress_port, hop.egress_port) for hop in found.hops] == indexes
         assert all(hop.ingress_time + hop.hop_latency == hop.egress_time for hop in found.hops)
+        assert before - CLOCKS_NS < found.hops[0].ingress_time < after_all + CLOCKS_NS
         for hop, after in pairwise(found.hops):
             assert hop.egress_time <= after.ingress_time
     assert routers.counts("r1")["source"] == routers.counts("r3")["transit"] == len(sent)
 
 
 def test_life_of_the_programs(routers: Routers) -> None:
-    """They outlive the command, go on counting when they are replaced, and leave nothing behind; TCP, pings
-    and other datagrams pass as they are.
+    """They outlive the command, go on counting when they are replaced, and leave nothing behind; TCP, pings,
+    fragments, segments in one buffer, and other datagrams pass as they are.
     """
     routers.switch("r1", "attach", WATCH)
     sent = len(frames_at_b(routers, 4))
@@ -229,6 +236,17 @@ def test_life_of_the_programs(routers: Routers) -> None:
         with taken:
             client.sendall(content[:100_000])
             assert taken.recv(100_000, socket.MSG_WAITALL) == content[:100_000]
+    routers.switch("r1", "attach", WATCH)
+    receiver = routers.socket("b", socket.AF_INET, socket.SOCK_DGRAM)
+    with receiver, routers.socket("a", socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        receiver.bind(("10.77.3.2", PORT))
+        sender.sendto(content[:4000], ("10.77.3.2", PORT))
+        assert receiver.recv(5000) == content[:4000]
+        sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, SEGMENT)
+        sender.sendto(content[: 4 * SEGMENT], ("10.77.3.2", PORT))
+        assert b"".join(receiver.recv(5000) for _ in range(4)) == content[: 4 * SEGMENT]
+    counts = routers.counts("r1")
+    assert (counts["fragment"], counts["gso"], counts["source"]) == (3, 1, sent)
     assert routers.switch("r1", "detach") == "detached\n"
     assert routers.switch("r1", "detach") == "nothing was attached\n"
     assert not list(routers.pins.glob("r1*"))

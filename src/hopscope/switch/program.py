@@ -155,14 +155,16 @@ def control_of(settings: SwitchSettings) -> Records:
     row = control[0]
     row["node_id"], row["sample"], row["hop_limit"] = settings.node_id, settings.sample, settings.hop_limit
     row["instructions"], row["dscp"], row["port"] = settings.bitmap, settings.dscp, settings.port or 0
-    row["epoch_ns"] = (time.time_ns() - time.clock_gettime_ns(time.CLOCK_TAI)) // 10**9 * 10**9 % 2**64
+    ahead = time.clock_gettime_ns(time.CLOCK_TAI) - time.time_ns()
+    row["epoch_ns"] = -round(ahead / 10**9) * 10**9 % 2**64  # whole seconds
     row["watches"] = len(settings.watch)
     for watch, entry in zip(settings.watch, row["watch"], strict=False):
         for end, text in (("source", watch.source), ("destination", watch.destination)):
             address, mask = prefix(text)
             entry[end], entry[f"{end}_mask"] = list(address), list(mask)
         first = watch.port or 0
-        last = watch.last_port or (first if watch.port is not None else 65535)
+        last = first if watch.port is not None else 65535
+        last = last if watch.last_port is None else watch.last_port
         entry["first_port"], entry["last_port"] = first, last
     return control
 

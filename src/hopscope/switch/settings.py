@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from ..settings.errors import ConfigError, error_lines
 from ..settings.section import Dscp, Port, Section
@@ -44,6 +44,14 @@ class WatchSettings(Section):
             raise ValueError(f"found {text!r}, expected a prefix, as 192.0.2.0/24, or any") from None
         return text
 
+    @model_validator(mode="after")
+    def _is_range(self) -> WatchSettings:
+        if self.last_port is not None and (self.port is None or self.last_port < self.port):
+            raise ValueError(
+                f"found last_port {self.last_port}, expected a port before last_port or the same"
+            )
+        return self
+
 
 class SwitchSettings(Section):
     """A Linux host, router or hypervisor that writes INT-MD 2.1 into UDP packets."""
@@ -76,6 +84,12 @@ class SwitchSettings(Section):
     """
     pins: Path = Path("/sys/fs/bpf/hopscope-switch")
     """Folder in a BPF file system, made by `attach`, in which programs and counters outlive the command."""
+
+    @model_validator(mode="after")
+    def _is_on_one_side(self) -> SwitchSettings:
+        if both := sorted({*self.interfaces} & {*self.hosts}):
+            raise ValueError(f"found {both[0]} in interfaces and in hosts, expected it in one of them")
+        return self
 
     @property
     def bitmap(self) -> int:

@@ -1,0 +1,67 @@
+"""What the programs of a switch take for a packet, by BPF_PROG_TEST_RUN (root)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from harness.common import Bench
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from hopscope.bpf.tc import Direction
+from hopscope.switch.layout import SwitchCount
+from hopscope.switch.program import SwitchProgram
+from hopscope.switch.settings import SwitchSettings
+from support.packet_cases import Packet
+
+LO, MTU = 1, 9000
+
+
+def loaded(watches: int) -> SwitchProgram:
+    """The programs, with so many entries of the watch list for all packets."""
+    settings = SwitchSettings.model_validate(
+        {"node_id": 7, "interfaces": ["lo"], "watch": [{}] * watches, "hop_limit": 255}
+    )
+    program = SwitchProgram(settings)
+    program.allow(LO, MTU)
+    return program
+
+
+def median(program: SwitchProgram, given: bytes, rounds: int, repeat: int, counted: SwitchCount) -> float:
+    """ns a packet, the median of rounds; a run of a round has the packet that the one before left."""
+    before = program.counts()[counted]
+    found = sorted(program.run(Direction.EGRESS, given, repeat)[1] for _ in range(rounds))
+    if program.counts()[counted] - before != rounds * repeat:
+        raise SystemExit(f"not all are {counted.label}: {program.counts()}")
+    return found[rounds // 2]
+
+
+def main() -> None:
+    """Every way through the programs, for short and long packets."""
+    bench, _ = Bench.start(
+        "switch",
+        "ns a packet of the programs at tc, by BPF_PROG_TEST_RUN; transit: of 40 hops, one after the other,"
+        " behind one; source: of a single run, which has a row without INT to compare with.",
+        "forwarding, and caches of other packets; a single run includes two readings of the clock.",
+    )
+    rounds = 100 if bench.quick else 1000
+    for size in (64, 512, 1400):
+        plain = Packet(payload=bytes(size)).frame()
+        source, transit = loaded(1), loaded(0)
+        marked = source.leave(plain)[1]
+        unwatched, first, added = SwitchCount.UNWATCHED, SwitchCount.SOURCE, SwitchCount.TRANSIT
+        cases = {
+            "ingress": source.run(Direction.INGRESS, plain, 1000 * rounds)[1],
+            "egress, not watched": median(transit, plain, rounds, 1000, unwatched),
+            "egress, transit": median(transit, marked, rounds, 40, added),
+            "egress, not watched, single run": median(transit, plain, rounds, 1, unwatched),
+            "egress, source, single run": median(source, plain, rounds, 1, first),
+        }
+        for case, found in cases.items():
+            bench.row({"case": case, "payload": size}, found, "ns a packet")
+        source.close()
+        transit.close()
+
+
+if __name__ == "__main__":
+    main()
