@@ -17,6 +17,8 @@ from support.xdp_make import SETTINGS, built, traffic
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(900)]
 Row = dict[str, str]
+PART = 200
+"""Frames that are sent at once."""
 RING, XDP = "ring://near?port=32766&promiscuous=yes", "xdp://near?port=32766"
 LIMITS = SETTINGS.thresholds.model_dump(exclude_defaults=True)
 FLAGS = (
@@ -68,11 +70,12 @@ def events_of(
     """
     collector = collecting(space, data, listen)
     try:
-        with space.raw() as far:
-            for frame in frames:
-                far.send(frame)
         counters = attach_counters(data / "regions" / "worker-0.counters")
-        eventually(lambda: counters[INDEX["frames_total"]] == len(frames))
+        with space.raw() as far:
+            for number, frame in enumerate(frames, 1):
+                far.send(frame)
+                if number % PART == 0:  # all are read: the program's tables can follow
+                    eventually(lambda number=number: counters[INDEX["frames_total"]] == number)  # type: ignore[misc]
         assert collector.stop() == 0
     finally:
         end(collector)
@@ -85,7 +88,7 @@ def events_of(
     for row in records:
         if row["metric"] == "flow_path":
             del row["previous"]  # a time
-    return events, sorted(records, key=repr), int(counters[INDEX["xdp_filtered"]])
+    return events, sorted(records, key=repr), int(counters[INDEX["xdp_datagrams_total.filtered"]])
 
 
 def test_events_of_real_frames(space: Namespace, tmp_path: Path) -> None:
@@ -95,7 +98,7 @@ def test_events_of_real_frames(space: Namespace, tmp_path: Path) -> None:
     frames = traffic(seed=9, count=6000)
     events, records, _ = events_of(space, tmp_path / "ring", RING, frames)
     filtered_events, filtered_records, filtered = events_of(space, tmp_path / "xdp", XDP, frames)
-    assert filtered > len(frames) // 3
+    assert filtered > len(frames) // 10
     assert len(events) > 500
     assert len(records) > 100
     assert filtered_events == events
