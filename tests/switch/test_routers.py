@@ -26,13 +26,15 @@ import pytest
 from hopscope.testbed.namespaces import NamespaceError, inside, run
 from hopscope.wire.decode.plain import read_plain
 from hopscope.wire.dialect import DEFAULT
-from support.namespaces import Program
+from support.namespaces import Program, clear_abandoned
 from support.waiting import HANG_SECONDS, eventually
 from support.wire_cases import frame_batch
 from support.xdp_make import built
 
 pytestmark = pytest.mark.e2e
 SOURCES = Path(__file__).parents[2] / "src"
+PREFIX = "hopscope-switch"
+"""Of the names of namespaces."""
 ROUTERS = ("r1", "r2", "r3")
 NAMES = ("a", *ROUTERS, "b")
 PORT = 5001
@@ -56,7 +58,7 @@ class Routers:
         self.pins.mkdir()
         run("mount", "-t", "bpf", "bpf", str(self.pins))
         stack.callback(run, "umount", str(self.pins))
-        self.full = {name: f"hopscope-switch-{os.getpid()}-{name}" for name in (*NAMES, *["sink"] * sink)}
+        self.full = {name: f"{PREFIX}-{os.getpid()}-{name}" for name in (*NAMES, *["sink"] * sink)}
         for name in self.full:
             run("ip", "netns", "add", self.full[name])
             stack.callback(run, "ip", "netns", "del", self.full[name])
@@ -135,6 +137,7 @@ def made(tool: Callable[..., str], tmp_path: Path) -> Iterator[Callable[..., Rou
     for name in ("ip", "ethtool", "ping"):
         tool(name)
     built(tool)
+    clear_abandoned(PREFIX)
     with ExitStack() as stack:
 
         def make(**more: bool) -> Routers:
