@@ -1,0 +1,83 @@
+"""The program on two processors at a time: they take the tables in turns, and no count is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.bpf.build import compile_program
+from hopscope.bpf.layout import Count
+from hopscope.bpf.program import XdpProgram
+from hopscope.detect.counters import INDEX
+from hopscope.settings.collector import ListenSettings
+from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
+from hopscope.wire.records import ReportBatch
+from support.xdp_make import SETTINGS, Filtering, built, frames_of
+
+pytestmark = pytest.mark.kernel
+NUMBERED = Path(__file__).parents[2] / "bench" / "xdp.bpf.c"
+"""The program on a frame whose sequence number goes on by one at each run."""
+AT = 42
+"""Where the number is: after Ethernet, IPv4 and UDP headers."""
+WARM, RUNS = 200, 50_000
+HOPS = 4
+
+
+def frame(source: int, number: int) -> bytes:
+    """A report of a source of its own about a flow of its own, on the path that all of them share."""
+    reports, hops = new_reports(1), new_hops(HOPS, 0xF180)
+    reports["source_lo"] = mapped_v4(np.array([0xC0000200 + source], np.uint32))
+    reports["src_lo"] = mapped_v4(np.array([0x0A000000 + source], np.uint32))
+    reports["dst_lo"] = mapped_v4(np.array([0x0A000100], np.uint32))
+    reports["sport"], reports["dport"], reports["proto"] = 1000, 2000, 17
+    reports["node_id"], reports["int_version"], reports["hop_count"] = 100 + source, 20, HOPS
+    reports["instructions"], reports["remaining_hops"] = 0xF180, 8
+    hops["node_id"], hops["egress_port"], hops["ingress_port"] = 10 + np.arange(HOPS), 3, 1
+    hops["hop_latency"], hops["queue_id"], hops["queue_occupancy"] = 700, 1, 5
+    hops["tx_utilization"], hops["buffer_id"], hops["buffer_occupancy"] = 500, 1, 70
+    made = frames_of(encode_reports(ReportBatch(reports, hops)))[0]
+    word = int.from_bytes(made[AT : AT + 4], "big") & ~0x3FFFFF | number
+    return made[:AT] + word.to_bytes(4, "big") + made[AT + 4 :]
+
+
+def test_counts_of_two_processors(tool: Callable[..., str], tmp_path: Path) -> None:
+    """Two processors at the same queues and ports: each datagram is counted once, and each of its values."""
+    processors = sorted(os.sched_getaffinity(0))[:2]
+    if len(processors) < 2:
+        pytest.skip("this machine has one processor")
+    built(tool)
+    path = compile_program(tmp_path, NUMBERED)
+    listen = ListenSettings(kind="xdp", interface="lo", ring_bytes=1 << 20)
+    program = XdpProgram(listen, SETTINGS, path, "numbered")
+    filtering = Filtering(program)
+    received = 0
+    for number in range(WARM):
+        filtering.give([frame(0, number), frame(1, number)])
+        received += filtering.turn()
+
+    def run(source: int) -> None:
+        os.sched_setaffinity(0, {processors[source]})
+        program.run(frame(source, WARM), RUNS)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(run, (0, 1)))
+    while count := filtering.turn():
+        received += count
+    filtering.drain()
+    given, counts = 2 * (WARM + RUNS), program.counts()
+    program.close()
+    assert sum(counts.values()) == given
+    assert counts[Count.FILTERED] > RUNS // 10
+    reports = given - counts[Count.RING_FULL]
+    assert counts[Count.FILTERED] + received == reports
+    assert filtering.detector.counters[INDEX["reports_total"]] == counts[Count.FILTERED]
+    flows, ports = (filtering.detector.tables[name][name] for name in ("flows", "ports"))
+    assert int(flows["packets"].sum()) == reports
+    used = ports[ports["samples"] > 0]
+    assert len(used) == 3 * HOPS
+    assert used["samples"].tolist() == [reports] * (3 * HOPS)
