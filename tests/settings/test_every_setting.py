@@ -224,10 +224,10 @@ DECLARED = [
 
 
 def test_the_reference_has_the_same_settings() -> None:
-    """What is tried below is what docs/reference/settings.md lists."""
+    """What is tried below is what docs/reference/settings.md lists, but for the file of `hopscope switch`."""
     lines = (ROOT / "docs" / "reference" / "settings.md").read_text().splitlines()
     listed = [line.split("`")[1] for line in lines if line.startswith("| `") and "| table |" not in line]
-    assert [key for key, _, _ in DECLARED] == listed
+    assert [key for key, _, _ in DECLARED] == [key for key in listed if not key.startswith("switch.")]
 
 
 @pytest.mark.parametrize(("key", "kind", "field"), DECLARED, ids=[key for key, *_ in DECLARED])
