@@ -11,11 +11,10 @@ import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import numpy as np
 
-from harness.collector import running, settle, worker_pid
+from harness.collector import cpu_ns, running, settle, worker_pid
 from harness.common import Bench, median
 from harness.sending import CONTEXT
 from hopscope.base.loop import Gather
@@ -92,13 +91,6 @@ def receive(channel: Connection) -> None:
             if channel.recv() is None:
                 return
             channel.send(octets)
-
-
-def cpu_ns(pid: int) -> int:
-    """Processor time of all threads of a process, ns (/proc/PID/task/TID/schedstat)."""
-    return sum(
-        int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()
-    )
 
 
 class Bare:

@@ -28,6 +28,7 @@ from support.waiting import HANG_SECONDS
 settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
 settings.load_profile("hopscope")
 
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # or gRPC opens files in every process that a test forks later
 gc.set_threshold(50_000)  # at 700, a tenth of the time of tests is spent on looking for cycles
 
 if "--uncompiled" in sys.argv:  # before any kernel is imported

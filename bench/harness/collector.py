@@ -16,7 +16,11 @@ from hopscope.settings.source import parse
 
 @contextmanager
 def running(
-    *, serve: bool = False, workers: int = 1, listen: ListenSettings | None = None
+    *,
+    serve: bool = False,
+    workers: int = 1,
+    listen: ListenSettings | None = None,
+    flow_rows: int = 32_768,
 ) -> Iterator[tuple[Supervisor, int]]:
     """The supervisor and the port that its workers listen on; its data is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
@@ -24,7 +28,7 @@ def running(
             Settings(
                 data=Path(folder) / "data",
                 listen=(listen or ListenSettings(port=0, workers=workers),),
-                detect=DetectSettings(flow_rows=32_768),
+                detect=DetectSettings(flow_rows=flow_rows),
                 serve=ServeSettings(enabled=serve, port=0),
             )
         )
@@ -58,3 +62,10 @@ def settle(collector: Supervisor) -> dict[str, int]:
 def worker_pid(collector: Supervisor) -> int:
     """Process id of the first worker."""
     return next(int(member.status()["pid"]) for member in collector.members if member.name == "worker-0")
+
+
+def cpu_ns(pid: int) -> int:
+    """Processor time of all threads of a process, ns (/proc/PID/task/TID/schedstat)."""
+    return sum(
+        int((task / "schedstat").read_text().split()[0]) for task in Path(f"/proc/{pid}/task").iterdir()
+    )

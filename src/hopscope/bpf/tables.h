@@ -131,5 +131,6 @@ inlined int enter(void)
 
 inlined void leave(void)
 {
-	__sync_fetch_and_add(&variables.control.lock, 1);
+	__u64 now = *(volatile __u64 *)&variables.control.lock;
+	__sync_val_compare_and_swap(&variables.control.lock, now, now + 1); /* an addition alone orders nothing on ARM */
 }

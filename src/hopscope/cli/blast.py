@@ -99,6 +99,9 @@ class LoadOptions(Options):
 class Sender(Protocol):
     """What sends datagrams."""
 
+    unreachable: int
+    """Answers that nobody listens there."""
+
     @property
     def sent(self) -> int:
         """Datagrams."""
@@ -135,7 +138,7 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
         sender.send(made.next(1))
         time.sleep(PROBE_SECONDS)
         sender.send(made.next(1))
-        if getattr(sender, "unreachable", 0):
+        if sender.unreachable:
             raise HopscopeError(f"{load.to}: nobody listens there")
         first, begin, events = sender.sent, time.monotonic(), 0
         most = max(1, int(load.rate / load.group * TURN_SECONDS)) if load.rate else len(made.octets)
@@ -225,7 +228,7 @@ def _listens(folder: Path, port: int) -> bool:
     from ..settings.source import parse
 
     listeners = [parse(text) for text in read_owner(folder).get("listen", ())]
-    return any(each.kind in ("udp", "ring") and each.port == port for each in listeners)
+    return any(each.kind in ("udp", "ring", "xdp") and each.port == port for each in listeners)
 
 
 def _taken(state: CollectorState, before: CounterSnapshot, sent: int, load: LoadOptions) -> dict[str, Any]:

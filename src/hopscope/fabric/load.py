@@ -66,7 +66,7 @@ def payloads(count: int, hops: int, fields: int, flows: int, sequence: int = 0) 
 class Load:
     """An endless stream of datagrams of reports from several sources, each with sequence numbers of its own.
 
-    Sources take turns after `run` datagrams, so `sources * run * grouped` must divide BLOCK.
+    Sources take turns after `run` datagrams, so `sources * run * grouped` must divide `block`.
     """
 
     def __init__(
@@ -81,16 +81,18 @@ class Load:
         link: Link = Link.UDP_PAYLOAD,
         collector: str = "127.0.0.1",
         port: int = 32766,
+        block: int = BLOCK,
     ) -> None:
         """`grouped`: reports of a datagram. `link`: UDP_PAYLOAD, or ETHERNET for frames to `collector`, an
-        IPv4 address; their Ethernet addresses are left to the caller. Raises ValueError.
+        IPv4 address; their Ethernet addresses are left to the caller. `block`: reports that are made, and
+        then sent again: fewer than `flows` have not all of these. Raises ValueError.
         """
-        if BLOCK % (sources * run * grouped):
+        if block % (sources * run * grouped):
             raise ValueError(
-                f"{sources} sources of {run} datagrams of {grouped} reports: expected a divisor of {BLOCK}"
+                f"{sources} sources of {run} datagrams of {grouped} reports: expected a divisor of {block}"
             )
-        batch = report_batch(BLOCK, hops, fields, flows)
-        number = np.arange(BLOCK)
+        batch = report_batch(block, hops, fields, flows)
+        number = np.arange(block)
         datagram = number // grouped
         first = LOOPBACK if link == Link.UDP_PAYLOAD else BENCHMARK
         batch.reports["source_lo"] = mapped_v4((first + datagram // run % sources).astype(np.uint32))

@@ -24,6 +24,8 @@ class PacedSender:
         self._rate, self._due = rate, 0.0
         self.address = self._ring.address
         """Ethernet address of the interface, 6 bytes."""
+        self.unreachable = 0
+        """Always 0: an interface gets no answers that nobody listens."""
 
     @property
     def sent(self) -> int:
