@@ -62,6 +62,20 @@ class Case:
         """Reports that are made."""
         return max(BLOCK, 1 << (self.flows - 1).bit_length())
 
+    @property
+    def rows(self) -> int:
+        """Rows of the flow table."""
+        return MANY_ROWS if self.flows > 100_000 else ROWS
+
+    def columns(self) -> dict[str, object]:
+        """Of its results; what differs in few cases is named in these alone."""
+        found: dict[str, object] = {"hops": self.hops, "fields": self.fields, "flows": self.flows}
+        if self.events:
+            found["events/s"] = self.events
+        if self.rows != ROWS:
+            found["rows of the flow table"] = self.rows
+        return found
+
 
 USUAL = Case()
 CASES = (
@@ -134,17 +148,16 @@ def most_without_loss(
         if sent - got <= LOST * sent:
             break
         fastest = min(fastest, sent / took)
-    columns: dict[str, object] = {"path": path, **vars(case)}
+    columns = case.columns()
     limit = "what the sender sends" if rate == 0 else "more was lost at the next rate"
     note = f"{limit}; {1 - got / sent:.3%} of {sent:,} lost"
-    bench.row({**columns, "what": "without loss"}, got / took, "reports/s", note)
-    bench.row({**columns, "what": "worker"}, spent / max(1, got), "ns/report", f"{got / took:,.0f} reports/s")
+    bench.row({**columns, "without loss": path}, got / took, "reports/s", note)
+    bench.row({**columns, "worker": path}, spent / max(1, got), "ns/report", f"{got / took:,.0f} reports/s")
 
 
 def from_memory(bench: Bench, case: Case, rounds: int) -> None:
     """Decoding and detection of the same reports, in batches as large as those of a worker."""
-    rows = MANY_ROWS if case.flows > 100_000 else ROWS
-    pipeline = pipeline_of(Settings(detect=DetectSettings(flow_rows=rows, push_seconds=0)))
+    pipeline = pipeline_of(Settings(detect=DetectSettings(flow_rows=case.rows, push_seconds=0)))
     load = Load(hops=case.hops, fields=case.fields, flows=case.flows, sources=4, block=case.block)
     times = []
     for number in range(rounds + 1):
@@ -155,7 +168,7 @@ def from_memory(bench: Bench, case: Case, rounds: int) -> None:
             taken += len(batch)
         if number:  # at first, all flows are new
             times.append((time.thread_time_ns() - start) / taken)
-    bench.row({"path": "memory", **vars(case), "what": "worker"}, median(times), "ns/report")
+    bench.row({**case.columns(), "worker": "memory"}, median(times), "ns/report")
 
 
 def main() -> None:
@@ -181,7 +194,7 @@ def main() -> None:
         if kind != "udp":
             listen = ListenSettings.model_validate({"kind": kind, "interface": "near", "port": PORT})
         for rows in (ROWS, MANY_ROWS):
-            some = [case for case in cases if (case.flows > 100_000) == (rows == MANY_ROWS)]
+            some = [case for case in cases if case.rows == rows]
             if not some or (kind == "xdp" and rows == MANY_ROWS):  # its tables would take a gigabyte
                 continue
             with ExitStack() as stack:

@@ -116,11 +116,12 @@ def run(child: Child, *, standby: bool = False) -> None:
     child.report(ready=True)
     buffer = min(receiver.listener.buffer_bytes for receiver in worker.receivers)
     large = buffer >= LARGE_BUFFER_BYTES
+    follows = any(listen.kind == "xdp" for _, listen in shares)
     forwards, shared = any(receiver.forward for receiver in worker.receivers), isinstance(steps, HandOver)
     pause: Callable[[int], object] = PAUSE
     if large and forwards:
         pause = FORWARDING_PAUSE
-    elif large:
+    elif large and not follows:  # an XDP program filters only what the worker has followed
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
     loop.run(worker, child.stop, pause if forwards or shared else loop.Doze(pause, worker.files))
