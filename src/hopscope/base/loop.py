@@ -16,6 +16,8 @@ EMPTY_TURNS = 50
 """Turns without work after which a process without traffic waits for its sockets."""
 DOZE_SECONDS = 0.02
 """Longest such wait: the process has other things to look at."""
+SHORTEST_SECONDS = 0.0005
+"""Shortest sleep of a process that gathers."""
 _late = 0
 
 
@@ -55,8 +57,7 @@ class Gather:
     """After a turn that found so much there is no sleep: more may wait already."""
     longest: float
     """Seconds."""
-    shortest: float = 0.0005
-    _seconds: float = 0.0005
+    _seconds: float = SHORTEST_SECONDS
     _found: int = 0
 
     def __call__(self, found: int) -> None:
@@ -65,7 +66,7 @@ class Gather:
         if found >= self.enough:
             return
         seconds = self._seconds * self.amount / max(1, self._found)
-        self._seconds = min(max(seconds, self.shortest), self.longest)
+        self._seconds = min(max(seconds, SHORTEST_SECONDS), self.longest)
         self._found = 0
         time.sleep(self._seconds)
 

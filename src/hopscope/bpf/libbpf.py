@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import socket
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -96,11 +97,24 @@ def library() -> Any:
     return found
 
 
+def index_of(interface: str, named: str = "") -> int:
+    """Number of an interface; `named`: what an error calls it. Raises CaptureError."""
+    try:
+        return socket.if_nametoindex(interface)
+    except OSError as error:
+        raise CaptureError(f"{named or interface}: this machine has no such interface") from error
+
+
 class BpfObject:
     """An object file with one XDP program and its maps. Everything goes with `close`, or with the process."""
 
     def __init__(self, path: Path) -> None:
         """Raises CaptureError."""
+        if not path.exists():
+            raise CaptureError(
+                f"this installation has no compiled {path.name}: install clang and libbpf-dev, then run "
+                "`python -m hopscope.bpf.build`, or install a wheel that has it"
+            )
         self._library = library()
         self._link = -1
         self._object = self._library.bpf_object__open_file(os.fsencode(path), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +14,7 @@ from ..settings.source import url
 from ..wire.records import Records
 from .build import OBJECT, SOURCES
 from .layout import CONTROL, COUNTERS, MAX_PROCESSORS, Count
-from .libbpf import BpfObject
+from .libbpf import BpfObject, index_of
 
 
 class Tables(Protocol):
@@ -77,12 +76,7 @@ class XdpProgram:
         """Number of the interface that it is attached to."""
         named = url(settings)
         self._name = name
-        if not path.exists():
-            raise CaptureError(
-                f"{named}: this installation has no compiled XDP program: install clang and libbpf-dev, then "
-                "run `python -m hopscope.bpf.build`, or install a wheel that has it"
-            )
-        index_of(settings)
+        index_of(settings.interface, named)
         try:
             self._object = BpfObject(path)
             self._object.constants()[:2] = settings.port.to_bytes(2, "big")
@@ -105,7 +99,7 @@ class XdpProgram:
         """Run it from now on; returns whether the driver does (native), and not the network stack (generic).
         Raises CaptureError.
         """
-        self.index = index_of(self._settings)
+        self.index = index_of(self._settings.interface, url(self._settings))
         try:
             return self._object.attach(self._name, self.index)
         except CaptureError as error:
@@ -148,11 +142,3 @@ class XdpProgram:
         """Detach and free it; `counts` stays."""
         self._counters = self._counters.copy()
         self._object.close()
-
-
-def index_of(settings: ListenSettings) -> int:
-    """Number of a listener's interface. Raises CaptureError."""
-    try:
-        return socket.if_nametoindex(settings.interface)
-    except OSError as error:
-        raise CaptureError(f"{url(settings)}: this machine has no such interface") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from ..capture.errors import CaptureError
 from ..wire import rules
 from ..wire.dialect import DEFAULT, Dialect
 from .build import SOURCES, WIRE_OBJECT
-from .libbpf import BpfObject
+from .libbpf import BpfObject, index_of
 from .wire_layout import WIRE_VARIABLES, WireCount, WireRole
 
 _ETHERNET = 14
@@ -44,11 +43,6 @@ class WireProgram:
         """
         self._name = name
         self.ring_bytes = 1 << (ring_bytes - 1).bit_length()
-        if not path.exists():
-            raise CaptureError(
-                "this installation has no compiled XDP program: install clang and libbpf-dev, then run "
-                "`python -m hopscope.bpf.build`, or install a wheel that has it"
-            )
         self._object = BpfObject(path)
         self._object.resize("ring", self.ring_bytes)
         self._object.load()
@@ -65,14 +59,14 @@ class WireProgram:
 
     def aim(self, output: str) -> None:
         """Forward to this interface. Raises CaptureError."""
-        self._object.put("output", 0, _index(output))
+        self._object.put("output", 0, index_of(output))
 
     def attach(self, interface: str, *, generic: bool = True) -> bool:
         """Run it for what an interface receives; returns whether the driver does (native), not the network
         stack (generic). Nothing is forwarded before `turn_on`. Raises CaptureError.
         """
         try:
-            return self._object.attach(self._name, _index(interface), generic=generic)
+            return self._object.attach(self._name, index_of(interface), generic=generic)
         except CaptureError as error:
             raise CaptureError(f"{interface}: {error}") from error
 
@@ -126,10 +120,3 @@ def _roles(dialect: Dialect) -> np.typing.NDArray[np.uint8]:
     found[(roles & rules.ROLE_INSERTED) > 0] = WireRole.INSERTED
     found[(roles & _TUNNELS) > 0] = WireRole.UP
     return found
-
-
-def _index(interface: str) -> int:
-    try:
-        return socket.if_nametoindex(interface)
-    except OSError as error:
-        raise CaptureError(f"{interface}: this machine has no such interface") from error

@@ -100,7 +100,7 @@ class Sender(Protocol):
     """What sends datagrams."""
 
     unreachable: int
-    """Answers that nobody listens there."""
+    """ICMP port-unreachable errors."""
 
     @property
     def sent(self) -> int:

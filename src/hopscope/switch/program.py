@@ -15,7 +15,7 @@ import numpy as np
 
 from ..bpf.build import SOURCES, SWITCH_OBJECT
 from ..bpf.layout import MAX_PROCESSORS
-from ..bpf.libbpf import BpfObject
+from ..bpf.libbpf import BpfObject, index_of
 from ..bpf.tc import Direction, pinned, run_at
 from ..capture.errors import CaptureError
 from ..wire.records import Records
@@ -36,13 +36,7 @@ class SwitchProgram:
         """Load them; `pins`: folder of the counters that go on, if they are to outlive this process. Raises
         CaptureError.
         """
-        path = SOURCES / SWITCH_OBJECT
-        if not path.exists():
-            raise CaptureError(
-                "this installation has no compiled programs: install clang and libbpf-dev, then run "
-                "`python -m hopscope.bpf.build`, or install a wheel that has them"
-            )
-        self._object = BpfObject(path)
+        self._object = BpfObject(SOURCES / SWITCH_OBJECT)
         if pins is not None:
             self._object.share("counters", pins / "counters")
         self._object.load()
@@ -181,10 +175,7 @@ def _links(pins: Path) -> list[Path]:
 
 
 def _index(interface: str) -> int:
-    try:
-        index = socket.if_nametoindex(interface)
-    except OSError as error:
-        raise CaptureError(f"{interface}: this machine has no such interface") from error
+    index = index_of(interface)
     if struct.unpack_from("<H", _asked(interface, _SIOCGIFHWADDR), 16)[0] != _ARPHRD_ETHER:
         raise CaptureError(f"{interface}: no Ethernet interface")
     return index

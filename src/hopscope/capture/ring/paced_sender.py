@@ -25,7 +25,7 @@ class PacedSender:
         self.address = self._ring.address
         """Ethernet address of the interface, 6 bytes."""
         self.unreachable = 0
-        """Always 0: an interface gets no answers that nobody listens."""
+        """Always 0: ICMP errors do not come back to a transmit ring."""
 
     @property
     def sent(self) -> int:
