@@ -8,8 +8,9 @@ import pytest
 
 from hopscope.capture.errors import CaptureError
 from hopscope.settings.errors import ConfigError
+from hopscope.settings.watch import prefix
 from hopscope.switch.program import attach, control_of, counts, detach
-from hopscope.switch.settings import SwitchSettings, load_switch, prefix
+from hopscope.switch.settings import SwitchSettings, load_switch
 
 LEAST = '[switch]\nnode_id = 7\ninterfaces = ["eth1"]\n'
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from .settings import MAX_WATCHES
+from ..settings.watch import MAX_WATCHES
 
 
 class SwitchCount(IntEnum):

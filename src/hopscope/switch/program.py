@@ -18,9 +18,10 @@ from ..bpf.layout import MAX_PROCESSORS
 from ..bpf.libbpf import BpfObject, index_of
 from ..bpf.tc import Direction, pinned, run_at
 from ..capture.errors import CaptureError
+from ..settings.watch import prefix
 from ..wire.records import Records
 from .layout import CONTROL, COUNTERS, SwitchCount
-from .settings import SwitchSettings, prefix
+from .settings import SwitchSettings
 
 _ETHERNET = 14
 _SIOCGIFMTU, _SIOCGIFHWADDR = 0x8921, 0x8927

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from ..settings.errors import ConfigError, error_lines
 from ..settings.section import Dscp, Port, Section
+from ..settings.watch import MAX_WATCHES, WatchSettings
 
 Item = Literal[
     "node_id", "interfaces", "hop_latency", "ingress_timestamp", "egress_timestamp", "wide_interfaces"
@@ -20,37 +20,6 @@ BITS: dict[str, int] = {
     "egress_timestamp": 0x0400, "wide_interfaces": 0x0200,
 }  # fmt: skip
 """Bit of the instruction bitmap of what Linux knows of a packet (INT 2.1, 5.8)."""
-MAX_WATCHES = 32
-
-
-class WatchSettings(Section):
-    """UDP packets that get INT."""
-
-    source: str = "any"
-    """Prefix of the source address, as `192.0.2.0/24` or `2001:db8::/32`, or `any`."""
-    destination: str = "any"
-    """Prefix of the destination address, or `any`."""
-    port: Port | None = None
-    """UDP destination port, or the first of several; all ports if it is not set."""
-    last_port: Port | None = None
-    """Last of several ports."""
-
-    @field_validator("source", "destination")
-    @classmethod
-    def _is_prefix(cls, text: str) -> str:
-        try:
-            prefix(text)
-        except ValueError:
-            raise ValueError(f"found {text!r}, expected a prefix, as 192.0.2.0/24, or any") from None
-        return text
-
-    @model_validator(mode="after")
-    def _is_range(self) -> WatchSettings:
-        if self.last_port is not None and (self.port is None or self.last_port < self.port):
-            raise ValueError(
-                f"found last_port {self.last_port}, expected a port before last_port or the same"
-            )
-        return self
 
 
 class SwitchSettings(Section):
@@ -99,17 +68,6 @@ class SwitchSettings(Section):
 
 class _File(Section):
     switch: SwitchSettings
-
-
-def prefix(text: str) -> tuple[bytes, bytes]:
-    """Address and mask of a prefix, 16 bytes each, IPv4 as ::ffff:a.b.c.d. Raises ValueError."""
-    if text == "any":
-        return bytes(16), bytes(16)
-    network = ipaddress.ip_network(text)
-    address, mask = network.network_address.packed, network.netmask.packed
-    before = 16 - len(address)
-    mapped = bytes(10) + b"\xff\xff"
-    return mapped[:before] + address, b"\xff" * before + mask
 
 
 def load_switch(file: Path) -> SwitchSettings:
