@@ -75,12 +75,15 @@ def hop(node: int, ingress: int) -> Hop:
     return made
 
 
-def plain() -> list[Packet]:
-    """UDP over IPv4 and IPv6, with and without a checksum."""
+def plain(*, tcp: bool = True) -> list[Packet]:
+    """UDP over IPv4 and IPv6, with and without a checksum, and TCP."""
     random = np.random.default_rng(1)
-    return [
+    made = [
         Packet(version, 17, random.bytes(size), 10, check=check)
         for version, size, check in product((4, 6), SIZES, (True, False))
+    ]
+    return made + [
+        Packet(version, 6, random.bytes(size), 10) for version, size in product((4, 6), SIZES) if tcp
     ]
 
 
@@ -89,21 +92,23 @@ def test_packets_are_those_of_the_encoder(
     load: Callable[..., SwitchProgram], npt: int, form: dict[str, int]
 ) -> None:
     """A source and two transits write, byte for byte, what the codecs write for these hops."""
-    switches = [load(node_id=node, watch=[{}] * (node == 1), **form) for node in (1, 2, 3)]
-    for packet in plain():
+    watch = [{"protocol": "any"}]
+    switches = [load(node_id=node, watch=watch * (node == 1), **form) for node in (1, 2, 3)]
+    packets = plain(tcp=not form)
+    for packet in packets:
         original = frame = packet.frame()
         hops: list[Hop] = []
         for node, switch in enumerate(switches, 1):
             verdict, frame = switch.leave(frame, ingress=node + 10, egress=LO)
             hops.append(hop(node, node + 10))
-            want = Form(Carrier.UDP, npt, remaining_hops=8 - node)
+            want = Form(Carrier.UDP if packet.protocol == 17 else Carrier.TCP, npt, remaining_hops=8 - node)
             assert (verdict, frame.hex()) == (
                 NEXT,
                 insert_int(original, hops, BITMAP, want, dialect=DIALECT).hex(),
             )
     counts = [switch.counts() for switch in switches]
-    assert counts[0][SwitchCount.SOURCE] == counts[1][SwitchCount.TRANSIT] == len(plain())
-    assert sum(sum(each.values()) for each in counts) == 3 * len(plain())
+    assert counts[0][SwitchCount.SOURCE] == counts[1][SwitchCount.TRANSIT] == len(packets)
+    assert sum(sum(each.values()) for each in counts) == 3 * len(packets)
 
 
 def test_tshark_finds_right_checksums(
@@ -114,7 +119,7 @@ def test_tshark_finds_right_checksums(
     """
     switches = [load(hop_limit=limit, mtu=mtu) for limit, mtu in ((2, 1500), (2, 1500), (2, 1500), (9, 1200))]
     frames = []
-    for packet in plain():
+    for packet in plain(tcp=False):
         frame = packet.frame()
         for switch in switches:
             _, frame = switch.leave(frame)
@@ -172,7 +177,8 @@ def test_what_is_not_understood_leaves_as_it_came(load: Callable[..., SwitchProg
     short[17] -= 1
     marked = replace(EVERY, dscp=0x17).frame()
     cases = (
-        (SwitchCount.OTHER, replace(EVERY, protocol=6).frame()),
+        (SwitchCount.OTHER, replace(EVERY, protocol=1).frame()),
+        (SwitchCount.UNWATCHED, replace(EVERY, protocol=6).frame()),
         (SwitchCount.OTHER, replace(EVERY, tags=1).frame()),
         (SwitchCount.OTHER, bytes(12) + b"\x08\x06" + bytes(46)),
         (SwitchCount.OTHER, bytes(12) + b"\x08\x00" + bytes(20)),
@@ -209,9 +215,25 @@ def test_the_watch_list(load: Callable[..., SwitchProgram]) -> None:
     for watch, watched in cases:
         switch = load(watch=[{"source": "203.0.113.0/24"}, watch])
         assert tuple(switch.leave(frame)[1] != frame for frame in (v4, v6)) == watched, watch
-    switch = load(sample=1 << 31)
+    switch = load(watch=[{"sample": 1 << 31}])
     assert switch.leave(v4)[1] == v4
     assert switch.counts()[SwitchCount.UNSAMPLED] == 1
+
+
+def test_a_sample_of_flows(load: Callable[..., SwitchProgram]) -> None:
+    """About one flow in so many is chosen, with all its packets, and the same ones at every switch."""
+    flows = []
+    for port in range(1000, 1400):
+        frame = bytearray(replace(EVERY, check=False).frame())
+        frame[34:36] = port.to_bytes(2, "big")
+        flows.append(bytes(frame))
+    chosen = []
+    for node in (1, 2):
+        switch = load(node_id=node, watch=[{"sample": 4, "sample_by": "flow"}])
+        chosen.append([switch.leave(frame)[1] != frame for frame in flows * 2])
+    assert chosen[0] == chosen[1]
+    assert chosen[0][:400] == chosen[0][400:]
+    assert 60 < sum(chosen[0][:400]) < 140
 
 
 def test_mutants_leave_as_they_came_or_whole(load: Callable[..., SwitchProgram]) -> None:

@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hopscope.settings.watch import WatchSettings
+from hopscope.switch.watches import read_watches, replace_watches
 from hopscope.testbed.namespaces import NamespaceError, inside, run
 from hopscope.wire.decode.plain import read_plain
 from hopscope.wire.dialect import DEFAULT
@@ -248,7 +250,14 @@ def test_life_of_the_programs(routers: Routers) -> None:
         sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, SEGMENT)
         sender.sendto(content[: 4 * SEGMENT], ("10.77.3.2", PORT))
         assert b"".join(receiver.recv(5000) for _ in range(4)) == content[: 4 * SEGMENT]
+    one = WatchSettings(port=PORT, sample=3, destination="10.77.3.0/24")
+    other = WatchSettings(source="fd77::/32", protocol="any", sample_by="flow")
+    for entries in ((one, other), (), (other,)):
+        replace_watches(routers.pins / "r1", entries)
+        assert read_watches(routers.pins / "r1") == entries
+    sent_later += len(frames_at_b(routers, 4))
     counts = routers.counts("r1")
+    assert counts["unwatched"] >= sent_later
     assert (counts["fragment"], counts["gso"], counts["source"]) == (3, 1, sent)
     assert routers.switch("r1", "detach") == "detached\n"
     assert routers.switch("r1", "detach") == "nothing was attached\n"

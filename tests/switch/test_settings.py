@@ -11,6 +11,7 @@ from hopscope.settings.errors import ConfigError
 from hopscope.settings.watch import prefix
 from hopscope.switch.program import attach, control_of, counts, detach
 from hopscope.switch.settings import SwitchSettings, load_switch
+from hopscope.switch.watches import rows_of
 
 LEAST = '[switch]\nnode_id = 7\ninterfaces = ["eth1"]\n'
 
@@ -48,8 +49,8 @@ def test_settings_as_the_programs_read_them() -> None:
         {"node_id": 7, "interfaces": ["eth1"], "watch": watch, "instructions": ["hop_latency", "node_id"]}
     )
     (control,) = control_of(settings)
-    assert (control["node_id"], control["instructions"], control["watches"]) == (7, 0xA000, 4)
-    ports = [(int(one["first_port"]), int(one["last_port"])) for one in control["watch"][:4]]
+    assert (control["node_id"], control["instructions"]) == (7, 0xA000)
+    ports = [(int(one["first_port"]), int(one["last_port"])) for one in rows_of(settings.watch)]
     assert ports == [(9, 9), (0, 0), (5, 6), (0, 65535)]
 
 

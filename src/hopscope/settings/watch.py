@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import Annotated, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from .section import Port, Section
 
@@ -13,16 +14,26 @@ MAX_WATCHES = 32
 
 
 class WatchSettings(Section):
-    """UDP packets that get INT."""
+    """Packets that get INT."""
 
     source: str = "any"
     """Prefix of the source address, as `192.0.2.0/24` or `2001:db8::/32`, or `any`."""
     destination: str = "any"
     """Prefix of the destination address, or `any`."""
     port: Port | None = None
-    """UDP destination port, or the first of several; all ports if it is not set."""
+    """Destination port, or the first of several; all ports if it is not set."""
     last_port: Port | None = None
     """Last of several ports."""
+    protocol: Literal["udp", "tcp", "any"] = "udp"
+    """`udp`, `tcp`, or `any` for both."""
+    mode: Literal["md"] = "md"
+    """`md`: the packet carries what hops write into it (INT-MD)."""
+    sample: Annotated[int, Field(ge=1, le=1 << 31)] = 1
+    """One packet in so many, or one flow."""
+    sample_by: Literal["packet", "flow"] = "packet"
+    """`packet`: packets at random. `flow`: all packets of some flows, which a hash of addresses, protocol and
+    ports chooses, the same at every switch.
+    """
 
     @field_validator("source", "destination")
     @classmethod
@@ -40,6 +51,13 @@ class WatchSettings(Section):
                 f"found last_port {self.last_port}, expected a port before last_port or the same"
             )
         return self
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """First and last destination port."""
+        if self.port is None:
+            return 0, 65535
+        return self.port, self.port if self.last_port is None else self.last_port
 
 
 def prefix(text: str) -> tuple[bytes, bytes]:

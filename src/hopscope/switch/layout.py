@@ -23,7 +23,7 @@ class SwitchCount(IntEnum):
     FAILED = 4
     """Dropped: the kernel had no memory for it half-way through a change."""
     OTHER = 5
-    """As it came: no UDP over IPv4 or IPv6."""
+    """As it came: neither TCP nor UDP over IPv4 or IPv6."""
     UNWATCHED = 6
     """As it came: in no entry of the watch list."""
     UNSAMPLED = 7
@@ -51,6 +51,27 @@ class SwitchCount(IntEnum):
         return self.name.lower()
 
 
+class Protocol(IntEnum):
+    """Protocols of an entry of the watch list; numbers of IP, but for ANY."""
+
+    ANY = 0
+    """TCP and UDP."""
+    TCP = 6
+    UDP = 17
+
+
+class IntMode(IntEnum):
+    """What is done with a packet of the watch list (enum int_mode)."""
+
+    MD = 0
+    """INT-MD: it carries what hops write into it."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as in settings."""
+        return self.name.lower()
+
+
 WATCH = np.dtype(
     [
         ("source", "u1", (16,)),
@@ -59,22 +80,28 @@ WATCH = np.dtype(
         ("destination_mask", "u1", (16,)),
         ("first_port", "<u4"),
         ("last_port", "<u4"),
+        ("sample", "<u4"),
+        ("protocol", "u1"),  # 0: TCP and UDP
+        ("mode", "u1"),  # IntMode
+        ("by_flow", "u1"),
+        ("reserved", "u1"),
     ]
 )
 """Addresses and masks in network order, IPv4 as ::ffff:a.b.c.d (struct switch_watch)."""
 
+WATCH_LIST = np.dtype([("count", "<u4"), ("reserved", "<u4"), ("watch", WATCH, (MAX_WATCHES,))])
+WATCHES = np.dtype([("active", "<u4"), ("reserved", "<u4"), ("lists", WATCH_LIST, (2,))])
+"""The watch list, and the one that takes its place (struct switch_watches)."""
+
 CONTROL = np.dtype(
     [
         ("node_id", "<u4"),
-        ("sample", "<u4"),
         ("instructions", "<u4"),
         ("hop_limit", "<u4"),
         ("port", "<u4"),  # 0: the DSCP announces INT
         ("dscp", "<u4"),
-        ("watches", "<u4"),
         ("reserved", "<u4"),
         ("epoch_ns", "<u8"),  # what makes CLOCK_TAI the time since 1970
-        ("watch", WATCH, (MAX_WATCHES,)),
     ]
 )
 """What a program does (struct switch_control)."""

@@ -18,11 +18,13 @@ from ..bpf.layout import MAX_PROCESSORS
 from ..bpf.libbpf import BpfObject, index_of
 from ..bpf.tc import Direction, pinned, run_at
 from ..capture.errors import CaptureError
-from ..settings.watch import prefix
 from ..wire.records import Records
-from .layout import CONTROL, COUNTERS, SwitchCount
+from .layout import CONTROL, COUNTERS, WATCHES, SwitchCount
 from .settings import SwitchSettings
+from .watches import PIN, write
 
+PINNED = ("counters", PIN)
+"""Maps that outlive the process."""
 _ETHERNET = 14
 _SIOCGIFMTU, _SIOCGIFHWADDR = 0x8921, 0x8927
 _ARPHRD_ETHER = 1
@@ -34,14 +36,16 @@ class SwitchProgram:
     """The programs in the kernel. They are there until `close`, but for what `attach` has pinned."""
 
     def __init__(self, settings: SwitchSettings, *, pins: Path | None = None) -> None:
-        """Load them; `pins`: folder of the counters that go on, if they are to outlive this process. Raises
-        CaptureError.
+        """Load them; `pins`: folder of the maps that they share with programs before them, and that outlive
+        this process. Raises CaptureError.
         """
         self._object = BpfObject(SOURCES / SWITCH_OBJECT)
         if pins is not None:
-            self._object.share("counters", pins / "counters")
+            for name in PINNED:
+                self._object.share(name, pins / name)
         self._object.load()
         self._object.memory("control", CONTROL.itemsize).view(CONTROL)[0] = control_of(settings)
+        write(self._object.memory("watches", WATCHES.itemsize).view(WATCHES)[0], settings.watch)
 
     def allow(self, index: int, mtu: int) -> None:
         """Let packets that leave through an interface grow up to its MTU. Raises CaptureError."""
@@ -113,8 +117,8 @@ def detach(settings: SwitchSettings) -> bool:
         return False
     for pin in _links(settings.pins):
         pin.unlink()
-    with suppress(FileNotFoundError):
-        (settings.pins / "counters").unlink()
+    for name in PINNED:
+        (settings.pins / name).unlink(missing_ok=True)
     try:
         settings.pins.rmdir()
     except OSError as error:
@@ -148,19 +152,10 @@ def control_of(settings: SwitchSettings) -> Records:
     """Settings as the programs read them, CONTROL [1]."""
     control = np.zeros(1, CONTROL)
     row = control[0]
-    row["node_id"], row["sample"], row["hop_limit"] = settings.node_id, settings.sample, settings.hop_limit
+    row["node_id"], row["hop_limit"] = settings.node_id, settings.hop_limit
     row["instructions"], row["dscp"], row["port"] = settings.bitmap, settings.dscp, settings.port or 0
     ahead = time.clock_gettime_ns(time.CLOCK_TAI) - time.time_ns()
     row["epoch_ns"] = -round(ahead / 10**9) * 10**9 % 2**64  # whole seconds
-    row["watches"] = len(settings.watch)
-    for watch, entry in zip(settings.watch, row["watch"], strict=False):
-        for end, text in (("source", watch.source), ("destination", watch.destination)):
-            address, mask = prefix(text)
-            entry[end], entry[f"{end}_mask"] = list(address), list(mask)
-        first = watch.port or 0
-        last = first if watch.port is not None else 65535
-        last = last if watch.last_port is None else watch.last_port
-        entry["first_port"], entry["last_port"] = first, last
     return control
 
 

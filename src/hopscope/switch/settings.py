@@ -23,7 +23,7 @@ BITS: dict[str, int] = {
 
 
 class SwitchSettings(Section):
-    """A Linux host, router or hypervisor that writes INT-MD 2.1 into UDP packets."""
+    """A Linux host, router or hypervisor that writes INT-MD 2.1 into packets."""
 
     node_id: Annotated[int, Field(ge=0, lt=0xFFFFFFFF)]
     """Node id of this machine in INT."""
@@ -38,11 +38,9 @@ class SwitchSettings(Section):
     port: Port | None = None
     """UDP destination port that announces INT, instead of a DSCP."""
     watch: Annotated[tuple[WatchSettings, ...], Field(max_length=MAX_WATCHES)] = ()
-    """UDP packets without INT that get it (INT source), at most 32 entries; none: this machine only adds
-    itself to INT that is there (transit).
+    """Packets without INT that get it (INT source), at most 32 entries; the first that matches counts. None:
+    this machine only adds itself to INT that is there (transit).
     """
-    sample: Annotated[int, Field(ge=1, le=1 << 31)] = 1
-    """Of watched packets, one in so many gets INT, at random."""
     hop_limit: Annotated[int, Field(ge=1, le=255)] = 8
     """Most hops of the INT that this machine puts in, with itself."""
     instructions: Annotated[tuple[Item, ...], Field(min_length=1)] = (

@@ -1,0 +1,83 @@
+/* Maps of the programs of a switch, and the memory in which a processor works. */
+#pragma once
+
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
+
+#include "switch.h"
+
+#define MADE_WORDS 64
+#define REST_ROOM 16384 /* a power of two, for the verifier */
+#define NO_VALUE 0xffffffff
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct switch_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_PROCESSORS);
+	__type(key, __u32);
+	__type(value, struct switch_counters);
+} counters SEC(".maps");
+
+/* Bytes of a frame that an interface takes, without a VLAN tag, by its index. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, __u32);
+} longest SEC(".maps");
+
+/* Where a processor builds what is inserted, and keeps what moves. */
+struct scratch {
+	__u32 words; /* of `made` that are in use */
+	__u32 reserved;
+	__be32 made[MADE_WORDS];
+	__u8 rest[REST_ROOM];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+inlined struct switch_counters *own_counters(void)
+{
+	__u32 processor = bpf_get_smp_processor_id() & (MAX_PROCESSORS - 1);
+	return bpf_map_lookup_elem(&counters, &processor);
+}
+
+/* Count a packet; the verdict about it. */
+inlined int done(enum switch_count what)
+{
+	struct switch_counters *mine = own_counters();
+	if (mine)
+		mine->packets[what]++;
+	return what == SWITCH_FAILED ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+}
+
+inlined void put(struct scratch *scratch, __u32 value)
+{
+	scratch->made[scratch->words & (MADE_WORDS - 1)] = bpf_htonl(value);
+	scratch->words++;
+}
+
+inlined void put_wide(struct scratch *scratch, __u64 value)
+{
+	put(scratch, value >> 32);
+	put(scratch, value);
+}
+
+/* Bytes of `made` that are in use. */
+inlined __u32 made_bytes(const struct scratch *scratch)
+{
+	return scratch->words * 4 & (sizeof(scratch->made) - 1);
+}
