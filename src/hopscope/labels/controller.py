@@ -127,7 +127,9 @@ class Controller:
         self.mode = adaptive.mode
         self.max_value = adaptive.max_shift if adaptive.mode == "shift" else 1
         self.timeout_ns = max(1, round(adaptive.k * labelling.interval * 1e9))
-        """k T, ns."""
+        """k T, ns: a port is late after it."""
+        self.flag_life_ns = max(1, round(adaptive.flag_life * labelling.interval * 1e9))
+        """From when a port was last found late until its flag is reset, ns."""
         self.turn_ns = max(1, self.timeout_ns // TURNS)
         """Simulated time between two turns."""
         self.database = database
@@ -167,7 +169,7 @@ class Controller:
         self.values[rows] = np.minimum(values, self.max_value)
         self._due_ns = self._start_ns
         if self.mode == "one-bit":
-            self.ageing.put(rows[values > 0], now_ns, self.timeout_ns)
+            self.ageing.put(rows[values > 0], now_ns, self.flag_life_ns)
         above = rows[values > self.max_value]
         self.changes += len(above)
         return above, self.values[above]
@@ -207,7 +209,7 @@ class Controller:
         timed_out[expired[expired < len(timed_out)]] = True
         found = np.flatnonzero(late)
         if len(found):
-            self.ageing.put(found, now_ns, self.timeout_ns)
+            self.ageing.put(found, now_ns, self.flag_life_ns)
         on = self.values != 0
         moved = np.flatnonzero((late & ~on) | (timed_out & on & ~late))
         self.values[moved] ^= 1
