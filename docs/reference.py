@@ -148,6 +148,7 @@ def counters() -> str:
     from hopscope.labels.counters import LABEL_COUNTERS
     from hopscope.naming.counters import NAMES_COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
+    from hopscope.switch.label_layout import LabelCount
     from hopscope.switch.layout import SwitchCount
 
     def table(counted: typing.Any) -> str:
@@ -176,6 +177,11 @@ def counters() -> str:
         + _table(
             ("counter", "meaning"),
             [(f"`{name.lower()}`", text) for name, text in _enum_docs(SwitchCount).items()],
+        )
+        + "\nWith INT-label, of all that leaves through `switch.interfaces` and `switch.hosts`:\n\n"
+        + _table(
+            ("counter", "meaning"),
+            [(f"`label_{name.lower()}`", text) for name, text in _enum_docs(LabelCount).items()],
         )
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS.counters)

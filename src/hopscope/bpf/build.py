@@ -14,7 +14,9 @@ WIRE_OBJECT = "wire.bpf.o"
 """That of a sink in a wire."""
 SWITCH_OBJECT = "switch.bpf.o"
 """Those of a switch, at tc."""
-OBJECTS = (OBJECT, WIRE_OBJECT, SWITCH_OBJECT)
+LABEL_OBJECT = "label.bpf.o"
+"""Those of INT-label, at tc."""
+OBJECTS = (OBJECT, WIRE_OBJECT, SWITCH_OBJECT, LABEL_OBJECT)
 
 
 class BuildError(Exception):

@@ -83,6 +83,10 @@ def library() -> Any:
         ("bpf_map__set_pin_path", integer, [pointer, text]),
         ("bpf_map__initial_value", pointer, [pointer, ctypes.POINTER(ctypes.c_size_t)]),
         ("bpf_program__fd", integer, [pointer]),
+        ("bpf_map_update_elem", integer, [integer, text, text, ctypes.c_uint64]),
+        ("bpf_map_lookup_elem", integer, [integer, text, pointer]),
+        ("bpf_map_delete_elem", integer, [integer, text]),
+        ("bpf_map_get_next_key", integer, [integer, text, pointer]),
         ("bpf_link_create", integer, [integer, integer, integer, pointer]),
         ("bpf_link_update", integer, [integer, integer, pointer]),
         ("bpf_obj_pin", integer, [integer, text]),
@@ -167,13 +171,17 @@ class BpfObject:
         found = self._library.bpf_object__find_program_by_name(self._object, name.encode())
         return int(self._library.bpf_program__fd(found))
 
-    def run(self, program: str, frame: bytes, repeat: int = 1) -> tuple[int, int]:
+    def run(
+        self, program: str, frame: bytes, repeat: int = 1, context: bytes | None = None
+    ) -> tuple[int, int]:
         """Run a loaded program on a frame, without an interface (BPF_PROG_TEST_RUN): (verdict of the last
         run, mean ns of a run). Raises CaptureError.
         """
+        given = ctypes.create_string_buffer(context, len(context)) if context else None
         options = _RunOptions(
-            size=ctypes.sizeof(_RunOptions), data=frame, data_bytes=len(frame), repeat=repeat
-        )
+            size=ctypes.sizeof(_RunOptions), data=frame, data_bytes=len(frame), repeat=repeat,
+            context=ctypes.addressof(given) if given else None, context_bytes=len(given) if given else 0,
+        )  # fmt: skip
         self._run(program, options)
         return options.verdict, options.duration_ns
 

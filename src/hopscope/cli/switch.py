@@ -39,12 +39,12 @@ def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
     """
     import sys
 
-    from ..switch.program import attached, counts
+    from ..switch.program import attached, counts, label_counts
 
     settings = _loaded(config)
-    found = counts(settings)
+    found = [*counts(settings).items(), *label_counts(settings).items()]
     print(f"attached to {', '.join(attached(settings)) or 'no interface'}", file=sys.stderr)
-    rows = ({"counter": count.label, "packets": packets} for count, packets in found.items())
+    rows = ({"counter": count.label, "packets": packets} for count, packets in found)
     print_rows(form, COLUMNS, rows)
 
 

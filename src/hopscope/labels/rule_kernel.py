@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.jit import I64, inlined
+from ..base.jit import I64, U64, inlined
 from .records import EVERY, Chance
 
 F1 = int(Chance.F1)
@@ -12,13 +12,31 @@ F2 = int(Chance.F2)
 F2_LISTING = int(Chance.F2_LISTING)
 F3 = int(Chance.F3)
 CUSTOM, TABLE = int(Chance.CUSTOM), int(Chance.TABLE)
+TWO_53 = 9007199254740992.0
+HALF, LOW, HIGH_PART, LOW_PART = U64(32), U64(0xFFFFFFFF), U64(11), U64(53)
+
+
+@inlined
+def is_below(random: Any, part: Any, whole: Any) -> Any:
+    """Whether `random` < part / whole, exactly, by whole numbers of 128 bits: a switch without floating point
+    decides the same (`bpf/label_rule.h`). `random` is a multiple of 2^-53, `part` and `whole` are below 2^63.
+    """
+    bits, part, whole = U64(random * TWO_53), U64(part), U64(whole)
+    low = (bits & LOW) * (whole & LOW)
+    one = (bits >> HALF) * (whole & LOW) + (low >> HALF)
+    other = (bits & LOW) * (whole >> HALF) + (one & LOW)
+    high = (bits >> HALF) * (whole >> HALF) + (one >> HALF) + (other >> HALF)
+    low = (other << HALF) | (low & LOW)
+    return high < part >> HIGH_PART or (high == part >> HIGH_PART and low < part << LOW_PART)
 
 
 @inlined
 def chance_of(
     count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, table: Any, custom: Any
 ) -> Any:
-    """Probability of another label for a packet with `count` labels, `elapsed` after the port's last one."""
+    """Probability of another label for a packet with `count` labels, `elapsed` after the port's last one; of
+    all functions but F3.
+    """
     if custom is not None:
         if chance == CUSTOM:
             return custom(count, max_hop, elapsed, interval)
@@ -34,8 +52,6 @@ def chance_of(
         return float(count) / float(max_hop - 1)
     if chance == F2_LISTING:
         return float(count) / float(max_hop)
-    if chance == F3:
-        return float(count) / float(max_hop - 1) * (float(elapsed) / float(interval))
     return 0.0
 
 
@@ -69,4 +85,6 @@ def wants_label(
         return True
     if chance == 0 or elapsed < rest:
         return False
+    if chance == F3:
+        return count > 0 and is_below(random, count * elapsed, (max_hop - 1) * interval)
     return random < chance_of(count, max_hop, elapsed, interval, chance, table, custom)

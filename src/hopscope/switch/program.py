@@ -19,6 +19,9 @@ from ..bpf.libbpf import BpfObject, index_of
 from ..bpf.tc import Direction, pinned, run_at
 from ..capture.errors import CaptureError
 from ..wire.records import Records
+from .label_layout import LabelCount
+from .label_maps import LabelMaps
+from .label_program import attach_labels, detach_labels
 from .layout import CONTROL, COUNTERS, WATCHES, SwitchCount
 from .settings import SwitchSettings
 from .watches import PIN, write
@@ -80,7 +83,7 @@ def attach(settings: SwitchSettings) -> None:
     before goes on, with these settings or the earlier ones. Raises CaptureError.
     """
     indexes = {name: _index(name) for name in (*settings.interfaces, *settings.hosts)}
-    mtus = {indexes[name]: _mtu(name) for name in settings.interfaces}
+    mtus = {name: _mtu(name) for name in indexes}
     places = [(Direction.EGRESS, name) for name in settings.interfaces]
     places += [(Direction.INGRESS, name) for name in indexes]
     pins = settings.pins
@@ -91,8 +94,8 @@ def attach(settings: SwitchSettings) -> None:
     before, wanted = set(_links(pins)), set()
     try:
         with closing(SwitchProgram(settings, pins=pins)) as program:
-            for index, mtu in mtus.items():
-                program.allow(index, mtu)
+            for name in settings.interfaces:
+                program.allow(indexes[name], mtus[name])
             for direction, name in places:
                 # names of interfaces may have dots, which names in a BPF file system may not
                 pin = pins / f"{direction.label}-{indexes[name]}"
@@ -101,6 +104,8 @@ def attach(settings: SwitchSettings) -> None:
                     program.attach(direction, indexes[name], pin)
                 except CaptureError as error:
                     raise CaptureError(f"{name}: {error}") from error
+        if settings.label is not None:
+            wanted |= attach_labels(settings, epoch_ns(), indexes, mtus)
     except CaptureError:
         for pin in set(_links(pins)) - before:
             pin.unlink()
@@ -109,6 +114,8 @@ def attach(settings: SwitchSettings) -> None:
         raise
     for pin in before - wanted:
         pin.unlink()
+    if settings.label is None:
+        detach_labels(pins)
 
 
 def detach(settings: SwitchSettings) -> bool:
@@ -119,6 +126,7 @@ def detach(settings: SwitchSettings) -> bool:
         pin.unlink()
     for name in PINNED:
         (settings.pins / name).unlink(missing_ok=True)
+    detach_labels(settings.pins)
     try:
         settings.pins.rmdir()
     except OSError as error:
@@ -138,6 +146,14 @@ def counts(settings: SwitchSettings) -> dict[SwitchCount, int]:
         os.close(descriptor)
 
 
+def label_counts(settings: SwitchSettings) -> dict[LabelCount, int]:
+    """Packets by what INT-label made of them since `attach`; empty without it. Raises CaptureError."""
+    if settings.label is None:
+        return {}
+    with closing(LabelMaps.pinned(settings.pins)) as maps:
+        return maps.counts()
+
+
 def attached(settings: SwitchSettings) -> list[str]:
     """Interfaces whose packets get INT; one that is gone is not among them."""
     found = []
@@ -154,9 +170,14 @@ def control_of(settings: SwitchSettings) -> Records:
     row = control[0]
     row["node_id"], row["hop_limit"] = settings.node_id, settings.hop_limit
     row["instructions"], row["dscp"], row["port"] = settings.bitmap, settings.dscp, settings.port or 0
-    ahead = time.clock_gettime_ns(time.CLOCK_TAI) - time.time_ns()
-    row["epoch_ns"] = -round(ahead / 10**9) * 10**9 % 2**64  # whole seconds
+    row["epoch_ns"] = epoch_ns() % 2**64
     return control
+
+
+def epoch_ns() -> int:
+    """What makes the kernel's atomic time (CLOCK_TAI) the time since 1970, ns."""
+    ahead = time.clock_gettime_ns(time.CLOCK_TAI) - time.time_ns()
+    return -round(ahead / 10**9) * 10**9  # whole seconds
 
 
 def _totals(descriptor: int) -> dict[SwitchCount, int]:
@@ -167,7 +188,7 @@ def _totals(descriptor: int) -> dict[SwitchCount, int]:
 
 
 def _links(pins: Path) -> list[Path]:
-    return [path for direction in Direction for path in pins.glob(f"{direction.label}-*")]
+    return [path for direction in Direction for path in pins.glob(f"*{direction.label}-*")]
 
 
 def _index(interface: str) -> int:

@@ -6,10 +6,11 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ..settings.errors import ConfigError, error_lines
-from ..settings.section import Dscp, Port, Section
+from ..settings.label import LabellingSettings, TrackedFlowSettings
+from ..settings.section import Dscp, Port, Section, host_and_port
 from ..settings.watch import MAX_WATCHES, WatchSettings
 
 Item = Literal[
@@ -20,6 +21,24 @@ BITS: dict[str, int] = {
     "egress_timestamp": 0x0400, "wide_interfaces": 0x0200,
 }  # fmt: skip
 """Bit of the instruction bitmap of what Linux knows of a packet (INT 2.1, 5.8)."""
+
+
+def _is_collector(text: str) -> str:
+    host_and_port(text, least=1)
+    return text
+
+
+class SwitchLabelSettings(LabellingSettings):
+    """INT-label: ports label packets that they forward, and take labels off packets that go to hosts."""
+
+    too_long: Literal["skip"] = "skip"
+    """A packet that a label would make too long for the MTU gets none."""
+    own: bool = False
+    """Whether packets that this machine sends itself get labels, too."""
+    track: Annotated[tuple[TrackedFlowSettings, ...], Field(max_length=1024)] = ()
+    """Flows from hosts at `switch.hosts`, or from this machine, that all switches label (INT-label, 3.3)."""
+    collector: Annotated[str, AfterValidator(_is_collector)] = "127.0.0.1:7254"
+    """Address and UDP port to which `hopscope switch labels` sends labels: `label.listen` of a collector."""
 
 
 class SwitchSettings(Section):
@@ -49,6 +68,8 @@ class SwitchSettings(Section):
     """What hops are asked for: `node_id`, `interfaces` (numbers of 16 bits), `hop_latency` (ns),
     `ingress_timestamp` and `egress_timestamp` (ns since 1970), `wide_interfaces` (numbers of 32 bits).
     """
+    label: SwitchLabelSettings | None = None
+    """INT-label at the same interfaces: `interfaces` lead to switches, `hosts` to hosts."""
     pins: Path = Path("/sys/fs/bpf/hopscope-switch")
     """Folder in a BPF file system, made by `attach`, in which programs and counters outlive the command."""
 

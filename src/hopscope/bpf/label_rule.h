@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
+/* The labelling rule of a port: labels/rule_kernel.py in integers. */
+#pragma once
+
+#include "label.h"
+
+#define MOST_SHIFT 40
+#define RANDOM_BITS 53
+
+enum label_verdict {
+	NO_LABEL,
+	DUE_LABEL,    /* the interval has passed */
+	CHANCE_LABEL, /* by chance, or because every packet gets one */
+};
+
+/* Whether random / 2^53 < part / whole, exactly. */
+inlined int is_below(__u64 random, __u64 part, __u64 whole)
+{
+	__u64 low = (random & 0xffffffff) * (whole & 0xffffffff);
+	__u64 one = (random >> 32) * (whole & 0xffffffff) + (low >> 32);
+	__u64 other = (random & 0xffffffff) * (whole >> 32) + (one & 0xffffffff);
+	__u64 high = (random >> 32) * (whole >> 32) + (one >> 32) + (other >> 32);
+	__u64 most = part >> (64 - RANDOM_BITS);
+	low = other << 32 | (low & 0xffffffff);
+	return high < most || (high == most && low < part << RANDOM_BITS);
+}
+
+/* Whether chance labels a packet with `count` labels, `elapsed` after the port's last one. */
+inlined int has_chance(void *chances, const struct label_control *control, __u64 count, __u64 elapsed,
+		       __u64 interval, __u64 random)
+{
+	__u64 function = control->function, columns = COLUMNS_OF(function), rows = ROWS_OF(function);
+	if (FUNCTION_OF(function) == FUNCTION_F3)
+		return count && is_below(random, count * elapsed, (control->max_hop - 1) * interval);
+	if (FUNCTION_OF(function) != FUNCTION_TABLE || !columns || !rows)
+		return 0;
+	__u64 part = elapsed * columns / interval;
+	if (part >= columns)
+		part = columns - 1;
+	if (count >= rows)
+		count = rows - 1;
+	__u32 at = HALF_OF(function) * MAX_CHANCES + count * columns + part;
+	const __u64 *chance = bpf_map_lookup_elem(chances, &at);
+	return chance && random < *chance;
+}
+
+/* Whether a port labels a packet with `count` labels that leaves it at `now`. `random` has 53 bits, if it is given. */
+inlined enum label_verdict wants_label(void *chances, const struct label_control *control,
+				       const struct label_port *port, __u64 count, __u64 now, __u64 last,
+				       const struct label_inputs *given)
+{
+	__u32 shift = port->shift < MOST_SHIFT ? port->shift : MOST_SHIFT;
+	__u64 interval = control->interval >> shift;
+	if (port->every || count >= control->max_hop)
+		return CHANCE_LABEL;
+	__s64 elapsed = now - last;
+	if (elapsed > (__s64)interval || !interval)
+		return DUE_LABEL;
+	if (FUNCTION_OF(control->function) == FUNCTION_NEVER || elapsed < (__s64)control->rest)
+		return NO_LABEL;
+	__u64 random = given ? given->random : (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
+	random >>= 64 - RANDOM_BITS;
+	return has_chance(chances, control, count, elapsed, interval, random) ? CHANCE_LABEL : NO_LABEL;
+}

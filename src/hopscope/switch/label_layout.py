@@ -1,0 +1,128 @@
+"""What the programs of INT-label and Python share: `bpf/label.h` in NumPy's words."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+MAX_PORTS = 512
+"""Rows of LABEL_PORT; row 0 is no port."""
+MAX_INDEX = 65535
+"""Interfaces with this number or a higher one are no ports: a label has 16 bits for it."""
+MAX_CHANCES = 101_000
+"""Probabilities of a table."""
+RING_BYTES = 1 << 20
+
+
+class LabelCount(IntEnum):
+    """What happened to a packet that leaves through a port (enum label_count)."""
+
+    WRITTEN = 0
+    """This port's label was written into it."""
+    RESTORED = 1
+    """Last hop: its labels were taken off."""
+    LAST = 2
+    """Last hop: it had no labels, and this port's own went to the collector."""
+    FAILED = 3
+    """Dropped: the kernel had no memory for it half-way through a change."""
+    FORGED = 4
+    """Dropped: a host sent it with labels."""
+    NOT_DUE = 5
+    """As it came: no label was due."""
+    OTHER = 6
+    """As it came: no IPv4 or IPv6, or in a VLAN tag."""
+    OWN = 7
+    """As it came: this machine sent it, and `switch.label.own` is off."""
+    LOCAL = 8
+    """As it came: to a group, or within a link."""
+    LONG = 9
+    """As it came: a label was due, but it would be too long for the MTU."""
+    FULL = 10
+    """As it came: a label was due, but it has MAX_hop labels."""
+    GSO = 11
+    """As it came: segments in one buffer, which are cut later."""
+    FRAGMENT = 12
+    """As it came: an IP fragment."""
+    OPTIONS = 13
+    """As it came: an IPv6 option that every router reads."""
+    LENGTH = 14
+    """As it came: lengths that contradict each other."""
+    DAMAGED = 15
+    """As it came: labels that cannot be read."""
+    CHECKSUM = 16
+    """As it came: a label was due, but a checksum could not be kept right."""
+    REFUSED = 17
+    """As it came: a label was due, but the kernel did not let it grow."""
+    REPORTED = 18
+    """Beside these: labels that went to `hopscope switch labels`."""
+    UNREPORTED = 19
+    """Beside these: labels that were lost, since it did not run or was too slow."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as counted."""
+        return f"label_{self.name.lower()}"
+
+
+class LabelRole(IntEnum):
+    """Where a port leads (enum label_role)."""
+
+    NONE = 0
+    INNER = 1
+    """To a switch."""
+    HOST = 2
+    """To a host: labels are taken off."""
+
+
+class LabelFunction(IntEnum):
+    """How a further label within the interval is decided (enum label_function)."""
+
+    NEVER = 0
+    TABLE = 1
+    F3 = 2
+
+
+COUNTERS = np.dtype([("packets", "<u8", (len(LabelCount),)), ("padding", "<u8", (4,))])
+"""Counters of one processor (struct label_counters)."""
+
+LABEL_PORT = np.dtype(
+    [
+        ("last", "<u8"),  # Reg1: time of its last label, CLOCK_MONOTONIC
+        ("packets", "<u8"),  # that left; two processors may count one together
+        ("labels", "<u8"),  # that it wrote
+        ("padding", "<u8", (5,)),
+        ("index", "<u4"),  # of the interface; 0: a free row
+        ("longest", "<u4"),  # bytes of a frame that it takes, without a VLAN tag
+        ("role", "u1"),  # LabelRole
+        ("shift", "u1"),  # Reg2: the interval is T / 2^shift
+        ("every", "u1"),  # Reg2 of the one-bit form: 1 labels every packet
+        ("partial", "u1"),  # it can complete checksums of protocols that it does not know
+        ("reserved", "<u4", (13,)),
+    ]
+)
+"""Registers of a port (struct label_port). The program writes the first 64 bytes, Python the others."""
+
+LABEL_CONTROL = np.dtype(
+    [
+        ("interval", "<u8"),  # T, ns
+        ("rest", "<u8"),  # T1, ns
+        ("function", "<u8"),  # LabelFunction 4, half of the table of chances 4, Chance 8, columns 16, rows 32 bits
+        ("epoch_ns", "<u8"),  # what makes CLOCK_TAI the time since 1970
+        ("node_id", "<u4"),
+        ("protocol", "<u4"),
+        ("max_hop", "<u4"),
+        ("own", "<u4"),
+        ("tracked", "<u4"),  # flows
+        ("reserved", "<u4", (5,)),
+    ]
+)
+"""What the programs do (struct label_control)."""
+
+FLOW_KEY = np.dtype([("source", "u1", (16,)), ("destination", "u1", (16,))])
+"""Addresses in network order, IPv4 as ::ffff:a.b.c.d (struct label_flow_key)."""
+FLOW_VALUE = np.dtype([("every", "<u4"), ("seen", "<u4")])
+"""One packet in `every` is tracked (struct label_flow)."""
+
+INPUTS = np.dtype([("now", "<u8"), ("random", "<u8"), ("received", "<u8"), ("queued", "<u8")])
+"""What a test gives in place of clock, random numbers, time of arrival and queue (struct label_inputs)."""
