@@ -42,9 +42,10 @@ def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
     from ..switch.program import attached, counts, label_counts
 
     settings = _loaded(config)
-    found = [*counts(settings).items(), *label_counts(settings).items()]
+    found = [(count.label, packets) for count, packets in counts(settings).items()]
+    found += [(count.label, packets) for count, packets in label_counts(settings).items()]
     print(f"attached to {', '.join(attached(settings)) or 'no interface'}", file=sys.stderr)
-    rows = ({"counter": count.label, "packets": packets} for count, packets in found)
+    rows = ({"counter": count, "packets": packets} for count, packets in found)
     print_rows(form, COLUMNS, rows)
 
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
 from ..settings.label import LabellingSettings
-from ..wire.records import Records
 from .label_layout import MAX_CHANCES, LabelFunction
 
 ONE = 1 << 53
 """The probability 1: a random number of 53 bits is always below it."""
-_CHANCES = ("f1", "f2", "f2-listing", "f3")
+_CHANCES: tuple[Literal["f1", "f2", "f2-listing", "f3"], ...] = ("f1", "f2", "f2-listing", "f3")
 Words = npt.NDArray[np.uint64]
 
 
 def thresholds(labelling: LabellingSettings, half: int) -> tuple[int, Words]:
     """(word of LABEL_CONTROL, table of probabilities in 2^-53, uint64 [labels, parts of the interval]).
 
-    A packet with a random number of 53 bits gets a label if the number is below its threshold. Rounded up, that
-    is the same as comparing random / 2^53 with the probability itself.
+    A packet with a random number of 53 bits gets a label if the number is below its threshold. Rounded up,
+    that is the same as comparing random / 2^53 with the probability itself.
     """
     count, last = np.arange(labelling.max_hop, dtype=np.float64), labelling.max_hop - 1
     table = {
@@ -37,16 +38,18 @@ def thresholds(labelling: LabellingSettings, half: int) -> tuple[int, Words]:
         function = LabelFunction.F3
     name = _CHANCES.index(labelling.chance) | bool(labelling.chance_table) << 7
     rows, columns = table.shape
-    return int(function) | half << 4 | name << 8 | columns << 16 | rows << 32, np.ceil(table * ONE).astype(np.uint64)
+    return int(function) | half << 4 | name << 8 | columns << 16 | rows << 32, np.ceil(table * ONE).astype(
+        np.uint64
+    )
 
 
-def labelling_of(control: np.void, chances: Records) -> LabellingSettings:
+def labelling_of(control: np.void, chances: Words) -> LabellingSettings:
     """The settings of LABEL_CONTROL and the tables of probabilities."""
     word, interval = int(control["function"]), int(control["interval"])
     table: tuple[tuple[float, ...], ...] = ()
     if word >> 15 & 1:
         rows, columns, first = word >> 32, word >> 16 & 0xFFFF, (word >> 4 & 1) * MAX_CHANCES
-        values = chances[first : first + rows * columns].reshape(rows, columns) / ONE
+        values = chances[first : first + rows * columns].astype(np.float64).reshape(rows, columns) / ONE
         table = tuple(map(tuple, values.tolist()))
     return LabellingSettings(
         algorithm="base-a" if word & 15 == LabelFunction.NEVER else "base-b",

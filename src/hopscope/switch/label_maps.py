@@ -1,4 +1,4 @@
-"""Registers, tracked flows and label function of the switch that runs on this machine: maps that its programs and
+"""Registers, tracked flows and label function of the switch on this machine: maps that its programs and
 Python share, and that outlive both.
 
     with closing(LabelMaps.pinned(Path("/sys/fs/bpf/hopscope-switch"))) as maps:
@@ -15,6 +15,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,17 @@ from ..bpf.tc import pinned
 from ..capture.errors import CaptureError
 from ..settings.label import LabellingSettings, TrackedFlowSettings
 from ..wire.records import Records
-from .label_function import labelling_of, thresholds
+from .label_function import Words, labelling_of, thresholds
 from .label_layout import (
-    COUNTERS, FLOW_KEY, FLOW_VALUE, LABEL_CONTROL, LABEL_PORT, MAX_CHANCES, MAX_PORTS, LabelCount, LabelRole,
+    COUNTERS,
+    FLOW_KEY,
+    FLOW_VALUE,
+    LABEL_CONTROL,
+    LABEL_PORT,
+    MAX_CHANCES,
+    MAX_PORTS,
+    LabelCount,
+    LabelRole,
 )  # fmt: skip
 
 MAPS = (
@@ -51,7 +60,7 @@ class LabelMaps:
         """Descriptor of the ring of labels, RING_BYTES large."""
         self._control = self._mapped("label_control", LABEL_CONTROL, 1)[0]
         self._ports = self._mapped("label_ports", LABEL_PORT, MAX_PORTS)
-        self._chances = self._mapped("label_chances", np.dtype("<u8"), 2 * MAX_CHANCES)
+        self._chances: Words = self._mapped("label_chances", np.dtype("<u8"), 2 * MAX_CHANCES)
         self._counters = self._mapped("label_counters", COUNTERS, MAX_PROCESSORS)
         self._flows = HashMap(self._descriptors["label_flows"], FLOW_KEY.itemsize, FLOW_VALUE.itemsize)
 
@@ -157,8 +166,8 @@ class LabelMaps:
             self._control["tracked"] = len(wanted)
 
     def place(self, index: int, role: LabelRole, longest: int, partial: bool) -> int:
-        """Make an interface a port, or change one; its registers stay. Returns its row; raises CaptureError if
-        there is no room.
+        """Make an interface a port, or change one; its registers stay. Returns its row. Raises CaptureError
+        if there is no room.
         """
         (rows,) = np.nonzero(self._ports["index"][1:] == index)
         if not len(rows):
@@ -182,7 +191,7 @@ class LabelMaps:
         totals = self._counters["packets"].sum(axis=0)
         return {count: int(totals[count]) for count in LabelCount}
 
-    def _mapped(self, name: str, dtype: np.dtype[np.void], rows: int) -> Records:
+    def _mapped(self, name: str, dtype: np.dtype[Any], rows: int) -> Any:
         return np.frombuffer(mmap.mmap(self._descriptors[name], rows * dtype.itemsize), dtype)
 
 

@@ -6,8 +6,6 @@ import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from ..bpf.build import LABEL_OBJECT, SOURCES
 from ..bpf.libbpf import BpfObject
 from ..bpf.tc import Direction, run_at
@@ -26,8 +24,9 @@ class LabelProgram:
     def __init__(
         self, settings: SwitchSettings, epoch_ns: int, *, pins: Path | None = None, given: bool = False
     ) -> None:
-        """Load them; `pins`: folder of the maps that outlive this process; `epoch_ns`: what makes CLOCK_TAI the
-        time since 1970; `given`: clock and random numbers are those of `inputs`, for tests. Raises CaptureError.
+        """Load them; `pins`: folder of the maps that outlive this process; `epoch_ns`: what makes CLOCK_TAI
+        the time since 1970; `given`: clock and random numbers are those of `inputs`, for tests. Raises
+        CaptureError.
         """
         assert settings.label is not None
         self._object = BpfObject(SOURCES / LABEL_OBJECT)
@@ -48,8 +47,8 @@ class LabelProgram:
         """Record of INPUTS."""
 
     def place(self, index: int, role: LabelRole, mtu: int, *, partial: bool = True) -> None:
-        """Make an interface a port. `partial`: it completes checksums of protocols that it does not know. Raises
-        CaptureError.
+        """Make an interface a port. `partial`: it completes checksums of protocols that it does not know.
+        Raises CaptureError.
         """
         if index >= MAX_INDEX:
             raise CaptureError(
@@ -64,7 +63,9 @@ class LabelProgram:
         run_at(self._object.program(f"label_{direction.label}"), index, direction, pin)
 
     def changed(self, direction: Direction, frame: bytes, context: bytes) -> tuple[int, bytes]:
-        """Give a program a frame, with struct __sk_buff: (verdict, the frame as it leaves). Raises CaptureError."""
+        """Give a program a frame, with struct __sk_buff: (verdict, the frame as it leaves). Raises
+        CaptureError.
+        """
         return self._object.changed(f"label_{direction.label}", frame, room=256, context=context)
 
     def run(self, direction: Direction, frame: bytes, context: bytes, repeat: int) -> float:
@@ -114,7 +115,7 @@ def label_pin(pins: Path, direction: Direction, index: int) -> Path:
 
 
 def completes_any(interface: str) -> bool:
-    """Whether checksums left to the card of an interface are right whatever the protocol in the IP header: one
+    """Whether checksums left to the card of an interface are right whatever the IP header's protocol: one
     that knows TCP and UDP only might not look behind labels. Raises CaptureError.
     """
     found = features(interface)
