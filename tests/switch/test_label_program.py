@@ -282,8 +282,8 @@ def test_what_must_not_be_labelled_leaves_as_it_came(port: Callable[..., Port]) 
 
 
 def test_a_checksum_that_is_left_to_a_card(port: Callable[..., Port]) -> None:
-    """Where the card knows TCP and UDP only, a packet whose checksum is the sum of its pseudo header alone gets
-    no label; any other one does.
+    """Where the card knows TCP and UDP only, a packet whose checksum is the sum of its pseudo header alone
+    gets no label; any other one does.
     """
     tried = port()
     tried.is_port(INNER, partial=False)

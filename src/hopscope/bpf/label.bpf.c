@@ -5,7 +5,6 @@
  *
  * Room is made after the IP header by moving what is before it: what follows stays where it is in the buffer, so that
  * a checksum that is left to a card is still found. */
-#include <linux/icmpv6.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/in.h>
@@ -289,14 +288,18 @@ struct facts {
 	__u32 queued;
 };
 
-/* When `ingress` saw the packet, or 0. The note is taken away: a queue might read it as a time to send at. */
-inlined __u64 take_note(struct __sk_buff *skb)
+/* When `ingress` saw the packet, or 0. */
+inlined __u64 noted_in(struct __sk_buff *skb)
 {
-	if (!skb->ingress_ifindex || skb->tstamp_type != BPF_SKB_TSTAMP_DELIVERY_MONO)
-		return 0;
-	__u64 noted = skb->tstamp;
-	bpf_skb_set_tstamp(skb, 0, BPF_SKB_TSTAMP_UNSPEC);
-	return noted;
+	return skb->ingress_ifindex && skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO ? skb->tstamp : 0;
+}
+
+/* Take the note away, since a queue might read it as a time to send at; the program of INT does so with TCP and UDP. */
+inlined void clear_note(struct __sk_buff *skb, const struct packet *packet)
+{
+	__u8 protocol = packet->version == 4 ? packet->v4.protocol : packet->v6.nexthdr;
+	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
+		bpf_skb_set_tstamp(skb, 0, BPF_SKB_TSTAMP_UNSPEC);
 }
 
 /* Bytes in the queue of the interface, as its root qdisc counts them. */
@@ -507,6 +510,66 @@ inlined enum label_count room_for(struct __sk_buff *skb, const struct label_cont
 	return port->partial || !left_to_a_card(skb, packet) ? LABEL_WRITTEN : PASS_CHECKSUM;
 }
 
+/* Whether a packet without labels came from a host and belongs to a flow that all switches label. */
+inlined int begins_tracked(struct __sk_buff *skb, const struct label_control *control, const struct packet *packet)
+{
+	if (!control->tracked)
+		return 0;
+	if (skb->ingress_ifindex) {
+		const struct label_port *ingress = port_of(skb->ingress_ifindex);
+		if (!ingress || ingress->role != ROLE_HOST)
+			return 0;
+	}
+	return is_tracked(packet);
+}
+
+/* Algorithms 1 and 2 at the egress port. */
+inlined enum label_count leave(struct __sk_buff *skb, const struct label_control *control,
+			       struct label_scratch *scratch, struct label_port *port, struct packet *packet,
+			       __u64 noted)
+{
+	enum label_count what = read_packet(skb, control, packet);
+	if (what == PASS_NOT_DUE && !packet->labelled)
+		what = obstacle(skb, control, packet);
+	if (what != PASS_NOT_DUE)
+		return what;
+	if (!packet->labelled && begins_tracked(skb, control, packet)) {
+		packet->tracked = 1;
+		packet->number = control->max_hop;
+	}
+	__u64 now = bpf_ktime_get_ns(), last = port->last;
+	const struct label_inputs *test = is_test ? given() : 0;
+	if (test) {
+		now = test->now;
+		noted = test->received;
+	}
+	enum label_verdict verdict = wants_label(&label_chances, control, port, packet->number, now, last, test);
+	if (verdict != NO_LABEL)
+		what = room_for(skb, control, port, packet);
+	int wants = what == LABEL_WRITTEN;
+	/* of two processors that find the label due at once, one writes it */
+	if (wants && __sync_val_compare_and_swap(&port->last, last, now) != last && verdict == DUE_LABEL) {
+		wants = 0;
+		what = PASS_NOT_DUE;
+	}
+	if (port->role == ROLE_HOST) {
+		if (packet->items || wants)
+			report(skb, control, scratch, packet, wants, now, noted);
+		port->labels += wants;
+		if (packet->labelled)
+			return restore(skb, scratch, packet);
+		return wants ? LABEL_LAST : what;
+	}
+	if (!wants)
+		return what;
+	what = write_label(skb, control, scratch, packet, now, noted);
+	if (what == LABEL_WRITTEN)
+		port->labels++;
+	else
+		__sync_val_compare_and_swap(&port->last, now, last);
+	return what;
+}
+
 SEC("tc")
 int label_egress(struct __sk_buff *skb)
 {
@@ -517,54 +580,11 @@ int label_egress(struct __sk_buff *skb)
 	struct packet packet = {};
 	if (!control || !scratch || !port)
 		return TC_ACT_UNSPEC;
-	__u64 noted = take_note(skb);
-	enum label_count what = read_packet(skb, control, &packet);
+	__u64 noted = noted_in(skb);
+	enum label_count what = leave(skb, control, scratch, port, &packet, noted);
 	port->packets++;
-	if (what != PASS_NOT_DUE)
-		return done(what);
-	if (!packet.labelled) {
-		what = obstacle(skb, control, &packet);
-		if (what != PASS_NOT_DUE)
-			return done(what);
-		__u32 in = skb->ingress_ifindex;
-		const struct label_port *ingress = in && control->tracked ? port_of(in) : 0;
-		if (control->tracked && (!in || (ingress && ingress->role == ROLE_HOST)) && is_tracked(&packet)) {
-			packet.tracked = 1;
-			packet.number = control->max_hop;
-		}
-	}
-	__u64 now = bpf_ktime_get_ns(), last = port->last;
-	const struct label_inputs *test = is_test ? given() : 0;
-	if (test) {
-		now = test->now;
-		noted = test->received;
-	}
-	enum label_verdict verdict = wants_label(&label_chances, control, port, packet.number, now, last, test);
-	if (verdict != NO_LABEL)
-		what = room_for(skb, control, port, &packet);
-	int wants = what == LABEL_WRITTEN;
-	/* of two processors that find the label due at once, one writes it */
-	if (wants && __sync_val_compare_and_swap(&port->last, last, now) != last && verdict == DUE_LABEL) {
-		wants = 0;
-		what = PASS_NOT_DUE;
-	}
-	if (port->role == ROLE_HOST) {
-		if (packet.items || wants)
-			report(skb, control, scratch, &packet, wants, now, noted);
-		port->labels += wants;
-		if (packet.labelled)
-			what = restore(skb, scratch, &packet);
-		else if (wants)
-			what = LABEL_LAST;
-		return done(what);
-	}
-	if (!wants)
-		return done(what);
-	what = write_label(skb, control, scratch, &packet, now, noted);
-	if (what == LABEL_WRITTEN)
-		port->labels++;
-	else
-		__sync_val_compare_and_swap(&port->last, now, last);
+	if (noted)
+		clear_note(skb, &packet);
 	return done(what);
 }
 

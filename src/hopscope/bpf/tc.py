@@ -11,6 +11,7 @@ from pathlib import Path
 from ..capture.errors import CaptureError
 from .libbpf import library
 
+_BEFORE = 1 << 3  # BPF_F_BEFORE; relative to nothing: before all
 _GONE = (errno.ENOLINK, errno.ENODEV, errno.ENOENT)
 
 
@@ -26,9 +27,16 @@ class Direction(IntEnum):
         return self.name.lower()
 
 
-def run_at(program: int, index: int, direction: Direction, pin: Path) -> None:
+class _LinkOptions(ctypes.Structure):
+    """struct bpf_link_create_opts, its first fields."""
+
+    _fields_ = (("size", ctypes.c_size_t), ("flags", ctypes.c_uint32), ("relative", ctypes.c_uint32 * 7))
+
+
+def run_at(program: int, index: int, direction: Direction, pin: Path, *, first: bool = False) -> None:
     """Run a program (its descriptor) at the interface `index`, in place of the one that this pin has run; no
-    packet passes between both.  Raises CaptureError.
+    packet passes between both. A new one runs after all others there, or before them (`first`). Raises
+    CaptureError.
     """
     held = _opened(pin)
     if held >= 0:
@@ -39,7 +47,8 @@ def run_at(program: int, index: int, direction: Direction, pin: Path) -> None:
         if failed not in _GONE:
             raise CaptureError(f"the kernel does not replace the program ({os.strerror(failed)})")
         pin.unlink()  # of an interface that is gone
-    link = library().bpf_link_create(program, index, direction, None)
+    options = _LinkOptions(ctypes.sizeof(_LinkOptions), _BEFORE if first else 0)
+    link = library().bpf_link_create(program, index, direction, ctypes.byref(options))
     if link == -errno.EINVAL:
         raise CaptureError("the kernel has no tcx, which came with Linux 6.6")
     if link < 0:

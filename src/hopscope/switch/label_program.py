@@ -59,8 +59,10 @@ class LabelProgram:
         self._object.put("label_rows", index, self.maps.place(index, role, longest, partial))
 
     def attach(self, direction: Direction, index: int, pin: Path) -> None:
-        """Run one at an interface, also when this process has ended. Raises CaptureError."""
-        run_at(self._object.program(f"label_{direction.label}"), index, direction, pin)
+        """Run one at an interface, also when this process has ended. It runs before those of INT, which do
+        not find their way around labels. Raises CaptureError.
+        """
+        run_at(self._object.program(f"label_{direction.label}"), index, direction, pin, first=True)
 
     def changed(self, direction: Direction, frame: bytes, context: bytes) -> tuple[int, bytes]:
         """Give a program a frame, with struct __sk_buff: (verdict, the frame as it leaves). Raises
