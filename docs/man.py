@@ -28,6 +28,7 @@ from hopscope.settings.destinations.metrics import METRICS_KINDS
 from hopscope.settings.destinations.metrics_common import MetricsSettings
 from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import item_section, section_of
+from hopscope.settings.switches import CONTROLLED_KINDS, ControlledSettings
 
 FILES = (
     ("/etc/hopscope/hopscope.toml", "Settings of the service hopscope."),
@@ -109,6 +110,7 @@ def _settings_page() -> str:
         ("export", ExportSettings, EXPORT_KINDS),
         ("metrics", MetricsSettings, METRICS_KINDS),
         ("names_from", DeviceSettings, DEVICE_KINDS),
+        ("switches", ControlledSettings, CONTROLLED_KINDS),
     ]
     for table, common, kinds in tables:
         for kind, model in kinds.items():

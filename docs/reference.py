@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from hopscope.settings.agent import AgentSettings
 from hopscope.settings.descriptions import descriptions
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
@@ -28,6 +29,7 @@ from hopscope.settings.destinations.metrics import METRICS_KINDS
 from hopscope.settings.destinations.metrics_common import MetricsSettings
 from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import plain_type
+from hopscope.settings.switches import CONTROLLED_KINDS, ControlledSettings
 from hopscope.switch.settings import SwitchSettings
 
 FOLDER = Path(__file__).parent / "reference"
@@ -63,14 +65,13 @@ def _nested(annotation: object) -> tuple[type[BaseModel], str] | None:
     """Give the settings model inside an annotation, and `[]` where it is a list of them, `.NAME` where names
     lead to them.
     """
+    annotation = plain_type(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, ""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is dict:
         named = plain_type(arguments[1])
         return (named, ".NAME") if isinstance(named, type) and issubclass(named, BaseModel) else None
-    if typing.get_origin(annotation) is types.UnionType:
-        return _nested(arguments[0])
     if arguments and isinstance(arguments[0], type) and issubclass(arguments[0], BaseModel):
         return arguments[0], "[]"
     return None
@@ -121,9 +122,17 @@ def settings() -> str:
             _settings_of_kind(kind, model, DeviceSettings, "names_from")
             for kind, model in DEVICE_KINDS.items()
         )
+        + "\n## Switches that the controller reaches\n\n"
+        "A table `[switches.NAME]` has these settings besides, by `kind`.\n"
+        + "".join(
+            _settings_of_kind(kind, model, ControlledSettings, "switches")
+            for kind, model in CONTROLLED_KINDS.items()
+        )
         + "\n## INT on Linux interfaces\n\n"
         "The table `[switch]` of the file of `hopscope switch`, which has no other.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(SwitchSettings, "switch.")))
+        + "\nThe table `[agent]` of the same file, for `hopscope switch serve`.\n\n"
+        + _table(("key", "type", "default", "meaning"), list(_settings_rows(AgentSettings, "agent.")))
     )
 
 
@@ -141,6 +150,7 @@ def _settings_of_kind(
 
 def counters() -> str:
     """Every counter."""
+    from hopscope.control.counters import CONTROL_COUNTERS
     from hopscope.detect.counters import COUNTERS
     from hopscope.direct.counters import TRANSLATOR_COUNTERS
     from hopscope.export import counters as exports
@@ -166,6 +176,9 @@ def counters() -> str:
         + "\n## Devices that are asked for names and counters\n\n"
         "Of the process that asks them, if `names_from` is set.\n\n"
         + table(NAMES_COUNTERS.counters)
+        + "\n## Switches that the controller reaches\n\n"
+        "Of the process that reaches them, if `switches` is set.\n\n"
+        + table(CONTROL_COUNTERS.counters)
         + "\n## Switch ports of a fabric on this machine\n\n"
         "For each port, in `hopscope fabric status --format json`.\n\n"
         + _table(

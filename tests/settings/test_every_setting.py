@@ -20,6 +20,7 @@ from hopscope.settings.errors import ConfigError
 from hopscope.settings.file import load, parse_set
 from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import Section, plain_type, section_of
+from hopscope.settings.switches import CONTROLLED_KINDS, ControlledSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES: dict[str, Any] = {
@@ -77,6 +78,13 @@ SAMPLES: dict[str, Any] = {
     "serve.public_url": "https://telemetry.example",
     "serve.token": "sixteen-characters",
     "sink.report.to": "192.0.2.1:32766",
+    "control.watch[].source": "192.0.2.0/24",
+    "control.watch[].destination": "2001:db8::/32",
+    "control.watch[].switches": ["mine"],
+    "switches.NAME.address": "192.0.2.9:9559",
+    "switches.NAME.kind": "ebpf",
+    "switches.NAME.url": "https://192.0.2.7:7255",
+    "switches.NAME.token": "sixteen-characters",
 }
 """Values of settings that are not free text, by key, or by kind of a destination and key."""
 BESIDE: dict[str, dict[str, Any]] = {
@@ -85,6 +93,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "listen[].filter": {"kind": "mirror", "interface": "eth1"},
     "listen[].kind": {"interface": "eth1"},
     "listen[].nodes": {"kind": "ipfix"},
+    "control.watch[].last_port": {"port": 1},
+    "switches.NAME.program": {"p4info": "program.p4info.txtpb"},
     **{f"names_from.NAME.{name}": {"kind": "gnmi"} for name in DeviceSettings.model_fields},
     "names_from.NAME.password": {"user": "reader"},
     "names_from.NAME.auth_password": {"user": "reader"},
@@ -172,6 +182,13 @@ def set_kind(tree: dict[str, Any], kind: str) -> None:
             devices.setdefault("hosts", SAMPLES["names_from.NAME.hosts"])
             if kind == "snmp" and "user" not in devices:
                 devices.setdefault("community", "reader")
+    if "watch" in tree.get("control", {}):
+        tree["switches"] = {"mine": {"node": 1}}
+    for switch in tree.get("switches", {}).values():
+        switch["kind"] = kind if kind in CONTROLLED_KINDS else switch.get("kind", "ebpf")
+        for name, declared in CONTROLLED_KINDS[switch["kind"]].model_fields.items():
+            if declared.is_required() and name != "kind":
+                switch.setdefault(name, sample(f"switches.NAME.{name}", declared))
     for destination in [*tree.get("export", {}).values(), *tree.get("metrics", {}).values()]:
         destination["kind"] = kind
         for name, field in getattr(EXPORT_KINDS.get(kind), "model_fields", {}).items():
@@ -219,6 +236,12 @@ DECLARED = [
         for name, field in model.model_fields.items()
         if name not in DeviceSettings.model_fields
     ),
+    *(
+        (f"switches.NAME.{name}", kind, field)
+        for kind, model in CONTROLLED_KINDS.items()
+        for name, field in model.model_fields.items()
+        if name not in ControlledSettings.model_fields
+    ),
 ]
 """Key, kind of a destination, declaration."""
 
@@ -227,7 +250,9 @@ def test_the_reference_has_the_same_settings() -> None:
     """What is tried below is what docs/reference/settings.md lists, but for the file of `hopscope switch`."""
     lines = (ROOT / "docs" / "reference" / "settings.md").read_text().splitlines()
     listed = [line.split("`")[1] for line in lines if line.startswith("| `") and "| table |" not in line]
-    assert [key for key, _, _ in DECLARED] == [key for key in listed if not key.startswith("switch.")]
+    assert [key for key, _, _ in DECLARED] == [
+        key for key in listed if not key.startswith(("switch.", "agent."))
+    ]
 
 
 @pytest.mark.parametrize(("key", "kind", "field"), DECLARED, ids=[key for key, *_ in DECLARED])

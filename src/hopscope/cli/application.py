@@ -16,7 +16,7 @@ from . import completion
 from .options.declare import Commands
 
 GROUPS = {
-    "Collect": ("collect", "sink", "switch", "limits", "translate", "label", "replay"),
+    "Collect": ("collect", "sink", "switch", "control", "limits", "translate", "label", "replay"),
     "Query": ("query", "top", "open", "direct", "decode"),
     "Simulate": ("demo", "simulate", "blast", "bench", "samples", "fabric", "plan", "craft"),
     "Tools": ("config", "dashboards", "check", "doctor", "report-issue", "warmup", "dissector", "version"),

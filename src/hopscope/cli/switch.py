@@ -61,3 +61,29 @@ def _loaded(config: Path) -> SwitchSettings:
     from ..switch.settings import load_switch
 
     return load_switch(config)
+
+
+@app.command()
+def serve(config: ConfigOption) -> None:
+    """Let a controller read and change the state of the attached programs over HTTP, until SIGINT or SIGTERM.
+
+    The table [agent] of FILE says where, and with which token.
+    """
+    import signal
+    import sys
+    import threading
+
+    from ..base import log
+    from ..runtime.switch_agent import run
+    from ..switch.settings import load_agent
+
+    settings, agent = load_agent(config)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    log.configure(level="info", form="auto")
+
+    def ready(place: str) -> None:
+        print(f"node {settings.node_id} listens on {place}", file=sys.stderr, flush=True)
+
+    run(settings.node_id, settings.pins, agent, stop, ready)

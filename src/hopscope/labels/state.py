@@ -99,6 +99,11 @@ class LabelReader:
             raise RegionError(f"{path}: its arrays are not those of labels, version {VERSION}")
         return cls(region)
 
+    @property
+    def is_current(self) -> bool:
+        """Whether this is still the table at its path."""
+        return self._region.is_current()
+
     def about(self) -> LabelRule:
         """How ports should label."""
         telemetry, interval, timeout, mode = self._region["about"].tolist()
@@ -114,6 +119,15 @@ class LabelReader:
         used = min(int(self._region["used"][0]), len(rows))
         _, (ports,) = consistent(self._region["versions"], lambda at: (rows[at],), np.arange(used))
         return ports
+
+    def raised(self) -> list[tuple[int, int, int]]:
+        """(Device, port, Reg2) of the ports whose Reg2 is not 0."""
+        rows = self._region["rows"]
+        rows = rows[: min(int(self._region["used"][0]), len(rows))]
+        _, (found,) = consistent(
+            self._region["versions"], lambda at: (rows[at],), np.flatnonzero(rows["shift"])
+        )
+        return [(row["node_id"].item(), row["port"].item(), row["shift"].item()) for row in found]
 
     def coverage(self, last: int) -> Records:
         """COVERAGE of the newest `last` intervals at most, the oldest first."""

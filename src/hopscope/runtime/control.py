@@ -23,6 +23,7 @@ CHANGES = {
     "set_limits": "limits changed",
     "reset_limits": "limits are those of the settings again",
     "set_tracked": "tracked flows changed",
+    "set_watch": "watch lists changed",
 }
 """Requests that change something, and how they are logged."""
 _PEER = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of unix(7)
@@ -109,7 +110,8 @@ class ControlServer:
                 raise ValueError(f"by: expected a line of at most {MAX_BY} characters")
             if not isinstance(request, dict) or len(request) != 1:
                 raise ValueError(
-                    f"expected an object with one key: ping, status, tracked, take_over, {', '.join(CHANGES)}"
+                    f"expected an object with one key: ping, status, tracked, watch, switches, take_over, "
+                    f"{', '.join(CHANGES)}"
                 )
             author = f"{by} ({peer})" if by else peer
             with self._lock:

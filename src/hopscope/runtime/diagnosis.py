@@ -22,6 +22,7 @@ from ..base import control_client as control
 from ..base.errors import HopscopeError, described
 from ..base.names import Names
 from ..base.version import VERSION
+from ..control.counters import CONTROL_COUNTERS
 from ..detect.counters import COUNTERS
 from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import DESTINATION, read_counters
@@ -175,6 +176,7 @@ def _counters(folder: Path, settings: Settings) -> dict[str, object]:
     return {
         "processes": processes,
         "labels": {key: value for key, value in LABEL_COUNTERS.read(state.regions).items() if value},
+        "control": {key: value for key, value in CONTROL_COUNTERS.read(state.regions).items() if value},
         "names": {key: value for key, value in NAMES_COUNTERS.read(state.regions).items() if value},
         "translator": {
             key: value for key, value in TRANSLATOR_COUNTERS.read(settings.stores_folder).items() if value

@@ -61,7 +61,10 @@ def run(child: Child) -> None:
     """Role of the process: take the socket over, take labels until `child.stop`."""
     settings = child.settings.label
     history = child.settings.history
-    process = LabelProcess(settings, child.regions, data=child.data, history=history, notify=child.notify)
+    controlled = frozenset(switch.node for switch in child.settings.switches.values())
+    process = LabelProcess(
+        settings, child.regions, data=child.data, history=history, controlled=controlled, notify=child.notify
+    )
     child.started = True
     sockets = child.sockets()
     if not sockets:
@@ -78,7 +81,8 @@ class LabelProcess:
     """Socket, decoder, table, controller, registers and counters.
 
     `folder`: of the regions; None: private memory. `data`: the data folder that gets events; None: none.
-    `notify` gets a line about what comes and goes. Raises RegionError, HistoryError, CaptureError, and
+    `controlled`: nodes whose Reg2 another process takes out of the table (`control.fleet`). `notify` gets a
+    line about what comes and goes. Raises RegionError, HistoryError, CaptureError, and
     HopscopeError if the Redis client is missing.
     """
 
@@ -89,6 +93,7 @@ class LabelProcess:
         *,
         data: Path | None = None,
         history: HistorySettings | None = None,
+        controlled: frozenset[int] = frozenset(),
         notify: Callable[[str], None] | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
@@ -96,8 +101,11 @@ class LabelProcess:
         self._notify = notify or (lambda _: None)
         self._clock = clock or SteadyClock()
         adaptive, labelling = settings.adaptive, settings.labelling
-        if settings.registers is None and adaptive.mode != "off":
-            self._notify("label.adaptive.mode has no effect without label.registers: monitoring only")
+        self._controlled = np.array(sorted(controlled), np.uint32)
+        if settings.registers is None and not controlled and adaptive.mode != "off":
+            self._notify(
+                "label.adaptive.mode has no effect without switches or label.registers: monitoring only"
+            )
             adaptive = adaptive.model_copy(update={"mode": "off"})
         start = self._clock()
         interval_ns = round(labelling.interval * 1e9)
@@ -108,9 +116,14 @@ class LabelProcess:
             ),
         )
         self.tracked = TrackedTable(None if folder is None else folder / tracked_state.FILE_NAME, start)
+        written = self.table.known["shift"].copy()
         self.table.resume(start)
         self.redis = _redis(settings, self.table, self._notify)
         self.controller = Controller(labelling, adaptive, self.table, self.redis, start_ns=start)
+        if controlled and adaptive.mode != "off":
+            rows = np.flatnonzero(written)
+            self.controller.adopt(rows, written[rows], start)
+            self.table.set_shift(rows, self.controller.values[rows])
         self.table.on_evict = self._forget
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as stored in Redis
         self.registers = RegisterWriter(settings, self.table, self.controller, self._notify)
@@ -139,6 +152,11 @@ class LabelProcess:
         return loop.late_kernels()
 
     @property
+    def _reaches_switches(self) -> bool:
+        """Whether decisions of the controller reach any switch."""
+        return self.registers.attached or len(self._controlled) > 0
+
+    @property
     def port(self) -> int:
         """UDP port, even if the kernel chose it."""
         assert self.listener is not None
@@ -163,11 +181,13 @@ class LabelProcess:
             self.step(batch, now)
         if self._attach(now):
             self.registers.attach(now)
-        if self.registers.attached and self._turn(now):
+        if self._reaches_switches and self._turn(now):
             rows, values = self.controller.turn(now)
             if len(rows):
                 self.table.set_shift(rows, values)
-                self.unwritten += self.registers.write(rows, values)
+                nodes, _ = self.table.ports_of(rows)
+                others = ~np.isin(nodes, self._controlled)
+                self.unwritten += self.registers.write(rows[others], values[others])
         if now >= self._look_ns:
             telemetry = self.table.coverage.telemetry_ns
             self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
@@ -208,7 +228,7 @@ class LabelProcess:
             return
         assert self.listener is not None
         due = min(self._look_ns, self._count.due_ns, self._attach.due_ns)
-        if self.registers.attached:
+        if self._reaches_switches:
             due = min(due, max(self._turn.due_ns, self.controller.due_ns))
         seconds = (due - self._clock()) / 1e9
         select.select([self.listener], [], [], min(max(seconds, PAUSE.seconds), LOOK_NS / 1e9))

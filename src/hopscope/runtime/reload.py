@@ -16,6 +16,8 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "log": (),
     "names": SHOW_NAMES,
     "names_from": ("names",),
+    "switches": ("control",),
+    "control": ("control",),
     "export": ("export",),
     "metrics": ("export",),
     "history.keep_days": ("archive",),

@@ -57,6 +57,12 @@ def _names(child: Child) -> None:
     run(child)
 
 
+def _control(child: Child) -> None:
+    from .switches import run
+
+    run(child)
+
+
 def _serve(child: Child) -> None:
     from ..serve.server import run
 
@@ -92,6 +98,7 @@ ROLES = {
     "labels": Role(_labels),
     "archive": Role(_archive, niceness=10),
     "names": Role(_names, niceness=10),
+    "control": Role(_control),
     "serve": Role(_serve, niceness=5),
     "export": Role(_export, niceness=5),
 }

@@ -22,6 +22,8 @@ from ..base.errors import HopscopeError
 from ..base.names import DISCOVERED, Names
 from ..base.service import Service
 from ..capture.sockets import bind_share, require_linux
+from ..control import rules
+from ..control.status import read_status
 from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
 from ..detect.links import read_links
 from ..detect.report_queue import create_queue, queue_path
@@ -49,7 +51,7 @@ from .shard import keep_leftovers
 from .summary import summary_lines
 from .take_over import VERSION as TAKE_OVER_VERSION
 from .take_over import Estate, hand_over, may_take_over, take_over
-from .tracking import change_tracked_flows, tracked_flows
+from .tracking import answer_rules
 from .warmup import steps_for
 from .watch import LIMITS, Watch
 
@@ -172,6 +174,7 @@ class Supervisor:
             self._prepare()
         control, sink = self.folder.regions / CONTROL_FILE, settings.sink.enabled
         self._limits = create_control(control, settings.limits, sink=sink)
+        rules.write_rules(self.folder.regions, rules.configured(settings))
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
         if estate is not None:
             self._listeners.adopt(estate)
@@ -195,6 +198,8 @@ class Supervisor:
             helpers.append(Member("names", "names"))
         else:
             (self.folder.path / DISCOVERED).unlink(missing_ok=True)
+        if settings.switches:
+            helpers.append(Member("control", "control"))
         if estate is None:
             self._listeners.probe()
         labels = self._open_labels()
@@ -263,12 +268,13 @@ class Supervisor:
             self.settings = settings = found.settings
             if read_limits(self._limits) != settings.limits:
                 set_limits(self._limits, settings.limits, author)
+            rules.write_rules(self.folder.regions, rules.configured(settings))
         form = {"level": settings.log.level, "form": settings.log.format}
         log.configure(level=form["level"], form=form["form"])
         for member in self.members:
             self._send(member, {"log": form})
         self._renew(found.roles)
-        for role in found.roles & {"export", "names"} - {member.role for member in self.members}:
+        for role in found.roles & {"export", "names", "control"} - {member.role for member in self.members}:
             self.members.append(Member(role, role, due=time.monotonic()))
         self._write_owner()
         self._log.info("settings read again", by=author, changed=found.changed)
@@ -290,7 +296,8 @@ class Supervisor:
         if self._server.process is not None:
             self._server.process.kill()  # it has nothing to clean up
         heir = self._control.heir
-        roles = ["standby", "worker", DETECTOR, "labels", "export", "archive", "names", "serve", FORK_SERVER]
+        roles = ["standby", "worker", DETECTOR, "labels", "control", "export", "archive", "names", "serve"]
+        roles.append(FORK_SERVER)
         if heir is not None:
             roles = [*roles[2:], *roles[:2]]
         for role in roles:
@@ -550,12 +557,12 @@ class Supervisor:
             }
         if "take_over" in request:
             return self._agree(request["take_over"])
-        if "tracked" in request:
-            return {"tracked": tracked_flows(self.settings.label.registers)}
-        if "set_tracked" in request:
-            registers = self.settings.label.registers
-            return {"tracked": change_tracked_flows(registers, request["set_tracked"])}
+        if "switches" in request:
+            return {"switches": read_status(self.folder.regions)}
         assert self._limits is not None
+        if request.keys() & {"tracked", "set_tracked", "watch", "set_watch"}:
+            with self._changing:
+                return answer_rules(self.settings, self.folder.regions, request)
         with self._changing:
             limits = change_limits(self._limits, self.settings, request, author)
         if limits is None:

@@ -12,6 +12,7 @@ LIMITS = {
     DETECTOR: 10.0,
     "labels": 10.0,
     "names": 60.0,
+    "control": 60.0,
     "serve": 60.0,
     "export": 60.0,
     "archive": 600.0,

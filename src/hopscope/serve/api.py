@@ -28,7 +28,7 @@ from ..settings.descriptions import descriptions
 from ..settings.errors import did_you_mean, expected
 from .context import Context
 from .guard import Guard
-from .routes import bottleneck, direct, distributions, events, health, labels, limits, state
+from .routes import bottleneck, control, direct, distributions, events, health, labels, limits, state
 from .routes import models as m
 from .token_file import change_token, token_of
 
@@ -94,7 +94,7 @@ def create_app(
     )
     app.state.context = context
     app.state.closing = context.closing
-    for part in (state, bottleneck, events, limits, distributions, labels, direct):
+    for part in (state, bottleneck, events, limits, distributions, labels, control, direct):
         app.include_router(
             part.router, prefix=PREFIX, responses=_ERRORS, dependencies=[Depends(_known_parameters)]
         )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ..base.errors import HopscopeError
 from ..base.names import Names
@@ -35,18 +38,23 @@ def bind(settings: ServeSettings) -> socket.socket:
             f"serve.host: {settings.host} is open to the network, which needs a token: "
             "set serve.token (16 characters or more), or serve on 127.0.0.1"
         )
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return bind_to(settings.host, settings.port, "serve.port")
+    except ServeError as error:
+        raise ServeError(f"{error}; choose another with --http-port or serve.port") from None
+
+
+def bind_to(host: str, port: int, key: str) -> socket.socket:
+    """Socket that listens there, as the setting `key` says. Raises ServeError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
+        listener.bind((host, port))
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise ServeError(
-            f"serve.port: cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
-            "choose another with --http-port or serve.port"
-        ) from None
+        raise ServeError(f"{key}: cannot listen on {host}:{port}: {error.strerror}") from None
     return listener
 
 
@@ -67,7 +75,6 @@ def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | 
 async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.socket) -> None:
     from ..direct.collectors.open import open_collectors
     from .api import create_app  # the framework takes half a second to import
-    from .connection import HEAD_BYTES, Connection
     from .live_mount import mount
 
     query = settings.direct.query
@@ -80,20 +87,43 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     names = Names.load(settings.names, folder)
     app = create_app(settings.serve, folder, names, settings.direct.folder, collectors)
     mount(app)
+    await serve_app(app.state.guarded, stop, listener, app.state.closing, lifespan="on")
+
+
+async def serve_app(
+    app: ASGIApp,
+    stop: Stop,
+    listener: socket.socket,
+    closing: asyncio.Event | None = None,
+    *,
+    lifespan: Literal["on", "off"] = "off",
+    cert_file: Path | None = None,
+    key_file: Path | None = None,
+    client_ca_file: Path | None = None,
+) -> None:
+    """Serve an application until `stop` is set; `closing` is set then, before connections end. With
+    `cert_file` over TLS; `client_ca_file`: clients need a certificate of these.
+    """
+    from .connection import HEAD_BYTES, Connection
+
     config = uvicorn.Config(
-        app.state.guarded,
+        app,
         http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,
-        lifespan="on",
+        lifespan=lifespan,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ws_max_size=1 << 20,
         h11_max_incomplete_event_size=HEAD_BYTES,
+        ssl_certfile=cert_file,
+        ssl_keyfile=key_file,
+        ssl_ca_certs=None if client_ca_file is None else str(client_ca_file),
+        ssl_cert_reqs=ssl.CERT_NONE if client_ca_file is None else ssl.CERT_REQUIRED,
     )
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
-    watcher = asyncio.create_task(_watch(stop, server, app.state.closing))
+    watcher = asyncio.create_task(_watch(stop, server, closing))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -106,9 +136,10 @@ def _no_signals() -> Iterator[None]:
     yield
 
 
-async def _watch(stop: Stop, server: uvicorn.Server, closing: asyncio.Event) -> None:
+async def _watch(stop: Stop, server: uvicorn.Server, closing: asyncio.Event | None) -> None:
     """Turn the stop event into a graceful end."""
     while not stop.is_set():
         await asyncio.sleep(0.2)
-    closing.set()  # ends the live feeds, which would otherwise hold the server open
+    if closing is not None:
+        closing.set()  # ends the live feeds, which would otherwise hold the server open
     server.should_exit = True

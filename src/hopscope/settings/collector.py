@@ -30,6 +30,7 @@ from .section import (
     is_loopback,
 )
 from .sink import DistributionSettings, SinkSettings
+from .switches import ControlSettings, NamedSwitches, check_switches
 from .top_flows import TopFlowSettings
 
 PORTS = {"sflow": 6343, "ipfix": 4739}
@@ -419,6 +420,10 @@ class Settings(Section):
     """Distributions of the metrics."""
     label: LabelSettings = LabelSettings()
     """INT-label: labels from last hops, and the controller."""
+    switches: NamedSwitches = Field(default={})
+    """Switches that the controller reaches, by name, as `[switches.leaf1]`."""
+    control: ControlSettings = ControlSettings()
+    """What the controller asks of its switches."""
     direct: DirectSettings = DirectSettings()
     """Direct telemetry access (DTA, DART): stores, translator, software NIC."""
     dialects: dict[str, DialectSettings] = Field(default={})
@@ -427,6 +432,7 @@ class Settings(Section):
     @model_validator(mode="after")
     def _named(self) -> Settings:
         check_devices(self.names_from)
+        check_switches(self.switches, self.control.watch)
         return self
 
     @model_validator(mode="after")

@@ -24,7 +24,7 @@ OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"}
 """Variables with the prefix that are not settings."""
 LOCAL_FILE = Path("hopscope.toml")
 """The file that is read from the current folder if no other is named."""
-OPEN = ("names_from", "export", "metrics", "dialects")
+OPEN = ("names_from", "export", "metrics", "switches", "dialects")
 """Tables whose keys are the user's own names."""
 
 Tree = dict[str, Any]

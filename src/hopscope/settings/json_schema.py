@@ -16,6 +16,7 @@ from .destinations.metrics import METRICS_KINDS
 from .destinations.metrics_common import MetricsSettings
 from .names_from import DEVICE_KINDS, DeviceSettings
 from .section import item_section, section_of
+from .switches import CONTROLLED_KINDS, ControlledSettings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -30,6 +31,7 @@ def json_schema() -> dict[str, Any]:
     definitions["ExportSettings"] = _by_kind(ExportSettings, kinds, definitions)
     definitions["MetricsSettings"] = _by_kind(MetricsSettings, METRICS_KINDS, definitions)
     definitions["DeviceSettings"] = _by_kind(DeviceSettings, DEVICE_KINDS, definitions)
+    definitions["ControlledSettings"] = _by_kind(ControlledSettings, CONTROLLED_KINDS, definitions)
     listener = {"anyOf": [schema["properties"]["listen"]["items"], {"type": "string"}]}
     listen = schema["properties"]["listen"]
     listen |= {"type": ["array", "string"], "items": listener}

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from ..settings.agent import AgentSettings
 from ..settings.errors import ConfigError, error_lines
 from ..settings.label import LabellingSettings, TrackedFlowSettings
 from ..settings.section import Dscp, Port, Section, host_and_port
@@ -87,12 +88,25 @@ class SwitchSettings(Section):
 
 class _File(Section):
     switch: SwitchSettings
+    agent: AgentSettings | None = None
 
 
 def load_switch(file: Path) -> SwitchSettings:
     """Settings of a file. Raises ConfigError."""
+    return _load(file).switch
+
+
+def load_agent(file: Path) -> tuple[SwitchSettings, AgentSettings]:
+    """Settings of a file that has a table `[agent]`. Raises ConfigError."""
+    found = _load(file)
+    if found.agent is None:
+        raise ConfigError(f"{file}: found no table [agent], expected one with a token")
+    return found.switch, found.agent
+
+
+def _load(file: Path) -> _File:
     try:
-        return _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8"))).switch
+        return _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError:

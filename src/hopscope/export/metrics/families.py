@@ -23,6 +23,8 @@ from prometheus_client.registry import Collector
 from ...base import control_client as control
 from ...base.names import Names
 from ...base.version import VERSION
+from ...control.counters import CONTROL_COUNTERS
+from ...control.status import read_status
 from ...detect.counters import COUNTERS, INDEX
 from ...detect.distributions.quantiles import VIEWS, Distribution, grouped
 from ...detect.records import NO_NODE, NO_PORT, Metric, PortKind
@@ -127,6 +129,30 @@ class Families(Collector):
         yield from _of_file(LABEL_COUNTERS, self._state.regions)
         yield from _of_file(NIC_COUNTERS, self._stores)
         yield from _of_file(NAMES_COUNTERS, self._state.regions)
+        yield from _of_file(CONTROL_COUNTERS, self._state.regions)
+        yield from self._switches()
+
+    def _switches(self) -> Iterable[Family]:
+        """Switches that the controller reaches; none if the settings have none."""
+        labels = ["switch", "node", "kind"]
+        up = GaugeMetricFamily(
+            "hopscope_switch_up", "1 if the controller reaches the switch and may change it.", labels=labels
+        )
+        in_sync = GaugeMetricFamily(
+            "hopscope_switch_in_sync", "1 if the switch does what is asked of it.", labels=labels
+        )
+        failures = CounterMetricFamily(
+            "hopscope_switch_failures_total",
+            "Attempts to reach or change the switch that failed; each is repeated.",
+            labels=labels,
+        )
+        for switch in read_status(self._state.regions):
+            place = [switch["name"], str(switch["node"]), switch["kind"]]
+            up.add_metric(place, int(switch["state"] == "up"))
+            in_sync.add_metric(place, int(switch["in_sync"]))
+            failures.add_metric(place, switch["counts"]["failures"])
+        if up.samples:
+            yield from (up, in_sync, failures)
 
     def _counters(self) -> Iterable[Family]:
         counts = self._state.counters()

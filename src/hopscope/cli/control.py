@@ -1,0 +1,149 @@
+"""`hopscope control`: the switches that a running collector reaches, and what it asks of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..base.errors import HopscopeError
+from .options.declare import Commands
+from .options.settings import CollectorOptions
+from .output.printer import Format, FormatOption, print_rows
+
+app = Commands(help="Show the switches that a running collector reaches, and change what it asks of them.")
+COLUMNS = ("switch", "node", "kind", "place", "state", "in_sync", "since", "failures", "error")
+TRACKED_COLUMNS = ("src", "dst", "every")
+RuleArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...", show_default=False,
+        help="As destination=192.0.2.0/24 port=5001 switches=leaf1,leaf2: the keys of control.watch.",
+    ),
+]  # fmt: skip
+FlowArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SRC DST [EVERY]]", show_default=False, help="Addresses, and one packet in EVERY."
+    ),
+]
+
+
+@app.command()
+def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
+    """Print every switch: whether it is reached, whether it does what is asked, and what failed last.
+
+    JSON also has what is asked of it and what it does. Exit status 1: a switch is not reached, or does
+    something else. 2: no collector runs.
+    """
+    switches = _ask(settings.load().data, {"switches": {}})["switches"]
+    if form is Format.TABLE:
+        print_rows(form, COLUMNS, _rows(switches))
+    else:
+        print_rows(form, tuple(switches[0]) if switches else COLUMNS, switches)
+    if not all(switch["in_sync"] for switch in switches):
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    settings: CollectorOptions, switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Its name.")]
+) -> None:
+    """Print as JSON what is asked of a switch (`wanted`), and what it does (`actual`)."""
+    for each in _ask(settings.load().data, {"switches": {}})["switches"]:
+        if each["name"] == switch:
+            print(json.dumps(each, indent=2))
+            return
+    raise HopscopeError(f"{switch}: the collector has no such switch")
+
+
+@app.command()
+def watch(settings: CollectorOptions, rule: RuleArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Print the rules of the watch lists; with KEY=VALUE, add one first.
+
+    The first rule that matches a packet counts; a new one comes last. A restart of the collector returns to
+    its settings.
+    """
+    _watch(settings, {"add": [_rule(rule)]} if rule else None, form)
+
+
+@app.command()
+def unwatch(settings: CollectorOptions, rule: RuleArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Remove the rule with exactly these values; print those that are left."""
+    _watch(settings, {"remove": [_rule(rule or [])]}, form)
+
+
+@app.command()
+def track(settings: CollectorOptions, flow: FlowArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Print the tracked flows; with SRC and DST, track one first (INT-label)."""
+    _track(settings, {"add": [_flow(flow)]} if flow else None, form)
+
+
+@app.command()
+def untrack(settings: CollectorOptions, flow: FlowArgument = None, form: FormatOption = Format.TABLE) -> None:
+    """Stop tracking a flow; print those that are left."""
+    _track(settings, {"remove": [_flow(flow or [])]}, form)
+
+
+def _watch(settings: CollectorOptions, change: dict[str, Any] | None, form: Format) -> None:
+    request = {"watch": {}} if change is None else {"set_watch": change}
+    rules = _ask(settings.load().data, request)["watch"]
+    if rules is None:
+        raise HopscopeError("no control.watch: the switches keep their own watch lists")
+    rows = [rule | {"switches": ",".join(rule["switches"]) or "all"} for rule in rules]
+    print_rows(form, tuple(rows[0]) if rows else ("source", "destination"), rows)
+
+
+def _track(settings: CollectorOptions, change: dict[str, Any] | None, form: Format) -> None:
+    request = {"tracked": {}} if change is None else {"set_tracked": change}
+    print_rows(form, TRACKED_COLUMNS, _ask(settings.load().data, request)["tracked"])
+
+
+def _rule(words: list[str]) -> dict[str, Any]:
+    """A rule of `KEY=VALUE`; the collector checks it."""
+    rule: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise HopscopeError(f"{word}: expected KEY=VALUE, as destination=192.0.2.0/24")
+        rule[key] = value.split(",") if key == "switches" else value
+    return rule
+
+
+def _flow(words: list[str]) -> dict[str, Any]:
+    if len(words) not in (2, 3):
+        raise HopscopeError("expected SRC DST [EVERY], as 10.0.0.2 10.0.1.2 100")
+    return dict(zip(TRACKED_COLUMNS, words, strict=False))
+
+
+def _rows(switches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    import time
+
+    from ..present.units import ago
+
+    now = time.time_ns()
+    for switch in switches:
+        error, error_ns = switch["error"], switch["error_ns"]
+        yield {
+            "switch": switch["name"],
+            "node": switch["node"],
+            "kind": switch["kind"],
+            "place": switch["place"],
+            "state": switch["state"],
+            "in_sync": "yes" if switch["in_sync"] else "no",
+            "since": ago(now - switch["since_ns"]),
+            "failures": switch["counts"]["failures"],
+            "error": f"{error} ({ago(now - error_ns)} ago)" if error else "",
+        }
+
+
+def _ask(folder: Path, message: dict[str, Any]) -> dict[str, Any]:
+    from ..base import control_client as control
+
+    try:
+        return control.request(folder, message)
+    except control.ControlError as error:
+        raise HopscopeError(str(error)) from None

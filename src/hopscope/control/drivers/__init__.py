@@ -1,0 +1,1 @@
+"""Drivers: one module for each kind of switch (`settings.switches`)."""

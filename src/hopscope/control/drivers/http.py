@@ -1,0 +1,76 @@
+"""Switches that run `hopscope switch serve`: JSON over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+from pydantic import ValidationError
+
+from ...base.errors import described
+from ...base.tls import client_context
+from ...base.version import VERSION
+from ...settings.secrets import value_of
+from ...settings.switches import HttpSwitchSettings
+from ..driver import SouthboundError
+from ..state import SwitchState
+
+PATH = "/api/v0/switch/state"
+"""Of the state of a switch: GET reads it, PATCH changes the parts that are given."""
+
+
+class HttpDriver:
+    """One connection to a switch; no proxies, no redirects."""
+
+    def __init__(self, name: str, settings: HttpSwitchSettings) -> None:
+        self._name, self._settings = name, settings
+        self._client: httpx.Client | None = None
+
+    def connect(self) -> None:
+        """Read token and certificates; the first request connects. Raises HopscopeError."""
+        settings = self._settings
+        token = value_of(f"switches.{self._name}.token", settings.token)
+        tls = settings.url.startswith("https:")
+        self._client = httpx.Client(
+            base_url=settings.url.rstrip("/"),
+            headers={"user-agent": f"hopscope/{VERSION}", "authorization": f"Bearer {token}"},
+            timeout=settings.timeout_seconds,
+            follow_redirects=False,
+            trust_env=False,
+            verify=client_context(settings.ca_file, settings.cert_file, settings.key_file) if tls else False,
+        )
+
+    def read(self) -> SwitchState:
+        """What the switch does now. Raises SouthboundError."""
+        return self._ask("GET")
+
+    def apply(self, change: SwitchState) -> None:
+        """Change the parts that are there. Raises SouthboundError."""
+        self._ask("PATCH", change)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _ask(self, method: str, change: SwitchState | None = None) -> SwitchState:
+        assert self._client is not None
+        try:
+            answer = self._client.request(method, PATH, json=None if change is None else change.as_json())
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            raise SouthboundError(described(error)) from None
+        if answer.status_code != 200:
+            raise SouthboundError(f"status {answer.status_code}: {_reason(answer)}")
+        try:
+            return SwitchState.model_validate_json(answer.content)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            place = ".".join(map(str, problem["loc"]))
+            raise SouthboundError(f"its answer is no state of a switch: {place}: {problem['msg']}") from None
+
+
+def _reason(answer: httpx.Response) -> str:
+    """The line of an error."""
+    try:
+        return str(answer.json()["error"])[:200]
+    except (ValueError, KeyError, TypeError):
+        return " ".join(answer.text.split())[:200]

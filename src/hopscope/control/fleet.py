@@ -1,0 +1,165 @@
+"""All switches that the controller reaches: what is asked of each, and how each is."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.stop import Stop
+from ..labels.state import FILE_NAME as LABELS
+from ..labels.state import LabelReader
+from ..memory.counter_region import CounterRegion
+from ..memory.region import RegionError
+from ..settings.collector import Settings
+from ..settings.switches import ControlledSettings
+from ..settings.watch import WatchSettings
+from .counters import STATES
+from .driver import Driver, driver_of
+from .reconcile import COUNTS, Reconciler
+from .rules import FILE_NAME, Rules, read_rules
+from .state import EVERY, SwitchState
+from .status import write_status
+
+TURN_SECONDS = 0.01
+"""How often Reg2 is looked at, if the label controller changes it."""
+CALM_SECONDS = 0.1
+"""How often rules are looked at, and all else."""
+STATUS_SECONDS = 0.5
+"""How often the file of the status may change."""
+RELEASE_SECONDS = 3.0
+"""How long switches may take at the end to reset Reg2."""
+
+
+class Fleet:
+    """A `Reconciler` for each switch of the settings.
+
+    What is asked of a switch comes from the rules (a file of the supervisor), the settings of labelling, and
+    Reg2 as the label controller has decided, which is in the table of labels.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        regions: Path,
+        counters: CounterRegion,
+        *,
+        notify: Callable[[str], object],
+        warn: Callable[[str], object],
+        drivers: Callable[[str, ControlledSettings], Driver] = driver_of,
+    ) -> None:
+        """Raises HopscopeError if a package that a driver needs is missing."""
+        self._settings, self._regions, self._counters, self._warn = settings, regions, counters, warn
+        self._reconcilers = {
+            name: Reconciler(
+                name, drivers(name, switch), verify_seconds=settings.control.verify_seconds,
+                retry_seconds=settings.control.retry_seconds, notify=notify, warn=warn,
+            )
+            for name, switch in settings.switches.items()
+        }  # fmt: skip
+        label = settings.label
+        self._labelling = label.labelling if label.listen else None
+        self._adapts = bool(label.listen) and label.adaptive.mode != "off"
+        self._flag = label.adaptive.mode == "one-bit"
+        self._rules, self._stamp = Rules(), (0, 0)
+        self._labels: LabelReader | None = None
+        self._status: list[dict[str, Any]] = []
+        self._status_at = 0.0
+
+    def run(self, stop: Stop) -> None:
+        """Until `stop`; then switches reset Reg2, as far as they answer in time."""
+        self.turn()
+        for reconciler in self._reconcilers.values():
+            reconciler.start()
+        pause = TURN_SECONDS if self._adapts else CALM_SECONDS
+        while not stop.wait(pause):
+            self.turn()
+        for reconciler in self._reconcilers.values():
+            reconciler.stop()
+        until = time.monotonic() + RELEASE_SECONDS
+        for reconciler in self._reconcilers.values():
+            reconciler.join(max(0.0, until - time.monotonic()))
+        self._show()
+
+    def turn(self) -> None:
+        """Ask every switch for what it should do now, and say how all are."""
+        self._read_rules()
+        reg2 = self._reg2()
+        for name, reconciler in self._reconcilers.items():
+            reconciler.ask(self.wanted(name, reg2))
+        if time.monotonic() >= self._status_at:
+            self._status_at = time.monotonic() + STATUS_SECONDS
+            self._show()
+
+    def wanted(self, name: str, reg2: Mapping[int, Mapping[int, int]] | None) -> SwitchState:
+        """What a switch should do; `reg2`: by node and port, None: unknown."""
+        rules, switch = self._rules, self._settings.switches[name]
+        watch = None
+        if rules.watch is not None:
+            chosen = [rule for rule in rules.watch if not rule.switches or name in rule.switches]
+            watch = tuple(WatchSettings(**rule.model_dump(exclude={"switches"})) for rule in chosen)
+        return SwitchState.model_construct(
+            watch=watch,
+            track=rules.track,
+            labelling=self._labelling,
+            reg2=None if reg2 is None else dict(reg2.get(switch.node, {})),
+        )
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Of all switches, by name."""
+        total = Counter(dict.fromkeys(COUNTS, 0))
+        for reconciler in self._reconcilers.values():
+            total.update(reconciler.counts)
+        return total
+
+    @property
+    def states(self) -> dict[str, int]:
+        """Switches by state."""
+        found = Counter(each["state"] for each in self._status)
+        return {state: found[state] for state in STATES}
+
+    @property
+    def in_sync(self) -> int:
+        """Switches that do what is asked of them."""
+        return sum(each["in_sync"] for each in self._status)
+
+    def _read_rules(self) -> None:
+        path = self._regions / FILE_NAME
+        try:
+            found = path.stat()
+        except OSError:
+            return
+        stamp = found.st_mtime_ns, found.st_ino
+        if stamp != self._stamp:
+            self._stamp, self._rules = stamp, read_rules(self._regions)
+
+    def _reg2(self) -> dict[int, dict[int, int]] | None:
+        """Reg2 other than 0 by node and port; None: not known yet, or no business of ours."""
+        if self._labelling is None:
+            return None
+        if not self._adapts:
+            return {}
+        if self._labels is None or not self._labels.is_current:
+            self._labels = None
+            try:
+                self._labels = LabelReader.attach(self._regions / LABELS)
+            except (RegionError, OSError):
+                return None
+        found: dict[int, dict[int, int]] = {}
+        for node, port, value in self._labels.raised():
+            found.setdefault(node, {})[port] = EVERY if self._flag else value
+        return found
+
+    def _show(self) -> None:
+        status = [
+            {"name": name, "kind": switch.kind, "node": switch.node, "place": switch.place}
+            | self._reconcilers[name].status()
+            for name, switch in self._settings.switches.items()
+        ]
+        if status != self._status:
+            self._status = status
+            write_status(self._regions, status)
+        self._counters.collect(self)

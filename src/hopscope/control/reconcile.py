@@ -1,0 +1,174 @@
+"""Makes one switch do what is asked of it: reads it, applies the difference, and tries again what failed."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from ..base.errors import HopscopeError, described
+from .driver import Driver, StandbyError
+from .state import SwitchState, changed, difference, lacking
+
+FIRST_PAUSE = 0.5
+"""Seconds until the first retry; each pause is twice as long as the one before."""
+STANDBY_SECONDS = 1.0
+"""How often a controller in standby looks whether it may change the switch now."""
+COUNTS = ("connections", "failures", "reads", "drifts", "changes")
+"""Connections made; failed attempts; states read; reads that found what nobody here had asked for; changes
+applied.
+"""
+
+
+class Reconciler(threading.Thread):
+    """One switch, in a thread of its own, so that a slow switch delays no other.
+
+    `ask` says what it should do, as often as it changes; `stop` ends the thread and resets Reg2.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        driver: Driver,
+        *,
+        verify_seconds: float,
+        retry_seconds: float,
+        notify: Callable[[str], object],
+        warn: Callable[[str], object],
+    ) -> None:
+        super().__init__(name=f"switch {name}", daemon=True)
+        self.switch, self._driver = name, driver
+        self._verify_seconds, self._retry_seconds = verify_seconds, retry_seconds
+        self._notify, self._warn = notify, warn
+        self._wanted = SwitchState()
+        self._actual: SwitchState | None = None
+        self._state, self._since_ns = "connecting", time.time_ns()
+        self._error, self._error_ns = "", 0
+        self._pause = FIRST_PAUSE
+        self._connected = self._stopping = False
+        self._verify_at = 0.0
+        self._wake = threading.Condition()
+        self._asked = False
+        self._lacking: tuple[str, ...] = ()
+        self.counts: Counter[str] = Counter()
+
+    def ask(self, wanted: SwitchState) -> None:
+        """What the switch should do from now on."""
+        if wanted == self._wanted:
+            return
+        with self._wake:
+            self._wanted, self._asked = wanted, True
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Reset Reg2 if the switch is connected, and end; the caller joins."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+
+    def run(self) -> None:
+        """Until `stop`."""
+        while not self._stopping:
+            try:
+                self._converge()
+                self._become("up")
+                self._pause = FIRST_PAUSE
+                self._wait(max(0.0, self._verify_at - time.monotonic()))
+            except StandbyError as error:
+                self._become("standby", str(error))
+                self._wait(STANDBY_SECONDS)
+                self._verify_at = 0.0
+            except Exception as error:  # of a client library, too: one switch must not end the others
+                self._failed(str(error) if isinstance(error, HopscopeError) else described(error))
+        self._release()
+
+    def status(self) -> dict[str, Any]:
+        """For people and programs: how it is, what is asked of it, what it does, what failed last."""
+        wanted, actual = self._wanted, self._actual
+        known = self._state == "up" and actual is not None
+        return {
+            "state": self._state,
+            "since_ns": self._since_ns,
+            "in_sync": known and not difference(wanted, actual).parts(),  # type: ignore[arg-type]
+            "error": self._error or None,
+            "error_ns": self._error_ns or None,
+            "lacks": list(lacking(wanted, actual)) if actual is not None else [],
+            "wanted": wanted.as_json(),
+            "actual": None if actual is None else actual.as_json(),
+            "counts": {name: self.counts[name] for name in COUNTS},
+        }
+
+    def _converge(self) -> None:
+        if not self._connected:
+            self._connected, self._actual = True, None
+            self._driver.connect()
+            self.counts["connections"] += 1
+        now = time.monotonic()
+        if self._actual is None or now >= self._verify_at:
+            before, self._actual = self._actual, self._driver.read()
+            self.counts["reads"] += 1
+            self._verify_at = now + self._verify_seconds
+            if before is not None and difference(before, self._actual).parts():
+                self.counts["drifts"] += 1
+            self._note_lacking()
+        with self._wake:
+            wanted, self._asked = self._wanted, False
+        change = difference(wanted, self._actual)
+        if change.parts():
+            self._driver.apply(change)
+            self.counts["changes"] += len(change.parts())
+            self._actual = changed(self._actual, change)
+
+    def _note_lacking(self) -> None:
+        assert self._actual is not None
+        found = lacking(self._wanted, self._actual)
+        if found != self._lacking and found:
+            self._warn(f"switch {self.switch} has no {', '.join(found)}, which it is asked for")
+        self._lacking = found
+
+    def _become(self, state: str, error: str = "") -> None:
+        if state == self._state:
+            return
+        self._state, self._since_ns = state, time.time_ns()
+        if error:
+            self._error, self._error_ns = error, time.time_ns()
+            self._warn(f"switch {self.switch}: {error}")
+        else:
+            self._notify(f"switch {self.switch}: connected")
+
+    def _failed(self, problem: str) -> None:
+        problem = " ".join(problem.split())[:300]
+        self._close()
+        self.counts["failures"] += 1
+        news = problem != self._error or self._state != "down"
+        self._error, self._error_ns = problem, time.time_ns()
+        if self._state != "down":
+            self._state, self._since_ns = "down", time.time_ns()
+        if news:
+            self._warn(f"switch {self.switch}: {problem}; it is tried again")
+        self._wait(self._pause * random.uniform(0.8, 1.2), asked=False)
+        self._pause = min(self._pause * 2, self._retry_seconds)
+
+    def _wait(self, seconds: float, *, asked: bool = True) -> None:
+        """Until then, `stop`, or (`asked`) something else is asked for."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._stopping or (asked and self._asked), seconds)
+
+    def _release(self) -> None:
+        """Without a controller, ports label at their own interval."""
+        if self._connected and self._state == "up" and self._actual is not None:
+            change = difference(SwitchState(reg2={}), self._actual)
+            try:
+                if change.parts():
+                    self._driver.apply(change)
+            except Exception as error:
+                self._warn(f"switch {self.switch}: Reg2 is not reset: {described(error)}")
+        self._close()
+
+    def _close(self) -> None:
+        if self._connected:
+            self._connected = False
+            self._driver.close()

@@ -1,0 +1,92 @@
+"""What is asked of all switches while a collector runs, in a file of the regions: watch lists, tracked flows.
+
+The supervisor writes it, as it writes limits: from the settings at a start, and when somebody changes them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..settings.collector import Settings
+from ..settings.label import TrackedFlowSettings
+from ..settings.section import Section
+from ..settings.switches import NamedSwitches, WatchRule, check_rules
+from .files import read_text, write_text
+from .state import MAX_TRACKED
+
+FILE_NAME = "control.rules"
+EXPECTED = 'expected {"add": [...], "remove": [...]}'
+Item = TypeVar("Item", bound=Section)
+
+
+class Rules(Section):
+    """Rules of all switches; None: switches keep what they have."""
+
+    watch: tuple[WatchRule, ...] | None = None
+    """Watch lists."""
+    track: tuple[TrackedFlowSettings, ...] | None = None
+    """Tracked flows."""
+
+
+def configured(settings: Settings) -> Rules:
+    """The rules of the settings."""
+    return Rules(watch=settings.control.watch, track=settings.label.track if settings.label.listen else None)
+
+
+def read_rules(regions: Path) -> Rules:
+    """The rules in force; none if there is no file."""
+    text = read_text(regions / FILE_NAME)
+    return Rules() if text is None else Rules.model_validate_json(text)
+
+
+def write_rules(regions: Path, rules: Rules) -> None:
+    """Put these rules in force."""
+    write_text(regions / FILE_NAME, rules.model_dump_json())
+
+
+def change_watch(rules: Rules, switches: NamedSwitches, changes: Any) -> Rules:
+    """Rules after `changes` of the watch lists. ValueError: rejected."""
+    added, removed = _changes(changes, WatchRule)
+    watch = _changed(rules.watch or (), added, removed, WatchRule.model_copy, "watch list has no such rule")
+    check_rules(switches, watch)
+    return rules.model_copy(update={"watch": watch})
+
+
+def change_tracked(rules: Rules, changes: Any) -> Rules:
+    """Rules after `changes` of the tracked flows, each known by its addresses. ValueError: rejected."""
+    if rules.track is None:
+        raise ValueError("no label.listen: nobody takes the labels of tracked flows")
+    added, removed = _changes(changes, TrackedFlowSettings)
+
+    def same(flow: TrackedFlowSettings) -> TrackedFlowSettings:
+        return flow.model_copy(update={"every": 1})
+
+    track = _changed(rules.track, added, removed, same, "this flow is not tracked")
+    if len(track) > MAX_TRACKED:
+        raise ValueError(f"found {len(track):,} flows to track, expected {MAX_TRACKED:,} or fewer")
+    return rules.model_copy(update={"track": track})
+
+
+def _changes(changes: Any, kind: type[Item]) -> tuple[list[Item], list[Item]]:
+    if not isinstance(changes, dict) or changes.keys() - {"add", "remove"}:
+        raise ValueError(EXPECTED)
+    items = TypeAdapter(list[kind])  # type: ignore[valid-type]
+    try:
+        return items.validate_python(changes.get("add", [])), items.validate_python(changes.get("remove", []))
+    except ValidationError as error:
+        raise ValueError(f"{error.errors()[0]['msg']}; {EXPECTED}") from None
+
+
+def _changed(
+    before: tuple[Item, ...], added: list[Item], removed: list[Item], key: Any, missing: str
+) -> tuple[Item, ...]:
+    """Items without `removed` and with `added`, each once by its key."""
+    kept = {key(item): item for item in before}
+    for item in removed:
+        if kept.pop(key(item), None) is None:
+            raise ValueError(missing)
+    kept |= {key(item): item for item in added}
+    return tuple(kept.values())

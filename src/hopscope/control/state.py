@@ -1,0 +1,107 @@
+"""What a switch does, or should do: watch list, tracked flows, label function, Reg2 of its ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ..settings.label import LabellingSettings, TrackedFlowSettings
+from ..settings.section import Section
+from ..settings.watch import MAX_WATCHES, WatchSettings, prefix
+
+MAX_TRACKED = 1024
+EVERY = 255
+"""In place of S in Reg2: the port labels every packet, as in INT-label's one-bit form (section 5)."""
+_CLOSE = 1e-6
+"""Probabilities and times that differ by less are the same: switches hold them as whole numbers."""
+PortNumber = Annotated[int, Field(ge=0, lt=1 << 32)]
+Reg2 = Annotated[int, Field(ge=0, le=EVERY)]
+
+
+class SwitchState(Section):
+    """Parts of a switch's state. A part that is None is not asked for, or the switch does not have it."""
+
+    watch: Annotated[tuple[WatchSettings, ...], Field(max_length=MAX_WATCHES)] | None = None
+    """Packets that get INT."""
+    track: Annotated[tuple[TrackedFlowSettings, ...], Field(max_length=MAX_TRACKED)] | None = None
+    """Flows of which all switches label one packet in `every`."""
+    labelling: LabellingSettings | None = None
+    """Interval T and label function."""
+    reg2: Annotated[dict[PortNumber, Reg2], Field(max_length=1 << 16)] | None = None
+    """Reg2 by port: S, or EVERY; a port that is not in it has 0. In a change: only the ports to set."""
+
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts that are there."""
+        return tuple(name for name in PARTS if getattr(self, name) is not None)
+
+    def as_json(self) -> dict[str, Any]:
+        """For JSON: the parts that are there."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+PARTS = tuple(SwitchState.model_fields)
+
+
+def difference(wanted: SwitchState, actual: SwitchState) -> SwitchState:
+    """What to change at a switch, of the parts that it has; nothing if `parts` of it is empty."""
+    change: dict[str, Any] = {}
+    for name, form in _FORMS.items():
+        want, have = getattr(wanted, name), getattr(actual, name)
+        if want is not None and have is not None and not _close(form(want), form(have)):
+            change[name] = want
+    if wanted.reg2 is not None and actual.reg2 is not None:
+        ports = {
+            port: wanted.reg2.get(port, 0)
+            for port in wanted.reg2.keys() | actual.reg2.keys()
+            if wanted.reg2.get(port, 0) != actual.reg2.get(port, 0)
+        }
+        if ports:
+            change["reg2"] = ports
+    return SwitchState.model_construct(**change)
+
+
+def changed(state: SwitchState, change: SwitchState) -> SwitchState:
+    """The state after a change."""
+    given = {name: getattr(change, name) for name in change.parts()}
+    if change.reg2 is not None:
+        given["reg2"] = {port: each for port, each in ((state.reg2 or {}) | change.reg2).items() if each}
+    return state.model_copy(update=given)
+
+
+def lacking(wanted: SwitchState, actual: SwitchState) -> tuple[str, ...]:
+    """Parts that are asked for, with something in them, of a switch that does not have them."""
+    return tuple(name for name in wanted.parts() if getattr(wanted, name) and getattr(actual, name) is None)
+
+
+def _entry(watch: WatchSettings) -> dict[str, Any]:
+    """An entry of a watch list, in the one way that it can be written."""
+    ports = (0, 65535) if watch.port is None else (watch.port, watch.last_port or watch.port)
+    ends = {name: prefix(getattr(watch, name)) for name in ("source", "destination")}
+    return watch.model_dump() | ends | {"port": ports, "last_port": None}
+
+
+def _flow(flow: TrackedFlowSettings) -> tuple[Any, ...]:
+    """A tracked flow, in the one way that it can be written."""
+    return ip_address(flow.src), ip_address(flow.dst), flow.every
+
+
+_FORMS: dict[str, Callable[[Any], Any]] = {
+    "watch": lambda entries: [_entry(each) for each in entries],
+    "track": lambda flows: {_flow(each) for each in flows},
+    "labelling": LabellingSettings.model_dump,
+}
+"""Parts that are compared by their meaning."""
+
+
+def _close(one: Any, other: Any) -> bool:
+    """Whether two trees are the same, up to what numbers of switches round."""
+    if isinstance(one, float) and isinstance(other, int | float):
+        return abs(one - other) < _CLOSE
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(_close, one, other))
+    return bool(one == other)

@@ -1,0 +1,23 @@
+"""How the switches are, in a file of the regions: the process that reaches them writes, all others read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .files import read_text, write_text
+
+FILE_NAME = "control.status"
+
+
+def write_status(regions: Path, switches: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the file."""
+    write_text(regions / FILE_NAME, json.dumps(switches, separators=(",", ":")))
+
+
+def read_status(regions: Path) -> list[dict[str, Any]]:
+    """Every switch: `name`, `kind`, `node`, `place`, and the keys of `Reconciler.status`."""
+    text = read_text(regions / FILE_NAME)
+    return [] if text is None else json.loads(text)

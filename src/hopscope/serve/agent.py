@@ -1,0 +1,134 @@
+"""HTTP server of a Linux switch: a controller reads and changes its state (`control.drivers.http`)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from contextlib import suppress
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from ..base.errors import HopscopeError
+from ..base.log import logger
+from ..base.stop import Stop
+from ..control.driver import Driver
+from ..control.drivers.http import PATH
+from ..control.state import SwitchState, difference, lacking
+from ..settings.agent import AgentSettings
+from ..settings.errors import error_lines
+from ..settings.secrets import value_of
+from ..settings.section import LEAST_TOKEN, host_and_port
+from .guard import Guard
+from .server import ServeError, bind_to, serve_app
+
+log = logger("switch")
+LEASE_LOOK_SECONDS = 1.0
+
+
+class Agent:
+    """The application, over a driver of this machine's programs: one request at a time reaches it."""
+
+    def __init__(self, driver: Driver, *, lease_seconds: float = 0) -> None:
+        self._driver, self._lease_seconds = driver, lease_seconds
+        self._lock = threading.Lock()
+        self._heard = time.monotonic()
+        self.app = Starlette(
+            routes=[
+                Route(PATH, self._get, methods=["GET"]),
+                Route(PATH, self._patch, methods=["PATCH"]),
+                Route("/healthz", self._healthy),
+            ],
+            exception_handlers={HopscopeError: _unavailable, HTTPException: _rejected},
+        )
+
+    async def watch_lease(self) -> None:
+        """Reset Reg2 when no controller has asked for too long."""
+        while self._lease_seconds:
+            await asyncio.sleep(LEASE_LOOK_SECONDS)
+            if time.monotonic() - self._heard >= self._lease_seconds:
+                with suppress(HopscopeError):
+                    await run_in_threadpool(self._reset)
+
+    def _reset(self) -> None:
+        with self._lock:
+            change = difference(SwitchState(reg2={}), self._driver.read())
+            if change.parts():
+                self._driver.apply(change)
+                log.warning("no controller asks: Reg2 is reset", ports=len(change.reg2 or ()))
+
+    async def _get(self, _: Request) -> Response:
+        self._heard = time.monotonic()
+        return JSONResponse((await run_in_threadpool(self._read)).as_json())
+
+    async def _patch(self, request: Request) -> Response:
+        self._heard = time.monotonic()
+        try:
+            change = SwitchState.model_validate_json(await request.body())
+        except ValidationError as error:
+            raise HTTPException(400, "; ".join(error_lines(error, SwitchState)[:3])) from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the request has no whole body") from None
+        return JSONResponse((await run_in_threadpool(self._change, change)).as_json())
+
+    async def _healthy(self, _: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    def _read(self) -> SwitchState:
+        with self._lock:
+            return self._driver.read()
+
+    def _change(self, change: SwitchState) -> SwitchState:
+        with self._lock:
+            missing = lacking(change, self._driver.read())
+            if missing:
+                raise HTTPException(400, f"this switch has no {', '.join(missing)}")
+            self._driver.apply(change)
+            return self._driver.read()
+
+
+def run(settings: AgentSettings, driver: Driver, stop: Stop, listener: socket.socket | None = None) -> None:
+    """Serve until `stop` is set; `listener` is that of `bind`, made here if there is none. Raises ServeError,
+    ConfigError.
+    """
+    listener = listener or bind(settings)
+    token = value_of("agent.token", settings.token)
+    if token is None or len(token) < LEAST_TOKEN:
+        raise ServeError(f"agent.token: found {len(token or '')} characters, expected {LEAST_TOKEN} or more")
+    agent = Agent(driver, lease_seconds=settings.lease_seconds)
+    host, _ = host_and_port(settings.listen)
+    asyncio.run(_serve(agent, Guard(agent.app, host, token), settings, stop, listener))
+
+
+def bind(settings: AgentSettings) -> socket.socket:
+    """Socket that a controller connects to. Raises ServeError."""
+    return bind_to(*host_and_port(settings.listen), "agent.listen")
+
+
+async def _serve(
+    agent: Agent, app: Guard, settings: AgentSettings, stop: Stop, listener: socket.socket
+) -> None:
+    lease = asyncio.create_task(agent.watch_lease())
+    try:
+        await serve_app(
+            app, stop, listener,
+            cert_file=settings.cert_file, key_file=settings.key_file, client_ca_file=settings.client_ca_file,
+        )  # fmt: skip
+    finally:
+        lease.cancel()
+
+
+async def _unavailable(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 503)
+
+
+async def _rejected(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": str(error.detail)}, error.status_code)

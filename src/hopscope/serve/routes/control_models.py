@@ -1,0 +1,66 @@
+"""Models of the switches that the controller reaches."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ...settings.switches import WatchRule
+from .models import Model, Node, Time, Wide
+
+
+class SwitchCounts(Model):
+    """What happened since the process that reaches switches started."""
+
+    connections: Wide
+    """Connections made."""
+    failures: Wide
+    """Attempts to reach or change it that failed; each is repeated."""
+    reads: Wide
+    """States read."""
+    drifts: Wide
+    """Reads that found something else than it was asked for."""
+    changes: Wide
+    """Parts of its state that were changed."""
+
+
+class ControlledSwitch(Model):
+    """A switch that the controller reaches."""
+
+    name: str
+    node: Node
+    kind: Literal["ebpf", "http", "p4runtime"]
+    """How it is reached."""
+    place: str
+    """Where it is: a folder, a URL, an address."""
+    state: Literal["connecting", "up", "standby", "down"]
+    """`standby`: another controller changes it; `down`: the last attempt failed, and is repeated."""
+    since: Time
+    """When it came into this state."""
+    in_sync: bool
+    """Whether it does what is asked of it."""
+    lacks: list[str]
+    """Parts that it is asked for and does not have."""
+    error: str | None
+    """What failed last."""
+    error_time: Time | None
+    """When that was."""
+    wanted: dict[str, Any]
+    """What is asked of it: `watch`, `track`, `labelling`, `reg2` by port."""
+    actual: dict[str, Any] | None
+    """What it does, as far as it was read or changed; null: it was not read yet."""
+    counts: SwitchCounts
+
+
+class SwitchList(Model):
+    """Switches, and how many do what is asked of them."""
+
+    total: int
+    in_sync: int
+    items: list[ControlledSwitch]
+
+
+class WatchRules(Model):
+    """Rules of the watch lists, of which the first that matches a packet counts."""
+
+    items: list[WatchRule] | None
+    """null: switches keep their own watch lists."""
