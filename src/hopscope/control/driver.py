@@ -40,7 +40,6 @@ class Driver(Protocol):
 DRIVERS = {
     "ebpf": "ebpf:EbpfDriver",
     "http": "http:HttpDriver",
-    "p4runtime": "p4runtime:P4RuntimeDriver",
 }
 """Module in `drivers`, and class, by kind."""
 

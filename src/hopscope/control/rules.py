@@ -48,9 +48,12 @@ def write_rules(regions: Path, rules: Rules) -> None:
 
 
 def change_watch(rules: Rules, switches: NamedSwitches, changes: Any) -> Rules:
-    """Rules after `changes` of the watch lists. ValueError: rejected."""
+    """Rules after `changes` of the watch lists; `set` has all rules. ValueError: rejected."""
+    before = rules.watch or ()
+    if isinstance(changes, dict) and changes.keys() == {"set"}:
+        before, changes = (), {"add": changes["set"]}
     added, removed = _changes(changes, WatchRule)
-    watch = _changed(rules.watch or (), added, removed, WatchRule.model_copy, "watch list has no such rule")
+    watch = _changed(before, added, removed, WatchRule.model_copy, "no watch list has this rule")
     check_rules(switches, watch)
     return rules.model_copy(update={"watch": watch})
 

@@ -78,9 +78,8 @@ def lacking(wanted: SwitchState, actual: SwitchState) -> tuple[str, ...]:
 
 def _entry(watch: WatchSettings) -> dict[str, Any]:
     """An entry of a watch list, in the one way that it can be written."""
-    ports = (0, 65535) if watch.port is None else (watch.port, watch.last_port or watch.port)
     ends = {name: prefix(getattr(watch, name)) for name in ("source", "destination")}
-    return watch.model_dump() | ends | {"port": ports, "last_port": None}
+    return watch.model_dump() | ends | {"port": watch.ports, "last_port": None}
 
 
 def _flow(flow: TrackedFlowSettings) -> tuple[Any, ...]:

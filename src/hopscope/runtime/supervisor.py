@@ -174,7 +174,7 @@ class Supervisor:
             self._prepare()
         control, sink = self.folder.regions / CONTROL_FILE, settings.sink.enabled
         self._limits = create_control(control, settings.limits, sink=sink)
-        rules.write_rules(self.folder.regions, rules.configured(settings))
+        self._set_rules()
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
         if estate is not None:
             self._listeners.adopt(estate)
@@ -268,7 +268,7 @@ class Supervisor:
             self.settings = settings = found.settings
             if read_limits(self._limits) != settings.limits:
                 set_limits(self._limits, settings.limits, author)
-            rules.write_rules(self.folder.regions, rules.configured(settings))
+            self._set_rules()
         form = {"level": settings.log.level, "form": settings.log.format}
         log.configure(level=form["level"], form=form["form"])
         for member in self.members:
@@ -280,6 +280,11 @@ class Supervisor:
         self._log.info("settings read again", by=author, changed=found.changed)
         if found.left:
             self._log.warning("settings that need a restart, which stay as they were", settings=found.left)
+
+    def _set_rules(self) -> None:
+        """The rules of switches are those of the settings."""
+        if self.settings.switches:
+            rules.write_rules(self.folder.regions, rules.configured(self.settings))
 
     def _renew(self, roles: Iterable[str]) -> None:
         """End processes that are to start again."""

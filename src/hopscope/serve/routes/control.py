@@ -9,7 +9,6 @@ from fastapi import APIRouter, HTTPException, Request
 from ...base import control_client as control
 from ...control.status import read_status
 from ...present.events import when
-from ...settings.switches import WatchRule
 from ..context import Context, Ctx, client_of
 from . import control_models as m
 from . import show
@@ -36,15 +35,15 @@ async def watch(context: Ctx) -> m.WatchRules:
 
 
 @router.post("/watch", summary="Add a rule")
-async def add(context: Ctx, request: Request, rule: WatchRule) -> m.WatchRules:
+async def add(context: Ctx, request: Request, rule: m.NewWatchRule) -> m.WatchRules:
     """It comes last, and is in force until the collector restarts; returns all rules."""
     return await _change(context, request, {"add": [rule.model_dump(mode="json")]})
 
 
-@router.delete("/watch", summary="Remove a rule")
-async def remove(context: Ctx, request: Request, rule: WatchRule) -> m.WatchRules:
-    """The one that is equal to the body; returns those that are left."""
-    return await _change(context, request, {"remove": [rule.model_dump(mode="json")]})
+@router.put("/watch", summary="Set all rules")
+async def replace(context: Ctx, request: Request, rules: m.NewWatchRules) -> m.WatchRules:
+    """They take the place of those in force, until the collector restarts."""
+    return await _change(context, request, {"set": rules.model_dump(mode="json")["items"]})
 
 
 async def _change(context: Context, request: Request, change: dict[str, Any]) -> m.WatchRules:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import ConfigDict
+
 from ...settings.switches import WatchRule
 from .models import Model, Node, Time, Wide
 
@@ -28,7 +30,7 @@ class ControlledSwitch(Model):
 
     name: str
     node: Node
-    kind: Literal["ebpf", "http", "p4runtime"]
+    kind: Literal["ebpf", "http"]
     """How it is reached."""
     place: str
     """Where it is: a folder, a URL, an address."""
@@ -57,6 +59,20 @@ class SwitchList(Model):
     total: int
     in_sync: int
     items: list[ControlledSwitch]
+
+
+class NewWatchRule(WatchRule):
+    """A rule, as the settings have it."""
+
+    model_config = ConfigDict(defer_build=False)  # FastAPI warns of a model that is not complete
+
+
+class NewWatchRules(Model):
+    """Rules of the watch lists, in order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: list[NewWatchRule]
 
 
 class WatchRules(Model):

@@ -1,0 +1,108 @@
+"""The API's routes and metrics about switches that the controller reaches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.control.rules import configured, write_rules
+from hopscope.control.status import write_status
+from hopscope.runtime.control import ControlServer
+from hopscope.runtime.tracking import answer_rules
+from hopscope.settings.collector import Settings
+
+SWITCHES = {"leaf1": {"kind": "ebpf", "node": 11}, "leaf2": {"kind": "ebpf", "node": 99}}
+RULE = {
+    "source": "any", "destination": "192.0.2.0/24", "port": 5001, "last_port": None, "protocol": "udp",
+    "mode": "md", "sample": 1, "sample_by": "packet", "switches": [],
+}  # fmt: skip
+STATUS = {
+    "name": "leaf1", "kind": "ebpf", "node": 11, "place": "/sys/fs/bpf/x", "state": "down",
+    "since_ns": 1_700_000_000_000_000_001, "in_sync": False, "error": "it does not answer",
+    "error_ns": 1_700_000_000_000_000_002, "lacks": ["reg2"], "wanted": {"watch": [], "reg2": {"3": 2}},
+    "actual": None,
+    "counts": {"connections": 1, "failures": 7, "reads": 3, "drifts": 0, "changes": 2},
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A data folder whose supervisor answers about rules."""
+    regions = tmp_path / "regions"
+    regions.mkdir()
+    settings = Settings.model_validate(
+        {"switches": SWITCHES, "label": {"listen": "127.0.0.1:0"}, "control": {"watch": [RULE]}}
+    )
+    write_rules(regions, configured(settings))
+    server = ControlServer(tmp_path, lambda request, _: answer_rules(settings, regions, request))
+    server.start()
+    yield tmp_path
+    server.close()
+
+
+def talk(api: Any, folder: Path, *requests: tuple[str, str, Any]) -> list[tuple[int, Any]]:
+    """Status and answer of each (method, path, body)."""
+
+    async def ask() -> list[tuple[int, Any]]:
+        async with api(folder) as client:
+            answers = [await client.request(method, path, json=body) for method, path, body in requests]
+            return [
+                (each.status_code, each.json() if "json" in each.headers["content-type"] else each.text)
+                for each in answers
+            ]
+
+    return asyncio.run(ask())
+
+
+def test_switches_are_shown(api: Any, folder: Path) -> None:
+    """Their state, what is asked of them, what failed last; metrics have them, too."""
+    write_status(folder / "regions", [STATUS])
+    (status, found), (_, metrics) = talk(
+        api, folder, ("GET", "/api/v0/control/switches", None), ("GET", "/metrics", None)
+    )
+    assert (status, found["total"], found["in_sync"]) == (200, 1, 0)
+    (switch,) = found["items"]
+    assert switch["node"] == {"id": 11, "name": "leaf-1"}
+    assert switch["since"] == "2023-11-14T22:13:20.000000001Z"
+    assert switch["error_time"] == "2023-11-14T22:13:20.000000002Z"
+    for name in ("name", "kind", "place", "state", "error", "lacks", "wanted", "actual", "counts"):
+        assert switch[name] == STATUS[name]
+    labels = '{kind="ebpf",node="11",switch="leaf1"}'
+    for line in (f"up{labels} 0.0", f"in_sync{labels} 0.0", f"failures_total{labels} 7.0"):
+        assert f"hopscope_switch_{line}" in metrics
+
+
+def test_rules_change_through_the_api(api: Any, folder: Path) -> None:
+    """A rule comes last; all can be set; what does not fit is a line, and changes nothing."""
+    path = "/api/v0/control/watch"
+    other = RULE | {"switches": ["leaf2"], "protocol": "tcp"}
+    found = talk(
+        api, folder, ("GET", path, None), ("POST", path, {"switches": ["leaf2"], **{
+            name: other[name] for name in ("destination", "port", "protocol")
+        }}), ("PUT", path, {"items": [other]}), ("POST", path, {"switches": ["leaf3"]}),
+        ("POST", path, {"port": 70000}), ("POST", path, {"prot": "tcp"}),
+        ("PUT", path, {"items": [{"sample": n} for n in range(1, 34)]}), ("GET", path, None),
+    )  # fmt: skip
+    assert [status for status, _ in found] == [200, 200, 200, 400, 400, 400, 400, 200]
+    assert found[0][1] == {"items": [RULE]}
+    assert found[1][1] == {"items": [RULE, other]}
+    assert found[2][1] == found[7][1] == {"items": [other]}
+    assert "found switch 'leaf3', expected one of leaf1, leaf2" in found[3][1]["error"]
+    assert "found 33 rules for leaf1, expected 32 or fewer" in found[6][1]["error"]
+
+
+def test_tracked_flows_are_those_of_the_switches(api: Any, folder: Path) -> None:
+    """With switches, the API of tracked flows needs no registers."""
+    path = "/api/v0/labels/tracked"
+    flow = {"src": "10.0.0.2", "dst": "10.0.1.2"}
+    query = f"{path}?src=10.0.0.2&dst=10.0.1.2"
+    found = talk(
+        api, folder, ("POST", path, flow), ("POST", path, flow | {"every": 5}), ("DELETE", query, None),
+        ("DELETE", query, None),
+    )  # fmt: skip
+    assert [status for status, _ in found] == [200, 200, 200, 400]
+    assert [answer for _, answer in found[:3]] == [[flow | {"every": 100}], [flow | {"every": 5}], []]
