@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 import trustme
-from pygnmi.spec.v080 import gnmi_pb2 as gnmi
+from finsy.proto import gnmi
 
 from hopscope.base.names import MAX_NAME, Names
 from hopscope.naming.client import ask, client_of

@@ -8,14 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
-from pygnmi.spec.v080 import gnmi_pb2 as gnmi
-from pygnmi.spec.v080.gnmi_pb2_grpc import add_gNMIServicer_to_server, gNMIServicer
+from finsy.proto import gnmi, gnmi_grpc
 
 COUNTS = {"in-octets": 1 << 40, "out-octets": 7, "in-errors": 1, "out-errors": 2, "in-discards": 3}
 """Counters of the first interface of `Device`, which does not count `out-discards`."""
 
 
-class Device(gNMIServicer):  # type: ignore[misc]
+class Device(gnmi_grpc.gNMIServicer):  # type: ignore[misc]
     """A switch with two interfaces; the second has neither description nor counters."""
 
     def __init__(self, encoding: int = gnmi.PROTO, credentials: tuple[str, str] | None = None) -> None:
@@ -34,7 +33,7 @@ class Device(gNMIServicer):  # type: ignore[misc]
     def start(self, certificates: grpc.ServerCredentials | None = None) -> tuple[grpc.Server, int]:
         """A server that runs, and its port."""
         server = grpc.server(ThreadPoolExecutor(4))
-        add_gNMIServicer_to_server(self, server)
+        gnmi_grpc.add_gNMIServicer_to_server(self, server)
         if certificates is None:
             port = server.add_insecure_port("127.0.0.1:0")
         else:

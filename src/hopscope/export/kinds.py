@@ -47,7 +47,7 @@ CLIENTS = {
     "redis_stream": ("redis", "redis"),
     "label.redis": ("redis", "redis"),
     "snmp": ("pysnmp", "snmp"),
-    "gnmi": ("pygnmi", "gnmi"),
+    "gnmi": ("finsy", "gnmi"),
     "remote_write": ("cramjam", "remote-write"),
 }
 """Package that a kind, or a setting, needs, and the extra that installs it."""

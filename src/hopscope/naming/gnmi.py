@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
-from pygnmi.spec.v080 import gnmi_pb2 as gnmi
-from pygnmi.spec.v080.gnmi_pb2_grpc import gNMIStub
+from finsy.proto import gnmi, gnmi_grpc
 
 from ..base.names import Names, clean_name
 from ..settings.errors import ConfigError
@@ -97,7 +96,7 @@ class _Session:
 
     def __init__(self, channel: grpc.Channel, metadata: list[tuple[str, str]], timeout: float) -> None:
         """Connects, within `timeout` seconds."""
-        self._stub, self._metadata = gNMIStub(channel), metadata
+        self._stub, self._metadata = gnmi_grpc.gNMIStub(channel), metadata
         found = self._stub.Capabilities(gnmi.CapabilityRequest(), timeout=timeout, metadata=metadata)
         known = [encoding for encoding in ENCODINGS if encoding in found.supported_encodings]
         if not known:
