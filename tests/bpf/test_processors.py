@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from hopscope.bpf.build import compile_program
 from hopscope.bpf.layout import Count
+from hopscope.bpf.libbpf import BpfObject
 from hopscope.bpf.program import XdpProgram
 from hopscope.detect.counters import INDEX
 from hopscope.settings.collector import ListenSettings
@@ -20,10 +22,11 @@ from hopscope.wire.records import ReportBatch
 from support.xdp_make import SETTINGS, Filtering, built, frames_of
 
 pytestmark = pytest.mark.kernel
-NUMBERED = Path(__file__).parents[2] / "bench" / "xdp.bpf.c"
-"""The program on a frame whose sequence number goes on by one at each run."""
+DRIVER = Path(__file__).parents[2] / "bench" / "xdp.bpf.c"
+"""Runs a program on a frame whose sequence number goes on by one at each run."""
 AT = 42
 """Where the number is: after Ethernet, IPv4 and UDP headers."""
+PLAN = struct.pack("<5I", AT, 0x3FFFFF, AT, 0, 1)
 WARM, RUNS = 200, 50_000
 HOPS = 4
 
@@ -51,9 +54,12 @@ def test_counts_of_two_processors(tool: Callable[..., str], tmp_path: Path) -> N
     if len(processors) < 2:
         pytest.skip("this machine has one processor")
     built(tool)
-    path = compile_program(tmp_path, NUMBERED)
     listen = ListenSettings(kind="xdp", interface="lo", ring_bytes=1 << 20)
-    program = XdpProgram(listen, SETTINGS, path, "numbered")
+    program = XdpProgram(listen, SETTINGS)
+    driver = BpfObject(compile_program(tmp_path, DRIVER))
+    driver.constants()[: len(PLAN)] = PLAN
+    driver.load()
+    driver.put("measured_parts", 0, program.descriptor)
     filtering = Filtering(program)
     received = 0
     for number in range(WARM):
@@ -62,7 +68,7 @@ def test_counts_of_two_processors(tool: Callable[..., str], tmp_path: Path) -> N
 
     def run(source: int) -> None:
         os.sched_setaffinity(0, {processors[source]})
-        program.run(frame(source, WARM), RUNS)
+        driver.run("parts", frame(source, WARM - 1), RUNS)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(run, (0, 1)))
@@ -70,6 +76,7 @@ def test_counts_of_two_processors(tool: Callable[..., str], tmp_path: Path) -> N
         received += count
     filtering.drain()
     given, counts = 2 * (WARM + RUNS), program.counts()
+    driver.close()
     program.close()
     assert sum(counts.values()) == given
     assert counts[Count.FILTERED] > RUNS // 10

@@ -18,7 +18,7 @@ from hopscope.bpf.program import XdpProgram
 from hopscope.bpf.ring import BpfRing
 from hopscope.capture.errors import CaptureError
 from hopscope.detect.detector import Detector
-from hopscope.detect.records import EVENT, WAYS
+from hopscope.detect.records import EVENT, POOL_HOPS, WAYS
 from hopscope.settings.collector import DetectSettings, ListenSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
@@ -145,6 +145,7 @@ def clear(program: XdpProgram, settings: DetectSettings = SETTINGS) -> None:
     """Its tables, variables and ring as they were when it was loaded."""
     sizes = {
         "tags": settings.flow_rows * layout.TAGS.itemsize,
+        "more_hops": settings.hop_pool * POOL_HOPS * layout.HOP.itemsize,
         "flows": settings.flow_rows * WAYS * layout.FLOW.itemsize,
         "ports": settings.ports * layout.PORT.itemsize,
         "sources": settings.sources * layout.SOURCE.itemsize,

@@ -1,4 +1,4 @@
-/* Which reports change nothing but counts: those the detector's fast path would take (`detect/flows`). */
+/* Which reports change nothing but counts: those without an event (`detect/flows`). */
 #pragma once
 
 #include "telemetry.h"
@@ -8,35 +8,58 @@ enum { KIND_EGRESS = 1, KIND_QUEUE = 2, KIND_BUFFER = 3 };
 #define NO_ROW -1
 /* Clang keeps this loop's variable as it is, where it would count hops down, which the verifier does not know. */
 #define KNOWN(variable) asm volatile("" : "+r"(variable))
+/* Whether the reports' hops have an item. It is read again each time: what the verifier knows of it would have it follow
+ * each combination of items by itself. */
+#define HAS(report, bit) (*(const volatile __u32 *)&(report)->present & (bit))
+#define HOPS(report) (*(const volatile __u32 *)&(report)->hops)
 
-/* A pass over the hops of a report, in path order. */
+/* A pass over the hops of a report that goes up, in path order. */
 struct pass {
 	struct scratch *scratch;
 	struct report *report;
 	struct flow *flow; /* NULL: only queues, buffers and ports */
 	__u64 latency; /* sum of the hops so far */
-	enum count result;
 };
 
-/* An item of a hop, 0 if there is none: without branches, of which the verifier would follow all. */
-inlined __u32 item(struct scratch *scratch, struct report *report, __u32 hop, int bit)
+inlined __u32 item_at(const __u8 *hop, __u32 at)
 {
-	__u32 have = -(report->present >> bit & 1);
-	return read32(scratch, hop + report->at[bit]) & have;
+	return bpf_ntohl(*(const __u32 *)(hop + (at & PLACE_IN_HOP)));
 }
 
-/* Read the hop at `hop`; not 0 if one of its values is all ones, and so not there. */
-inlined __u32 read_values(struct scratch *scratch, struct report *report, __u32 hop, struct values *values)
+/* Read the hop at `at`; not 0 if one of its values is all ones, and so not there. */
+inlined __u32 read_values(struct scratch *scratch, const struct report *report, __u32 at, struct values *values)
 {
-	__u32 ports = item(scratch, report, hop, 1);
-	values->node = read32(scratch, hop);
-	values->port = (ports | ((report->present >> 1 & 1) - 1)) & 0xffff; /* NO_PORT if there is none */
-	values->latency = item(scratch, report, hop, 2);
-	values->queue = item(scratch, report, hop, 3);
-	values->utilization = item(scratch, report, hop, 7);
-	values->buffer = item(scratch, report, hop, 8);
-	__u64 full = ((__u64)values->node + 1) | ((__u64)ports + 1) | ((__u64)values->latency + 1) |
-		     ((__u64)values->queue + 1) | ((__u64)values->utilization + 1) | ((__u64)values->buffer + 1);
+	const __u8 *hop = scratch->payload + (at & PLACE);
+	__u32 word = item_at(hop, 0);
+	__u64 full = (__u64)word + 1;
+	values->node = word;
+	values->port = NO_PORT;
+	values->latency = 0; /* is summed up */
+	if (HAS(report, HAVE_PORTS)) {
+		word = item_at(hop, report->at[1]);
+		values->port = word & 0xffff;
+		full |= (__u64)word + 1;
+	}
+	if (HAS(report, HAVE_LATENCY)) {
+		values->latency = word = item_at(hop, report->at[2]);
+		full |= (__u64)word + 1;
+	}
+	if (HAS(report, HAVE_QUEUE)) {
+		values->queue = word = item_at(hop, report->at[3]);
+		full |= (__u64)word + 1;
+	}
+	if (HAS(report, HAVE_CONGESTION)) {
+		values->congestion = word = item_at(hop, report->at[6]);
+		full |= (__u64)word + 1;
+	}
+	if (HAS(report, HAVE_UTILIZATION)) {
+		values->utilization = word = item_at(hop, report->at[7]);
+		full |= (__u64)word + 1;
+	}
+	if (HAS(report, HAVE_BUFFER)) {
+		values->buffer = word = item_at(hop, report->at[8]);
+		full |= (__u64)word + 1;
+	}
 	return full >> 32;
 }
 
@@ -47,17 +70,22 @@ inlined __u32 read_hop(struct pass *pass, __u32 index, struct values *values)
 	return read_values(pass->scratch, report, report->stack + (report->hops - 1 - index) * report->hop_bytes, values);
 }
 
+inlined struct hop *hop_of(struct flow *flow, __u32 index)
+{
+	if (index < INLINE_HOPS)
+		return &flow->hops[index];
+	__u32 at = flow->block * POOL_HOPS + index - INLINE_HOPS;
+	return bpf_map_lookup_elem(&more_hops, &at);
+}
+
 inlined __u64 key_of(int kind, __u32 place, __u32 node)
 {
 	return (__u64)kind << 56 | (__u64)(place & 0xffffff) << 32 | node;
 }
 
-inlined __u64 queue_key(struct values *values)
+inlined __u64 queue_key(__u32 word, __u32 port, __u32 node)
 {
-	__u32 place = values->queue >> 24;
-	if (variables.control.queues_by_port)
-		place |= values->port << 8;
-	return key_of(KIND_QUEUE, place, values->node);
+	return key_of(KIND_QUEUE, word >> 24 | (constants.queues_by_port ? port << 8 : 0), node);
 }
 
 inlined __u64 gap_of(__u64 value, __u64 stored)
@@ -65,95 +93,118 @@ inlined __u64 gap_of(__u64 value, __u64 stored)
 	return value > stored ? value - stored : stored - value;
 }
 
+/* The bounds of a value without an event, once it is compared; `full`: what means that there is no value. */
+inlined __u64 low_of(__u64 stored, __u64 change)
+{
+	return stored > change ? stored - change : 0;
+}
+
+inlined __u64 high_of(__u64 stored, __u64 change, __u64 above, __u64 full)
+{
+	__u64 high = stored + change < above ? stored + change : above;
+	return high < full ? high : full - 1;
+}
+
+inlined void set_bounds(const struct port *row, struct metric *metric)
+{
+	metric->low = low_of(metric->stored, metric->change);
+	metric->high = high_of(metric->stored, metric->change, metric->above,
+			       row->key >> 56 == KIND_EGRESS ? 0xffffffff : 0xffffff);
+}
+
+inlined void set_hop_bounds(struct hop *hop)
+{
+	hop->low = low_of(hop->latency_stored, hop->latency_change);
+	hop->high = high_of(hop->latency_stored, hop->latency_change, hop->latency_above, 0xffffffff);
+}
+
 /* What the values of a report differ in from those kept, in bits: without branches, of which the verifier would follow
  * all. */
 struct verdicts {
-	__u64 unknown; /* 0: all rows are compared */
-	__u64 changed; /* the highest bit: a value is beyond its limits */
+	__u64 unknown; /* not 0: not all rows are compared */
+	__u64 changed; /* the highest bit: a value is beyond its bounds */
 };
 
-inlined void compare(struct verdicts *found, __u64 value, __u64 stored, __u64 change, __u64 above)
-{
-	__s64 gap = value - stored, sign = gap >> 63;
-	found->changed |= (change - ((gap ^ sign) - sign)) | (above - value);
-}
-
 /* Compare a value with its row; 0 if there is none. */
-inlined int check_row(struct verdicts *found, __u32 slot, __u64 key, __u32 value)
+inlined int check_row(struct verdicts *found, __u32 at, __u64 key, int slot, __u64 value)
 {
-	struct port *row = port_at(slot);
+	struct port *row = port_at(at);
 	if (!row)
 		return 0;
-	found->unknown |= (row->key ^ key) | (row->state ^ ACTIVE) | row->spoiled | (~row->has & 1);
-	compare(found, value, row->stored[0], row->change[0], row->above[0]);
+	found->unknown |= (row->key ^ key) | (row->state ^ ACTIVE);
+	found->changed |= (value - row->metrics[slot].low) | (row->metrics[slot].high - value);
 	return 1;
 }
 
-/* Whether a hop has all of its values, of a report that goes up whatever they are. */
-static long check_hop(__u32 index, struct pass *pass)
+inlined void commit_row(__u32 at, int slot, __u32 value, __u64 now_ns)
 {
-	struct values values;
-	if (!read_hop(pass, index, &values))
-		return 0;
-	pass->result = COUNT_UNUSUAL;
-	return 1;
-}
-
-inlined void commit_row(__u32 slot, __u32 value, __u64 now_ns)
-{
-	struct port *row = port_at(slot);
+	struct port *row = port_at(at);
 	if (!row)
 		return;
-	row->latest[0] = value;
+	row->metrics[slot].latest = value;
 	row->touched = 1;
 	row->samples++;
 	row->last_ns = now_ns;
-	if (value > row->highest[0])
-		row->highest[0] = value;
+	if (value > row->metrics[slot].highest)
+		row->metrics[slot].highest = value;
 }
 
-inlined void commit_hop(__u32 present, struct hop *hop, struct values *values, __u64 now_ns)
+inlined void commit_hop(const struct report *report, struct hop *hop, const struct values *values, __u64 now_ns)
 {
 	hop->egress_port = values->port;
-	if (present & HAVE_LATENCY) {
+	if (HAS(report, HAVE_LATENCY)) {
 		hop->latency_latest = values->latency;
 		hop->latency_sum += values->latency;
 		hop->samples++;
 	}
-	if (present & HAVE_QUEUE) {
+	if (HAS(report, HAVE_QUEUE)) {
 		hop->queue_latest = values->queue & 0xffffff;
-		commit_row(hop->queue_slot, hop->queue_latest, now_ns);
+		commit_row(hop->queue_slot, 0, hop->queue_latest, now_ns);
 	}
-	if (present & HAVE_UTILIZATION) {
+	if (HAS(report, HAVE_CONGESTION))
+		commit_row(hop->queue_slot, 1, values->congestion & 0xffffff, now_ns);
+	if (HAS(report, HAVE_UTILIZATION)) {
 		hop->utilization_latest = values->utilization;
-		commit_row(hop->port_slot, values->utilization, now_ns);
+		commit_row(hop->port_slot, 0, values->utilization, now_ns);
 	}
-	if (present & HAVE_BUFFER)
-		commit_row(hop->buffer_slot, values->buffer & 0xffffff, now_ns);
+	if (HAS(report, HAVE_BUFFER))
+		commit_row(hop->buffer_slot, 0, values->buffer & 0xffffff, now_ns);
+}
+
+/* A row cannot be followed any longer. */
+inlined void spoil(struct port *row)
+{
+	row->spoiled = 1;
+	row->metrics[0].low = row->metrics[1].low = 1;
+	row->metrics[0].high = row->metrics[1].high = 0;
 }
 
 /* The detector will compare this value of a report that goes up: keep what it will keep. */
-inlined void follow_row(__u64 key, __u32 value)
+inlined void follow_row(__u64 key, int slot, __u32 value)
 {
 	struct port *row = port_at(find_port(key));
 	if (!row)
 		return;
-	row->latest[0] = value;
+	struct metric *metric = &row->metrics[slot];
+	metric->latest = value;
 	row->touched = 1;
-	if (!(row->has & 1) || value > row->above[0])
-		row->spoiled = 1;
-	else if (gap_of(value, row->stored[0]) > row->change[0])
-		row->stored[0] = value;
+	if (!(row->has >> slot & 1) || value > metric->above)
+		return spoil(row);
+	if (gap_of(value, metric->stored) > metric->change) {
+		metric->stored = value;
+		if (row->state == ACTIVE)
+			set_bounds(row, metric);
+	}
 }
 
 static long follow_hop(__u32 index, struct pass *pass)
 {
-	struct values values;
+	struct values values = {};
 	__u32 present = pass->report->present;
 	if (read_hop(pass, index, &values))
 		return 1;
-	if (pass->flow) {
-		struct hop *hop = &pass->flow->hops[index & (INLINE_HOPS - 1)];
+	struct hop *hop = pass->flow ? hop_of(pass->flow, index & (MAX_HOPS - 1)) : NULL;
+	if (hop) {
 		if (hop->node != values.node || (present & HAVE_LATENCY && !hop->has_latency))
 			pass->flow->spoiled = 1;
 		hop->egress_port = values.port;
@@ -165,117 +216,218 @@ static long follow_hop(__u32 index, struct pass *pass)
 			hop->latency_latest = values.latency;
 			if (values.latency > hop->latency_above)
 				pass->flow->spoiled = 1;
-			else if (gap_of(values.latency, hop->latency_stored) > hop->latency_change)
+			else if (gap_of(values.latency, hop->latency_stored) > hop->latency_change) {
 				hop->latency_stored = values.latency;
+				if (pass->flow->state == ACTIVE)
+					set_hop_bounds(hop);
+			}
 		}
 	}
 	pass->latency += values.latency;
 	if (present & HAVE_QUEUE)
-		follow_row(queue_key(&values), values.queue & 0xffffff);
+		follow_row(queue_key(values.queue, values.port, values.node), 0, values.queue & 0xffffff);
+	if (present & HAVE_CONGESTION)
+		follow_row(queue_key(values.congestion, values.port, values.node), 1, values.congestion & 0xffffff);
 	if (present & HAVE_UTILIZATION)
-		follow_row(key_of(KIND_EGRESS, values.port, values.node), values.utilization);
+		follow_row(key_of(KIND_EGRESS, values.port, values.node), 0, values.utilization);
 	if (present & HAVE_BUFFER)
-		follow_row(key_of(KIND_BUFFER, values.buffer >> 24, values.node), values.buffer & 0xffffff);
+		follow_row(key_of(KIND_BUFFER, values.buffer >> 24, values.node), 0, values.buffer & 0xffffff);
 	return 0;
 }
 
-/* Compare the hops of a report with those of its flow, and keep their values and their latency. Loops over hops are
- * bounded, and no callbacks, whose returns are dear. An enum count, or NO_ROW: of a queue, buffer or port. */
-inlined int check_hops(struct scratch *scratch, struct report *report, struct flow *flow)
+/* Whether all hops of a report are within the bounds of its flow; keeps their values and their latency. Loops over hops
+ * are bounded, and no callbacks, whose returns are dear. Values that are not there, all ones, are beyond the bounds, but
+ * for ports. */
+inlined int is_steady(struct scratch *scratch, struct report *report, struct flow *flow, __u32 most)
 {
-	__u32 hops = report->hops, present = report->present, absent = 0;
-	__u32 at = report->stack + (hops - 1) * report->hop_bytes;
-	__u64 latency = 0;
+	__u32 hops = HOPS(report), at = report->stack + (hops - 1) * report->hop_bytes;
+	__u64 latency = 0, absent = 0;
 	struct verdicts found = {};
-	for (__u32 i = 0; i < INLINE_HOPS; i++) {
+	for (__u32 i = 0; i < most; i++) {
 		KNOWN(i);
 		if (i >= hops)
 			break;
 		struct values *values = &report->values[i];
-		struct hop *hop = &flow->hops[i];
-		absent |= read_values(scratch, report, at, values);
+		struct hop *hop = hop_of(flow, i);
+		if (!hop)
+			return 0;
+		const __u8 *bytes = scratch->payload + (at & PLACE);
+		__u32 word, port = NO_PORT, node = item_at(bytes, 0);
 		at -= report->hop_bytes;
-		latency += values->latency;
-		found.unknown |= hop->node ^ values->node;
-		if (present & HAVE_LATENCY) {
-			found.unknown |= hop->has_latency ^ 1;
-			compare(&found, values->latency, hop->latency_stored, hop->latency_change, hop->latency_above);
+		found.unknown |= hop->node ^ node;
+		if (HAS(report, HAVE_PORTS)) {
+			word = item_at(bytes, report->at[1]);
+			absent |= (__u64)word + 1;
+			port = word & 0xffff;
 		}
-		if (present & HAVE_QUEUE &&
-		    !check_row(&found, hop->queue_slot, queue_key(values), values->queue & 0xffffff))
-			return NO_ROW;
-		if (present & HAVE_UTILIZATION &&
-		    !check_row(&found, hop->port_slot, key_of(KIND_EGRESS, values->port, values->node),
-			       values->utilization))
-			return NO_ROW;
-		if (present & HAVE_BUFFER &&
-		    !check_row(&found, hop->buffer_slot, key_of(KIND_BUFFER, values->buffer >> 24, values->node),
-			       values->buffer & 0xffffff))
-			return NO_ROW;
+		values->port = port;
+		if (HAS(report, HAVE_LATENCY)) {
+			values->latency = word = item_at(bytes, report->at[2]);
+			latency += word;
+			found.changed |= ((__u64)word - hop->low) | ((__u64)hop->high - word);
+		}
+		if (HAS(report, HAVE_QUEUE)) {
+			values->queue = word = item_at(bytes, report->at[3]);
+			if (!check_row(&found, hop->queue_slot, queue_key(word, port, node), 0, word & 0xffffff))
+				return 0;
+		}
+		if (HAS(report, HAVE_CONGESTION)) {
+			values->congestion = word = item_at(bytes, report->at[6]);
+			if (!check_row(&found, hop->queue_slot, queue_key(word, port, node), 1, word & 0xffffff))
+				return 0;
+		}
+		if (HAS(report, HAVE_UTILIZATION)) {
+			values->utilization = word = item_at(bytes, report->at[7]);
+			if (!check_row(&found, hop->port_slot, key_of(KIND_EGRESS, port, node), 0, word))
+				return 0;
+		}
+		if (HAS(report, HAVE_BUFFER)) {
+			values->buffer = word = item_at(bytes, report->at[8]);
+			if (!check_row(&found, hop->buffer_slot, key_of(KIND_BUFFER, word >> 24, node), 0, word & 0xffffff))
+				return 0;
+		}
 	}
 	report->latency = latency;
-	if (absent)
-		return COUNT_UNUSUAL;
-	if (found.unknown)
-		return COUNT_UNKNOWN;
-	if (found.changed >> 63)
-		return COUNT_CHANGED;
-	if (!(present & HAVE_LATENCY))
-		return COUNT_FILTERED;
-	if (!flow->has_latency)
-		return COUNT_UNKNOWN;
-	return gap_of(latency, flow->latency_stored) > flow->latency_change || latency > flow->latency_above ? COUNT_CHANGED
-													     : COUNT_FILTERED;
+	if (found.unknown | found.changed >> 63 | absent >> 32)
+		return 0;
+	return !HAS(report, HAVE_LATENCY) || (flow->has_latency && latency <= flow->latency_above &&
+					      gap_of(latency, flow->latency_stored) <= flow->latency_change);
 }
 
-/* COUNT_FILTERED if report `index` causes no event. Not static, as `find_port`. */
-__noinline int check_report(struct scratch *scratch, __u32 index)
+/* A pass over the hops of a report that is not steady. */
+struct inspection {
+	struct scratch *scratch;
+	struct report *report;
+	struct flow *flow; /* NULL: only whether all values are there */
+	__u32 result;      /* an enum count */
+	__u32 prepared;	   /* bounds were set that were not */
+};
+
+/* Whether a value of a row that is compared would be an event; its bounds are set if they were not. */
+inlined __u32 inspect_row(struct inspection *inspection, __u32 at, __u64 key, int slot, __u32 value)
+{
+	struct port *row = port_at(at);
+	if (!row || row->key != key || row->state != ACTIVE || row->spoiled || !(row->has >> slot & 1))
+		return COUNT_UNKNOWN;
+	struct metric *metric = &row->metrics[slot];
+	if (metric->low > metric->high) {
+		set_bounds(row, metric);
+		inspection->prepared = 1;
+	}
+	return value < metric->low || value > metric->high ? COUNT_CHANGED : COUNT_FILTERED;
+}
+
+static long inspect_hop(__u32 index, struct inspection *inspection)
+{
+	struct values values = {};
+	struct report *report = inspection->report;
+	__u32 present = report->present;
+	if (read_values(inspection->scratch, report, report->stack + (report->hops - 1 - index) * report->hop_bytes,
+			&values)) {
+		inspection->result = COUNT_UNUSUAL;
+		return 1;
+	}
+	struct hop *hop = inspection->flow ? hop_of(inspection->flow, index & (MAX_HOPS - 1)) : NULL;
+	if (!hop)
+		return 0;
+	__u32 worst = hop->node == values.node ? COUNT_FILTERED : COUNT_UNKNOWN;
+	if (present & HAVE_LATENCY) {
+		if (hop->has_latency && hop->low > hop->high) {
+			set_hop_bounds(hop);
+			inspection->prepared = 1;
+		}
+		if (!hop->has_latency)
+			worst = COUNT_UNKNOWN;
+		else if (!worst && (values.latency < hop->low || values.latency > hop->high))
+			worst = COUNT_CHANGED;
+	}
+	if (!worst && present & HAVE_QUEUE)
+		worst = inspect_row(inspection, hop->queue_slot, queue_key(values.queue, values.port, values.node), 0,
+				    values.queue & 0xffffff);
+	if (!worst && present & HAVE_CONGESTION)
+		worst = inspect_row(inspection, hop->queue_slot, queue_key(values.congestion, values.port, values.node), 1,
+				    values.congestion & 0xffffff);
+	if (!worst && present & HAVE_UTILIZATION)
+		worst = inspect_row(inspection, hop->port_slot, key_of(KIND_EGRESS, values.port, values.node), 0,
+				    values.utilization);
+	if (!worst && present & HAVE_BUFFER)
+		worst = inspect_row(inspection, hop->buffer_slot,
+				    key_of(KIND_BUFFER, values.buffer >> 24, values.node), 0, values.buffer & 0xffffff);
+	if (worst && inspection->result != COUNT_UNKNOWN)
+		inspection->result = worst;
+	return 0;
+}
+
+/* Why a report goes up, an enum count. Not static, as `find_port`. */
+__noinline __u32 inspect(struct scratch *scratch, __u32 index)
 {
 	if (!scratch)
 		return COUNT_UNUSUAL;
+	struct report *report = &scratch->reports[index & (MAX_REPORTS - 1)];
+	struct flow *flow = flow_at(report->flow);
+	if (flow && (flow->state != ACTIVE || flow->spoiled || flow->hop_count != report->hops || report->flags))
+		flow = NULL;
+	struct inspection inspection = {.scratch = scratch, .report = report, .flow = flow};
+	bpf_loop(report->hops, inspect_hop, &inspection, 0);
+	if (inspection.result == COUNT_UNUSUAL)
+		return COUNT_UNUSUAL;
+	if (report->flags)
+		return COUNT_FLAGGED;
+	if (!flow)
+		return COUNT_UNKNOWN;
+	if (inspection.result)
+		return inspection.result;
+	return inspection.prepared ? COUNT_UNKNOWN : COUNT_CHANGED; /* the latency of the flow */
+}
+
+/* COUNT_FILTERED if report `index`, of `most` hops, causes no event. */
+inlined __u32 check_report_at(struct scratch *scratch, __u32 index, __u32 most)
+{
 	struct report *report = &scratch->reports[index & (MAX_REPORTS - 1)];
 	report->flow = find_flow(&report->key);
 	struct flow *flow = flow_at(report->flow);
-	if (flow && flow->state == ACTIVE && !flow->spoiled && flow->hop_count == report->hops) {
-		int result = check_hops(scratch, report, flow);
-		if (result != NO_ROW)
-			return result;
-	}
-	struct pass pass = {.scratch = scratch, .report = report, .result = COUNT_UNKNOWN};
-	bpf_loop(report->hops, check_hop, &pass, 0);
-	return pass.result;
+	if (flow && flow->state == ACTIVE && !flow->spoiled && flow->hop_count == HOPS(report) && !report->flags &&
+	    is_steady(scratch, report, flow, most))
+		return COUNT_FILTERED;
+	return inspect(scratch, index);
+}
+
+/* The same, not inlined, as `read_packet`. */
+__noinline __u32 check_report(struct scratch *scratch, __u32 index)
+{
+	return scratch ? check_report_at(scratch, index, MAX_HOPS) : COUNT_UNUSUAL;
 }
 
 /* The same of all reports of a datagram, up to the first that causes one. */
-inlined enum count check_reports(struct scratch *scratch)
+inlined __u32 check_reports(struct scratch *scratch)
 {
-	for (__u32 i = 0; i < MAX_REPORTS; i++) {
+	/* the first one, on a usual path, without a call */
+	__u32 result = HOPS(&scratch->reports[0]) <= INLINE_HOPS ? check_report_at(scratch, 0, INLINE_HOPS)
+								      : check_report(scratch, 0);
+	for (__u32 i = 1; i < MAX_REPORTS; i++) {
 		KNOWN(i);
-		if (i >= scratch->count)
+		if (result || i >= scratch->count)
 			break;
-		enum count result = check_report(scratch, i);
-		if (result)
-			return result;
+		result = check_report(scratch, i);
 	}
-	return COUNT_FILTERED;
+	return result;
 }
 
-/* Count report `index`, which causes no event. Not static, as `find_port`. */
-__noinline int commit_report(struct scratch *scratch, __u32 index, __u64 now_ns)
+/* Count report `index`, of `most` hops, which causes no event. */
+inlined void commit_report_at(struct scratch *scratch, struct counters *counters, __u32 index, __u64 now_ns, __u32 most)
 {
-	if (!scratch)
-		return 1;
 	struct report *report = &scratch->reports[index & (MAX_REPORTS - 1)];
 	struct flow *flow = flow_at(report->flow);
-	struct counters *counters = own_counters();
 	if (!flow)
-		return 1;
-	__u32 hops = report->hops, present = report->present;
-	for (__u32 i = 0; i < INLINE_HOPS; i++) {
+		return;
+	__u32 hops = HOPS(report), present = HAS(report, -1);
+	for (__u32 i = 0; i < most; i++) {
 		KNOWN(i);
 		if (i >= hops)
 			break;
-		commit_hop(present, &flow->hops[i], &report->values[i], now_ns);
+		struct hop *hop = hop_of(flow, i);
+		if (hop)
+			commit_hop(report, hop, &report->values[i], now_ns);
 	}
 	flow->packets++;
 	flow->touched = 1;
@@ -288,13 +440,25 @@ __noinline int commit_report(struct scratch *scratch, __u32 index, __u64 now_ns)
 	}
 	counters->reports++;
 	counters->hops += hops;
-	counters->values += 1 + latencies + hops * (latencies + (present >> 3 & 1) + (present >> 7 & 1) + (present >> 8 & 1));
+	counters->values += 1 + latencies + hops * (latencies + (present >> 3 & 1) + (present >> 6 & 1) +
+						    (present >> 7 & 1) + (present >> 8 & 1));
+}
+
+/* The same, not inlined, as `read_packet`. */
+__noinline int commit_report(struct scratch *scratch, __u32 index, __u64 now_ns)
+{
+	if (scratch)
+		commit_report_at(scratch, own_counters(), index, now_ns, MAX_HOPS);
 	return 0;
 }
 
-inlined void commit_reports(struct scratch *scratch, __u64 now_ns)
+inlined void commit_reports(struct scratch *scratch, struct counters *counters, __u64 now_ns)
 {
-	for (__u32 i = 0; i < MAX_REPORTS; i++) {
+	if (HOPS(&scratch->reports[0]) <= INLINE_HOPS)
+		commit_report_at(scratch, counters, 0, now_ns, INLINE_HOPS);
+	else
+		commit_report(scratch, 0, now_ns);
+	for (__u32 i = 1; i < MAX_REPORTS; i++) {
 		KNOWN(i);
 		if (i >= scratch->count)
 			break;
@@ -302,31 +466,41 @@ inlined void commit_reports(struct scratch *scratch, __u64 now_ns)
 	}
 }
 
-/* A report goes up: keep what the detector will keep of it. */
-static long follow_report(__u32 index, struct pass *pass)
+/* A report goes up: keep what the detector will keep of it. Not static, as `find_port`. */
+__noinline int follow_report(struct scratch *scratch, __u32 index)
 {
-	struct report *report = &pass->scratch->reports[index & (MAX_REPORTS - 1)];
+	if (!scratch)
+		return 0;
+	struct report *report = &scratch->reports[index & (MAX_REPORTS - 1)];
 	struct flow *flow = flow_at(find_flow(&report->key)); /* those after the one that went up were not looked for */
 	if (flow && (flow->state == ABSENT || flow->spoiled))
 		flow = NULL;
-	if (flow && flow->hop_count != report->hops) {
+	if (flow && (flow->hop_count != report->hops || report->flags & DROPPED)) { /* it may lack the rest of the path */
 		flow->spoiled = 1;
 		flow = NULL;
 	}
-	pass->report = report;
-	pass->flow = flow;
-	pass->latency = 0;
-	bpf_loop(report->hops, follow_hop, pass, 0);
+	struct pass pass = {.scratch = scratch, .report = report, .flow = flow};
+	bpf_loop(report->hops, follow_hop, &pass, 0);
 	if (flow)
 		flow->touched = 1;
 	if (flow && report->present & HAVE_LATENCY) {
-		flow->latency_latest = pass->latency;
-		if (!flow->has_latency || pass->latency > flow->latency_above)
+		flow->latency_latest = pass.latency;
+		if (!flow->has_latency || pass.latency > flow->latency_above)
 			flow->spoiled = 1;
-		else if (gap_of(pass->latency, flow->latency_stored) > flow->latency_change)
-			flow->latency_stored = pass->latency;
+		else if (gap_of(pass.latency, flow->latency_stored) > flow->latency_change)
+			flow->latency_stored = pass.latency;
 	}
 	return 0;
+}
+
+inlined void follow_reports(struct scratch *scratch)
+{
+	for (__u32 i = 0; i < MAX_REPORTS; i++) {
+		KNOWN(i);
+		if (i >= scratch->count)
+			break;
+		follow_report(scratch, i);
+	}
 }
 
 /* How a sequence number follows those before it (`detect/flows/source_table_kernel`). */
@@ -338,7 +512,7 @@ enum order {
 	ORDER_FAR,
 };
 
-inlined enum order order_of(struct source *source, struct numbering *number)
+inlined enum order order_of(struct source *source, const struct numbering *number)
 {
 	__u32 mask = number->bits == 22 ? 0x3fffff : 0xffffffff;
 	__u32 ahead = (number->sequence - source->highest) & mask, behind = (source->highest - number->sequence) & mask;
@@ -351,7 +525,7 @@ inlined enum order order_of(struct source *source, struct numbering *number)
 	return ahead <= (number->bits == 22 ? 1 << 20 : 1 << 24) ? ORDER_AHEAD : ORDER_FAR;
 }
 
-inlined void keep_number(struct source *source, struct numbering *number, enum order order, __u64 now_ns)
+inlined void keep_number(struct source *source, const struct numbering *number, enum order order, __u64 now_ns)
 {
 	if (order == ORDER_FAR)
 		source->state = ABSENT;

@@ -61,17 +61,19 @@ class Filter:
         self._decoder = Decoder(dialect)
         tables = detector.tables
         rows = len(tables["flows"]["rows"])
-        flows, ports, sources = (
+        flows, states, ports, sources = (
             len(tables["flows"]["flows"]),
+            len(tables["flows"]["hops"]),
             len(tables["ports"]["ports"]),
             len(tables["sources"]["sources"]),
         )
         self._tags = program.table("tags", rows, layout.TAGS)
         self._flows = program.table("flows", flows, layout.FLOW)
+        self._more = program.table("more_hops", max(1, states - flows * INLINE_HOPS), layout.HOP)
         self._ports = program.table("ports", ports, layout.PORT)
         self._sources = program.table("sources", sources, layout.SOURCE)
         self._seen = np.zeros((flows, 4), np.uint64)
-        self._seen_hops = np.zeros((flows * INLINE_HOPS, 2), np.uint64)
+        self._seen_hops = np.zeros((states, 2), np.uint64)
         self._seen_ports = np.zeros((ports, 2), np.uint64)
         self._merged = np.zeros(sources, np.uint64)
         self._watched = np.zeros((WATCHED, 2), np.uint64)
@@ -88,7 +90,7 @@ class Filter:
         dscp = table[rules.INT_DSCP : rules.UDP_ROLE]
         control["dscp"] = sum(1 << int(number) for number in np.flatnonzero(dscp))
         control["keys"] = detector.comparison.knobs[:KEYS]
-        control["queues_by_port"] = detector.settings.queue_key == "switch-port-queue"
+        control["near_mask"] = layout.near_flows(rows) - 1
         control["flow_mask"], control["port_mask"], control["source_mask"] = rows - 1, ports - 1, sources - 1
         program.table("roles", 1 << 16, np.dtype(np.uint8))[:] = table[rules.UDP_ROLE : rules.SHIM]
         control["filter"] = 1
@@ -104,7 +106,8 @@ class Filter:
         self._kernels.set_numbered(reports, ring.marks)
         self._kernels.merge_changing(
             reports, ring.marks, tables["rows"].view(np.uint32), tables["flows"], tables["hops"],
-            self._detector.comparison.knobs, self._flows, self._seen, self._seen_hops, np.uint64(epoch_ns()),
+            self._detector.comparison.knobs, self._flows, self._more, self._seen, self._seen_hops,
+            np.uint64(epoch_ns()),
         )  # fmt: skip
         return self._batch
 
@@ -139,7 +142,7 @@ class Filter:
         flows = tables["flows"]
         lost = kernels.merge_flows(
             rows[0], rows[1], flows["rows"].view(np.uint32), flows["flows"], flows["hops"],
-            self._tags, self._flows, self._seen, self._seen_hops, epoch,
+            self._tags, self._flows, self._more, self._seen, self._seen_hops, epoch,
         )  # fmt: skip
         kernels.merge_ports(
             ports[0], ports[1], tables["ports"]["ports"], self._ports, self._seen_ports, epoch
@@ -172,26 +175,18 @@ class Filter:
             tables["flows"]["hops"],
         )
         ports, marks, knobs = tables["ports"]["ports"], self._ring.marks, limits.knobs
-        mine = (self._tags, self._flows, self._ports)
+        mine = (self._tags, self._flows, self._more, self._ports)
+        epoch = np.uint64(epoch_ns())
         kernels.drop_spoiled(
-            reports,
-            rows,
-            flows,
-            states,
-            ports,
-            knobs,
-            *mine,
-            self._seen,
-            self._seen_hops,
-            np.uint64(epoch_ns()),
+            reports, rows, flows, states, ports, knobs, *mine, self._seen, self._seen_hops, epoch
         )
-        kernels.forget(reports, hops, marks, rows, flows, ports, knobs, *mine)
+        kernels.forget(reports, hops, marks, rows, flows, ports, knobs, self._tags, self._flows, self._ports)
         if self._boundary is not None:
             return
         self._program.wait()
         self._watching = kernels.install(
             reports, hops, marks, rows, flows, states, ports, limits.limits, limits.overrides, knobs, *mine,
-            self._seen, self._seen_hops, self._seen_ports, self._watched, np.uint64(epoch_ns()),
+            self._seen, self._seen_hops, self._seen_ports, self._watched, epoch,
         )  # fmt: skip
         kernels.install_sources(reports, tables["sources"]["sources"], knobs, self._sources, self._merged)
         self._program.wait()

@@ -8,10 +8,11 @@
 `ports`, `sources`    PORT and SOURCE [power of two]: the detector's
 `limits`, `overrides` THRESHOLD and uint64, see `detect_kernel.update_kernel`
 `knobs`               uint64 [event_kernel.KNOBS]
-`k_…`                 the program's tables: TAGS, FLOW, PORT, SOURCE of `layout`, row by row the same
+`k_…`                 the program's tables: TAGS, FLOW, PORT, SOURCE of `layout`, row by row the same; `k_more`:
+                      HOP, those of the blocks of the pool
 `watched`             uint64 [n, 2]: what was installed last, and its decisive state then
 `seen`, `seen_hops`   what the program had counted when it was merged last: uint64 [flows, 4] packets, sum and
-                      number of latencies, time of the last push; uint64 [flows * INLINE, 2] sum and number
+                      number of latencies, time of the last push; uint64 [as `states`, 2] sum and number
 `seen_ports`          uint64 [ports, 2]: samples merged, time of the last push
 ===================== ==========================================================================
 """
@@ -37,10 +38,12 @@ from ..detect.flows.flow_cache_kernel import (
     HAS_LATENCY,
     HOP_LATENCY,
     INLINE,
+    POOL,
     ROW_WORDS,
     VERSION,
     WAY,
     find_flow,
+    hop_at,
     tag_of,
     use_way,
 )
@@ -68,13 +71,36 @@ def most(limit: Any) -> Any:
 
 
 @inlined
+def state_at(flows: Any, f: Any, h: Any) -> Any:
+    """Index of the state of hop h of flow f, or NOT_FOUND."""
+    return hop_at(f, h, U64(flows[f].pool_block), U64(len(flows)) * INLINE)
+
+
+@inlined
+def kept_hop(kept: Any, k_more: Any, h: Any) -> Any:
+    """Hop h of a flow in the program's tables."""
+    if h < INLINE:
+        return kept.hops[h]
+    return k_more[U64(kept.block) * POOL + (h - INLINE)]
+
+
+@inlined
+def common_hops(flow: Any, kept: Any) -> Any:
+    """How many hops a flow of the detector and the program's have at the same places."""
+    count = min(U64(flow.hop_count), U64(kept.hop_count))
+    if count > INLINE and U64(flow.pool_block) != U64(kept.block) + U64(1):
+        return INLINE
+    return count
+
+
+@inlined
 def state_of_flow(flows: Any, f: Any, states: Any) -> Any:
     """Hash of all of flow f that decides about events."""
     flow = flows[f]
     h = flow.path_hash ^ U64(flow.hop_count) ^ (U64(flow.state) << U64(8)) ^ (U64(flow.alarm) << U64(16))
     h = (h ^ flow.latency_stored) * _MIX
     for k in range(flow.hop_count):
-        state = states[f * INLINE + U64(k)]
+        state = states[state_at(flows, f, U64(k))]
         h = (
             h ^ U64(state.latency_stored) ^ (U64(state.state) << U64(32)) ^ (U64(state.alarm) << U64(40))
         ) * _MIX
@@ -86,7 +112,8 @@ def state_of_flow(flows: Any, f: Any, states: Any) -> Any:
 def state_of_port(ports: Any, at: Any) -> Any:
     """Hash of all of a port row that decides about events."""
     row = ports[at]
-    return (row.key ^ (U64(row.stored[U64(0)]) << U64(20)) ^ U64(row.state)) * _MIX ^ U64(row.alarm)
+    stored = U64(row.stored[U64(0)]) ^ (U64(row.stored[U64(1)]) << U64(32))
+    return ((row.key ^ U64(row.state)) * _MIX ^ stored) * _MIX ^ U64(row.alarm)
 
 
 @inlined
@@ -136,7 +163,7 @@ def locate_port(ports: Any, key: Any, knobs: Any) -> Any:
 
 @inlined
 def key_of_value(hop: Any, have: Any, node: Any, which: Any, knobs: Any) -> Any:
-    """Key of a hop's queue (0), egress port (1) or buffer (2); 0: it has none."""
+    """Key of a hop's queue (0), egress port (1), buffer (2) or congested queue (3); 0: it has none."""
     port = U64(hop.egress_port) if have & hop_kernel.PORTS else NO_PORT
     if which == 0 and have & hop_kernel.OCCUPANCY:
         return port_key(hop_kernel.KIND_QUEUE, hop_kernel.queue_place(knobs, port, U64(hop.queue_id)), node)
@@ -144,6 +171,9 @@ def key_of_value(hop: Any, have: Any, node: Any, which: Any, knobs: Any) -> Any:
         return port_key(hop_kernel.KIND_EGRESS, port, node)
     if which == 2 and have & hop_kernel.BUFFER:
         return port_key(hop_kernel.KIND_BUFFER, U64(hop.buffer_id), node)
+    if which == 3 and have & hop_kernel.CONGESTION:
+        queue = hop_kernel.queue_place(knobs, port, U64(hop.congestion_queue_id))
+        return port_key(hop_kernel.KIND_QUEUE, queue, node)
     return U64(0)
 
 
@@ -168,7 +198,7 @@ def forget(
             hop = hops[U64(r.first_hop) + U64(h)]
             have = U64(hop.present & ~hop.null)
             node = U64(hop.node_id) if have & U64(1) else own
-            for which in range(3):
+            for which in range(4):
                 key = key_of_value(hop, have, node, which, knobs)
                 at = locate_port(ports, key, knobs) if key else NOT_FOUND
                 if at != NOT_FOUND:
@@ -176,7 +206,7 @@ def forget(
 
 
 @inlined
-def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any) -> None:
+def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any, k_more: Any) -> None:
     """Give a flow of the detector the latest values, which the program has unless the row is spoiled: the
     detector may not have seen them yet, or only now what came before them.
     """
@@ -184,8 +214,8 @@ def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any) -> None:
     if kept.spoiled or not kept.touched:
         return
     flow.latency_latest = kept.latency_latest
-    for h in range(min(U64(kept.hop_count), INLINE)):
-        state, hop = states[f * INLINE + U64(h)], kept.hops[U64(h)]
+    for h in range(common_hops(flow, kept)):
+        state, hop = states[state_at(flows, f, U64(h))], kept_hop(kept, k_more, U64(h))
         if state.node_id == hop.node:
             state.egress_port = hop.egress_port
             state.latency_latest = hop.latency_latest
@@ -198,13 +228,15 @@ def keep_latest_of_port(ports: Any, at: Any, k_ports: Any) -> None:
     """The same of a queue, buffer or port."""
     kept, row = k_ports[at], ports[at]
     if kept.touched and not kept.spoiled and kept.state != _ABSENT and kept.key == row.key:
-        row.latest[U64(0)] = kept.latest[U64(0)]
+        for slot in range(U64(2)):
+            if U64(row.state) >> slot & U64(1):
+                row.latest[slot] = kept.metrics[slot].latest
 
 
 @kernel
 def merge_flow(
-    row: Any, way: Any, tags: Any, flows: Any, states: Any, k_flows: Any, seen: Any, seen_hops: Any,
-    epoch_ns: Any,
+    row: Any, way: Any, tags: Any, flows: Any, states: Any, k_flows: Any, k_more: Any, seen: Any,
+    seen_hops: Any, epoch_ns: Any,
 ) -> None:  # fmt: skip
     """Add what the program counted to a flow of the detector, which is the one that the program has there.
 
@@ -225,16 +257,16 @@ def merge_flow(
         flow.latency_sum += kept.latency_sum - seen[f, 1]
         flow.latency_samples += kept.latency_samples - seen[f, 2]
     seen[f, 0], seen[f, 1], seen[f, 2] = kept.packets, kept.latency_sum, kept.latency_samples
-    for h in range(min(U64(kept.hop_count), INLINE)):
-        s = f * INLINE + U64(h)
+    for h in range(common_hops(flow, kept)):
+        s = state_at(flows, f, U64(h))
         state = states[s]
-        hop = kept.hops[U64(h)]
+        hop = kept_hop(kept, k_more, U64(h))
         if state.node_id == hop.node:
             if U64(hop.samples) != seen_hops[s, 1]:
                 state.latency_sum += hop.latency_sum - seen_hops[s, 0]
                 state.samples += U32(U64(hop.samples) - seen_hops[s, 1])
         seen_hops[s, 0], seen_hops[s, 1] = hop.latency_sum, U64(hop.samples)
-    keep_latest(flows, f, states, k_flows)
+    keep_latest(flows, f, states, k_flows, k_more)
     order()
     tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
 
@@ -247,28 +279,38 @@ def install_port(
     row = ports[at]
     mask = U64(len(ports)) - U64(1)
     home = spread(weigh(knobs, 0, row.key)) & mask
-    if (at - home) & mask >= _PROBES or not row.state & U8(1) or row.alarm:
+    if (at - home) & mask >= _PROBES or row.state == 0 or row.alarm:
         return False
     metric = hop_kernel.BUFFER_OCCUPANCY
     if U64(row.kind) == hop_kernel.KIND_QUEUE:
         metric = hop_kernel.QUEUE_OCCUPANCY
     elif U64(row.kind) == hop_kernel.KIND_EGRESS:
         metric = hop_kernel.LINK_UTILIZATION
-    limit = limits[base + metric]
-    if U64(row.latest[U64(0)]) > limit.raise_above:
-        return False
     k = k_ports[at]
+    for slot in range(U64(2)):
+        if (
+            U64(row.state) >> slot & U64(1)
+            and U64(row.latest[slot]) > limits[base + metric + slot].raise_above
+        ):
+            return False
     if k.key == row.key:
         row.samples += (U64(k.samples) - seen_ports[at, 0]) & _FULL
-        row.highest[U64(0)] = max(row.highest[U64(0)], k.highest[U64(0)])
+        for slot in range(U64(2)):
+            row.highest[slot] = max(row.highest[slot], k.metrics[slot].highest)
     k.key = row.key
-    k.highest[U64(0)] = U32(0)
     seen_ports[at, 0], seen_ports[at, 1] = U64(k.samples), row.pushed_ns
-    k.has = U32(1)
-    k.stored[U64(0)] = row.stored[U64(0)]
-    k.change[U64(0)] = U32(most(limit.change))
-    k.above[U64(0)] = U32(min(limit.raise_above, _FULL))
-    k.latest[U64(0)] = row.latest[U64(0)]
+    k.has = U32(row.state)
+    for slot in range(U64(2)):
+        kept = k.metrics[slot]
+        kept.highest = U32(0)
+        kept.low, kept.high = U32(1), U32(0)
+        if not U64(row.state) >> slot & U64(1):  # only queues have two
+            continue
+        limit = limits[base + metric + slot]
+        kept.stored = row.stored[slot]
+        kept.change = U32(most(limit.change))
+        kept.above = U32(min(limit.raise_above, _FULL))
+        kept.latest = row.latest[slot]
     k.spoiled = k.touched = U32(0)
     order()
     k.state = _WATCHED
@@ -277,22 +319,26 @@ def install_port(
 
 @inlined
 def install_flow(
-    flows: Any, f: Any, states: Any, limits: Any, overrides: Any, k_tags: Any, k_flows: Any,
+    flows: Any, f: Any, states: Any, limits: Any, overrides: Any, k_tags: Any, k_flows: Any, k_more: Any,
     tags: Any, seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> Any:  # fmt: skip
     """Have the program watch a flow; whether it can."""
     flow = flows[f]
     count = U64(flow.hop_count)
-    if count > INLINE or U64(flow.state) & (HAS_PATH | INCOMPLETE) != HAS_PATH or flow.alarm:
+    if U64(flow.state) & (HAS_PATH | INCOMPLETE) != HAS_PATH or flow.alarm:
+        return False
+    if count > INLINE and not flow.pool_block:
         return False
     for h in range(count):
-        if states[f * INLINE + U64(h)].alarm:
+        if states[state_at(flows, f, U64(h))].alarm:
             return False
     k = k_flows[f]
     same = same_flow(flows, f, k_flows)
     if same:
         k.spoiled = U32(1)
-        merge_flow(f // WAY, f - f // WAY * WAY, tags, flows, states, k_flows, seen, seen_hops, epoch_ns)
+        merge_flow(
+            f // WAY, f - f // WAY * WAY, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns
+        )
     else:
         seen[f, 0], seen[f, 1], seen[f, 2] = k.packets, k.latency_sum, k.latency_samples
     seen[f, 3] = flow.pushed_ns
@@ -301,6 +347,9 @@ def install_flow(
     k.addresses[U64(2)] = flow.dst_hi
     k.addresses[U64(3)] = flow.dst_lo
     k.transport = pack_l4(flow.sport, flow.dport, flow.proto, flow.ip_version)
+    moved = count > INLINE and U64(k.block) + U64(1) != U64(flow.pool_block)
+    if count > INLINE:
+        k.block = U32(flow.pool_block - U32(1))
     k.hop_count = U32(count)
     limit = limits[FLOW_LATENCY]
     k.latency_stored = flow.latency_stored
@@ -310,11 +359,12 @@ def install_flow(
     k.latency_latest = flow.latency_latest
     k.spoiled = k.touched = U32(0)
     for h in range(count):
-        state = states[f * INLINE + U64(h)]
-        hop = k.hops[U64(h)]
-        if not same or hop.node != state.node_id:
-            seen_hops[f * INLINE + U64(h), 0] = hop.latency_sum
-            seen_hops[f * INLINE + U64(h), 1] = U64(hop.samples)
+        s = state_at(flows, f, U64(h))
+        state = states[s]
+        hop = kept_hop(k, k_more, U64(h))
+        if not same or hop.node != state.node_id or (moved and U64(h) >= INLINE):
+            seen_hops[s, 0] = hop.latency_sum
+            seen_hops[s, 1] = U64(hop.samples)
         limit = limits[limits_of(overrides, U64(state.node_id)) * hop_kernel.LIMITS + HOP_LATENCY]
         hop.node = state.node_id
         hop.latency_stored = state.latency_stored
@@ -322,6 +372,7 @@ def install_flow(
         hop.latency_above = U32(min(limit.raise_above, _FULL))
         hop.has_latency = U16(state.state != 0)
         hop.egress_port = state.egress_port
+        hop.low, hop.high = U32(1), U32(0)
         hop.latency_latest = state.latency_latest
         hop.queue_latest = state.queue_latest
         hop.utilization_latest = state.utilization_latest
@@ -338,8 +389,8 @@ def install_flow(
 @kernel
 def install(
     reports: Any, hops: Any, marks: Any, tags: Any, flows: Any, states: Any, ports: Any, limits: Any,
-    overrides: Any, knobs: Any, k_tags: Any, k_flows: Any, k_ports: Any, seen: Any, seen_hops: Any,
-    seen_ports: Any, watched: Any, epoch_ns: Any,
+    overrides: Any, knobs: Any, k_tags: Any, k_flows: Any, k_more: Any, k_ports: Any, seen: Any,
+    seen_hops: Any, seen_ports: Any, watched: Any, epoch_ns: Any,
 ) -> Any:  # fmt: skip
     """Have the program watch the flows of reports that went up, and their queues, buffers and ports; returns
     how many rows of `watched` there are now.
@@ -355,13 +406,15 @@ def install(
             continue
         f = row * WAY + way
         count = U64(r.hop_count)
-        if n + 3 * 64 + 1 > len(watched) or count != U64(flows[f].hop_count) or count > INLINE:
+        if n + 3 * 64 + 1 > len(watched) or count != U64(flows[f].hop_count):
+            continue
+        if count > INLINE and not flows[f].pool_block:
             continue
         for h in range(count):
             hop = hops[U64(r.first_hop) + U64(h)]
             have = U64(hop.present & ~hop.null)
             node = node_of(hops, U64(r.first_hop) + U64(h), NO_NODE)
-            state = states[f * INLINE + U64(h)]
+            state = states[state_at(flows, f, U64(h))]
             base = limits_of(overrides, node) * hop_kernel.LIMITS
             for which in range(3):
                 key = key_of_value(hop, have, node, which, knobs)
@@ -382,7 +435,7 @@ def install(
                     watched[n, 1] = state_of_port(ports, at)
                     n += 1
         if k_flows[f].state == _ABSENT and install_flow(
-            flows, f, states, limits, overrides, k_tags, k_flows, tags, seen, seen_hops, epoch_ns
+            flows, f, states, limits, overrides, k_tags, k_flows, k_more, tags, seen, seen_hops, epoch_ns
         ):
             watched[n, 0] = f
             watched[n, 1] = state_of_flow(flows, f, states)
@@ -471,7 +524,7 @@ def install_sources(reports: Any, sources: Any, knobs: Any, k_sources: Any, merg
     mask = U64(len(sources)) - U64(1)
     for k in range(len(reports)):
         r = reports[U64(k)]
-        if r.index != 0 or r.reason != 0 or r.version < 10 or r.version > 20:
+        if r.index != 0 or r.reason != 0 or r.version < 5 or r.version > 20:
             continue
         node = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else U64(0)
         home = hash_source(r.source_hi, r.source_lo, node, U64(r.hw_id), knobs) & mask
@@ -520,8 +573,8 @@ def merge_sources(sources: Any, k_sources: Any, merged: Any, epoch_ns: Any) -> N
 
 @kernel
 def merge_changing(
-    reports: Any, marks: Any, tags: Any, flows: Any, states: Any, knobs: Any, k_flows: Any, seen: Any,
-    seen_hops: Any, epoch_ns: Any,
+    reports: Any, marks: Any, tags: Any, flows: Any, states: Any, knobs: Any, k_flows: Any, k_more: Any,
+    seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> None:  # fmt: skip
     """Merge the flows of a batch that the detector may change in ways that the program does not follow."""
     for k in range(len(reports)):
@@ -533,13 +586,13 @@ def merge_changing(
         if way != NOT_FOUND:
             f = row * WAY + way
             if (k_flows[f].spoiled or U64(marks[r.packet]) & _UNUSUAL) and same_flow(flows, f, k_flows):
-                merge_flow(row, way, tags, flows, states, k_flows, seen, seen_hops, epoch_ns)
+                merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns)
 
 
 @kernel
 def drop_spoiled(
     reports: Any, tags: Any, flows: Any, states: Any, ports: Any, knobs: Any, k_tags: Any, k_flows: Any,
-    k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any,
+    k_more: Any, k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> None:  # fmt: skip
     """Make rows ABSENT that the program no longer follows, of the flows of these reports; what it counted
     before is merged.  The others get the program's latest values back, which the detector has overwritten
@@ -557,13 +610,16 @@ def drop_spoiled(
         if k_flows[f].state != _ABSENT:
             same = same_flow(flows, f, k_flows)
             if same and k_flows[f].spoiled:
-                merge_flow(row, way, tags, flows, states, k_flows, seen, seen_hops, epoch_ns)
+                merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns)
             if not same or k_flows[f].spoiled:
                 remove_flow(f, k_tags, k_flows)
             else:
-                keep_latest(flows, f, states, k_flows)
-        for h in range(min(U64(flows[f].hop_count), INLINE)):
-            state = states[f * INLINE + U64(h)]
+                keep_latest(flows, f, states, k_flows, k_more)
+        for h in range(flows[f].hop_count):
+            s = state_at(flows, f, U64(h))
+            if s == NOT_FOUND:
+                break
+            state = states[s]
             for at in (U64(state.port_slot), U64(state.queue_slot), U64(state.buffer_slot)):
                 if k_ports[at].spoiled:
                     k_ports[at].state = _ABSENT
@@ -573,7 +629,7 @@ def drop_spoiled(
 
 @kernel
 def merge_flows(
-    start: Any, end: Any, tags: Any, flows: Any, states: Any, k_tags: Any, k_flows: Any,
+    start: Any, end: Any, tags: Any, flows: Any, states: Any, k_tags: Any, k_flows: Any, k_more: Any,
     seen: Any, seen_hops: Any, epoch_ns: Any,
 ) -> Any:  # fmt: skip
     """Add what the program counted to the flows of rows `start` to `end`, and let go those that are others
@@ -596,7 +652,7 @@ def merge_flows(
                     lost += kept.packets - seen[f, 0]
                     seen[f, 0] = kept.packets
                 continue
-            merge_flow(row, way, tags, flows, states, k_flows, seen, seen_hops, epoch_ns)
+            merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns)
             if U64(flows[f].pushed_ns) != seen[f, 3]:
                 seen[f, 3] = flows[f].pushed_ns
                 if here:
@@ -625,9 +681,11 @@ def merge_ports(start: Any, end: Any, ports: Any, k_ports: Any, seen_ports: Any,
             seen_ports[at, 0] = samples
             keep_latest_of_port(ports, at, k_ports)
             row.last_ns = max(row.last_ns, kept.last_ns + epoch_ns)
-            if kept.highest[U64(0)] > row.highest[U64(0)]:
-                row.highest[U64(0)] = kept.highest[U64(0)]
-            kept.highest[U64(0)] = U32(0)
+            for slot in range(U64(2)):
+                metric = kept.metrics[slot]
+                if metric.highest > row.highest[slot]:
+                    row.highest[slot] = metric.highest
+                metric.highest = U32(0)
         if U64(row.pushed_ns) != seen_ports[at, 1]:
             seen_ports[at, 1] = row.pushed_ns
             kept.state = _ABSENT

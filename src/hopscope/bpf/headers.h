@@ -49,11 +49,9 @@ inlined enum verdict read_ipv4(void *frame, void *frame_end, __u32 length, struc
 	packet->fragment = (ip->frag_off & bpf_htons(0x3fff)) != 0;
 	found->source_high = 0;
 	found->source_low = 0xffff00000000 | bpf_ntohl(ip->saddr);
-	if (total < size || packet->at + total > length)
-		return A_BAD_LENGTH;
 	packet->end = packet->at + total;
 	packet->at += size;
-	return REPORT;
+	return packet->end < packet->at || packet->end > length ? A_BAD_LENGTH : REPORT;
 }
 
 inlined enum verdict read_ipv6(void *frame, void *frame_end, __u32 length, struct ip_packet *packet, struct datagram *found)

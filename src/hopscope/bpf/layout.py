@@ -33,19 +33,21 @@ class Count(IntEnum):
     """Went up: a flow, path, queue, buffer, port or source that is not compared yet."""
     CHANGED = 3
     """Went up: a value that is beyond its limits."""
-    SEQUENCE = 4
+    FLAGGED = 4
+    """Went up: of a drop, or of a congested queue."""
+    SEQUENCE = 5
     """Went up: not the next number of its source."""
-    BUSY = 5
+    BUSY = 6
     """Went up: another processor had the tables for too long."""
-    UNFILTERED = 6
+    UNFILTERED = 7
     """Went up: the filter is off."""
-    RING_FULL = 7
+    RING_FULL = 8
     """Lost: no room in the ring."""
-    OVERSIZED = 8
+    OVERSIZED = 9
     """Lost: longer than MAX_PAYLOAD."""
-    FRAGMENT = 9
+    FRAGMENT = 10
     """Left to the network stack: an IP fragment."""
-    BAD_LENGTH = 10
+    BAD_LENGTH = 11
     """Left to the network stack: lengths that contradict each other."""
 
     @property
@@ -61,7 +63,6 @@ COUNTERS = np.dtype(
         ("hops", "<u8"),  # of these
         ("values", "<u8"),  # of these, as the detector counts them
         ("bytes", "<u8"),  # of the payloads of filtered datagrams
-        ("reserved", "<u8"),
     ]
 )
 """Counters of one processor (struct counters)."""
@@ -121,7 +122,8 @@ HOP = np.dtype(
         ("utilization_latest", "<u4"),
         ("egress_port", "<u2"),
         ("has_latency", "<u2"),
-        ("reserved", "<u8"),
+        ("low", "<u4"),  # the bounds of a latency without an event, kept by the program: as of a port
+        ("high", "<u4"),
     ]
 )
 """One hop of a flow (struct hop)."""
@@ -143,28 +145,40 @@ FLOW = np.dtype(
         ("has_latency", "<u4"),
         ("spoiled", "<u4"),  # the program cannot follow it any longer
         ("touched", "<u4"),  # a report came since it is followed: the latest values are the program's
-        ("reserved", "<u4"),
+        ("block", "<u4"),  # of the pool, from 0, if it has more than INLINE_HOPS
         ("hops", HOP, (INLINE_HOPS,)),
     ]
 )
 """One flow, at the place of its row in the detector's FLOW (struct flow)."""
 
+METRIC = np.dtype(
+    [
+        # what a value without an event is between: the program sets them when it compares the row first, and
+        # when `stored` changes; until then, nothing is
+        ("low", "<u4"),
+        ("high", "<u4"),
+        ("latest", "<u4"),
+        ("highest", "<u4"),  # since Python set it to 0
+        ("stored", "<u4"),
+        ("change", "<u4"),  # the largest difference that is no change
+        ("above", "<u4"),  # limit
+        ("reserved", "<u4"),
+    ]
+)
+"""What is compared of one metric of a port (struct metric)."""
+
 PORT = np.dtype(
     [
         ("key", "<u8"),
-        ("state", "<u4"),
-        ("has", "<u4"),  # bit per slot: has a value
-        ("stored", "<u4", (2,)),
-        ("change", "<u4", (2,)),
-        ("above", "<u4", (2,)),
-        ("latest", "<u4", (2,)),
-        ("highest", "<u4", (2,)),
-        ("samples", "<u4"),
-        ("spoiled", "<u4"),  # the program cannot follow it any longer
         ("last_ns", "<u8"),
+        ("state", "<u4"),
+        ("samples", "<u4"),
         ("touched", "<u4"),  # as of a flow
+        ("spoiled", "<u4"),  # the program cannot follow it any longer
+        ("metrics", METRIC, (2,)),
+        ("has", "<u4"),  # bit per metric: has a value
         ("reserved", "<u4"),
-        ("padding", "<u8", (6,)),
+        ("padding", "<u8", (3,)),
     ]
 )
 """One queue, buffer or egress port, at the place of its row in the detector's PORT (struct port)."""
@@ -189,17 +203,34 @@ SOURCE = np.dtype(
 TAGS = np.dtype([("ways", "<u4", (16,))])
 """Tags of a row of flows, 0: not here (struct tags)."""
 
+CONSTANTS = np.dtype(
+    [
+        ("report_port", ">u2"),
+        ("stores_in_order", "<u2"),  # other processors see one's stores in their order, as on x86
+        ("queues_by_port", "<u2"),
+    ]
+)
+"""What Python sets before the program is loaded (struct constants)."""
+
 CONTROL = np.dtype(
     [
         ("lock", "<u8"),  # odd: a processor is in the tables
         ("dscp", "<u8"),  # bit per DSCP that announces INT
         ("keys", "<u8", (KEYS,)),
         ("filter", "<u4"),
-        ("queues_by_port", "<u4"),
+        ("near_mask", "<u4"),  # rows - 1, as below
         ("flow_mask", "<u4"),
         ("port_mask", "<u4"),
         ("source_mask", "<u4"),
         ("reserved", "<u4"),
+        ("jiffies", "<u8"),  # of `now_ns`
+        ("now_ns", "<u8"),  # the coarse clock, read once a tick
+        ("padding", "<u8", (7,)),
     ]
 )
 """What Python sets while the program runs (struct control)."""
+
+
+def near_flows(rows: int) -> int:
+    """How many places of flows the program notes, for a table of so many rows: a power of two."""
+    return 4 * rows

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import platform
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..capture.errors import CaptureError
-from ..detect.records import WAYS
+from ..detect.records import POOL_HOPS, WAYS
 from ..settings.collector import DetectSettings, ListenSettings
 from ..settings.source import url
 from ..wire.records import Records
 from .build import OBJECT, SOURCES
-from .layout import CONTROL, COUNTERS, MAX_PROCESSORS, Count
+from .layout import CONSTANTS, CONTROL, COUNTERS, MAX_PROCESSORS, Count, near_flows
 from .libbpf import BpfObject, index_of
+
+_NAME = "reports"
+_STORE_IN_ORDER = ("x86_64", "i686")
+"""Machines whose processors do."""
 
 
 class Tables(Protocol):
@@ -59,15 +63,9 @@ class XdpProgram:
     It is there until `close`, or until this process ends, however it ends.
     """
 
-    def __init__(
-        self,
-        settings: ListenSettings,
-        detect: DetectSettings | None = None,
-        path: Path = SOURCES / OBJECT,
-        name: str = "reports",
-    ) -> None:
-        """Load it, with tables of the sizes of the detector's that has these settings, if it is to filter;
-        `path`: of the object, `name`: of the program in it. Raises CaptureError.
+    def __init__(self, settings: ListenSettings, detect: DetectSettings | None = None) -> None:
+        """Load it, with tables of the sizes of the detector's that has these settings, if it is to filter.
+        Raises CaptureError.
         """
         self.ring_bytes = 1 << (settings.ring_bytes - 1).bit_length()
         """Size of the ring: `listen.ring_bytes`, or the next power of two."""
@@ -75,19 +73,26 @@ class XdpProgram:
         self.index = 0
         """Number of the interface that it is attached to."""
         named = url(settings)
-        self._name = name
         index_of(settings.interface, named)
         try:
-            self._object = BpfObject(path)
-            self._object.constants()[:2] = settings.port.to_bytes(2, "big")
+            self._object = BpfObject(SOURCES / OBJECT)
+            constants = np.frombuffer(self._object.constants(), CONSTANTS, 1)[0]
+            constants["report_port"] = settings.port
+            constants["stores_in_order"] = platform.machine() in _STORE_IN_ORDER
             self._object.resize("ring", self.ring_bytes)
             if detect is not None:
                 sizes = {"tags": detect.flow_rows, "flows": detect.flow_rows * WAYS}
-                for name, entries in {**sizes, "ports": detect.ports, "sources": detect.sources}.items():
+                sizes |= {"ports": detect.ports, "sources": detect.sources}
+                sizes["more_hops"] = max(1, detect.hop_pool * POOL_HOPS)
+                sizes["near_flows"] = near_flows(detect.flow_rows)
+                constants["queues_by_port"] = detect.queue_key == "switch-port-queue"
+                for name, entries in sizes.items():
                     self._object.resize(name, entries)
             self._object.load()
         except CaptureError as error:
             raise CaptureError(f"{named}: {error}") from error
+        self.descriptor = self._object.program(_NAME)
+        """Descriptor of the program."""
         self.ring = self._object.descriptor("ring")
         """Descriptor of the ring."""
         memory = self._object.memory(".bss", CONTROL.itemsize + MAX_PROCESSORS * COUNTERS.itemsize)
@@ -101,7 +106,7 @@ class XdpProgram:
         """
         self.index = index_of(self._settings.interface, url(self._settings))
         try:
-            return self._object.attach(self._name, self.index)
+            return self._object.attach(_NAME, self.index)
         except CaptureError as error:
             raise CaptureError(f"{url(self._settings)}: {error}") from error
 
@@ -136,7 +141,7 @@ class XdpProgram:
 
     def run(self, frame: bytes, repeat: int = 1) -> tuple[int, int]:
         """Give it a frame, as if an interface had received it: (its verdict, mean ns of `repeat` runs)."""
-        return self._object.run(self._name, frame, repeat)
+        return self._object.run(_NAME, frame, repeat)
 
     def close(self) -> None:
         """Detach and free it; `counts` stays."""

@@ -6,8 +6,6 @@
 #define CHUNK 64
 #define CHUNKS 8
 
-const volatile __u16 report_port; /* of the reports, in network order; set before loading */
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 25);
@@ -20,12 +18,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct scratch);
 } scratches SEC(".maps");
-
-inlined void add(__u32 what)
-{
-	if (what < COUNTS)
-		own_counters()->datagrams[what & 15]++;
-}
 
 /* Send a datagram up; whether there was room. */
 inlined int send_up(struct scratch *scratch, __u32 source, __u64 received, __u32 marks)
@@ -40,47 +32,54 @@ inlined int send_up(struct scratch *scratch, __u32 source, __u64 received, __u32
 	return !bpf_ringbuf_output(&ring, scratch, sizeof(scratch->head) + length, 0);
 }
 
-/* Compare a datagram with what is kept; returns what happened to it, an enum count. Not static, as `find_port`. */
-inlined __u32 filter(struct scratch *scratch)
+/* A datagram that is not filtered goes up, of the source in row `at`, if it is known; returns what happened to it. Not
+ * static, as `find_port`. */
+__noinline __u32 pass_up(struct scratch *scratch, __u32 at, enum order order, __u32 why, __u64 now_ns)
 {
 	if (!scratch)
 		return COUNT_UNUSUAL;
-	struct numbering number = {};
-	int usual = read_reports(scratch, &number);
-	struct source *source = NULL;
-	__u32 at = NOWHERE;
-	if (!enter())
-		return send_up(scratch, NOWHERE, 0, MARK_UNUSUAL) ? COUNT_BUSY : COUNT_RING_FULL;
-	if (number.version)
-		source = find_source(scratch->head.source_high, scratch->head.source_low, number.node, number.hardware,
-				     number.bits, &at);
-	enum order order = source ? order_of(source, &number) : ORDER_FAR;
-	__u64 now_ns = bpf_ktime_get_coarse_ns();
-	enum count why = usual ? check_reports(scratch) : COUNT_UNUSUAL;
-	if (source && order == ORDER_NEXT && why == COUNT_FILTERED) {
-		commit_reports(scratch, now_ns);
-		own_counters()->bytes += scratch->head.length;
-		keep_number(source, &number, order, now_ns);
-		leave();
-		return COUNT_FILTERED;
-	}
-	usual = why != COUNT_UNUSUAL;
+	struct source *source = bpf_map_lookup_elem(&sources, &at);
+	int usual = why != COUNT_UNUSUAL;
 	if (why == COUNT_FILTERED)
 		why = source && order != ORDER_FIRST ? COUNT_SEQUENCE : COUNT_UNKNOWN;
 	__u32 marks = usual ? 0 : MARK_UNUSUAL;
 	if (source)
 		marks |= usual && order == ORDER_NEXT ? MARK_NUMBERED : MARK_MERGE;
-	if (!send_up(scratch, source ? at : NOWHERE, source ? source->received : 0, marks)) {
-		leave();
+	if (!send_up(scratch, source ? at : NOWHERE, source ? source->received : 0, marks))
 		return COUNT_RING_FULL;
-	}
-	struct pass pass = {.scratch = scratch};
 	if (usual)
-		bpf_loop(scratch->count, follow_report, &pass, 0);
+		follow_reports(scratch);
 	if (source && usual)
-		keep_number(source, &number, order, now_ns);
+		keep_number(source, &scratch->number, order, now_ns);
 	else if (source)
 		source->state = WATCHED;
+	return why;
+}
+
+/* Compare a datagram with what is kept; returns what happened to it, an enum count. */
+inlined __u32 filter(struct scratch *scratch, struct counters *counters)
+{
+	const struct numbering *number = &scratch->number;
+	struct source *source = NULL;
+	__u64 low = scratch->head.source_low;
+	__u32 at = NOWHERE, why = COUNT_UNUSUAL;
+	int usual = read_reports(scratch);
+	if (!enter())
+		return send_up(scratch, NOWHERE, 0, MARK_UNUSUAL) ? COUNT_BUSY : COUNT_RING_FULL;
+	if (usual)
+		why = check_reports(scratch);
+	if (number->version)
+		source = find_source(scratch->head.source_high, low, number->node, number->hardware, number->bits,
+				     &scratch->near[(low ^ number->node ^ number->hardware) & 15], &at);
+	enum order order = source ? order_of(source, number) : ORDER_FAR;
+	__u64 now_ns = coarse_ns();
+	if (source && order == ORDER_NEXT && why == COUNT_FILTERED) {
+		commit_reports(scratch, counters, now_ns);
+		counters->bytes += scratch->head.length;
+		keep_number(source, number, order, now_ns);
+	} else {
+		why = pass_up(scratch, source ? at : NOWHERE, order, why, now_ns);
+	}
 	leave();
 	return why;
 }
@@ -118,13 +117,18 @@ inlined int copied(struct xdp_md *frame, struct scratch *scratch, __u32 payload,
 inlined int take(struct xdp_md *frame)
 {
 	struct datagram found;
-	enum verdict verdict = find_datagram((void *)(long)frame->data, (void *)(long)frame->data_end,
-					     bpf_xdp_get_buff_len(frame), report_port, &found);
+	struct counters *counters = own_counters();
+	enum verdict verdict = A_BAD_LENGTH;
+	for (int whole = 0; whole < 2 && verdict == A_BAD_LENGTH; whole++) { /* the call only if the linear part is not all */
+		__u32 all = whole ? bpf_xdp_get_buff_len(frame) : frame->data_end - frame->data;
+		verdict = find_datagram((void *)(long)frame->data, (void *)(long)frame->data_end, all,
+					constants.report_port, &found);
+	}
 	if (verdict != REPORT) {
 		if (verdict == A_FRAGMENT)
-			add(COUNT_FRAGMENT);
+			counters->datagrams[COUNT_FRAGMENT]++;
 		else if (verdict == A_BAD_LENGTH)
-			add(COUNT_BAD_LENGTH);
+			counters->datagrams[COUNT_BAD_LENGTH]++;
 		return XDP_PASS;
 	}
 	__u32 zero = 0, length = found.length;
@@ -132,7 +136,7 @@ inlined int take(struct xdp_md *frame)
 	if (!scratch)
 		return XDP_PASS;
 	if (length > MAX_PAYLOAD) {
-		add(COUNT_OVERSIZED);
+		counters->datagrams[COUNT_OVERSIZED]++;
 		return XDP_DROP;
 	}
 	if (!copied(frame, scratch, found.payload, length) && length &&
@@ -142,11 +146,14 @@ inlined int take(struct xdp_md *frame)
 	scratch->head.source_low = found.source_low;
 	scratch->head.length = length;
 	scratch->head.source_port = found.source_port;
-	scratch->head.port = bpf_ntohs(report_port);
+	scratch->head.port = bpf_ntohs(constants.report_port);
+	__u32 what;
 	if (variables.control.filter)
-		add(filter(scratch));
+		what = filter(scratch, counters);
 	else
-		add(send_up(scratch, NOWHERE, 0, 0) ? COUNT_UNFILTERED : COUNT_RING_FULL);
+		what = send_up(scratch, NOWHERE, 0, 0) ? COUNT_UNFILTERED : COUNT_RING_FULL;
+	if (what < COUNTS)
+		counters->datagrams[what & 15]++;
 	return XDP_DROP;
 }
 

@@ -11,7 +11,8 @@
 #define MAX_PAYLOAD 9216
 #define MAX_PROCESSORS 256
 #define WAYS 12        /* of a row of flows, as in the detector's table */
-#define INLINE_HOPS 8  /* longest path of a flow that is filtered */
+#define INLINE_HOPS 8  /* of a flow; the others are in a block of the pool, as in the detector's */
+#define POOL_HOPS 56
 #define PROBES 8       /* places after its hash where a port or source is looked for */
 #define KEYS 10        /* of the detector's hashes */
 #define NOWHERE 0xffffffff
@@ -22,6 +23,7 @@ enum count {
 	COUNT_UNUSUAL,    /* went up: a form that is not compared here */
 	COUNT_UNKNOWN,    /* went up: a flow, path, queue, buffer, port or source that is not compared yet */
 	COUNT_CHANGED,    /* went up: a value that is beyond its limits */
+	COUNT_FLAGGED,    /* went up: of a drop, or of a congested queue */
 	COUNT_SEQUENCE,   /* went up: not the next number of its source */
 	COUNT_BUSY,       /* went up: another processor had the tables for too long */
 	COUNT_UNFILTERED, /* went up: the filter is off */
@@ -39,7 +41,6 @@ struct counters {
 	__u64 hops;    /* of these */
 	__u64 values;  /* of these, as the detector counts them */
 	__u64 bytes;   /* of the payloads of filtered datagrams */
-	__u64 reserved[1];
 };
 
 /* Marks of a datagram that goes up. */
@@ -86,7 +87,8 @@ struct hop {
 	__u32 utilization_latest;
 	__u16 egress_port;
 	__u16 has_latency; /* `latency_stored` is one */
-	__u64 reserved;
+	__u32 low;         /* the bounds of a latency without an event, kept by the program: as of a port */
+	__u32 high;
 };
 
 /* One flow, at the place of its row in FLOW. */
@@ -106,26 +108,35 @@ struct flow {
 	__u32 has_latency;
 	__u32 spoiled; /* the program cannot follow it any longer */
 	__u32 touched; /* a report came since it is followed: the latest values are the program's */
-	__u32 reserved;
+	__u32 block;   /* of the pool, from 0, if it has more than INLINE_HOPS */
 	struct hop hops[INLINE_HOPS];
+};
+
+/* What is compared of one metric of a queue, buffer or egress port. */
+struct metric {
+	__u32 low; /* what a value without an event is between; the program sets them when it compares the row first, and when
+		      `stored` changes. Until then, nothing is */
+	__u32 high;
+	__u32 latest;
+	__u32 highest; /* since the user's side set it to 0 */
+	__u32 stored;
+	__u32 change; /* the largest difference that is no change */
+	__u32 above;  /* limit */
+	__u32 reserved;
 };
 
 /* One queue, buffer or egress port, at the place of its row in PORT. */
 struct port {
 	__u64 key;
-	__u32 state;
-	__u32 has; /* bit per slot: has a value */
-	__u32 stored[2];
-	__u32 change[2];
-	__u32 above[2];
-	__u32 latest[2];
-	__u32 highest[2]; /* since the user's side set it to 0 */
-	__u32 samples;
-	__u32 spoiled; /* the program cannot follow it any longer */
 	__u64 last_ns;
+	__u32 state;
+	__u32 samples;
 	__u32 touched; /* as of a flow */
+	__u32 spoiled; /* the program cannot follow it any longer */
+	struct metric metrics[2];
+	__u32 has; /* bit per metric: has a value */
 	__u32 reserved;
-	__u64 padding[6];
+	__u64 padding[3];
 };
 
 /* One sequence space, at the place of its row in SOURCE. */
@@ -143,15 +154,26 @@ struct source {
 	__u64 padding;
 };
 
+/* What the user's side sets before the program is loaded. */
+struct constants {
+	__u16 report_port;     /* of the reports, in network order */
+	__u16 stores_in_order; /* other processors see this one's stores in their order, as on x86: a plain one ends what
+				  the lock guards */
+	__u16 queues_by_port;
+};
+
 /* What the user's side sets while the program runs. */
 struct control {
 	__u64 lock; /* odd: a processor is in the tables */
 	__u64 dscp; /* bit per DSCP that announces INT */
 	__u64 keys[KEYS];
 	__u32 filter; /* 0: everything goes up */
-	__u32 queues_by_port;
-	__u32 flow_mask; /* rows - 1 */
+	__u32 near_mask; /* rows - 1, as below */
+	__u32 flow_mask;
 	__u32 port_mask;
 	__u32 source_mask;
 	__u32 reserved;
+	__u64 jiffies; /* of `now_ns` */
+	__u64 now_ns;  /* the coarse clock, read once a tick */
+	__u64 padding[7];
 };

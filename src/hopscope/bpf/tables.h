@@ -19,6 +19,8 @@ struct tags {
 
 TABLE(tags, 1, struct tags);
 TABLE(flows, WAYS, struct flow);
+TABLE(near_flows, 1, __u32); /* rows where flows were found last */
+TABLE(more_hops, POOL_HOPS, struct hop);
 TABLE(ports, 1, struct port);
 TABLE(sources, 1, struct source);
 /* Roles of UDP ports (`rules.UDP_ROLE`). */
@@ -27,6 +29,9 @@ struct roles {
 };
 
 TABLE(roles, 1, struct roles);
+
+/* Set before loading. */
+const volatile struct constants constants;
 
 struct variables {
 	struct control control;
@@ -61,8 +66,16 @@ inlined struct flow *flow_at(__u32 row)
 	return bpf_map_lookup_elem(&flows, &row);
 }
 
-/* Row of a flow, or NOWHERE. Not static, as below. */
-__noinline __u32 find_flow(const struct flow_key *key)
+inlined int is_flow(const struct flow *flow, const struct flow_key *key)
+{
+	return !((flow->addresses[0] ^ key->addresses[0]) | (flow->addresses[1] ^ key->addresses[1]) |
+		 (flow->addresses[2] ^ key->addresses[2]) | (flow->addresses[3] ^ key->addresses[3]) |
+		 (flow->transport ^ key->transport));
+}
+
+/* Row of a flow, or NOWHERE, by its tag; the row is noted in `near`. Not static: the verifier checks it once, and not for
+ * each call. */
+__noinline __u32 search_flow(const struct flow_key *key, __u32 near)
 {
 	if (!key)
 		return NOWHERE;
@@ -70,7 +83,8 @@ __noinline __u32 find_flow(const struct flow_key *key)
 			    weigh(6, key->addresses[2]) + weigh(8, key->transport));
 	__u32 row = hash & variables.control.flow_mask, tag = hash >> 32;
 	struct tags *found = bpf_map_lookup_elem(&tags, &row);
-	if (!found)
+	__u32 *noted = bpf_map_lookup_elem(&near_flows, &near);
+	if (!found || !noted)
 		return NOWHERE;
 	if (!tag)
 		tag = 1;
@@ -78,12 +92,25 @@ __noinline __u32 find_flow(const struct flow_key *key)
 		if (found->ways[way] != tag)
 			continue;
 		struct flow *flow = flow_at(row * WAYS + way);
-		if (flow && !((flow->addresses[0] ^ key->addresses[0]) | (flow->addresses[1] ^ key->addresses[1]) |
-			      (flow->addresses[2] ^ key->addresses[2]) | (flow->addresses[3] ^ key->addresses[3]) |
-			      (flow->transport ^ key->transport)))
-			return row * WAYS + way;
+		if (flow && is_flow(flow, key))
+			return *noted = row * WAYS + way;
 	}
 	return NOWHERE;
+}
+
+/* The same: most flows are where they were last, which takes no keyed hash, no tags and no call. A sender who makes flows
+ * share a place there makes them slower, no more. */
+inlined __u32 find_flow(const struct flow_key *key)
+{
+	__u64 mixed = (key->addresses[1] ^ key->addresses[0]) * 0x9e3779b97f4a7c15 +
+		      (key->addresses[3] ^ key->addresses[2]) * 0xc2b2ae3d27d4eb4f + key->transport * 0xff51afd7ed558ccd;
+	__u32 near = mixed >> 36 & variables.control.near_mask, at;
+	__u32 *noted = bpf_map_lookup_elem(&near_flows, &near);
+	if (!noted)
+		return NOWHERE;
+	at = *noted;
+	struct flow *flow = flow_at(at);
+	return flow && flow->state && is_flow(flow, key) ? at : search_flow(key, near);
 }
 
 inlined struct port *port_at(__u32 slot)
@@ -105,32 +132,67 @@ __noinline __u32 find_port(__u64 key)
 	return NOWHERE;
 }
 
-inlined struct source *find_source(__u64 high, __u64 low, __u32 node, __u32 hardware, __u32 bits, __u32 *at)
+inlined int is_source(const struct source *source, __u64 high, __u64 low, __u32 node, __u32 hardware, __u32 bits)
 {
+	return !((source->low ^ low) | (source->high ^ high) | (source->node ^ node) | (source->hardware ^ hardware) |
+		 (source->bits ^ bits));
+}
+
+/* The followed source, and its row; `near`: the row where it was found last. */
+inlined struct source *find_source(__u64 high, __u64 low, __u32 node, __u32 hardware, __u32 bits, __u32 *near, __u32 *at)
+{
+	*at = *near;
+	struct source *source = bpf_map_lookup_elem(&sources, at);
+	if (source && source->state && is_source(source, high, low, node, hardware, bits))
+		return source;
 	__u32 home = spread(weigh(0, low) + weigh(2, high) + weigh(4, (__u64)node << 32 | hardware));
 	for (int i = 0; i < PROBES; i++) {
 		*at = (home + i) & variables.control.source_mask;
-		struct source *source = bpf_map_lookup_elem(&sources, at);
-		if (source && source->low == low && source->high == high && source->node == node &&
-		    source->hardware == hardware && source->bits == bits)
+		source = bpf_map_lookup_elem(&sources, at);
+		if (source && is_source(source, high, low, node, hardware, bits)) {
+			*near = *at;
 			return source->state ? source : NULL;
+		}
 	}
 	return NULL;
 }
 
+/* The coarse clock, which goes on once a tick: it is read once a tick. */
+inlined __u64 coarse_ns(void)
+{
+	__u64 jiffies = bpf_jiffies64();
+	if (variables.control.jiffies != jiffies) {
+		variables.control.now_ns = bpf_ktime_get_coarse_ns();
+		variables.control.jiffies = jiffies;
+	}
+	return variables.control.now_ns;
+}
+
+inlined int try_to_enter(void)
+{
+	__u64 now = *(volatile __u64 *)&variables.control.lock;
+	return !(now & 1) && __sync_val_compare_and_swap(&variables.control.lock, now, now + 1) == now;
+}
+
 /* Wait until no other processor is in the tables, for a bounded time; whether that was so. */
+__noinline int wait_to_enter(void)
+{
+	for (int i = 0; i < 1000; i++)
+		if (try_to_enter())
+			return 1;
+	return 0;
+}
+
 inlined int enter(void)
 {
-	for (int i = 0; i < 1000; i++) {
-		__u64 now = *(volatile __u64 *)&variables.control.lock;
-		if (!(now & 1) && __sync_val_compare_and_swap(&variables.control.lock, now, now + 1) == now)
-			return 1;
-	}
-	return 0;
+	return try_to_enter() || wait_to_enter();
 }
 
 inlined void leave(void)
 {
 	__u64 now = *(volatile __u64 *)&variables.control.lock;
-	__sync_val_compare_and_swap(&variables.control.lock, now, now + 1); /* an addition alone orders nothing on ARM */
+	if (constants.stores_in_order)
+		*(volatile __u64 *)&variables.control.lock = now + 1;
+	else
+		__sync_val_compare_and_swap(&variables.control.lock, now, now + 1); /* an addition alone orders nothing on ARM */
 }

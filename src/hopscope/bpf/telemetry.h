@@ -1,5 +1,5 @@
-/* Reports whose form is compared here: Telemetry Report 1.0 and 2.0 without metadata of their own, about Ethernet,
- * IPv4 or IPv6 with TCP or UDP, whose DSCP announces INT-MD 1.0 or 2.x. All others are unusual. */
+/* Reports whose form is compared here: Telemetry Report 0.5, 1.0 and 2.0 without metadata of their own, about Ethernet,
+ * IPv4 or IPv6 with TCP or UDP, whose DSCP or UDP port announces INT-MD 0.5, 1.0 or 2.x. All others are unusual. */
 #pragma once
 
 #include <linux/if_ether.h>
@@ -10,9 +10,11 @@
 
 #define MAX_REPORTS 8   /* of a datagram */
 #define MAX_HOPS 64     /* of a report */
-#define MAX_COMPARED 2048 /* longest payload that is read here */
-#define PLACE 4095      /* mask of offsets in a payload, for the verifier */
+#define MAX_COMPARED 4096 /* longest payload that is read here */
+#define PLACE 8191      /* mask of offsets in a payload, for the verifier */
+#define PLACE_IN_HOP 63 /* the same in a hop */
 #define ITEMS 9         /* first bits of an instruction bitmap: node id to buffer occupancy */
+#define TAGGED_INT 2    /* role of a UDP port: INT follows (`rules.ROLE_INT`) */
 
 /* Bits of `present`, as Have: bit 0 is the first of the bitmap. */
 enum have {
@@ -20,9 +22,15 @@ enum have {
 	HAVE_PORTS = 1 << 1,
 	HAVE_LATENCY = 1 << 2,
 	HAVE_QUEUE = 1 << 3,
+	HAVE_CONGESTION = 1 << 6, /* INT 0.5; later ones have L2 ports there, which are not compared */
 	HAVE_UTILIZATION = 1 << 7,
 	HAVE_BUFFER = 1 << 8,
 };
+
+enum version { INT_0_5 = 1, INT_1_0, INT_2_0 };
+
+/* Flags of a report that goes up whatever its values are. */
+enum flags { DROPPED = 2, CONGESTED = 1 };
 
 /* The values of a hop. */
 struct values {
@@ -30,6 +38,7 @@ struct values {
 	__u32 port;
 	__u32 latency;
 	__u32 queue;
+	__u32 congestion;
 	__u32 utilization;
 	__u32 buffer;
 };
@@ -37,13 +46,25 @@ struct values {
 struct report {
 	struct flow_key key;
 	__u32 flow;  /* row of its flow, or NOWHERE */
+	__u32 flags; /* enum flags */
 	__u32 stack; /* offset of the first, newest hop */
 	__u32 hops;
+	__u32 layout; /* bitmap and version that what follows is of: mostly that of the report before */
 	__u32 hop_bytes;
 	__u32 present;
 	__u32 at[ITEMS]; /* offset of each item in a hop */
 	__u64 latency;	 /* sum of its hops, of a flow that is compared, as */
-	struct values values[INLINE_HOPS];
+	struct values values[MAX_HOPS];
+};
+
+/* What a datagram states of itself. It is kept with the reports, where the verifier forgets which of the versions it was:
+ * else it would follow each to the end. */
+struct numbering {
+	__u32 version; /* 5, 10, 20; 0: unknown */
+	__u32 node;
+	__u32 hardware;
+	__u32 sequence;
+	__u32 bits;
 };
 
 struct scratch {
@@ -51,6 +72,8 @@ struct scratch {
 	__u8 payload[MAX_PAYLOAD];
 	struct report reports[MAX_REPORTS];
 	__u32 count;
+	struct numbering number;
+	__u32 near[16]; /* rows where sources were found last */
 };
 
 inlined __u32 read8(struct scratch *scratch, __u32 at)
@@ -73,76 +96,90 @@ inlined __u64 read64(struct scratch *scratch, __u32 at)
 	return bpf_be64_to_cpu(*(__u64 *)(scratch->payload + (at & PLACE)));
 }
 
-/* What each report of a datagram states of itself. */
-struct numbering {
-	__u32 version; /* 10, 20; 0: unknown */
-	__u32 node;
-	__u32 hardware;
-	__u32 sequence;
-	__u32 bits;
-};
-
-/* The places of a bitmap's items; returns the bytes of a hop, 0 if it has items that are not compared. */
-inlined __u32 place_items(struct report *report, __u32 bitmap, __u32 wide)
+/* Set the places of a bitmap's items; whether all of them are compared, or skipped. Not static: the verifier checks it
+ * once, and not for each call. */
+__noinline int place_items(struct report *report, __u32 bitmap, enum version version)
 {
-	const __u32 unknown = 0x7e;
-	if (bitmap & unknown || !(bitmap & 0x8000))
+	__u32 unknown = version == INT_2_0 ? 0x7e : version == INT_1_0 ? 0xfe : 0xff;
+	if (!report || bitmap & unknown || !(bitmap & 0x8000))
 		return 0;
 	__u32 at = 0, present = 0;
+	report->layout = 0;
 	for (int bit = 0; bit < ITEMS; bit++) { /* without branches, of which the verifier would follow all */
 		__u32 taken = bitmap >> (15 - bit) & 1;
 		present |= taken << bit;
 		report->at[bit] = at;
-		at += taken * (bit == 6 ? 8 : bit == 4 || bit == 5 ? 4 + 4 * wide : 4);
+		at += taken * (bit == 6 ? 4 + 4 * (version != INT_0_5) : bit == 4 || bit == 5 ? 4 + 4 * (version == INT_2_0) : 4);
 	}
 	if (present & HAVE_UTILIZATION && !(present & HAVE_PORTS))
 		return 0;
-	if (!wide && present & HAVE_BUFFER)
-		return 0;
-	report->present = present;
-	return at + (bitmap & 1) * 4;
+	report->present = version == INT_0_5 ? present : present & ~HAVE_CONGESTION;
+	report->hop_bytes = at + (bitmap & 1) * 4;
+	report->layout = bitmap | version << 16;
+	return 1;
+}
+
+/* The packet's own UDP port, which INT may have replaced; whether no tunnel has it. */
+inlined int set_port(struct report *report, const struct roles *roles_, __u32 port)
+{
+	report->key.transport = (report->key.transport & ~0xffff0000ULL) | (__u64)port << 16;
+	return !(roles_->of[port & 0xffff] & ~TAGGED_INT);
 }
 
 /* INT-MD with its shim at `at`, in a packet that ends at `end`; whether it is compared here. */
-inlined int read_int(struct scratch *scratch, struct report *report, __u32 at, __u32 end)
+inlined int read_int(struct scratch *scratch, struct report *report, const struct roles *roles_, __u32 at, __u32 end)
 {
 	if (at + 16 > end)
 		return 0;
-	__u32 shim = read32(scratch, at), head = read32(scratch, at + 4), words = head >> 8 & 0x1f, bytes, left, wide;
-	__u32 instructions = read32(scratch, at + 8);
-	if (shim >> 24 == 0x10 && head >> 13 == 0x20000000 >> 13) {
-		if (read32(scratch, at + 12)) /* domain-specific */
+	__u32 shim = read32(scratch, at), head = read32(scratch, at + 4), words, left, tail = 0;
+	__u32 instructions = read32(scratch, at + 8), protocol = report->key.transport >> 32 & 0xff;
+	enum version version;
+	if (shim >> 28 == 1 && head >> 13 == 0x20000000 >> 13) {
+		__u32 npt = shim >> 26 & 3;
+		if (read32(scratch, at + 12) || shim >> 24 & 3 || npt > 1) /* domain-specific */
 			return 0;
-		wide = 1;
+		if (npt && (protocol != IPPROTO_UDP || !set_port(report, roles_, shim & 0xffff)))
+			return 0;
+		version = INT_2_0;
+		words = head >> 8 & 0x1f;
 		left = shim >> 16 & 0xff;
 		report->stack = at + 16;
 	} else if (shim >> 24 == 0x01 && head >> 13 == 0x10000000 >> 13) {
-		wide = 0;
+		version = INT_1_0;
+		words = head >> 8 & 0x1f;
 		left = shim >> 8 & 0xff;
 		report->stack = at + 12;
+	} else if (shim >> 24 == 0x01 && head >> 21 == 0) {
+		version = INT_0_5;
+		words = head >> 16 & 0x1f;
+		left = shim >> 8 & 0xff;
+		report->stack = at + 12;
+		tail = 1;
 	} else {
 		return 0;
 	}
-	if (left < 3)
+	instructions >>= 16;
+	if (left < 3 + tail || !words ||
+	    (report->layout != (instructions | version << 16) && !place_items(report, instructions, version)) ||
+	    report->hop_bytes != words * 4)
 		return 0;
-	left -= 3;
-	bytes = place_items(report, instructions >> 16, wide);
-	if (!bytes || bytes != words * 4 || !words)
-		return 0;
+	left -= 3 + tail;
 	report->hops = left / words;
-	report->hop_bytes = bytes;
-	return report->hops && report->hops <= MAX_HOPS && report->hops * words == left &&
-	       report->stack + left * 4 <= end;
+	if (!report->hops || report->hops > MAX_HOPS || report->hops * words != left ||
+	    report->stack + (left + tail) * 4 > end)
+		return 0;
+	if (!tail)
+		return 1;
+	__u32 own = read32(scratch, report->stack + left * 4);
+	if ((head & 0xff) != report->hops)
+		return 0;
+	return own >> 24 != protocol || set_port(report, roles_, own >> 8 & 0xffff) || protocol != IPPROTO_UDP;
 }
 
-/* The packet that report `index` is about, from `at` to `end`; `type` as InType of Report 2.0. Not static: the verifier
- * checks it once, and not for each call. */
-__noinline int read_packet(struct scratch *scratch, __u32 index, __u32 at, __u32 end, __u32 type)
+/* The packet that report `index` is about, from `at` to `end`; `type` as InType of Report 2.0. */
+inlined int read_packet_at(struct scratch *scratch, struct report *report, __u32 at, __u32 end, __u32 type)
 {
-	if (!scratch)
-		return 0;
-	struct report *report = &scratch->reports[index & (MAX_REPORTS - 1)];
-	__u32 version = type, protocol, dscp;
+	__u32 version = type, protocol, dscp, zero = 0;
 	if (type == 3) {
 		at += 12;
 		__u32 ethertype = read16(scratch, at);
@@ -184,15 +221,17 @@ __noinline int read_packet(struct scratch *scratch, __u32 index, __u32 at, __u32
 	} else {
 		return 0;
 	}
-	if (!(variables.control.dscp >> dscp & 1))
+	struct roles *roles_ = bpf_map_lookup_elem(&roles, &zero);
+	if (at + 20 > end || !roles_)
 		return 0;
-	if (at + 20 > end)
-		return 0;
-	__u32 source = read16(scratch, at), destination = read16(scratch, at + 2), zero = 0;
+	__u32 ports = read32(scratch, at), announced = variables.control.dscp >> dscp & 1;
+	report->key.transport = ports >> 16 | (__u64)(ports & 0xffff) << 16 | (__u64)protocol << 32 |
+				(__u64)(version == 4 ? 4 : 6) << 40;
 	if (protocol == IPPROTO_UDP) {
-		struct roles *roles_ = bpf_map_lookup_elem(&roles, &zero);
-		if (!roles_ || roles_->of[destination & 0xffff])
+		__u32 role = roles_->of[ports & 0xffff];
+		if (role & ~TAGGED_INT)
 			return 0;
+		announced |= role;
 		at += 8;
 	} else if (protocol == IPPROTO_TCP) {
 		__u32 size = (read8(scratch, at + 12) >> 4) * 4;
@@ -202,28 +241,44 @@ __noinline int read_packet(struct scratch *scratch, __u32 index, __u32 at, __u32
 	} else {
 		return 0;
 	}
-	report->key.transport = source | (__u64)destination << 16 | (__u64)protocol << 32 |
-				(__u64)(version == 4 ? 4 : 6) << 40;
-	return read_int(scratch, report, at, end);
+	return announced && read_int(scratch, report, roles_, at, end);
 }
 
-/* One report of a group from `at` to `end` (Report 2.0); returns where the next begins, 0: unusual. */
-inlined __u32 read_part(struct scratch *scratch, __u32 index, __u32 at, __u32 end)
+/* The same, not inlined: the verifier checks it once. The first report of a datagram spares the call, which takes as
+ * long as twenty lines. */
+__noinline int read_packet(struct scratch *scratch, __u32 index, __u32 at, __u32 end, __u32 type)
 {
+	if (!scratch)
+		return 0;
+	return read_packet_at(scratch, &scratch->reports[index & (MAX_REPORTS - 1)], at, end, type);
+}
+
+/* A part of a datagram that one report takes. */
+struct part {
+	__u32 at; /* of the packet that it is about; 0: unusual */
+	__u32 end;
+	__u32 type; /* of the packet, as InType of Report 2.0 */
+};
+
+/* One report of a group from `at` to `end` (Report 2.0). */
+inlined struct part read_part(struct scratch *scratch, struct report *report, __u32 at, __u32 end)
+{
+	struct part part = {.end = end};
 	if (at + 12 > end)
-		return 0;
-	__u32 head = read32(scratch, at), length = head >> 16 & 0xff, stop = end;
-	/* INT, a packet, no report metadata, none of the flags but "tracked" */
-	if (head >> 28 != 1 || (head & 0xffd0) != 0 || read16(scratch, at + 4))
-		return 0;
+		return part;
+	__u32 head = read32(scratch, at), length = head >> 16 & 0xff;
+	/* INT, a packet, no report metadata, none of the flags but D, Q and F */
+	if (head >> 28 != 1 || (head & 0xff10) != 0 || read16(scratch, at + 4))
+		return part;
 	if (length != 0xff && length) {
-		stop = at + 4 + length * 4;
-		if (stop > end && stop < end + 4)
-			stop = end;
+		part.end = at + 4 + length * 4;
+		if (part.end > end && part.end < end + 4)
+			part.end = end;
 	}
-	if (stop > end || !read_packet(scratch, index, at + 12, stop, head >> 24 & 15))
-		return 0;
-	return stop;
+	part.at = part.end > end ? 0 : at + 12;
+	part.type = head >> 24 & 15;
+	report->flags = head >> 6 & 3;
+	return part;
 }
 
 struct group {
@@ -235,19 +290,36 @@ struct group {
 static long read_next(__u32 index, struct group *group)
 {
 	struct scratch *scratch = group->scratch;
-	if (index >= MAX_REPORTS) /* more than are compared */
-		return group->at = 0, 1;
-	group->at = read_part(scratch, index, group->at, group->end);
-	if (!group->at)
+	__u32 at = group->at;
+	group->at = 0;
+	if (++index >= MAX_REPORTS) /* more than are compared */
 		return 1;
+	struct part part = read_part(scratch, &scratch->reports[index & (MAX_REPORTS - 1)], at, group->end);
+	if (!part.at || !read_packet(scratch, index, part.at, part.end, part.type))
+		return 1;
+	group->at = part.end;
 	scratch->count = index + 1;
-	return group->at + 4 > group->end; /* less than a header is padding */
+	return part.end + 4 > group->end; /* less than a header is padding */
 }
 
-/* What a datagram states of itself; whether all of its reports are compared here. */
-inlined int read_reports(struct scratch *scratch, struct numbering *found)
+/* The reports after the first one of a group, which begin at `at`; whether all are compared here. Not static, as
+ * `read_packet`. */
+__noinline int read_rest(struct scratch *scratch, __u32 at)
 {
+	if (!scratch)
+		return 0;
+	struct group group = {scratch, at, scratch->head.length};
+	bpf_loop(MAX_REPORTS, read_next, &group, 0);
+	return group.at != 0;
+}
+
+/* Read a datagram; whether all of its reports are compared here. */
+inlined int read_reports(struct scratch *scratch)
+{
+	struct numbering *found = &scratch->number;
 	__u32 length = scratch->head.length, first = read32(scratch, 0);
+	struct report *report = &scratch->reports[0];
+	struct part part = {.end = length};
 	scratch->count = 0;
 	found->version = 0;
 	if (length < 16 || length > MAX_COMPARED)
@@ -258,22 +330,32 @@ inlined int read_reports(struct scratch *scratch, struct numbering *found)
 		found->hardware = first >> 22 & 0x3f;
 		found->sequence = first & 0x3fffff;
 		found->node = read32(scratch, 4);
-		struct group group = {scratch, 8, length};
-		bpf_loop(MAX_REPORTS + 1, read_next, &group, 0);
-		return group.at != 0;
-	}
-	if (first >> 28 == 1 && (first >> 24 & 15) >= 4) {
+		part = read_part(scratch, report, 8, length);
+	} else if (first >> 28 == 1 && (first >> 24 & 15) >= 4) {
 		found->version = 10;
 		found->bits = 32;
 		found->hardware = first & 0x3f;
 		found->node = read32(scratch, 4);
 		found->sequence = read32(scratch, 8);
-		/* no report metadata, none of the flags but "tracked" */
-		__u32 type = first >> 21 & 7;
-		if ((first >> 24 & 15) != 4 || type > 2 || first & 0x1f8180)
-			return 0;
-		scratch->count = 1;
-		return read_packet(scratch, 0, 16, length, type + 3);
+		report->flags = first >> 7 & 3;
+		part.type = (first >> 21 & 7) + 3;
+		/* no report metadata, none of the flags but D, Q and F */
+		if ((first >> 24 & 15) == 4 && part.type <= 5 && !(first & 0x1f8000))
+			part.at = 16;
+	} else if (first >> 29 == 0 && (first >> 24 & 15) <= 2) {
+		__u32 form = first >> 24 & 15; /* what precedes the packet: the header of a drop, of a queue */
+		found->version = 5;
+		found->bits = 32;
+		found->hardware = first & 0x3f;
+		found->node = form && length >= 20 + 4 * form ? read32(scratch, 12) : 0;
+		found->sequence = read32(scratch, 4);
+		report->flags = first >> 22 & 3;
+		part.type = 3;
+		if (!form)
+			part.at = 12;
 	}
-	return 0;
+	if (!part.at || !read_packet_at(scratch, report, part.at, part.end, part.type))
+		return 0;
+	scratch->count = 1;
+	return part.end + 4 > length || found->version != 20 || read_rest(scratch, part.end);
 }

@@ -295,7 +295,7 @@ PORT = np.dtype(
         ("highest", "<u4", (2,)),  # since the last push
         ("pushed_ns", "<i8"),
         ("version", "<u4"),  # odd while other fields than latest, highest, samples and last_ns are written
-        ("port", "<u2"),  # egress port of the last hop that reported it; NO_PORT if unknown
+        ("port", "<u2"),  # egress port of the hop of its last event; NO_PORT if unknown
         ("state", "u1"),  # bit per metric slot: has a value
         ("alarm", "u1"),  # bit per metric slot
         ("first_ns", "<i8"),

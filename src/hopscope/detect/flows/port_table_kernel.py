@@ -217,7 +217,6 @@ def store_value(
     row.latest[slot] = U32(value)
     row.samples += U64(1)
     row.last_ns = reports[i].time_ns
-    row.port = U16(port)
     if value > U64(row.highest[slot]):
         row.highest[slot] = U32(value)
     ready = U64(row.state) & ~U64(row.alarm) & bit
@@ -242,6 +241,7 @@ def store_value(
             hop,
             hop_count,
         )
+        row.port = U16(port)
         row.stored[slot] = U32(stored)
         row.state |= U8(bit)
         row.alarm = U8((U64(row.alarm) & ~bit) | (bit if alarm else U64(0)))
