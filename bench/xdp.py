@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from harness.common import Bench
 from harness.dialects import OTHERS, SPECIFIED, Format, frames_of
 from hopscope.bpf.build import compile_program

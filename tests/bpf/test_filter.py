@@ -12,17 +12,19 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from hopscope.bpf import filter as filter_module
-from hopscope.bpf.layout import MAX_PAYLOAD, Count
+from hopscope.bpf.layout import FLOW, MAX_PAYLOAD, Count
 from hopscope.bpf.program import XdpProgram
 from hopscope.capture.errors import CaptureError
 from hopscope.detect.counters import INDEX
-from hopscope.detect.records import Kind
+from hopscope.detect.records import INLINE_HOPS, WAYS, Kind, Metric
 from hopscope.detect.thresholds import set_limits
 from hopscope.settings.limits import ThresholdSettings
 from hopscope.wire.records import Link
 from support.corpus import corpus
 from support.mutants import Mutator
 from support.xdp_make import (
+    INT_PORT,
+    ON_PORT,
     SETTINGS,
     Filtering,
     built,
@@ -70,7 +72,15 @@ def give(filtering: Filtering, frames: list[bytes], seed: int, most: int) -> Non
 
 @pytest.mark.parametrize(
     ("version", "most", "tick_ns"),
-    [(20, 2, NEVER), (20, 60, ALWAYS), (20, 700, NEVER), (20, 700, ALWAYS), (10, 60, ALWAYS)],
+    [
+        (20, 2, NEVER),
+        (20, 60, ALWAYS),
+        (20, 700, NEVER),
+        (20, 700, ALWAYS),
+        (10, 60, ALWAYS),
+        (5, 2, NEVER),
+        (5, 60, ALWAYS),
+    ],
 )
 def test_same_events(
     filtering: Filtering, monkeypatch: pytest.MonkeyPatch, version: int, most: int, tick_ns: int
@@ -88,7 +98,22 @@ def test_same_events(
     assert filtering.detector.counters[INDEX["values_total"]] == plain.counters[INDEX["values_total"]]
     for name in ("lost_reports", "duplicate_reports_total", "reordered_reports_total"):
         assert filtering.detector.counters[INDEX[name]] == plain.counters[INDEX[name]], name
-    assert filtering.filtered > len(frames) // (2 if most < 100 else 8)
+    assert filtering.filtered > len(frames) // (2 if most < 100 else 20)
+    kept = filtering.program.table("flows", SETTINGS.flow_rows * WAYS, FLOW)
+    assert most > 100 or kept["packets"][kept["hop_count"] > INLINE_HOPS].sum() > 50
+
+
+def test_int_on_a_port(program: XdpProgram) -> None:
+    """INT that a UDP port announces is compared, too, and a flow has the port that it had before."""
+    clear(program)
+    filtering = Filtering(program, dialect=ON_PORT)
+    frames = traffic(seed=8, count=2500, on_port=True)
+    plain, events = detected(frames, dialect=ON_PORT)
+    give(filtering, frames, seed=1, most=30)
+    assert unlike(filtering.events, events) == ""
+    assert differences(plain, filtering.detector) == []
+    assert filtering.filtered > len(frames) // 2
+    assert {2000, INT_PORT} == set(events["dport"][events["metric"] == Metric.FLOW_PATH].tolist())
 
 
 def test_unusual_forms(filtering: Filtering) -> None:

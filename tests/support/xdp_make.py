@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,9 +22,9 @@ from hopscope.detect.detector import Detector
 from hopscope.detect.records import EVENT, POOL_HOPS, WAYS
 from hopscope.settings.collector import DetectSettings, ListenSettings
 from hopscope.wire.decode.decoder import Decoder
-from hopscope.wire.dialect import DEFAULT
+from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
-from hopscope.wire.records import FRAME, FrameBatch, Link, Records, ReportBatch
+from hopscope.wire.records import FRAME, Flag, FrameBatch, Link, Records, ReportBatch
 
 SETTINGS = DetectSettings.model_validate(
     {
@@ -39,6 +40,13 @@ SETTINGS = DetectSettings.model_validate(
     }
 )
 """Limits that made reports cross now and then, with and without hysteresis."""
+
+
+INT_PORT = 5500
+"""A UDP port that announces INT, in ON_PORT."""
+ON_PORT = replace(DEFAULT, int_ports=(INT_PORT,))
+_SHIM_AT = 42 + 20 + 14 + 20 + 8
+"""After the headers of a Report 2.0, and of its packet."""
 
 
 def built(tool: Callable[..., str]) -> None:
@@ -63,28 +71,38 @@ def _problem() -> str:
     return ""
 
 
-def traffic(seed: int, count: int, version: int = 20, flows: int = 40) -> list[bytes]:
+def traffic(
+    seed: int, count: int, version: int = 20, flows: int = 40, *, on_port: bool = False
+) -> list[bytes]:
     """Ethernet frames with reports of a few sources, most of them within the limits: paths, values and
-    sequence numbers change now and then.
+    sequence numbers change now and then, some are of drops and of congested queues. `on_port`: INT is
+    announced by INT_PORT, which half of the flows have instead of their own port (Report 2.0).
     """
     random = np.random.default_rng(seed)
     flow = random.integers(0, flows, count)
-    lengths = 1 + flow % 9  # one more than is compared
+    lengths = np.where(flow % 10 == 9, 11 + flow // 2, 1 + flow % 9)  # up to 8 are in the flow's own row
     reports = new_reports(count, version)
     reports["src_lo"] = mapped_v4((0x0A000000 + flow).astype(np.uint32))
     reports["dst_lo"] = mapped_v4((0x0A010000 + flow).astype(np.uint32))
     reports["sport"], reports["dport"] = 1000 + flow, 2000
-    reports["proto"] = np.where(flow % 2, 6, 17)
+    reports["proto"] = np.where((flow % 2 == 1) & (not on_port), 6, 17)
+    if on_port:
+        reports["dport"] = INT_PORT
+    flagged = random.random(count)
+    reports["flags"] = np.where(
+        flagged < 0.003, Flag.DROPPED, np.where(flagged < 0.01, Flag.CONGESTED | Flag.TRACKED, Flag.TRACKED)
+    )
     source = flow % 3
     reports["source_lo"] = mapped_v4((0xC0000200 + source).astype(np.uint32))
     reports["node_id"], reports["hw_id"] = 100 + source, source
     reports["sequence"] = _numbers(random, source)
     reports["int_version"], reports["remaining_hops"] = max(version, 5), 8
-    bitmap = 0xF180 if version == 20 else 0xF100
-    reports["instructions"] = bitmap | 1
+    bitmap = {20: 0xF180, 10: 0xF100, 5: 0xF300}[version]
+    bitmap |= version != 5
+    reports["instructions"] = bitmap
     reports["hop_count"] = lengths
     reports["first_hop"] = np.cumsum(lengths) - lengths
-    hops = new_hops(int(lengths.sum()), bitmap | 1)
+    hops = new_hops(int(lengths.sum()), bitmap)
     of = np.repeat(np.arange(count), lengths)
     place = np.arange(len(hops)) - reports["first_hop"][of]
     moved = random.random(count) < 0.002
@@ -95,8 +113,21 @@ def traffic(seed: int, count: int, version: int = 20, flows: int = 40) -> list[b
     hops["queue_occupancy"] = 50 + random.integers(0, 3, len(hops)) + _rarely(random, len(hops), 500)
     hops["tx_utilization"] = 500 + random.integers(0, 5, len(hops))
     hops["buffer_id"], hops["buffer_occupancy"] = 1, 70 + _rarely(random, len(hops), 300)
-    frames = encode_reports(ReportBatch(reports, hops))
-    return frames_of(frames)
+    hops["congestion_queue_id"] = hops["queue_id"] ^ (random.random(len(hops)) < 0.001)
+    hops["queue_congestion"] = 20 + _rarely(random, len(hops), 500)
+    frames = frames_of(encode_reports(ReportBatch(reports, hops), dscp=0 if on_port else 0x17))
+    if on_port:
+        frames = [
+            _with_own_port(frame) if number % 2 else frame for frame, number in zip(frames, flow, strict=True)
+        ]
+    return frames
+
+
+def _with_own_port(frame: bytes) -> bytes:
+    """A frame whose INT shim has the packet's own port (NPT 1 of INT 2.1, section 5.6.2)."""
+    shim = _SHIM_AT
+    assert frame[shim] == 0x10
+    return frame[:shim] + b"\x14" + frame[shim + 1 : shim + 2] + (2000).to_bytes(2, "big") + frame[shim + 4 :]
 
 
 def frames_of(batch: FrameBatch) -> list[bytes]:
@@ -123,9 +154,11 @@ def _numbers(random: np.random.Generator, source: npt.NDArray[np.int64]) -> npt.
     return numbers
 
 
-def detected(frames: Sequence[bytes], settings: DetectSettings = SETTINGS) -> tuple[Detector, Records]:
+def detected(
+    frames: Sequence[bytes], settings: DetectSettings = SETTINGS, dialect: Dialect = DEFAULT
+) -> tuple[Detector, Records]:
     """A detector that has seen these frames without the kernel, and its events."""
-    detector, decoder = Detector(settings, secret=b"x"), Decoder(DEFAULT)
+    detector, decoder = Detector(settings, secret=b"x"), Decoder(dialect)
     events = [np.empty(0, EVENT)]
     for frame in frames:
         one = np.zeros(1, FRAME)
@@ -144,6 +177,7 @@ def loaded(settings: DetectSettings = SETTINGS) -> XdpProgram:
 def clear(program: XdpProgram, settings: DetectSettings = SETTINGS) -> None:
     """Its tables, variables and ring as they were when it was loaded."""
     sizes = {
+        "near_flows": 4 * layout.near_flows(settings.flow_rows),
         "tags": settings.flow_rows * layout.TAGS.itemsize,
         "more_hops": settings.hop_pool * POOL_HOPS * layout.HOP.itemsize,
         "flows": settings.flow_rows * WAYS * layout.FLOW.itemsize,
@@ -165,12 +199,14 @@ class Filtering:
     given by BPF_PROG_TEST_RUN.
     """
 
-    def __init__(self, program: XdpProgram, settings: DetectSettings = SETTINGS) -> None:
+    def __init__(
+        self, program: XdpProgram, settings: DetectSettings = SETTINGS, dialect: Dialect = DEFAULT
+    ) -> None:
         self.detector = Detector(settings, secret=b"x")
         self.program = program
         self.ring = BpfRing(settings.sources)
         self.ring.map(self.program.ring, self.program.ring_bytes)
-        self.filter = Filter(self.program, self.ring, self.detector, DEFAULT)
+        self.filter = Filter(self.program, self.ring, self.detector, dialect)
         self._events = [np.empty(0, EVENT)]
 
     def give(self, frames: Sequence[bytes]) -> None:

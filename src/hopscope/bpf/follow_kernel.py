@@ -8,8 +8,8 @@
 `ports`, `sources`    PORT and SOURCE [power of two]: the detector's
 `limits`, `overrides` THRESHOLD and uint64, see `detect_kernel.update_kernel`
 `knobs`               uint64 [event_kernel.KNOBS]
-`k_…`                 the program's tables: TAGS, FLOW, PORT, SOURCE of `layout`, row by row the same; `k_more`:
-                      HOP, those of the blocks of the pool
+`k_…`                 the program's tables: TAGS, FLOW, PORT, SOURCE of `layout`, row by row the same
+`k_more`              HOP: of the blocks of the pool
 `watched`             uint64 [n, 2]: what was installed last, and its decisive state then
 `seen`, `seen_hops`   what the program had counted when it was merged last: uint64 [flows, 4] packets, sum and
                       number of latencies, time of the last push; uint64 [as `states`, 2] sum and number

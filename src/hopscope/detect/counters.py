@@ -81,7 +81,16 @@ COUNTERS: tuple[Counter, ...] = (
         "outcome",
         {
             outcome: f"xdp_{outcome}"
-            for outcome in ("filtered", "unusual", "unknown", "changed", "sequence", "busy", "unfiltered")
+            for outcome in (
+                "filtered",
+                "unusual",
+                "unknown",
+                "changed",
+                "flagged",
+                "sequence",
+                "busy",
+                "unfiltered",
+            )
         },
         of="received",
     ),
