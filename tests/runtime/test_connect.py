@@ -92,7 +92,11 @@ def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
             f'[export.state]\nkind = "redis_state"\nurl = "redis://me:{PASSWORD}@127.0.0.1:{nothing}/0"\n'
             f'[export.lab]\nkind = "influxdb"\nurl = "http://{server}"\ntoken = "{PASSWORD}"\n'
             f'[export.other]\nkind = "influxdb"\nurl = "http://127.0.0.1:{nothing}"\ncreate = false\n'
-            f'[export.variable]\nkind = "influxdb"\nurl = "http://{server}"\ntoken = "env:NOT_THERE"\n',
+            f'[export.variable]\nkind = "influxdb"\nurl = "http://{server}"\ntoken = "env:NOT_THERE"\n'
+            f'[switches.far]\nkind = "http"\nnode = 1\nurl = "http://127.0.0.1:{nothing}"\n'
+            f'token = "{PASSWORD}-{PASSWORD}"\n'
+            f'[switches.p4]\nkind = "p4runtime"\nnode = 2\naddress = "127.0.0.1:{nothing}"\ntls = false\n'
+            f'[switches.here]\nkind = "ebpf"\nnode = 3\npins = "{tmp_path}"\n',
         )
     assert status == 1
     assert {row["verdict"] for row in rows.values()} == {"bad"}
@@ -106,6 +110,9 @@ def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
         "export.lab": "status 401",
         "export.other": "refused",
         "export.variable": "NOT_THERE",
+        "switches.far": "refused",
+        "switches.p4": "unavailable",
+        "switches.here": str(tmp_path),
     }.items():
         assert reason in rows[name]["found"], rows[name]
         assert "\n" not in rows[name]["found"]

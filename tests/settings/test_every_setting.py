@@ -81,6 +81,7 @@ SAMPLES: dict[str, Any] = {
     "control.watch[].source": "192.0.2.0/24",
     "control.watch[].destination": "2001:db8::/32",
     "control.watch[].switches": ["mine"],
+    "switches.NAME.address": "192.0.2.9:9559",
     "switches.NAME.kind": "ebpf",
     "switches.NAME.url": "https://192.0.2.7:7255",
     "switches.NAME.token": "sixteen-characters",
@@ -93,6 +94,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "listen[].kind": {"interface": "eth1"},
     "listen[].nodes": {"kind": "ipfix"},
     "control.watch[].last_port": {"port": 1},
+    "switches.NAME.p4info": {"program": "program.json"},
+    "switches.NAME.program": {"p4info": "program.p4info.txtpb"},
     **{f"names_from.NAME.{name}": {"kind": "gnmi"} for name in DeviceSettings.model_fields},
     "names_from.NAME.password": {"user": "reader"},
     "names_from.NAME.auth_password": {"user": "reader"},
@@ -138,7 +141,7 @@ def _of(kind: Any, field: FieldInfo) -> Any:
     if get_origin(kind) is tuple:
         return [_of(plain_type(get_args(kind)[0]), field)]
     if get_origin(kind) is Literal:
-        return next(value for value in reversed(get_args(kind)) if value != field.default)
+        return next((value for value in reversed(get_args(kind)) if value != field.default), field.default)
     if kind is bool:
         return not field.default
     if kind in (int, float):

@@ -34,12 +34,13 @@ class Driver(Protocol):
         """Change the parts that are there; of `reg2` only the given ports. A change may be applied again."""
 
     def close(self) -> None:
-        """Let go; never raises. It may be called at any time after `connect` was called."""
+        """Let go; never raises. It may be called at any time."""
 
 
 DRIVERS = {
     "ebpf": "ebpf:EbpfDriver",
     "http": "http:HttpDriver",
+    "p4runtime": "p4runtime:P4RuntimeDriver",
 }
 """Module in `drivers`, and class, by kind."""
 

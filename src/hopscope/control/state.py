@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -78,8 +78,11 @@ def lacking(wanted: SwitchState, actual: SwitchState) -> tuple[str, ...]:
 
 def _entry(watch: WatchSettings) -> dict[str, Any]:
     """An entry of a watch list, in the one way that it can be written."""
-    ends = {name: prefix(getattr(watch, name)) for name in ("source", "destination")}
-    return watch.model_dump() | ends | {"port": watch.ports, "last_port": None}
+    ends = {name: getattr(watch, name) for name in ("source", "destination")}
+    if any(text != "any" and ip_network(text).version == 4 for text in ends.values()):
+        ends = {name: "0.0.0.0/0" if text == "any" else text for name, text in ends.items()}
+    prefixes = {name: prefix(text) for name, text in ends.items()}
+    return watch.model_dump() | prefixes | {"port": watch.ports, "last_port": None}
 
 
 def _flow(flow: TrackedFlowSettings) -> tuple[Any, ...]:

@@ -48,6 +48,7 @@ CLIENTS = {
     "label.redis": ("redis", "redis"),
     "snmp": ("pysnmp", "snmp"),
     "gnmi": ("finsy", "gnmi"),
+    "p4runtime": ("finsy", "p4runtime"),
     "remote_write": ("cramjam", "remote-write"),
 }
 """Package that a kind, or a setting, needs, and the extra that installs it."""

@@ -23,6 +23,7 @@ from ..settings.names_from import DeviceSettings
 from ..settings.secrets import Scrubber, secrets_of, value_of
 from ..settings.section import host_and_port
 from ..settings.source import url
+from ..settings.switches import ControlledSettings
 from .environment import Finding, Verdict
 from .environment import listener as find_listener
 from .environment import page as find_page
@@ -116,6 +117,8 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
     for name, table in settings.names_from.items():
         for node, host in table.devices.items():
             yield _device(f"names_from.{name}", table, node, host)
+    for name, switch in settings.switches.items():
+        yield _switch(name, switch)
     if settings.label.redis:
         yield _redis("label.redis", settings.label.redis)
     for name, export in settings.export.items():
@@ -126,6 +129,22 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
     for place in query.collectors:
         if "://" in place:
             yield _collector(place, query.token, query.timeout_seconds)
+
+
+def _switch(name: str, settings: ControlledSettings) -> Attempt:
+    def run() -> str:
+        from ..control.driver import driver_of
+        from ..export.kinds import require_client
+
+        require_client(settings.kind)
+        driver = driver_of(name, settings)
+        try:
+            driver.connect()
+            return f"it has {', '.join(driver.read().parts()) or 'nothing to control'}"
+        finally:
+            driver.close()
+
+    return Attempt(f"switches.{name} {settings.place}", run)
 
 
 def _device(key: str, table: DeviceSettings, node: int, host: str) -> Attempt:

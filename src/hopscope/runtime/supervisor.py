@@ -597,12 +597,13 @@ class Supervisor:
 
 
 def _check_names(settings: Settings) -> None:
-    """Raises HopscopeError if the file of names cannot be read, or a package to ask devices is missing."""
+    """Raises HopscopeError if the file of names cannot be read, or a package to reach devices is missing."""
     Names.load(settings.names)
-    for table in settings.names_from.values():
+    devices = [each.kind for each in settings.names_from.values()]
+    for kind in devices + [each.kind for each in settings.switches.values()]:
         from ..export.kinds import require_client
 
-        require_client(table.kind)
+        require_client(kind)
 
 
 def run(

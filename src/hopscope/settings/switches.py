@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from .destinations.tls import TlsSettings
-from .section import Seconds, Section, Token
+from .section import Number16, Seconds, Section, Token, host_and_port
 from .watch import MAX_WATCHES, WatchSettings
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
@@ -20,8 +20,8 @@ class ControlledSettings(Section):
     """A switch that the controller reaches, as `[switches.leaf1]`."""
 
     kind: str
-    """How it is reached: `ebpf` (programs on this machine) or `http` (`hopscope switch serve` on a Linux
-    switch)."""
+    """How it is reached: `ebpf` (programs on this machine), `http` (`hopscope switch serve` on a Linux
+    switch) or `p4runtime`."""
     node: Annotated[int, Field(ge=0, lt=0xFFFFFFFF)]
     """Its node id in reports and labels."""
 
@@ -61,9 +61,55 @@ class HttpSwitchSettings(TlsSettings, ControlledSettings):
         return self.url
 
 
+class P4RuntimeSwitchSettings(TlsSettings, ControlledSettings):
+    """A switch with a P4Runtime server, whose program has the tables of `p4/`."""
+
+    address: str
+    """Host and TCP port of its server, as `192.0.2.9:9559`."""
+    device_id: Annotated[int, Field(ge=0, lt=1 << 64)] = 1
+    """P4Runtime's number of the device."""
+    election_id: Annotated[int, Field(ge=1, lt=1 << 63)] = 1
+    """Of several controllers the one with the highest number changes the switch; the others wait."""
+    tls: bool = True
+    """Connect over TLS. Without it, anyone on the way can change what is sent."""
+    p4info: Path | None = None
+    """P4Info (text) of `program`."""
+    program: Path | None = None
+    """Compiled program for the device, as p4c writes it for bmv2 (JSON): loaded if another one runs, without
+    the entries of its tables. Not set: the program that runs is used.
+    """
+    instructions: Number16 = 0xE400
+    """Instruction bitmap of the INT that the switch puts in; by default node id, interfaces, hop latency and
+    egress timestamp.
+    """
+    hop_limit: Annotated[int, Field(ge=1, le=255)] = 8
+    """Most hops of this INT."""
+    timeout_seconds: Seconds = Field(default=5.0, gt=0, le=60)
+    """How long connecting, and an answer, may take."""
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, text: str) -> str:
+        host_and_port(text, least=1)
+        return text
+
+    @model_validator(mode="after")
+    def _has_p4info(self) -> P4RuntimeSwitchSettings:
+        if (self.program is None) != (self.p4info is None):
+            raise ValueError("found one of program and p4info, expected both or none")
+        return self
+
+    @property
+    def place(self) -> str:
+        """The server's address."""
+        return self.address
+
+
 CONTROLLED_KINDS: dict[str, type[ControlledSettings]] = {
-    "ebpf": EbpfSwitchSettings, "http": HttpSwitchSettings,
-}  # fmt: skip
+    "ebpf": EbpfSwitchSettings,
+    "http": HttpSwitchSettings,
+    "p4runtime": P4RuntimeSwitchSettings,
+}
 """Settings of the kinds."""
 
 

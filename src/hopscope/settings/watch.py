@@ -50,6 +50,9 @@ class WatchSettings(Section):
             raise ValueError(
                 f"found last_port {self.last_port}, expected a port before last_port or the same"
             )
+        ends = [ipaddress.ip_network(text) for text in (self.source, self.destination) if text != "any"]
+        if len({end.version for end in ends}) > 1:
+            raise ValueError(f"found {self.source} and {self.destination}, expected prefixes of one version")
         return self
 
     @property

@@ -30,7 +30,7 @@ class ControlledSwitch(Model):
 
     name: str
     node: Node
-    kind: Literal["ebpf", "http"]
+    kind: Literal["ebpf", "http", "p4runtime"]
     """How it is reached."""
     place: str
     """Where it is: a folder, a URL, an address."""

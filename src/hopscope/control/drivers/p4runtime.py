@@ -1,0 +1,276 @@
+"""Switches with a P4Runtime server, whose program has the tables of `p4/` (P4Runtime 1.3 and later).
+
+finsy speaks the protocol, in an event loop that runs while this driver is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Iterable
+from typing import Any, TypeVar
+
+import finsy
+
+from ...base.errors import described
+from ...settings.label import LabellingSettings
+from ...settings.switches import P4RuntimeSwitchSettings
+from ...settings.watch import WatchSettings
+from ..driver import SouthboundError, StandbyError
+from ..state import SwitchState
+from .p4tables import (
+    CHANCES,
+    PORTS,
+    TABLES,
+    TRACK,
+    UNKNOWN_TABLE,
+    WATCH,
+    Entry,
+    chance_entries,
+    entry,
+    labelling_of,
+    port_params,
+    track_entries,
+    tracked_of,
+    updates,
+    watch_entries,
+    watch_of,
+)
+
+SETTLE_SECONDS = 0.01
+"""How long what the switch has sent is taken before it is asked: it may have another primary controller."""
+Answer = TypeVar("Answer")
+
+
+class _Problems(logging.Handler):
+    """What finsy's tasks fail with: it logs that, and cancels whoever waits for them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._of_thread = threading.local()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the error of a record, for its thread."""
+        if record.exc_info and record.exc_info[1]:
+            self._of_thread.last = described(record.exc_info[1])
+
+    def take(self) -> str:
+        """The newest error of this thread, once."""
+        found = getattr(self._of_thread, "last", "")
+        self._of_thread.last = ""
+        return found
+
+
+_PROBLEMS = _Problems()
+_LOG = logging.getLogger("finsy")
+_LOG.addHandler(_PROBLEMS)
+_LOG.propagate = False
+
+
+class P4RuntimeDriver:
+    """One session with a switch."""
+
+    def __init__(self, name: str, settings: P4RuntimeSwitchSettings) -> None:
+        self._name, self._settings = name, settings
+        self._runner: asyncio.Runner | None = None
+        self._switch: finsy.Switch | None = None
+        self._tables: frozenset[str] = frozenset()
+        self._labelling = LabellingSettings()
+        """As written last: ports do not say MAX_hop and protocol, which the program has."""
+
+    def connect(self) -> None:
+        """Open a session, and load the program, if the settings have one and another one runs. Raises
+        SouthboundError.
+        """
+        settings = self._settings
+        options = finsy.SwitchOptions(
+            p4info=settings.p4info,
+            p4blob=settings.program,
+            device_id=settings.device_id,
+            initial_election_id=settings.election_id,
+            channel_credentials=self._credentials(),
+        )
+        try:
+            switch = finsy.Switch(self._name, settings.address, options)
+        except (OSError, ValueError) as error:
+            raise SouthboundError(f"{settings.p4info}: {described(error)}") from None
+        self._runner = asyncio.Runner()
+        self._run(switch.__aenter__())
+        self._switch = switch
+        if not switch.p4info.exists:
+            raise SouthboundError("the switch runs no program, and the settings name none")
+        known = {table.alias for table in switch.p4info.tables}
+        self._tables = frozenset(known & set(TABLES))
+
+    def read(self) -> SwitchState:
+        """What the entries of its tables say. Raises SouthboundError, StandbyError."""
+        return self._state(self._read(self._tables))
+
+    def apply(self, change: SwitchState) -> None:
+        """Change entries, in one Write. Raises SouthboundError, StandbyError."""
+        switch = self._open()
+        if not switch.is_primary:
+            raise StandbyError(f"the controller with election id {switch.primary_id} changes it")
+        have = self._read(self._tables)
+        want = list(have)
+        if change.watch is not None:
+            settings = self._settings
+            rules = watch_entries(change.watch, settings.instructions, settings.hop_limit)
+            want = [each for each in want if each.table not in WATCH.values()] + list(rules)
+        if change.track is not None:
+            flows = track_entries(change.track, have)
+            want = [each for each in want if each.table not in TRACK.values()] + list(flows)
+        if change.labelling is not None:
+            params = port_params(change.labelling)
+            want = [each.with_params(**params) if each.table == PORTS else each for each in want]
+            if CHANCES in self._tables:
+                chances = chance_entries(change.labelling)
+                want = [each for each in want if each.table != CHANCES] + list(chances)
+        if change.reg2 is not None:
+            want = [_shifted(each, change.reg2) for each in want]
+        self._write(have, want)
+        if change.labelling is not None:
+            self._labelling = change.labelling
+
+    def close(self) -> None:
+        """End the session."""
+        switch, self._switch = self._switch, None
+        if self._runner is None:
+            return
+        try:
+            if switch is not None:
+                self._run(switch.__aexit__(None, None, None))
+        except SouthboundError:
+            pass
+        finally:
+            self._runner.close()
+            self._runner = None
+
+    def _state(self, entries: list[Entry]) -> SwitchState:
+        ports = [each for each in entries if each.table == PORTS and dict(each.params).keys() >= _PARAMS]
+        watch: tuple[WatchSettings, ...] | None = None
+        if self._tables >= set(WATCH.values()):
+            watch = watch_of(each for each in entries if each.table in WATCH.values())
+        track = None
+        if self._tables >= set(TRACK.values()):
+            track = tracked_of(each for each in entries if each.table in TRACK.values())
+        return SwitchState.model_construct(
+            watch=watch,
+            track=track,
+            labelling=self._labelling_of(entries, ports) if ports else None,
+            reg2={_port(each): shift for each in ports if (shift := dict(each.params)["shift"])}
+            if PORTS in self._tables
+            else None,
+        )
+
+    def _labelling_of(self, entries: list[Entry], ports: list[Entry]) -> LabellingSettings:
+        """The label function as it was written last, if all entries are as it made them; else another one."""
+        written = self._labelling
+        wanted = port_params(written).items()
+        for each in ports:
+            if not dict(each.params).items() >= wanted:
+                return labelling_of(dict(each.params), written)
+        chances = {each for each in entries if each.table == CHANCES}
+        if written.chance_table and chances != set(chance_entries(written)):
+            return written.model_copy(update={"chance_table": UNKNOWN_TABLE})
+        return written
+
+    def _credentials(self) -> finsy.GRPCCredentialsTLS | None:
+        settings = self._settings
+        if not settings.tls:
+            return None
+        try:
+            return finsy.GRPCCredentialsTLS(
+                cacert=settings.ca_file and settings.ca_file.read_bytes(),
+                cert=settings.cert_file and settings.cert_file.read_bytes(),
+                private_key=settings.cert_file and (settings.key_file or settings.cert_file).read_bytes(),
+            )
+        except OSError as error:
+            raise SouthboundError(f"{error.filename}: {error.strerror}") from None
+
+    def _open(self) -> finsy.Switch:
+        """The session, after what the switch has sent. Raises SouthboundError if it has ended."""
+        assert self._switch is not None
+        self._run(asyncio.sleep(SETTLE_SECONDS))
+        if not self._switch.is_up:
+            raise SouthboundError("the switch has ended the session")
+        return self._switch
+
+    def _read(self, tables: Iterable[str]) -> list[Entry]:
+        switch = self._open()
+
+        async def work() -> list[Entry]:
+            questions = [finsy.P4TableEntry(table) for table in sorted(tables)]
+            if not questions:
+                return []
+            return [_decoded(switch, found) async for found in switch.read(questions)]  # type: ignore[attr-defined]
+
+        return self._run(work())
+
+    def _write(self, have: list[Entry], want: list[Entry]) -> None:
+        switch, changes = self._open(), []
+        for kind, each in updates(have, want):
+            made = finsy.P4TableEntry(
+                each.table,
+                match=finsy.Match(dict(each.match)),
+                action=finsy.Action(each.action, **dict(each.params)),
+                priority=each.priority,
+            )
+            changes.append(+made if kind == "+" else ~made if kind == "~" else -made)
+        if changes:
+            self._run(switch.write(changes))
+
+    def _run(self, work: Awaitable[Answer]) -> Answer:
+        """Run this in the event loop, for as long as the settings allow. Raises SouthboundError."""
+
+        async def bounded() -> Answer:
+            async with asyncio.timeout(self._settings.timeout_seconds):
+                return await work
+
+        assert self._runner is not None
+        try:
+            return self._runner.run(bounded())
+        except TimeoutError:
+            raise SouthboundError(
+                f"the switch does not answer within {self._settings.timeout_seconds:g} s"
+            ) from None
+        except finsy.P4ClientError as error:
+            raise _rejected(error) from None
+        except asyncio.CancelledError:
+            raise SouthboundError(_PROBLEMS.take() or "the session has ended") from None
+        except (AssertionError, OSError, RuntimeError, ValueError) as error:
+            raise SouthboundError(described(error)) from None
+
+
+_PARAMS = {"interval", "shift", "rest", "chance"}
+
+
+def _port(port: Entry) -> int:
+    return int(dict(port.match)["egress_port"])
+
+
+def _shifted(each: Entry, reg2: dict[int, int]) -> Entry:
+    """A port's entry with Reg2, if it is to change."""
+    if each.table != PORTS or _port(each) not in reg2 or "shift" not in dict(each.params):
+        return each
+    return each.with_params(shift=reg2[_port(each)])
+
+
+def _decoded(switch: finsy.Switch, found: Any) -> Entry:
+    """An entry as finsy has it."""
+    table = switch.p4info.tables[found.table_id].alias
+    action = found.action if isinstance(found.action, finsy.Action) else finsy.Action("")
+    return entry(table, dict(found.match or {}), action.name, dict(action.args), found.priority)
+
+
+def _rejected(error: finsy.P4ClientError) -> SouthboundError:
+    """One line of an error; of several refused updates the first one."""
+    code, message = error.code, error.message
+    for number, each in error.details.items():
+        code, message = each.canonical_code, f"update {number}: {each.message}"
+        break
+    text = f"{code.name.lower().replace('_', ' ')}: {message}".rstrip(": ")
+    if error.code == finsy.GRPCStatusCode.PERMISSION_DENIED:
+        return StandbyError(text)
+    return SouthboundError(text)
