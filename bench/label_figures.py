@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import label_coverage, label_packets, label_systems
+from harness import label_coverage, label_packets, label_pro, label_systems
 from harness.common import Bench
 from harness.figures import Sheet, keep, put_table
 
@@ -22,8 +22,8 @@ FIGURES: dict[str, Callable[[bool], Sheet]] = {
     "9": label_coverage.figure9,
     "10": label_coverage.figure10,
     "11": label_coverage.figure11,
-    "12": label_coverage.figure12,
-    "13": label_coverage.figure13,
+    "12": label_pro.figure12,
+    "13": label_pro.figure13,
     "14": label_systems.figure14,
     "15": label_packets.figure15,
     "16": label_packets.figure16,
@@ -61,7 +61,8 @@ def main() -> None:
         bench.say(f"{sheet.title}")
         for one in sheet.stated:
             word = f"; {one.word}" if one.word else ""
-            bench.say(f"    {one.what}: paper {one.paper}, ours {one.ours}{word}")
+            known = f"paper {one.paper or '-'}, authors {one.authors or '-'}"
+            bench.say(f"    {one.what}: {known}, ours {one.ours}{word}")
         bench.row({"figure": name}, time.perf_counter() - start, "s", f"{len(sheet.rows)} rows")
     if folder == DOCS:
         put_table(PAGE, rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ class Stated:
     ours: str
     word: str = ""
     """Why they differ, or how ours was made."""
+    authors: str = ""
+    """The same number in the data that the authors published."""
 
 
 @dataclass(slots=True)
@@ -66,8 +68,8 @@ class Sheet:
             figure.suptitle(self.title, fontsize=11)
             picture = BytesIO()
             figure.savefig(picture, dpi=100, format="png")
-        # 64 colours suffice, and halve the file
-        Image.open(picture).convert("RGB").quantize(64).save(folder / f"{self.name}.png", optimize=True)
+        # 128 colours suffice, and halve the file
+        Image.open(picture).convert("RGB").quantize(128).save(folder / f"{self.name}.png", optimize=True)
         with (folder / f"{self.name}.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, list(self.rows[0]), lineterminator="\n")
             writer.writeheader()
@@ -88,6 +90,11 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def shares(values: Sequence[float], digits: int = 1) -> str:
+    """Shares in one line."""
+    return ", ".join(f"{100 * value:.{digits}f}" for value in values) + " %"
+
+
 def keep(folder: Path, sheets: Sequence[Sheet]) -> list[dict[str, str]]:
     """Write the stated numbers of these sheets into stated.csv, beside those of others; all of them."""
     path = folder / "stated.csv"
@@ -96,28 +103,30 @@ def keep(folder: Path, sheets: Sequence[Sheet]) -> list[dict[str, str]]:
         with path.open(newline="") as file:
             kept = [row for row in csv.DictReader(file) if row["figure"] not in {one.name for one in sheets}]
     for sheet in sheets:
-        for one in sheet.stated:
-            kept.append(
-                {
-                    "figure": sheet.name,
-                    "what": one.what,
-                    "paper": one.paper,
-                    "ours": one.ours,
-                    "word": one.word,
-                }
-            )
+        kept += [{"figure": sheet.name} | asdict(one) for one in sheet.stated]
     kept.sort(key=lambda row: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", row["figure"])])
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["figure", "what", "paper", "ours", "word"], lineterminator="\n")
+        writer = csv.DictWriter(file, _columns(kept), lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(kept)
     return kept
 
 
+def _columns(rows: Sequence[dict[str, str]]) -> list[str]:
+    """Columns of the table of stated numbers; that of the authors' data only if there are any."""
+    names = ["figure", "what", "paper", "authors", "ours", "word"]
+    return names if any(row.get("authors") for row in rows) else [n for n in names if n != "authors"]
+
+
 def put_table(page: Path, rows: Sequence[dict[str, str]]) -> None:
     """Replace the table between `<!-- stated -->` and `<!-- end -->` of a page."""
-    lines = ["| figure | what | paper | ours | |", "|---|---|---|---|---|"]
-    lines += [f"| {r['figure']} | {r['what']} | {r['paper']} | {r['ours']} | {r['word']} |" for r in rows]
+    columns = _columns(rows)
+    titles = {"authors": "authors' data", "word": ""}
+    lines = [
+        "| " + " | ".join(titles.get(name, name) for name in columns) + " |",
+        "|---" * len(columns) + "|",
+    ]
+    lines += ["| " + " | ".join(row.get(name, "") for name in columns) + " |" for row in rows]
     text = page.read_text()
     page.write_text(
         re.sub(

@@ -10,16 +10,16 @@ from hopscope.fabric.labelling.theory import closed_forms as theory
 from hopscope.fabric.labelling.theory.mean_field import labels_on_fat_tree
 
 from .figures import Sheet, Stated, legend, percent
-from .label_runs import ALGORITHMS, COLORS, PACKETS, Row, curve, mean, measure, scheme, spread, table
+from .label_authors import authors, beside, of
+from .label_runs import ALGORITHMS, COLORS, OURS, PACKETS, Row, curve, mean, measure, scheme, spread, table
 
 Curves = dict[str, list[list[Row]]]
-COLUMNS = ("packets", "labelled_packets", "labels_written", "labels_per_packet", "bandwidth", "coverage")
-INTERVALS = [20, 30, 40, 50, 60, 70, 80, 90, 100]
+COLUMNS = ("packets", "labelled_share", "labels_a_packet", "bandwidth", "coverage_of_all")
 SIZES = [4, 8, 12, 16, 20, 24, 28, 32]
 
 
 def _by_interval(quick: bool) -> tuple[list[int], Curves]:
-    seeds, intervals = (2, [50, 100]) if quick else (10, INTERVALS)
+    seeds, intervals = (2, [10, 50, 100]) if quick else (10, list(range(10, 101, 10)))
     curves = {
         name: [measure(seeds, labelling__interval=t / 1e3, **scheme(name)) for t in intervals]
         for name in ALGORITHMS
@@ -27,52 +27,71 @@ def _by_interval(quick: bool) -> tuple[list[int], Curves]:
     return intervals, curves
 
 
-def _plain(curves: Curves, intervals: list[int], column: str, label: str) -> Any:
+def _plain(curves: Curves, intervals: list[int], column: str, suffix: str, label: str) -> Any:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for name, found in curves.items():
-            curve(axes, intervals, found, column, name)
+            curve(axes, intervals, found, column, name, PACKETS)
+            beside(axes, authors(7, name, suffix), COLORS[name], PACKETS)
         axes.set_xlabel("labelling interval [ms]")
         axes.set_ylabel(f"{label}, of {PACKETS:,} packets")
         axes.set_ylim(bottom=0)
-        legend(axes)
+        legend(axes, OURS)
 
     return draw
+
+
+def _ratio(curves: Curves, intervals: list[int], column: str, suffix: str, t: int) -> tuple[float, float]:
+    """Base B's over Base A's at T, ours and the authors'."""
+    at = intervals.index(t)
+    a, b = (mean(curves[name][at], column) for name in ALGORITHMS)
+    return b / a, authors(7, "Base B", suffix)[t] / authors(7, "Base A", suffix)[t]
+
+
+def _share_apart(curves: Curves, intervals: list[int], column: str, suffix: str) -> str:
+    """By how much of theirs ours differ, at most, from T = 20 ms on and at 10 ms."""
+    found = {
+        t: max(abs(mean(curves[n][at], column) / authors(7, n, suffix)[t] - 1) for n in ALGORITHMS)
+        for at, t in enumerate(intervals)
+    }
+    most = percent(max(share for t, share in found.items() if t > 10), 0)
+    return f"at most {most} apart, {percent(found[10], 0)} at T = 10 ms"
 
 
 def figure7(quick: bool) -> Sheet:
     """Packets with labels against the labelling interval."""
     intervals, curves = _by_interval(quick)
-    at = intervals.index(100)
-    less = [
-        1 - b["labelled_packets"] / a["labelled_packets"]
-        for a, b in zip(curves["Base A"][at], curves["Base B"][at], strict=True)
+    even = [
+        mean(measure(10, labelling__interval=0.1, traffic__random=False, **scheme(name)), "labelled_share")
+        for name in ALGORITHMS
     ]
-    first = intervals.index(50)
-    early = 1 - mean(curves["Base B"][first], "labelled_packets") / mean(
-        curves["Base A"][first], "labelled_packets"
-    )
+    kept = {t: _ratio(curves, intervals, "labelled_share", "_packet", t) for t in (50, 100)}
     stated = [
-        Stated("fewer packets with labels by Base B, T = 100 ms", "35.2 %",
-               f"{percent(float(np.mean(less)))} (± {percent(float(np.std(less)))})",
-               f"{percent(early)} at T = 50 ms; it goes by which routes share ports, left open"),
+        Stated("fewer packets with labels by Base B, T = 100 ms", "35.2 %", percent(1 - kept[100][0]),
+               "on the published routes, through 25 ports, random gaps; equal gaps: "
+               f"{percent(1 - even[1] / even[0])}. "
+               f"{percent(1 - kept[50][0])} at T = 50 ms, the authors {percent(1 - kept[50][1])}. Packets "
+               "with labels are "
+               f"{_share_apart(curves, intervals, 'labelled_share', '_packet')}",
+               percent(1 - kept[100][1])),
     ]  # fmt: skip
-    draw = _plain(curves, intervals, "labelled_packets", "packets with labels")
-    rows = table("interval_ms", intervals, curves, COLUMNS)
+    draw = _plain(curves, intervals, "labelled_share", "_packet", "packets with labels")
+    rows = table("interval_ms", intervals, curves, COLUMNS, {"labelled_share": of(7, "_packet")})
     return Sheet("figure7", "Fig. 7: packets with labels", draw, rows, stated)
 
 
 def figure8(quick: bool) -> Sheet:
     """Labels against the labelling interval."""
     intervals, curves = _by_interval(quick)
-    at = intervals.index(50)
-    more = mean(curves["Base B"][at], "labels_written") / mean(curves["Base A"][at], "labels_written") - 1
+    more, theirs = _ratio(curves, intervals, "labels_a_packet", "_int", 50)
     stated = [
-        Stated("more labels by Base B", "a small number", f"{percent(more)} at T = 50 ms",
-               "labels by count restart the interval, so they replace most of those by interval"),
+        Stated("more labels by Base B", "a small number", f"{percent(more - 1)} at T = 50 ms",
+               "labels by count restart the interval, so they replace most of those by interval. Labels are "
+               f"{_share_apart(curves, intervals, 'labels_a_packet', '_int')}",
+               f"{percent(theirs - 1)} at T = 50 ms"),
     ]  # fmt: skip
-    draw = _plain(curves, intervals, "labels_written", "labels")
-    rows = table("interval_ms", intervals, curves, COLUMNS)
+    draw = _plain(curves, intervals, "labels_a_packet", "_int", "labels")
+    rows = table("interval_ms", intervals, curves, COLUMNS, {"labels_a_packet": of(7, "_int")})
     return Sheet("figure8", "Fig. 8: labels written", draw, rows, stated)
 
 
@@ -153,11 +172,17 @@ def figure16(quick: bool) -> Sheet:
     return Sheet("figure16", "Fig. 16: expected labels, by packets in an interval", draw, rows, stated)
 
 
+def _of_all_packets(row: Row) -> Row:
+    """The counts of packets by labels for PACKETS packets: with random gaps their number differs."""
+    share = PACKETS / sum(row[f"packets_with_{n}"] for n in range(6))
+    return {f"packets_with_{n}": share * row[f"packets_with_{n}"] for n in range(6)}
+
+
 def figure17(quick: bool) -> Sheet:
     """Packets by how many labels they carry."""
     seeds = 2 if quick else 20
-    found = {name: measure(seeds, **scheme(name)) for name in ALGORITHMS}
     counts = [1, 2, 3, 4, 5]
+    found = {name: [_of_all_packets(row) for row in measure(seeds, **scheme(name))] for name in ALGORITHMS}
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
@@ -167,25 +192,30 @@ def figure17(quick: bool) -> Sheet:
             axes.bar(
                 np.array(counts) + shift, means, 0.38, yerr=bars, capsize=2, color=COLORS[name], label=name
             )
+            beside(axes, {n + shift: value for n, value in authors(17, name).items()}, "black", PACKETS)
         axes.set_xlabel("labels of a packet")
         axes.set_ylabel(f"packets, of {PACKETS:,}")
-        legend(axes, "T = 50 ms")
+        legend(axes, "T = 50 ms; bars: ours, diamonds: the authors")
 
     columns = [f"packets_with_{n}" for n in (0, *counts)]
     rows: list[dict[str, object]] = [
         {"curve": name, "seeds": seeds}
         | {column: mean(one, column) for column in columns}
         | {f"{column}_sd": spread(one, column) for column in columns}
+        | {f"packets_with_{n}_authors": PACKETS * authors(17, name)[n] for n in counts}
         for name, one in found.items()
     ]
-    b = [mean(found["Base B"], f"packets_with_{n}") for n in counts]
-    order = " > ".join(str(counts[n]) for n in np.argsort(b)[::-1])
+
+    def each(name: str) -> tuple[str, str]:
+        ours = (mean(found[name], f"packets_with_{n}") for n in counts)
+        theirs = (PACKETS * value for value in authors(17, name).values())
+        return ", ".join(f"{value:,.0f}" for value in ours), ", ".join(f"{value:,.0f}" for value in theirs)
+
+    (a, a_authors), (b, b_authors) = (each(name) for name in ALGORITHMS)
     stated = [
-        Stated("Base B: most packets have 1 label, then 5", "1, then 5", order,
-               "; ".join(f"{n}: {value:,.0f}" for n, value in zip(counts, b, strict=True))),
-        Stated("Base A: packets fall with the number of labels", "falling",
-               "; ".join(f"{n}: {mean(found['Base A'], f'packets_with_{n}'):,.0f}" for n in counts),
-               "paths have 1, 3 or 5 switches"),
+        Stated("Base B: packets with 1, 2, 3, 4, 5 labels", "most 1, then 5", b, "of 10,000", b_authors),
+        Stated("Base A: packets with 1, 2, 3, 4, 5 labels", "falling", a,
+               "the authors' sum to 3,389, of 3,602 in Fig. 7: another run", a_authors),
     ]  # fmt: skip
     return Sheet("figure17", "Fig. 17: labels of a packet", draw, rows, stated)
 
@@ -198,16 +228,16 @@ def figure18(quick: bool) -> Sheet:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         other = axes.twinx()
-        curve(axes, rests, found, "labelled_packets", "packets with labels", color=COLORS["Base B"])
-        curve(other, rests, found, "labels_written", "labels", color=COLORS["Base A"], marker="s")
+        curve(axes, rests, found, "labelled_share", "packets with labels", PACKETS, color=COLORS["Base B"])
+        curve(other, rests, found, "labels_a_packet", "labels", PACKETS, color=COLORS["Base A"], marker="s")
         axes.set_xlabel("rest T1 / T (T = 50 ms)")
         axes.set_ylabel("packets with labels", color=COLORS["Base B"])
         other.set_ylabel("labels", color=COLORS["Base A"])
         other.grid(False)
         other.spines["right"].set_visible(True)
 
-    packets = [mean(rows, "labelled_packets") for rows in found]
-    labels = [mean(rows, "labels_written") for rows in found]
+    packets = [PACKETS * mean(rows, "labelled_share") for rows in found]
+    labels = [PACKETS * mean(rows, "labels_a_packet") for rows in found]
     half = rests.index(0.5)
     stated = [
         Stated("with the rest, labels fall and packets with labels rise", "both",
@@ -228,25 +258,25 @@ def figure19(quick: bool) -> Sheet:
 
     def draw(figure: Any) -> None:
         for axes, column, label in zip(
-            figure.subplots(1, 2), ("labelled_packets", "labels_written"), ("packets with labels", "labels"),
+            figure.subplots(1, 2), ("labelled_share", "labels_a_packet"), ("packets with labels", "labels"),
             strict=True,
         ):  # fmt: skip
             axes.bar(
-                range(len(found)), [mean(rows, column) for rows in found.values()], 0.6,
-                yerr=[spread(rows, column) for rows in found.values()], capsize=3,
+                range(len(found)), [PACKETS * mean(rows, column) for rows in found.values()], 0.6,
+                yerr=[PACKETS * spread(rows, column) for rows in found.values()], capsize=3,
                 color=[COLORS["Base B"]] * len(names) + [COLORS["Base A"]],
             )  # fmt: skip
             axes.set_xticks(range(len(found)), found, fontsize=8)
             axes.set_ylabel(f"{label}, of {PACKETS:,} packets")
 
     def told(column: str) -> str:
-        return ", ".join(f"{name} {mean(rows, column):,.0f}" for name, rows in found.items())
+        return ", ".join(f"{name} {PACKETS * mean(rows, column):,.0f}" for name, rows in found.items())
 
-    fewest = sorted(names, key=lambda name: mean(found[name], "labelled_packets"))
+    fewest = sorted(names, key=lambda name: mean(found[name], "labelled_share"))
     stated = [
-        Stated("fewest packets with labels", "F1, then F2, then F3", told("labelled_packets"),
+        Stated("fewest packets with labels", "F1, then F2, then F3", told("labelled_share"),
                f"T = 50 ms; order {', '.join(fewest)}"),
-        Stated("total labels with F1", "no sharp increase", told("labels_written"), ""),
+        Stated("total labels with F1", "no sharp increase", told("labels_a_packet"), ""),
     ]  # fmt: skip
     rows: list[dict[str, object]] = [
         {"chance": name, "seeds": seeds}

@@ -10,6 +10,8 @@ import numpy as np
 from hopscope.fabric.labelling.experiment.run import simulate_run
 from hopscope.fabric.labelling.experiment.settings import Experiment, Run
 
+from .label_authors import Series, apart, authors
+
 Tree = dict[str, dict[str, Any]]
 Row = dict[str, Any]
 
@@ -22,12 +24,14 @@ COLORS = {
 PRO = {"Pro, one bit": "one-bit", "Pro, shift": "shift"}
 """Section 5's form and Algorithm 3, both over Base B."""
 RATE = 2.5e6
-"""Of each of the two senders, bit/s. 6.1 has `around 5Mbps`, and does not say whether of each or of both; 6.2
-has the default at the turning point of Fig. 6, and ours turns at about 5 Mbit/s of both."""
+"""Of each of the two senders, bit/s: 6.1 has `around 5Mbps`; the authors' script for Fig. 6 counts both."""
+RANDOM = True
+"""Exponential gaps between the packets of a sender, which in the authors' testbed is 20 processes."""
 PACKETS = 10_000
 SECONDS = PACKETS * 8 * 1000 / (2 * RATE)
 """In which both senders send 10,000 packets of 1 kB."""
 TELEMETRY = 0.1
+OURS = "lines: ours, diamonds: the authors"
 
 
 def setting(**changes: Any) -> Tree:
@@ -38,7 +42,7 @@ def setting(**changes: Any) -> Tree:
     tree: Tree = {
         "experiment": {"seconds": SECONDS, "warm_up": 1.0, "telemetry": TELEMETRY},
         "network": {"topology": "paper"},
-        "traffic": {"pattern": "senders", "rate": RATE, "size": 1000},
+        "traffic": {"pattern": "senders", "rate": RATE, "size": 1000, "random": RANDOM},
         "labelling": {"algorithm": "base-b", "interval": 0.05, "chance": "f1"},
         "adaptive": {},
     }
@@ -56,11 +60,18 @@ def scheme(name: str) -> dict[str, Any]:
 
 
 def measure(seeds: int, **changes: Any) -> list[Row]:
-    """Measures of the setting with these changes, by seed; cached where figures ask for the same."""
+    """Measures of the setting with these changes, by seed; cached where figures ask for the same.
+
+    Beside those of a run: `labels_a_packet` and `labelled_share`, of all packets that arrive.
+    """
     key = (seeds, tuple(sorted(changes.items())))
     if key not in _KNOWN:
         experiment = Experiment.model_validate(setting(**changes))
-        _KNOWN[key] = [simulate_run(Run(experiment, seed)) for seed in range(1, seeds + 1)]
+        rows = [simulate_run(Run(experiment, seed)) for seed in range(1, seeds + 1)]
+        for row in rows:
+            row["labels_a_packet"] = row["labels"] / max(1, row["packets"])
+            row["labelled_share"] = row["labelled_packets"] / max(1, row["packets"])
+        _KNOWN[key] = rows
     return _KNOWN[key]
 
 
@@ -90,18 +101,40 @@ def curve(
 
 
 def table(
-    key: str, at: Sequence[Any], curves: Mapping[str, Sequence[Sequence[Row]]], columns: Sequence[str]
+    key: str,
+    at: Sequence[Any],
+    curves: Mapping[str, Sequence[Sequence[Row]]],
+    columns: Sequence[str],
+    authors: Mapping[str, Callable[[str], Series]] | None = None,
 ) -> list[dict[str, object]]:
-    """Rows of a figure's CSV: mean and standard deviation of some columns, by curve and x."""
+    """Rows of a figure's CSV: mean and standard deviation of some columns, by curve and x.
+
+    `authors`: by column, what the authors have of a curve.
+    """
     return [
         {"curve": name, key: x, "seeds": len(rows)}
         | {column: mean(rows, column) for column in columns}
         | {f"{column}_sd": spread(rows, column) for column in columns}
+        | {f"{column}_authors": of(name).get(x, "") for column, of in (authors or {}).items()}
         for name, found in curves.items()
         for x, rows in zip(at, found, strict=True)
     ]
 
 
-def turning(at: Sequence[float], values: Sequence[float], reached: Callable[[float], bool]) -> float:
-    """The first x whose value is reached; NaN: none."""
-    return next((x for x, value in zip(at, values, strict=True) if reached(value)), float("nan"))
+def axes_of_coverage(axes: Any, x: str, bottom: float | None = None) -> None:
+    """Names of the axes."""
+    axes.set_xlabel(x)
+    axes.set_ylabel("coverage of telemetry intervals [%]")
+    axes.set_ylim(bottom, 100.5)
+
+
+def worst(
+    figure: int, at: Sequence[float], curves: Mapping[str, Sequence[Sequence[Row]]], suffix: str = ""
+) -> str:
+    """How far the coverage of any curve is from the authors'."""
+    points = [
+        100 * apart(authors(figure, name, suffix), at, [mean(rows, "coverage_of_all") for rows in found])
+        for name, found in curves.items()
+        if authors(figure, name, suffix)
+    ]
+    return f"at most {max(points):.1f} points apart"

@@ -15,12 +15,17 @@ from hopscope.fabric.topology import parse_topology
 from hopscope.settings.label import LabellingSettings
 from support.limited_links import QUEUE, lost
 
+from . import label_counts
 from .figures import Sheet, Stated, legend, percent
+from .label_authors import apart, authors, beside, sending_time
 from .label_runs import ALGORITHMS, COLORS
 
 LIMITS = sorted(2**a * 5**b for a in range(16) for b in range(13) if 1e6 <= 2**a * 5**b <= 4e7)
 """Rates of links, bit/s, at which a byte lasts a whole number of ps."""
 SHOWN = ("hula", "pingmesh", "int-path", "int-label")
+AUTHORS = {"hula": "HULA", "pingmesh": "pingmesh", "int-path": "INT-path", "int-label": "INT-label"}
+"""Their names of series in Figures 20 and 21."""
+SOON = "HULA, probes exactly at the interval"
 
 
 @cache
@@ -44,42 +49,57 @@ def figure14(quick: bool) -> Sheet:
             [lost(limit(seed), _labelling(algorithm, t / 1e3), seed) for seed in range(1, seeds + 1)]
             for t in intervals
         ]
-    curves["HULA"] = [
-        [lost(limit(seed), None, seed, t / 1e3) for seed in range(1, seeds + 1)] for t in intervals
-    ]
+    for name, send in (("HULA", sending_time()), (SOON, 0.0)):
+        curves[name] = [
+            [lost(limit(seed), None, seed, t / 1e3 + send) for seed in range(1, seeds + 1)] for t in intervals
+        ]
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for name, found in curves.items():
             axes.errorbar(
                 intervals, [100 * np.mean(one) for one in found], [100 * np.std(one) for one in found],
-                marker="o", capsize=2, color=COLORS[name], label=name,
+                marker="o", capsize=2, color=COLORS.get(name, "grey"), label=name,
             )  # fmt: skip
+            beside(axes, authors(14, name), COLORS.get(name, "grey"), 100)
+        axes.set_ylim(-1, 40)
         axes.set_xlabel("labelling or probing interval [ms]")
         axes.set_ylabel("traffic lost [%]")
-        legend(axes)
+        legend(axes, "lines: ours, diamonds: the authors")
 
     rows: list[dict[str, object]] = [
         {"curve": name, "interval_ms": t, "seeds": seeds}
         | {"lost": float(np.mean(one)), "lost_sd": float(np.std(one))}
+        | {"lost_authors": authors(14, name).get(t, "")}
         for name, found in curves.items()
         for t, one in zip(intervals, found, strict=True)
     ]  # fmt: skip
-    first, last = (percent(float(np.mean(curves["HULA"][at]))) for at in (0, -1))
+    means = {name: [float(np.mean(one)) for one in found] for name, found in curves.items()}
+    theirs, at = authors(14, "HULA"), (0, intervals.index(50) if 50 in intervals else 0, -1)
+    points = 100 * apart(theirs, intervals, means["HULA"])
     most = max(float(np.mean(one)) for name in ALGORITHMS for one in curves[name])
     limits = " or ".join(f"{one:g}" for one in sorted({limit(s) / 1e6 for s in range(1, seeds + 1)}))
     stated = [
-        Stated("HULA's loss, probing every 10 to 100 ms", "12 to 5 %", f"{first} to {last}",
-               f"ports limited to {limits} Mbit/s, the least at which traffic alone "
-               f"loses nothing, {QUEUE} packets of queue; the paper does not give its limit"),
+        Stated("HULA's loss, probing every 10, 50, 100 ms", "12 to 5 %",
+               ", ".join(percent(means["HULA"][n]) for n in at),
+               f"the interval is a pause between sends, and a send takes {1e3 * sending_time():.1f} ms: the "
+               "authors' 20 "
+               f"processes of a sender make {1 / sending_time():.0f} packets/s each. All eight servers send "
+               "probes, as in the "
+               f"published code. At most {points:.1f} points apart; probes exactly at the interval lose "
+               f"{percent(means[SOON][0])} to {percent(means[SOON][-1])}. Ports send {limits} Mbit/s, the "
+               "least at which "
+               f"traffic alone loses nothing, from queues of {QUEUE} packets, which the paper does not give",
+               ", ".join(percent(list(theirs.values())[n]) for n in (0, 4, -1))),
         Stated("loss by Base A and B", "none", percent(most),
-               f"the same limits; labels take {ITEM_BYTES} B each and {OPTION_BYTES} B a packet on links"),
+               f"the same limits; labels take {ITEM_BYTES} B each and {OPTION_BYTES} B a packet on "
+               "links", "0.0 %"),
     ]  # fmt: skip
     return Sheet("figure14", "Fig. 14: loss where packets are limited", draw, rows, stated)
 
 
 def _sizes(quick: bool) -> list[int]:
-    return [4, 8] if quick else [4, 6, 8, 10, 12, 14, 16]
+    return [4, 8, 10] if quick else [4, 6, 8, 10, 12, 14, 16, 20, 30]
 
 
 @cache
@@ -100,29 +120,46 @@ def figure20(quick: bool) -> Sheet:
     """Places that send probes."""
     sizes = _sizes(quick)
     counts = {name: [RIVALS[name].generators(_fabric(k)) for k in sizes] for name in SHOWN}
+    counted = {name: [label_counts.generators(k)[name] for k in sizes] for name in SHOWN}
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         for name, found in counts.items():
             title = RIVALS[name].title
-            axes.plot(sizes, found, marker="o", color=COLORS[title], label=title)
+            axes.plot(sizes, found, ":", color=COLORS[title])
+            axes.plot(sizes, counted[name], color=COLORS[title], label=title)
+            beside(axes, authors(20, AUTHORS[name]), COLORS[title])
         axes.set_yscale("symlog", linthresh=1)
         axes.set_ylim(bottom=-0.2)
         axes.set_xlabel("k of the fat tree")
         axes.set_ylabel("probe generators")
-        legend(axes)
+        title = (
+            "lines: counted as the authors do,\ndotted: by each system's own paper,\ndiamonds: the authors"
+        )
+        legend(axes, title, loc="lower right", bbox_to_anchor=(1, 0.08))
 
     rows: list[dict[str, object]] = [
-        {"k": k} | {name: found[n] for name, found in counts.items()} for n, k in enumerate(sizes)
+        {"k": k}
+        | {name: found[n] for name, found in counts.items()}
+        | {f"{name}_counted": found[n] for name, found in counted.items()}
+        | {f"{name}_authors": authors(20, AUTHORS[name]).get(k, "") for name in SHOWN}
+        for n, k in enumerate(sizes)
     ]
-    at = sizes.index(8)
+    at, ten = sizes.index(8), sizes.index(10)
+
+    def each(found: dict[str, Any]) -> str:
+        return ", ".join(f"{RIVALS[name].title} {value}" for name, value in found.items())
+
     stated = [
-        Stated("generators of INT-label", "0", str(max(counts["int-label"])), ""),
-        Stated("most generators", "Pingmesh", RIVALS[max(SHOWN, key=lambda name: counts[name][at])].title,
-               "k = 8: " + ", ".join(f"{RIVALS[n].title} {found[at]}" for n, found in counts.items())),
+        Stated("generators at k = 10", "INT-label 0, Pingmesh most",
+               each({n: counted[n][ten] for n in SHOWN}),
+               "hosts are vertices of INT-path's graph, each with an odd number of links, and Pingmesh "
+               "counts hosts and "
+               f"edge switches. By the systems' own papers: {each({n: counts[n][ten] for n in SHOWN})}",
+               each({n: f"{authors(20, AUTHORS[n])[10]:.0f}" for n in SHOWN})),
         Stated("INT-path without odd vertices", "1", str(counts["int-path"][at]),
-               "k = 8; where k/2 is odd as many as edge and aggregation switches with k/2 links: "
-               f"k = 6 {counts['int-path'][sizes.index(6)]}" if 6 in sizes else ""),
+               "k = 8, hosts are no vertices; where k/2 is odd as many as edge and aggregation switches "
+               "with k/2 links"),
     ]  # fmt: skip
     return Sheet("figure20", "Fig. 20: probe generators", draw, rows, stated)
 
@@ -131,33 +168,61 @@ def figure21(quick: bool) -> Sheet:
     """Bandwidth for one view of the whole network."""
     sizes = _sizes(quick)
     bits = {name: [_round(name, k).link_bits for k in sizes] for name in SHOWN}
+    counted = {name: [label_counts.megabits(k)[name] for k in sizes] for name in SHOWN}
 
     def draw(figure: Any) -> None:
-        axes = figure.subplots()
+        left, right = figure.subplots(1, 2, sharey=True)
         for name, found in bits.items():
             title = RIVALS[name].title
-            axes.plot(sizes, np.array(found) / 8e3, marker="o", color=COLORS[title], label=title)
-        axes.set_yscale("log")
-        axes.set_xlabel("k of the fat tree")
-        axes.set_ylabel("kB on links, of one round")
-        legend(axes)
+            left.plot(sizes, counted[name], color=COLORS[title], label=title)
+            beside(left, authors(21, AUTHORS[name]), COLORS[title])
+            right.plot(sizes, 1e-6 * label_counts.ROUNDS * np.array(found), color=COLORS[title], label=title)
+        for axes in (left, right):
+            axes.set_yscale("log")
+            axes.set_xlabel("k of the fat tree")
+        left.set_ylabel("Mbit/s of 100 rounds a second")
+        legend(left, "bytes as they arrive; diamonds: the authors")
+        legend(right, "bytes on every link")
 
     rows: list[dict[str, object]] = [
-        {"k": k} | {f"{name}_bits": found[n] for name, found in bits.items()} for n, k in enumerate(sizes)
+        {"k": k}
+        | {f"{name}_bits": found[n] for name, found in bits.items()}
+        | {f"{name}_counted_mbps": found[n] for name, found in counted.items()}
+        | {f"{name}_authors_mbps": authors(21, AUTHORS[name]).get(k, "") for name in SHOWN}
+        for n, k in enumerate(sizes)
     ]
     more = [p / label - 1 for p, label in zip(bits["int-path"], bits["int-label"], strict=True)]
     most = [RIVALS[max(SHOWN, key=lambda name: bits[name][n])].title for n in range(len(sizes))]
+    ten = sizes.index(10)
+    theirs = {name: authors(21, AUTHORS[name])[10] for name in SHOWN}
+    extra = counted["int-path"][ten] / counted["int-label"][ten] - 1
+    spare = label_counts.hula_items_of_the_authors(10) / label_counts.hula_items(10) - 1
+
+    def each(found: dict[str, float]) -> str:
+        return ", ".join(f"{RIVALS[name].title} {value:,.4g}" for name, value in found.items())
+
     stated = [
-        Stated("INT-path's bandwidth above INT-label's", "about 35 %",
-               f"{percent(min(more), 0)} to {percent(max(more), 0)}",
-               "by k, one round each, bytes on every link: INT-path carries 106 B, and 22 B a switch to the "
-               f"end of its trail, cut to {MOST} switches (MTU 1500); INT-label 32 + 2 B to the last "
-               "switch. The paper does not say what it counts"),
-        Stated("highest bandwidth", "HULA",
+        Stated("bandwidth at k = 10, Mbit/s", "highest: HULA", each({n: counted[n][ten] for n in SHOWN}),
+               "bytes as they arrive, 100 rounds a second: a label of each port of each switch, 32 B; k³/4 "
+               "probes of INT-path, "
+               "5 x 32 + 56 B; pings of 8 B between hosts of a rack and between edge switches; the items of "
+               "HULA's copies, "
+               f"32 B, of which the authors count those within a pod k/2 times ({percent(spare)} too many). "
+               "Pingmesh and HULA "
+               "are exact at k = 10, 20, 30; half a byte a host is open in the others",
+               each(theirs)),
+        Stated("INT-path's bandwidth above INT-label's", "about 35 %", percent(extra),
+               "at every k, so counted. Bytes on every link make it "
+               f"{percent(min(more), 0)} to {percent(max(more), 0)} by k: INT-path carries 106 B, and 22 B "
+               "a switch to the "
+               f"end of its trail, cut to {MOST} switches (MTU 1500), INT-label 32 + 2 B to the last switch",
+               percent(theirs["int-path"] / theirs["int-label"] - 1)),
+        Stated("highest bandwidth, bytes on every link", "HULA",
                ", ".join(f"k = {k}: {name}" for k, name in zip(sizes, most, strict=True)),
-               "Pingmesh: every server pings those of its rack and one of every other rack each round"),
+               "Pingmesh: every server pings those of its rack and one of every other rack each round, 60 B "
+               "frames"),
     ]  # fmt: skip
-    return Sheet("figure21", "Fig. 21: bandwidth of one round", draw, rows, stated)
+    return Sheet("figure21", "Fig. 21: bandwidth of one round", draw, rows, stated, 9.6)
 
 
 OPTION, SWITCH_ID = 16, 8

@@ -34,7 +34,8 @@ def limited(rate: int) -> Topology:
 def lost(
     rate: int, labelling: LabellingSettings | None, seed: int, every: float = inf, seconds: float = SECONDS
 ) -> float:
-    """Share of traffic that is lost; `every`: HULA's probes, at the cost of a packet of traffic each.
+    """Share of traffic that is lost; `every`: time between the probes of a server, of which all eight send
+    probes (the published `topology/clos.py` for HULA), and each costs as much as a packet of traffic.
 
     Labels take their bytes on the links; `labelling` None: traffic alone, and probes, have none.  bmv2's own
     limits (`set_queue_rate`, `set_queue_depth`) count packets, whatever their length.
@@ -42,7 +43,7 @@ def lost(
     topology = limited(rate)
     sources: Sources = from_hosts(topology, [0, topology.hosts - 1], RATE, random=False, seed=seed)
     if every < inf:
-        trees = hula.probes(topology).routes
+        trees = [*hula.probes(topology).routes] * (topology.hosts // hula.generators(topology))
         sources = join(sources, probe_sources(topology, Probes(trees, 1000, 0), every, seed=seed))
     network = NetworkModel(buffer_bytes=QUEUE * (1000 + WIRE))
     if labelling is None:  # every port labels its first packet even so, which may cost nothing here

@@ -41,6 +41,16 @@ def test_every_combination_is_run_with_every_seed() -> None:
     assert set(runs[0].parameters()) == {*sweepable(), "seed"}
 
 
+@pytest.mark.parametrize("host_rate", [0, 10**9])
+def test_hosts_may_send_faster_than_switches(host_rate: int) -> None:
+    """`network.host_rate` is the rate of ports that hosts send from, and of no others; 0: as all."""
+    file = {"network": {"topology": "paper", "rate": 1e6, "host_rate": host_rate}}
+    simulation = build(Run(Experiment.model_validate(file), 1))
+    hosts = simulation.topology.ports["switch"] < 0
+    assert set(simulation.ports["ps_per_byte"][~hosts].tolist()) == {8_000_000}
+    assert set(simulation.ports["ps_per_byte"][hosts].tolist()) == {8000 if host_rate else 8_000_000}
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -80,9 +80,11 @@ def build(run: Run) -> LabelSimulation:
 
     settings = run.settings
     topology = parse_topology(settings.network.topology, round(settings.network.rate))
+    if settings.network.host_rate:
+        topology.ports["rate"][: topology.hosts] = int(settings.network.host_rate)
     check_size(settings, len(topology.ports))
     times = settings.experiment
-    network = settings.network.model_dump(exclude={"topology", "rate"})
+    network = settings.network.model_dump(exclude={"topology", "rate", "host_rate"})
     labelling, adaptive = settings.labelling, settings.adaptive
     events = events_in(run, topology)
     simulation = LabelSimulation(

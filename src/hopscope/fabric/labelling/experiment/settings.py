@@ -49,6 +49,8 @@ class NetworkSettings(Section):
     """`paper` (4-4-4 switches, 8 hosts), `fat-tree:K`, `leaf-spine:LxS` or `leaf-spine:LxSxHOSTS`."""
     rate: float = Field(default=1e9, ge=1e3, le=1e12)
     """Rate of every link, bit/s."""
+    host_rate: float = Field(default=0, ge=0, le=1e12)
+    """Rate at which hosts send, bit/s, if it differs from that of the switches; 0: `rate`."""
     buffer_bytes: int = Field(default=_DEFAULT.buffer_bytes, ge=1, le=2**32 - 1)
     """Queue capacity of a port, bytes."""
     propagation_ns: int = Field(default=_DEFAULT.propagation_ns, ge=0, le=MAX_DELAY_NS)

@@ -68,6 +68,21 @@ def window_coverage(
     return 1 - min(1.0, empty / mean)
 
 
+def random_window_coverage(interval: float, gap: float, telemetry: float) -> float:
+    """`window_coverage` of a port whose packets come at random, `gap` apart in the mean, without delays.
+
+    T_p is exponential: at T_i = T a port misses 1 / (1 + T / gap) of the windows, and from there on
+    exp(-(T_i - T) / gap) of that.
+    """
+    _positive(interval=interval, gap=gap, telemetry=telemetry)
+    return 1 - random_excess(interval - telemetry, gap) / (interval + gap)
+
+
+def random_excess(late: float, gap: float) -> float:
+    """E[(late + E)+] for an exponential E of mean `gap`."""
+    return late + gap if late >= 0 else gap * exp(late / gap)
+
+
 def lossy_coverage(interval: float, wait: float, telemetry: float, loss: float) -> float:
     """Probability that a telemetry interval has an update of a port, if labels are lost with probability
     `loss`.

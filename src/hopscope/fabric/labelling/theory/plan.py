@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....base.errors import HopscopeError
-from .closed_forms import phi
+from .closed_forms import phi, random_excess
 from .mean_field import labels_on_routes
 
 Algorithm = Literal["base-a", "base-b"]
@@ -228,7 +228,7 @@ def _excess(late: float, gap: float, spread: float) -> float:
     Given Q, it is late + Q + gap if late + Q ≥ 0, else gap · exp((late + Q) / gap).
     """
     if spread == 0:
-        return late + gap if late >= 0 else gap * exp(late / gap)
+        return random_excess(late, gap)
     x, ratio = late / spread, spread / gap
     above = (late + gap) * phi(x) + spread * _density(x)
     y = x + ratio
