@@ -327,6 +327,39 @@ def _equal_words(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
 equal_words: Any = intrinsic(_equal_words)
 
 
+SHUFFLED = 64
+"""Bytes that a function of `shuffler` reads, and writes."""
+
+
+def shuffler(order: tuple[int, ...], others: bytes) -> Any:
+    """A function `(octets, at, record)` that writes a record of 64 bytes in one shuffle of vectors.
+
+    Byte i of it is `octets[at + order[i]]`, or `others[i]` where `order[i]` is negative; all 64 bytes from
+    `at` on must be in the array.  It returns which of the 16 words of 32 bits there are all ones.
+    """
+
+    def shuffle(typingctx: Any, octets: Any, at: Any, record: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            i8, i32 = ir.IntType(8), ir.IntType(32)
+            row, words = ir.VectorType(i8, SHUFFLED), ir.VectorType(i32, SHUFFLED // 4)
+            view = context.make_array(signature.args[0])(context, builder, args[0])
+            start = builder.bitcast(builder.gep(view.data, [args[1]]), row.as_pointer())
+            source = builder.load(start, align=1)
+            places = [SHUFFLED + i if place < 0 else place for i, place in enumerate(order)]
+            shuffled = builder.shuffle_vector(
+                source, ir.Constant(row, list(others)), ir.Constant(ir.VectorType(i32, SHUFFLED), places)
+            )
+            builder.store(shuffled, builder.bitcast(args[2], row.as_pointer()), align=1)
+            full = builder.icmp_unsigned(
+                "==", builder.bitcast(source, words), ir.Constant(words, [0xFFFFFFFF] * (SHUFFLED // 4))
+            )
+            return builder.zext(builder.bitcast(full, ir.IntType(SHUFFLED // 4)), ir.IntType(64))
+
+        return numba.types.uint64(octets, numba.types.uint64, record), codegen
+
+    return intrinsic(shuffle)
+
+
 def _lowest_bit(typingctx: Any, x: Any) -> Any:
     """Number of the lowest bit that is set; 64 for 0."""
 

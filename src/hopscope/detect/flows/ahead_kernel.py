@@ -53,3 +53,15 @@ def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hash
         prefetch(flows, f, U64(64))
         for h in range(min(U64(reports[i].hop_count), INLINE)):
             prefetch(states, f * INLINE + U64(h), U64(0))
+
+
+@inlined
+def prefetch_ports(reports: Any, i: Any, tags: Any, states: Any, ports: Any, hashes: Any) -> None:
+    """Prefetch the queues and ports that the hops of report i's flow had last."""
+    way = hashes[SLOTS + (i & SLOT)]
+    if way != NOT_FOUND:
+        f = (hashes[i & SLOT] & (U64(len(tags)) // ROW_WORDS - U64(1))) * WAY + way
+        for h in range(min(U64(reports[i].hop_count), INLINE)):
+            state = states[f * INLINE + U64(h)]
+            prefetch(ports, U64(state.queue_slot), U64(0))
+            prefetch(ports, U64(state.port_slot), U64(0))

@@ -24,7 +24,7 @@ from ...base.jit import U32, U64, inlined, kernel, order
 from ...wire.reasons import Place
 from ...wire.records import Flag
 from . import slow_path_kernel as slow_path
-from .ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow, prefetch_row
+from .ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow, prefetch_ports, prefetch_row
 from .event_kernel import ENABLED, FLOW_CARRIED, NO_NODE, NOT_FOUND, VALUES
 from .fast_path_kernel import commit, is_steady
 from .flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, use_way
@@ -125,6 +125,8 @@ def update_kernel(
         i = U64(k)
         hashed, way = hashes[i & SLOT], hashes[SLOTS + (i & SLOT)]
         if (i - base) & (AHEAD - U64(1)) == U64(0):
+            for later in range(i, min(i + AHEAD, total)):
+                prefetch_ports(reports, U64(later), tags, states, ports, hashes)
             for later in range(i + U64(2) * AHEAD, min(i + U64(3) * AHEAD, total)):
                 prefetch_row(reports, U64(later), tags, hashes, knobs)
             for later in range(i + AHEAD, min(i + U64(2) * AHEAD, total)):

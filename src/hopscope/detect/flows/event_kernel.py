@@ -88,6 +88,8 @@ def hash_report(reports: Any, i: Any, keys: Any) -> Any:
     """`hash_flow` of the flow of report i."""
     r = reports[i]
     l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
+    if r.src_hi | r.dst_hi == 0:  # IPv4: four products less
+        return hash_flow(U64(0), r.src_lo, U64(0), r.dst_lo, l4, keys)
     return hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4, keys)
 
 

@@ -29,6 +29,7 @@ from ..telemetry.group_kernel import group_2_0, new_row
 from ..telemetry.report_kernel import report_0_5, report_1_0
 from ..telemetry.variant_kernel import UDP
 from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
+from .usual_report_kernel import usual_reports
 from .walk_kernel import FAR, MAX_LAYERS
 
 UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
@@ -36,6 +37,8 @@ OUTER_FRAGMENT = packet_kernel.code(Reason.FRAGMENT, Place.OUTER_IP)
 BAD_UDP, LACKING_UDP = packet_kernel.code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
 PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4), U64(14 + 9), U64(14 + 22)
 NO_USUAL_PACKET = U64(rules.ROLE_REPORT) | TUNNEL_ROLES
+MOST_PATIENCE = U64(64)
+"""Frames that `any_frames` reads, at most, before `usual_reports` is tried again."""
 UNKNOWN_REPORT = packet_kernel.code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
 
@@ -166,35 +169,32 @@ def is_usual_packet(buf: Any, at: Any, end: Any, table: Any) -> Any:
     )
 
 
-@kernel
-def decode_frames(
+@inlined
+def any_frames(
     buf: Any,
     frames: Any,
     start: Any,
+    stop: Any,
     table: Any,
     plans: Any,
     reports: Any,
+    index: Any,
     hops: Any,
+    first: Any,
     trails: Any,
-    counts: Any,
 ) -> Any:
-    """Decode frames from `start` on; returns the frame to continue with if a block is nearly full, else the
-    number of frames.
-
-    `counts` is [reports, hops, frames that are not reports], and is added to.  `trails` gets the trails of
-    captured packets, uint64 [TRAIL, frames]; if it has no columns, they are not kept.
+    """Decode frames from `start` to before `stop`, or to the first for which a block has no room: (that one,
+    next free rows of `reports` and `hops`, frames that are not reports).
     """
-    index, first, other = counts[0], counts[1], counts[2]
     max_reports, max_hops = U64(len(reports)), U64(len(hops))
-    done = U64(len(frames))
-    for i in range(start, U64(len(frames))):
+    other = NONE
+    for i in range(start, stop):
         frame = frames[i]
         origin = U64(frame.offset)
         end = origin + U64(frame.length)
         room = (U64(frame.length) >> U64(2)) + U64(2)  # a report or a hop takes 4 bytes at least
         if index + room > max_reports or first + room > max_hops:
-            done = U64(i)
-            break
+            return U64(i), index, first, other
         link = U64(frame.link)
         if link == UDP_PAYLOAD:
             verdict, at, announced = U64(1), origin, end
@@ -226,5 +226,37 @@ def decode_frames(
             row.first_hop = first
             packet_kernel.refuse(row, verdict, at, origin)
             index += U64(1)
-    counts[0], counts[1], counts[2] = index, first, other
+    return stop, index, first, other
+
+
+@kernel
+def decode_frames(
+    buf: Any,
+    frames: Any,
+    start: Any,
+    table: Any,
+    plans: Any,
+    reports: Any,
+    hops: Any,
+    trails: Any,
+    counts: Any,
+) -> Any:
+    """Decode frames from `start` on; returns the frame to continue with if a block is nearly full, else the
+    number of frames.
+
+    `counts` is [reports, hops, frames that are not reports], and is added to.  `trails` gets the trails of
+    captured packets, uint64 [TRAIL, frames]; if it has no columns, they are not kept.
+    """
+    index, first = counts[0], counts[1]
+    total, done, stop, patience = U64(len(frames)), U64(start), U64(start), U64(1)
+    while done == stop and done < total:
+        reached, first = usual_reports(buf, frames, done, table, plans, reports, index, hops, first)
+        index += reached - done
+        patience = U64(1) if reached != done else min(patience << U64(1), MOST_PATIENCE)
+        stop = min(reached + patience, total)
+        done, index, first, other = any_frames(
+            buf, frames, reached, stop, table, plans, reports, index, hops, first, trails
+        )
+        counts[2] += other
+    counts[0], counts[1] = index, first
     return done

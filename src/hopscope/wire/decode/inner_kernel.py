@@ -16,6 +16,7 @@ from ..telemetry.stack_kernel import read_report_metadata
 from ..telemetry.variant_kernel import OVER_INSERTED, OVER_TCP, TCP, UDP
 from . import trail_kernel as trail
 from . import walk_kernel
+from .usual_kernel import OTHER_FORM, read_usual
 
 FIRST_BYTE, UDP_ROLE = U64(rules.FIRST_BYTE), U64(rules.UDP_ROLE)
 TCP_PORTS, UNMARKED = U64(rules.TCP_PORTS), U64(rules.UNMARKED)
@@ -26,8 +27,6 @@ CUT_HEADER, CUT_METADATA = (
 DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in tuple(Flag)[:4])
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
 HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
-OTHER_FORM = U64(1 << 32)
-"""Not a number of hops."""
 TLV_TYPE, TLV_LENGTH = (
     packet_kernel.word(layout.TLV_2_0, "type"),
     packet_kernel.word(layout.TLV_2_0, "length"),
@@ -184,6 +183,9 @@ def inner(
     first: Any,
 ) -> Any:
     """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
+    count = read_usual(buf, origin, at, end, type_, row, table, plans, hops, first)
+    if count != OTHER_FORM:
+        return count
     if table[UNMARKED]:
         count = plain_unmarked(buf, origin, at, end, type_, row, table, plans, hops, first)
     else:

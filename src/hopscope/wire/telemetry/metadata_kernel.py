@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be32, be64, clear, inlined, kernel
+from ...base.jit import SHUFFLED, U64, be32, be64, clear, inlined, kernel, shuffler
 from .. import layout, rules
 from ..records import HOP, HOP_MAX, Have
 
@@ -24,7 +24,8 @@ INT_0_5, INT_1_0, INT_2_0 = layout.INT_0_5, layout.INT_1_0, layout.INT_2_0
 OWN_1_0, OWN_2_0 = layout.OWN_OF_1_0, layout.OWN_OF_2_0
 DROP_0_5, LOCAL_0_5 = layout.DROP_OF_0_5, layout.LOCAL_OF_0_5
 """Kinds of metadata; each has plans of its own."""
-WORDS, PRESENT, SLOTS, BITS, ROWS, ODD, COUNT, BOTTOM, WHOLE, MOVES = 1, 2, 3, 16, 17, 18, 19, 20, 21, 22
+WORDS, PRESENT, SLOTS, BITS, ROWS, ODD, COUNT, BOTTOM, WHOLE = 1, 2, 3, 16, 17, 18, 19, 20, 21
+INVERSE, MOVES = 22, 23
 MOVE, COLUMNS = 3, len(HOP.names or ())
 PLAN = MOVES + MOVE * COLUMNS
 KEPT = 8
@@ -51,6 +52,27 @@ FIRST_EIGHT = U64(0xFF)
 WORDS_ONLY = NODE | PORTS | LATENCY | QUEUE | UTILIZATION
 """What `read_words` reads: all are words of 32 bits in every version."""
 assert [item.size for item in layout.HOP_2_0[:8]] == [4, 4, 4, 4, 8, 8, 8, 4]  # the fixed offsets in read_hop
+SIZE_OF_EIGHT = U64(44)
+WORDS_OF_EIGHT = U64(0xFFE0)
+"""Words of a hop of the first eight values, among the 16 that end with it."""
+
+
+def _eight() -> Any:
+    """What writes a HOP with the first eight values of INT 2.x: the 64 bytes that end with it, shuffled."""
+    order, others = [-1] * HOP.itemsize, bytearray(HOP.itemsize)
+    at = SHUFFLED - int(SIZE_OF_EIGHT)
+    for item in layout.HOP_2_0[:8]:
+        for value in item.fields.fields:
+            size, start = value.bits // 8, HOP.fields[value.name][1]
+            first = at + value.at // 8
+            order[start : start + size] = range(first + size - 1, first - 1, -1)
+        at += item.size
+    start = HOP.fields["present"][1]
+    others[start : start + 2] = int(FIRST_EIGHT).to_bytes(2, "little")
+    return shuffler(tuple(order), bytes(others))
+
+
+shuffle_eight = _eight()
 ONES_32, ONES_64 = U64(0xFFFFFFFF), U64(0xFFFFFFFFFFFFFFFF)
 LOW_16, LOW_24, TOP_32 = U64(0xFFFF), U64(0xFFFFFF), U64(1 << 31)
 AT_QUEUE, AT_INGRESS, AT_DROP = U64(SLOTS + 3), U64(SLOTS + 4), U64(SLOTS + _DROP_SLOT)
@@ -137,6 +159,7 @@ def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: A
                 odd = U64(1)
     plans[base] = key(bitmap, hop_words)
     plans[base + U64(WORDS)] = at >> U64(2)
+    plans[base + U64(INVERSE)] = U64(0x10000) // max(at >> U64(2), U64(1)) + U64(1)
     plans[base + U64(PRESENT)] = present
     plans[base + U64(BITS)] = bits
     plans[base + U64(ROWS)] = rows

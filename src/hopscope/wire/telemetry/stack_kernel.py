@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be32, inlined, kernel
+from ...base.jit import SHUFFLED, U64, be32, inlined, kernel
 from ..headers.packet_kernel import NONE
 from . import metadata_kernel as metadata
 
@@ -51,6 +51,16 @@ def read_stack(
             if metadata.read_words(buf, at, present, node, ports, latency, queue, utilization, hop):
                 hop.null = metadata.nulls(buf, at, plans, slot, present, False)
             at += size
+        return
+    if wide and present == metadata.FIRST_EIGHT:
+        before = at - U64(SHUFFLED) + metadata.SIZE_OF_EIGHT
+        for _ in range(count):
+            row -= U64(1)
+            hop = hops[row]
+            if metadata.shuffle_eight(buf, before, hop) & metadata.WORDS_OF_EIGHT:
+                hop.null = metadata.nulls(buf, at, plans, slot, present, True)
+            at += size
+            before += size
         return
     for _ in range(count):
         row -= U64(1)
