@@ -12,12 +12,13 @@ from .kernel_cache import loaded
 from .log import logger
 from .stop import Stop
 
-EMPTY_TURNS = 50
-"""Turns without work after which a process without traffic waits for its sockets."""
 DOZE_SECONDS = 0.02
 """Longest such wait: the process has other things to look at."""
 SHORTEST_SECONDS = 0.0005
 """Shortest sleep of a process that gathers."""
+QUICK_SECONDS = 0.0025
+"""Sleep of a process that gathers, while little arrives: what a batch costs hardly matters then, and events
+come sooner."""
 _late = 0
 
 
@@ -50,11 +51,14 @@ class Pause:
 
 @dataclass(slots=True)
 class Gather:
-    """Sleeps as long as `amount` took to arrive of late, so that so much is processed together."""
+    """Sleeps as long as `amount` took to arrive of late, so that so much is processed together; if even
+    `longest` is too short for that, less and less long: QUICK_SECONDS while little arrives.
+    """
 
     amount: int
     enough: int
-    """After a turn that found so much there is no sleep: more may wait already."""
+    """After a turn that found so much there is no sleep: more may wait already. If `longest` brings less, the
+    sleep is shorter."""
     longest: float
     """Seconds."""
     _seconds: float = SHORTEST_SECONDS
@@ -65,28 +69,30 @@ class Gather:
         self._found += found
         if found >= self.enough:
             return
-        seconds = self._seconds * self.amount / max(1, self._found)
-        self._seconds = min(max(seconds, SHORTEST_SECONDS), self.longest)
+        rate = self._found / self._seconds
+        if rate * self.longest < self.amount:
+            quick = min(QUICK_SECONDS, self.longest)
+            self._seconds = quick + (self.longest - quick) * min(1.0, rate * self.longest / self.enough)
+        else:
+            self._seconds = max(self.amount / rate, SHORTEST_SECONDS)
         self._found = 0
         time.sleep(self._seconds)
 
 
 @dataclass(slots=True)
 class Doze:
-    """A pause that waits for sockets after many turns without work, so that a process without traffic takes
-    less than 1 % of a processor, not 7 %.
+    """A pause that waits for sockets after a turn without work: a process without traffic takes hardly any time,
+    and one with little takes what comes at once.
     """
 
     pause: Callable[[int], object]
     files: Callable[[], Iterable[int]]
     """Descriptors of the sockets."""
-    _empty: int = 0
     _woken: bool = False
 
     def __call__(self, found: int) -> None:
-        """Pause; after EMPTY_TURNS wait until something arrives, for at most DOZE_SECONDS."""
-        self._empty = 0 if found else self._empty + 1
-        if self._empty < EMPTY_TURNS or self._woken:  # what wakes without giving work would turn it at once
+        """Pause; without work wait until something arrives, for at most DOZE_SECONDS."""
+        if found or self._woken:  # what wakes without giving work would turn it at once
             self._woken = False
             self.pause(found)
             return

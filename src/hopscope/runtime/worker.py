@@ -1,8 +1,8 @@
 """A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
 
 Nothing wakes it per packet: it sleeps until a batch has gathered, for `pause_ms` at most; if it forwards
-frames, for a millisecond. If nothing came for 50 such pauses, it waits for its sockets, unless a detector or
-another interface waits for its turns. It waits for no disk, be it full, slow or hung (see `event_writer`).
+frames, for a millisecond. If nothing came meanwhile, it waits for its sockets, unless a detector or another
+interface waits for its turns. It waits for no disk, be it full, slow or hung (see `event_writer`).
 """
 
 from __future__ import annotations
