@@ -1,4 +1,4 @@
-"""How long a report waits until a worker takes it, at several rates of other reports, and what waiting costs."""
+"""How long a report waits until a worker takes it, among others at several rates, and what that costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBES = 40
 
 
 def send(channel: Connection) -> None:
-    """A process that sends: asked (port, reports a second, seconds), it answers when it sent each probe, ns."""
+    """A process that sends: asked (port, rate, seconds), it answers when it sent each probe, ns."""
     for port, rate, seconds in iter(channel.recv, None):
         load = Load(hops=3, flows=100, sources=1)
         sender = UdpSender("127.0.0.1", port)
@@ -53,7 +53,7 @@ def main() -> None:
     """All rates."""
     bench, chosen = Bench.start(
         "event_delay",
-        "time from the call that sends a report to the end of the worker's receive call that takes it, which is the"
+        "time from the call that sends a report to the end of the worker's receive call that takes it, the"
         f" time of its event: {PROBES} such reports a second, at random times, among others at a rate.",
         "a network card; processors that sleep deeper than those of a virtual machine.",
         arguments,

@@ -32,13 +32,15 @@ def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPat
 
 
 def test_pauses_are_as_long_as_a_batch_takes_to_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At any rate of arrival they become as long as 500 take; between the shortest and the longest where fewer
-    come; there is none after a turn that found as much as it may.
+    """They become as long as 500 take to arrive, or shorter than the longest where that brings fewer than
+    400; there is none after a turn that found as much as it may.
     """
     slept: list[float] = []
     monkeypatch.setattr("hopscope.base.loop.time.sleep", slept.append)
     gather = Gather(500, enough=400, longest=0.004)
-    for rate, expected in ((250_000, 0.002), (10_000_000, 0.0005), (10, 0.0025), (60_000, 0.0034), (500_000, 0.001)):
+    for rate, expected in (
+        (250_000, 0.002), (10_000_000, 0.0005), (10, 0.0025), (60_000, 0.0034), (500_000, 0.001),
+    ):  # fmt: skip
         for _ in range(10):
             waiting = int(rate * slept[-1]) if slept else 0
             while True:  # as batches of 400 at most

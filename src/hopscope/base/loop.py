@@ -81,8 +81,8 @@ class Gather:
 
 @dataclass(slots=True)
 class Doze:
-    """A pause that waits for sockets after a turn without work: a process without traffic takes hardly any time,
-    and one with little takes what comes at once.
+    """A pause that waits for sockets after a turn without work: a process without traffic takes hardly any
+    time, and one with little traffic takes what comes at once.
     """
 
     pause: Callable[[int], object]
