@@ -173,6 +173,7 @@ def install() -> None:
     functions |= dict.fromkeys(hints, lambda *_: None)
     for name in ("be16", "be32", "be64", "mix64", "few", "move"):
         functions[name] = kernel(getattr(jit, name).py_func)
+    functions["CAN_SHUFFLE"] = False
     types = {f"U{bits}": _unsigned(bits) for bits in (8, 16, 32)} | {"U64": _u64, "I64": _i64}
     decorators = dict.fromkeys(("kernel", "inlined", "uncached"), kernel)
     for name, twin in (functions | types | decorators).items():

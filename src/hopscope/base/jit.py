@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite import binding as llvm
 from llvmlite import ir
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .compiler import KernelDispatcher
@@ -358,6 +360,56 @@ def shuffler(order: tuple[int, ...], others: bytes) -> Any:
         return numba.types.uint64(octets, numba.types.uint64, record), codegen
 
     return intrinsic(shuffle)
+
+
+CAN_SHUFFLE: bool = bool(llvm.get_host_cpu_features().get("avx2"))
+"""Whether there is `shuffle_by` for this processor."""
+
+
+def _shuffle_by(typingctx: Any, octets: Any, at: Any, order: Any, index: Any, record: Any) -> Any:
+    """Write a record of 64 bytes: its byte i is `octets[at + o]`, where o is byte i of the 8 words of `order`
+    from `index` on, or 0 where that is 128.  Returns which bytes of the record are all ones.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+        part, half = ir.VectorType(i8, 16), ir.VectorType(i8, SHUFFLED // 2)
+
+        def each(value: int) -> Any:
+            return ir.Constant(half, [value] * (SHUFFLED // 2))
+
+        def declared(name: str) -> Any:
+            kind = ir.FunctionType(half, [half, half])
+            return cgutils.get_or_insert_function(builder.module, kind, name)
+
+        shuffle, add = declared("llvm.x86.avx2.pshuf.b"), declared("llvm.uadd.sat.v32i8")
+        view = context.make_array(signature.args[0])(context, builder, args[0])
+        orders = context.make_array(signature.args[2])(context, builder, args[2])
+        twice = ir.Constant(ir.VectorType(i32, SHUFFLED // 2), [*range(16)] * 2)
+        parts = []
+        for k in range(4):
+            here = builder.gep(view.data, [builder.add(args[1], ir.Constant(i64, 16 * k))])
+            loaded = builder.load(builder.bitcast(here, part.as_pointer()), align=1)
+            parts.append(builder.shuffle_vector(loaded, ir.Constant(part, ir.Undefined), twice))
+        full: Any = ir.Constant(i64, 0)
+        for k in range(2):
+            here = builder.gep(orders.data, [builder.add(args[3], ir.Constant(i64, 4 * k))])
+            places = builder.load(builder.bitcast(here, half.as_pointer()), align=1)
+            found: Any = each(0)
+            for number, source in enumerate(parts):  # a place in another part gets its highest bit, for a 0
+                own = builder.call(add, [builder.xor(places, each(16 * number)), each(0x70)])
+                found = builder.or_(found, builder.call(shuffle, [source, own]))
+            start = builder.gep(builder.bitcast(args[4], i8.as_pointer()), [ir.Constant(i64, 32 * k)])
+            builder.store(found, builder.bitcast(start, half.as_pointer()), align=1)
+            ones = builder.bitcast(builder.icmp_unsigned("==", found, each(0xFF)), i32)
+            full = builder.or_(full, builder.shl(builder.zext(ones, i64), ir.Constant(i64, 32 * k)))
+        return full
+
+    uint64 = numba.types.uint64
+    return uint64(octets, uint64, order, uint64, record), codegen
+
+
+shuffle_by: Any = intrinsic(_shuffle_by)
 
 
 def _lowest_bit(typingctx: Any, x: Any) -> Any:

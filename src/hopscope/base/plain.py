@@ -90,6 +90,7 @@ def store64(octets: Any, at: int, value: int) -> None:
 
 
 SHUFFLED = 64
+CAN_SHUFFLE, shuffle_by = False, None
 
 
 def shuffled(

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import SHUFFLED, U64, be32, be64, clear, inlined, kernel, shuffler
+import numpy as np
+
+from ...base.jit import SHUFFLED, U64, be32, be64, clear, inlined, kernel, shuffle_by, shuffler
 from .. import layout, rules
 from ..records import HOP, HOP_MAX, Have
 
@@ -25,9 +27,12 @@ OWN_1_0, OWN_2_0 = layout.OWN_OF_1_0, layout.OWN_OF_2_0
 DROP_0_5, LOCAL_0_5 = layout.DROP_OF_0_5, layout.LOCAL_OF_0_5
 """Kinds of metadata; each has plans of its own."""
 WORDS, PRESENT, SLOTS, BITS, ROWS, ODD, COUNT, BOTTOM, WHOLE = 1, 2, 3, 16, 17, 18, 19, 20, 21
-INVERSE, MOVES = 22, 23
+INVERSE, SHUFFLES, SUSPECT, ORDER, MOVES = 22, 23, 24, 25, 33
 MOVE, COLUMNS = 3, len(HOP.names or ())
 PLAN = MOVES + MOVE * COLUMNS
+COLUMN_AT = np.array([HOP.fields[name][1] for name in HOP.names], np.uint64)  # type: ignore[index]
+COLUMN_BYTES = np.array([HOP[name].itemsize for name in HOP.names], np.uint64)
+EXCESS_AT = U64(HOP.fields["checksum_complement"][1])  # type: ignore[index]
 KEPT = 8
 PLANS = layout.KINDS * (1 + KEPT) * PLAN
 _DROP_SLOT, _FILLER_SLOT, _CHECKSUM_SLOT = 10, 11, 12
@@ -160,6 +165,7 @@ def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: A
     plans[base] = key(bitmap, hop_words)
     plans[base + U64(WORDS)] = at >> U64(2)
     plans[base + U64(INVERSE)] = U64(0x10000) // max(at >> U64(2), U64(1)) + U64(1)
+    fill_order(plans, base, table, rows, bits)
     plans[base + U64(PRESENT)] = present
     plans[base + U64(BITS)] = bits
     plans[base + U64(ROWS)] = rows
@@ -167,6 +173,48 @@ def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: A
     plans[base + U64(COUNT)] = count
     plans[base + U64(WHOLE)] = whole
     plans[base + U64(BOTTOM)] = TOP_32 if kind == U64(layout.INT_2015) else U64(0)
+
+
+@kernel
+def put_order(plans: Any, base: Any, to: Any, place: Any) -> None:
+    """Note that byte `to` of a HOP is byte `place` of those that are shuffled."""
+    word, shift = base + U64(ORDER) + (to >> U64(3)), (to & U64(7)) << U64(3)
+    plans[word] = (plans[word] | U64(0xFF) << shift) ^ (U64(0xFF) ^ place) << shift
+
+
+@kernel
+def fill_order(plans: Any, base: Any, table: Any, rows: Any, bits: Any) -> None:
+    """Find where each byte of a HOP is among the 64 that end with the hop, for `shuffle_hop`, if all values
+    are whole bytes.  Bytes by which values are wider than their columns go to the checksum complement, which
+    such a hop lacks.
+    """
+    for k in range(SHUFFLED // 8):
+        plans[base + U64(ORDER + k)] = U64(0x8080808080808080)
+    total = words_of(table, rows, bits) << U64(2)
+    shuffles = total <= U64(SHUFFLED)
+    suspect, excess, at = U64(0), U64(0), U64(SHUFFLED) - total
+    for bit in range(16):
+        row = rows + U64(bit) * ITEM
+        if not shuffles or not (bits >> U64(15 - bit)) & U64(1):
+            continue
+        at += U64(table[row])
+        shuffles = U64(table[row + U64(1)]) != U64(15)
+        for part in range(U64(table[row + U64(3)])):
+            where = row + U64(4) + U64(3) * U64(part)
+            column, shift, width = U64(table[where]), U64(table[where + U64(1)]), U64(table[where + U64(2)])
+            room = COLUMN_BYTES[column]
+            shuffles = shuffles and not (shift | width) & U64(7)
+            for k in range(width >> U64(3)):
+                to = COLUMN_AT[column] + U64(k)
+                if U64(k) >= room:
+                    to = EXCESS_AT + excess
+                    excess += U64(1)
+                    shuffles = shuffles and excess <= U64(4)
+                if shuffles:
+                    put_order(plans, base, to, at - U64(1) - (shift >> U64(3)) - U64(k))
+            suspect |= U64(1) << (COLUMN_AT[column] + min(width >> U64(3), room) - U64(1))
+    plans[base + U64(SHUFFLES)] = U64(shuffles)
+    plans[base + U64(SUSPECT)] = suspect
 
 
 @inlined
@@ -436,6 +484,25 @@ def read_moved_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: A
     hop.present = present
     if full:
         hop.null = moved_nulls(buf, at, size, plans, base, table)
+
+
+@inlined
+def shuffle_hop(
+    buf: Any, at: Any, before: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any
+) -> None:
+    """`read_moved_hop` of items whose values are whole bytes: the 64 bytes from `before` to the hop's end,
+    shuffled.  What may be all ones, or too wide, is read again by moves.  A hop of eight takes 4 ns, not 11.
+    """
+    full = shuffle_by(buf, before, plans, base + U64(ORDER), hop)
+    hop.present = plans[base + U64(PRESENT)]
+    if full & plans[base + U64(SUSPECT)] or hop.checksum_complement:
+        move_hop(buf, at, size, plans, base, table, hop)
+
+
+@kernel
+def move_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any, hop: Any) -> None:
+    """`read_moved_hop` where it is rare."""
+    read_moved_hop(buf, at, size, plans, base, table, hop)
 
 
 @kernel

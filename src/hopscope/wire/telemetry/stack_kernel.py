@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import SHUFFLED, U64, be32, inlined, kernel
+from ...base.jit import CAN_SHUFFLE, SHUFFLED, U64, be32, inlined, kernel
 from ..headers.packet_kernel import NONE
 from . import metadata_kernel as metadata
 
@@ -23,11 +23,37 @@ def read_report_metadata(buf: Any, at: Any, plans: Any, kind: Any, table: Any, w
         metadata.read_hop(buf, at, NONE, plans, base, wide, hop)
 
 
-@kernel
+@inlined
 def read_moved_stack(
     buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any, first: Any
 ) -> None:
     """Read a stack of `count` hops, newest first, into `hops` from row `first` on, newest last."""
+    end = at + (plans[base + U64(metadata.WORDS)] << U64(2))
+    if CAN_SHUFFLE and plans[base + U64(metadata.SHUFFLES)] and end >= U64(SHUFFLED):
+        shuffle_stack(buf, at, end - U64(SHUFFLED), size, count, plans, base, table, hops, first)
+    else:
+        move_stack(buf, at, size, count, plans, base, table, hops, first)
+
+
+@kernel
+def shuffle_stack(
+    buf: Any, at: Any, before: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any,
+    first: Any,
+) -> None:  # fmt: skip
+    """By shuffles of the 64 bytes that end with each hop; those of the newest begin at `before`."""
+    row = first + count
+    for _ in range(count):
+        row -= U64(1)
+        metadata.shuffle_hop(buf, at, before, size, plans, base, table, hops[row])
+        at += size
+        before += size
+
+
+@kernel
+def move_stack(
+    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any, first: Any
+) -> None:
+    """By a move for each value."""
     row = first + count
     for _ in range(count):
         row -= U64(1)
