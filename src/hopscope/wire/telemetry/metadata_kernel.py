@@ -28,11 +28,14 @@ DROP_0_5, LOCAL_0_5 = layout.DROP_OF_0_5, layout.LOCAL_OF_0_5
 """Kinds of metadata; each has plans of its own."""
 WORDS, PRESENT, SLOTS, BITS, ROWS, ODD, COUNT, BOTTOM, WHOLE = 1, 2, 3, 16, 17, 18, 19, 20, 21
 INVERSE, SHUFFLES, SUSPECT, ORDER, MOVES = 22, 23, 24, 25, 33
-MOVE, COLUMNS = 3, len(HOP.names or ())
+_FIELDS: Any = HOP.fields
+_AT: dict[str, int] = {name: _FIELDS[name][1] for name in HOP.names or ()}
+COLUMN_AT = np.array([*_AT.values()], np.uint64)
+COLUMN_BYTES = np.array([HOP[name].itemsize for name in _AT], np.uint64)
+"""Where the columns of HOP are, and their sizes."""
+MOVE, COLUMNS = 3, len(_AT)
 PLAN = MOVES + MOVE * COLUMNS
-COLUMN_AT = np.array([HOP.fields[name][1] for name in HOP.names], np.uint64)  # type: ignore[index]
-COLUMN_BYTES = np.array([HOP[name].itemsize for name in HOP.names], np.uint64)
-EXCESS_AT = U64(HOP.fields["checksum_complement"][1])  # type: ignore[index]
+EXCESS_AT = U64(_AT["checksum_complement"])
 KEPT = 8
 PLANS = layout.KINDS * (1 + KEPT) * PLAN
 _DROP_SLOT, _FILLER_SLOT, _CHECKSUM_SLOT = 10, 11, 12
@@ -68,11 +71,11 @@ def _eight() -> Any:
     at = SHUFFLED - int(SIZE_OF_EIGHT)
     for item in layout.HOP_2_0[:8]:
         for value in item.fields.fields:
-            size, start = value.bits // 8, HOP.fields[value.name][1]
+            size, start = value.bits // 8, _AT[value.name]
             first = at + value.at // 8
             order[start : start + size] = range(first + size - 1, first - 1, -1)
         at += item.size
-    start = HOP.fields["present"][1]
+    start = _AT["present"]
     others[start : start + 2] = int(FIRST_EIGHT).to_bytes(2, "little")
     return shuffler(tuple(order), bytes(others))
 
