@@ -8,7 +8,6 @@ from pathlib import Path
 from harness.common import Bench
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from hopscope.bpf.tc import Direction
 from hopscope.switch.layout import SwitchCount
 from hopscope.switch.program import SwitchProgram
 from hopscope.switch.settings import SwitchSettings
@@ -30,7 +29,7 @@ def loaded(watches: int) -> SwitchProgram:
 def median(program: SwitchProgram, given: bytes, rounds: int, repeat: int, counted: SwitchCount) -> float:
     """ns a packet, the median of rounds; a run of a round has the packet that the one before left."""
     before = program.counts()[counted]
-    found = sorted(program.run(Direction.EGRESS, given, repeat)[1] for _ in range(rounds))
+    found = sorted(program.run("egress", given, repeat)[1] for _ in range(rounds))
     if program.counts()[counted] - before != rounds * repeat:
         raise SystemExit(f"not all are {counted.label}: {program.counts()}")
     return found[rounds // 2]
@@ -51,7 +50,7 @@ def main() -> None:
         marked = source.leave(plain)[1]
         unwatched, first, added = SwitchCount.UNWATCHED, SwitchCount.SOURCE, SwitchCount.TRANSIT
         cases = {
-            "ingress": source.run(Direction.INGRESS, plain, 1000 * rounds)[1],
+            "ingress": source.run("ingress", plain, 1000 * rounds)[1],
             "egress, not watched": median(transit, plain, rounds, 1000, unwatched),
             "egress, transit": median(transit, marked, rounds, 40, added),
             "egress, not watched, single run": median(transit, plain, rounds, 1, unwatched),

@@ -159,7 +159,7 @@ def counters() -> str:
     from hopscope.naming.counters import NAMES_COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
     from hopscope.switch.label_layout import LabelCount
-    from hopscope.switch.layout import SwitchCount
+    from hopscope.switch.layout import ReportCount, SwitchCount
 
     def table(counted: typing.Any) -> str:
         rows = [(f"`{c.metric}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help) for c in counted]
@@ -186,10 +186,11 @@ def counters() -> str:
             [(f"`{name.lower()}`", text) for name, text in _enum_docs(label_records.PortCounter).items()],
         )
         + "\n## INT on Linux interfaces\n\n"
-        "Of packets that leave through `switch.interfaces`, in `hopscope switch status`.\n\n"
+        "Of packets that leave, and of reports of this machine, in `hopscope switch status`.\n\n"
         + _table(
             ("counter", "meaning"),
-            [(f"`{name.lower()}`", text) for name, text in _enum_docs(SwitchCount).items()],
+            [(f"`{name.lower()}`", text) for name, text in _enum_docs(SwitchCount).items()]
+            + [(f"`reports_{name.lower()}`", text) for name, text in _enum_docs(ReportCount).items()],
         )
         + "\nWith INT-label, of all that leaves through `switch.interfaces` and `switch.hosts`:\n\n"
         + _table(

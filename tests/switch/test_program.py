@@ -3,66 +3,29 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hopscope.bpf.tc import Direction
-from hopscope.capture.errors import CaptureError
 from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.switch.layout import SwitchCount
 from hopscope.switch.program import SwitchProgram
-from hopscope.switch.settings import SwitchSettings
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Carrier, Have, Hop
 from oracle.insert import Form, insert_int
 from support.packet_cases import Packet
+from support.switch_programs import LO, NEXT, PORT, plain, total, udp_error
 from support.wire_cases import frame_batch
-from support.xdp_make import built
 
-NEXT = 0xFFFFFFFF
-"""Verdict: the packet goes on (TC_ACT_UNSPEC)."""
-PORT = 5007
-LO = 1
-SIZES = (0, 1, 7, 99, 512, 1300)
-ITEMS = ("node_id", "interfaces", "hop_latency", "ingress_timestamp", "wide_interfaces")
 BITMAP, HOP_BYTES = 0xEA00, 28
 DIALECT = replace(DEFAULT, inserted_udp_ports=(PORT,))
 SHORTEST = 54
 """Bytes of Ethernet and IPv6 headers: the kernel runs no program on less."""
 EVERY = Packet(payload=b"payload!")
-
-
-def settings(**more: object) -> SwitchSettings:
-    """A source of all packets."""
-    return SwitchSettings.model_validate(
-        {"node_id": 7, "interfaces": ["lo"], "instructions": ITEMS, "watch": [{}], **more}
-    )
-
-
-@pytest.fixture
-def load(tool: Callable[..., str]) -> Iterator[Callable[..., SwitchProgram]]:
-    """Loads the programs with settings; packets of the loopback interface may have 1500 bytes."""
-    built(tool)
-    loaded: list[SwitchProgram] = []
-
-    def make(mtu: int = 1500, **more: object) -> SwitchProgram:
-        try:
-            program = SwitchProgram(settings(**more))
-        except CaptureError as error:
-            pytest.skip(str(error))
-        loaded.append(program)
-        program.allow(LO, mtu)
-        return program
-
-    yield make
-    for program in loaded:
-        program.close()
 
 
 def hop(node: int, ingress: int) -> Hop:
@@ -73,18 +36,6 @@ def hop(node: int, ingress: int) -> Hop:
     )  # fmt: skip
     made.present = Have.NODE_ID | Have.PORTS | Have.HOP_LATENCY | Have.INGRESS_TIME | Have.L2_PORTS
     return made
-
-
-def plain(*, tcp: bool = True) -> list[Packet]:
-    """UDP over IPv4 and IPv6, with and without a checksum, and TCP."""
-    random = np.random.default_rng(1)
-    made = [
-        Packet(version, 17, random.bytes(size), 10, check=check)
-        for version, size, check in product((4, 6), SIZES, (True, False))
-    ]
-    return made + [
-        Packet(version, 6, random.bytes(size), 10) for version, size in product((4, 6), SIZES) if tcp
-    ]
 
 
 @pytest.mark.parametrize(("npt", "form"), [(0, {}), (1, {"port": PORT})], ids=["dscp", "port"])
@@ -277,18 +228,4 @@ def test_the_note_of_ingress_changes_no_packet(load: Callable[..., SwitchProgram
         replace(EVERY, protocol=6).frame(),
         bytes(14),
     ):
-        assert switch.run(Direction.INGRESS, frame)[0] == NEXT
-
-
-def total(raw: bytes) -> int:
-    """The sum of 16-bit numbers (RFC 1071)."""
-    raw += bytes(len(raw) % 2)
-    return sum(int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2))
-
-
-def udp_error(frame: bytes) -> int:
-    """By how much the checksum of UDP is wrong, modulo 0xffff; 0 if there is none."""
-    ip, l4 = (26, 34) if frame[12:14] == b"\x08\x00" else (22, 54)
-    if frame[l4 + 6 : l4 + 8] == b"\0\0":
-        return 0
-    return (total(frame[ip:]) + 17 + len(frame) - l4) % 0xFFFF
+        assert switch.run("ingress", frame)[0] == NEXT

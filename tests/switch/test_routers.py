@@ -104,17 +104,22 @@ class Routers:
         """What a command prints in a namespace."""
         return run("ip", "netns", "exec", self.full[name], *words, seconds=HANG_SECONDS)
 
-    def switch(self, name: str, command: str, more: str = "") -> str:
-        """`hopscope switch COMMAND` on a router."""
+    def command(self, name: str, command: str, more: str = "") -> list[str]:
+        """`hopscope switch COMMAND` on a router; router 3 with hosts on its right is a sink."""
         file = self.folder / f"{name}.toml"
         items = '["node_id", "interfaces", "hop_latency", "ingress_timestamp", "egress_timestamp"]'
+        sides = ("left", "right") if "# sink" in more else ("right", "left")
         file.write_text(
-            f'[switch]\nnode_id = {name[1]}\ninterfaces = ["right"]\nhosts = ["left"]\n'
+            f'[switch]\nnode_id = {name[1]}\ninterfaces = ["{sides[0]}"]\nhosts = ["{sides[1]}"]\n'
             f'pins = "{self.pins / name}"\ninstructions = {items}\n{more}'
         )
         words = [sys.executable, "-m", "hopscope", "switch", command, "--config", str(file)]
+        return ["ip", "netns", "exec", self.full[name], *words]
+
+    def switch(self, name: str, command: str, more: str = "") -> str:
+        """What it prints."""
         done = subprocess.run(
-            ["ip", "netns", "exec", self.full[name], *words], capture_output=True, text=True, check=False,
+            self.command(name, command, more), capture_output=True, text=True, check=False,
             env={**os.environ, "PYTHONPATH": str(SOURCES)}, timeout=HANG_SECONDS,
         )  # fmt: skip
         assert not done.returncode, done.stderr
@@ -327,12 +332,76 @@ def test_a_sink_restores_datagrams_and_knows_their_path(made: Callable[..., Rout
         program.kill()
 
 
-def answer(routers: Routers, url: str) -> Any:
-    """JSON of a URL, asked from within the sink's namespace."""
+def answer(routers: Routers, url: str, name: str = "sink") -> Any:
+    """JSON of a URL, asked from within a namespace."""
 
     def ask() -> Any:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(url, timeout=HANG_SECONDS) as said:
             return json.load(said)
 
-    return inside(routers.full["sink"], ask)
+    return inside(routers.full[name], ask)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mode", ["md", "mx", "xd"])
+def test_a_collector_knows_the_path_to_the_sink(routers: Routers, mode: str) -> None:
+    """Datagrams and a TCP connection arrive as they were sent, and `hopscope collect`, which gets the reports
+    of router 3 (with postcards, of all routers), has the path of both.
+    """
+    for name, interface, off in (
+        *((name, side, ("gro",)) for name in ROUTERS for side in ("left", "right")),
+        ("a", "right", ("tso", "gso")), ("b", "left", ("tso", "gso")),
+    ):  # fmt: skip
+        routers.run(name, "ethtool", "-K", interface, *(word for each in off for word in (each, "off")))
+    watch = f'[[switch.watch]]\nport = {PORT}\nprotocol = "any"\nmode = "{mode}"\n'
+    to = {"r1": "10.77.2.2", "r2": "10.77.2.2", "r3": "127.0.0.1"}
+    routers.ip("r3", "link", "set", "lo", "up")
+    data = routers.folder / "data"
+    words = ("ip", "netns", "exec", routers.full["r3"], sys.executable, "-m", "hopscope", "collect")
+    regions = f"regions={routers.folder / 'regions'}"
+    more = ["--listen", "udp://0.0.0.0:32766", "--http-port", "0", "--data", str(data)]
+    more += ["--log-format", "json", "--set", regions, "--set", "detect.flow_rows=64"]
+    more += ["--set", "postcards.window_ms=500"]  # a busy machine wakes processes late
+    environment = {"PYTHONPATH": str(SOURCES)}
+    with ExitStack() as stack:
+        programs = [Program((*words, *more), routers.folder / "collect.log", environment)]
+        stack.callback(lambda: [each.stop() for each in programs[::-1]])
+        programs[0].wait_for('"collecting"')
+        for name in ROUTERS:
+            watched = watch * (name == "r1" or mode == "xd")
+            if mode == "md" and name != "r3":
+                routers.switch(name, "attach", watched)
+                continue
+            text = f'collector = "{to[name]}:32766"\n{watched}' + "# sink" * (name == "r3")
+            log = routers.folder / f"{name}.log"
+            programs.append(Program(tuple(routers.command(name, "run", text)), log, environment))
+            programs[-1].wait_for("reports go to")
+        receiver = routers.socket("b", socket.AF_INET, socket.SOCK_DGRAM)
+        with receiver, routers.socket("a", socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            receiver.bind(("10.77.3.2", PORT))
+            for size in SIZES[:4]:
+                payload = np.random.default_rng(size).bytes(size)
+                sender.sendto(payload, ("10.77.3.2", PORT))
+                assert receiver.recv(2000) == payload
+        content = np.random.default_rng(5).bytes(100_000)
+        server = routers.socket("b", socket.AF_INET, socket.SOCK_STREAM)
+        with server, routers.socket("a", socket.AF_INET, socket.SOCK_STREAM) as client:
+            server.bind(("10.77.3.2", PORT))
+            server.listen()
+            client.connect(("10.77.3.2", PORT))
+            taken, _ = server.accept()
+            with taken:
+                client.sendall(content)
+                assert taken.recv(len(content), socket.MSG_WAITALL) == content
+        api = json.loads((data / "owner.json").read_text())["api"].rstrip("/")
+
+        def paths() -> list[list[int]]:
+            flows = answer(routers, f"{api}/api/v0/flows", "r3")["items"]
+            found = []
+            for flow in flows:
+                detail = answer(routers, f"{api}/api/v0/flows/{flow['flow']['id']}", "r3")
+                found.append([hop["node"]["id"] for hop in detail["path"]])
+            return found
+
+        eventually(lambda: paths() == [[1, 2, 3]] * 2, lambda: f"the paths are {paths()}")

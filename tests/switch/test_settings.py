@@ -9,7 +9,8 @@ import pytest
 from hopscope.capture.errors import CaptureError
 from hopscope.settings.errors import ConfigError
 from hopscope.settings.watch import prefix
-from hopscope.switch.program import attach, control_of, counts, detach
+from hopscope.switch.counters import read_counters
+from hopscope.switch.program import attach, control_of, detach
 from hopscope.switch.settings import SwitchSettings, load_switch
 from hopscope.switch.watches import rows_of
 
@@ -24,7 +25,7 @@ LEAST = '[switch]\nnode_id = 7\ninterfaces = ["eth1"]\n'
         (f'{LEAST}[[switch.watch]]\nsource = "192.0.2.1/24"\n', "found '192.0.2.1/24', expected a prefix"),
         (f"{LEAST}[[switch.watch]]\nlast_port = 9\n", "expected a port before last_port"),
         (f"{LEAST}[[switch.watch]]\nport = 9\nlast_port = 8\n", "expected a port before last_port"),
-        (f'{LEAST}instructions = ["queue_occupancy"]\n', "found 'queue_occupancy', expected 'node_id'"),
+        (f'{LEAST}instructions = ["buffer_occupancy"]\n', "found 'buffer_occupancy', expected 'node_id'"),
         (f'{LEAST}hosts = ["eth1"]\n', "found eth1 in interfaces and in hosts"),
     ],
 )
@@ -61,5 +62,5 @@ def test_nothing_is_left_of_what_cannot_be_attached(tmp_path: Path) -> None:
         attach(settings)
     assert not (tmp_path / "pins").exists()
     with pytest.raises(CaptureError, match=r"^nothing is attached: .*pins"):
-        counts(settings)
+        read_counters(settings.pins)
     assert not detach(settings)

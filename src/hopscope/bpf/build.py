@@ -16,7 +16,9 @@ SWITCH_OBJECT = "switch.bpf.o"
 """Those of a switch, at tc."""
 LABEL_OBJECT = "label.bpf.o"
 """Those of INT-label, at tc."""
-OBJECTS = (OBJECT, WIRE_OBJECT, SWITCH_OBJECT, LABEL_OBJECT)
+DROPS_OBJECT = "drops.bpf.o"
+"""That of a switch, at the tracepoint of dropped packets."""
+OBJECTS = (OBJECT, WIRE_OBJECT, SWITCH_OBJECT, LABEL_OBJECT, DROPS_OBJECT)
 
 
 class BuildError(Exception):

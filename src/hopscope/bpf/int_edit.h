@@ -6,14 +6,15 @@
 
 #include "int_packet.h"
 
+#define MAX_INT 1024  /* bytes of INT: a shim, and as much as it can say */
+#define CHUNK 256     /* bytes of one bpf_csum_diff(), whose limit is 512 before Linux 6.13 */
 #define MAX_REST 9216 /* bytes after the place of a hop: a jumbo frame */
 
 /* Whether a packet that grows by `size` bytes fits into the MTU of its interface, and into its length fields. */
 inlined int fits(struct __sk_buff *skb, const struct packet *packet, __u32 size)
 {
-	__u32 index = skb->ifindex;
-	const __u32 *most = bpf_map_lookup_elem(&longest, &index);
-	return most && skb->len + size <= *most && bpf_ntohs(packet->ip_length) + size <= 0xffff;
+	const struct switch_port *port = own_port(skb);
+	return port && skb->len + size <= port->longest && bpf_ntohs(packet->ip_length) + size <= 0xffff;
 }
 
 /* Insert all of `made` at an offset. */
@@ -35,6 +36,33 @@ inlined enum switch_count insert(struct __sk_buff *skb, struct scratch *scratch,
 	if (rest && rest <= MAX_REST && bpf_skb_store_bytes(skb, at + size, scratch->rest, rest, 0))
 		return SWITCH_FAILED;
 	return what;
+}
+
+/* Remove `size` bytes at an offset. A packet that cannot be restored is dropped: a receiver would take INT for payload. */
+inlined enum switch_count take_out(struct __sk_buff *skb, struct scratch *scratch, __u32 at, __u32 size, int arrived)
+{
+	__u32 length = skb->len, rest = length - at - size;
+	if (at + size > length || rest > MAX_REST || bpf_skb_pull_data(skb, length))
+		return SWITCH_FAILED;
+	/* the sum of all bytes that a card made is given up by a packet that grows */
+	if (arrived && bpf_skb_change_tail(skb, length + 4, 0))
+		return SWITCH_FAILED;
+	if (rest && rest <= MAX_REST &&
+	    (bpf_skb_load_bytes(skb, at + size, scratch->rest, rest) || bpf_skb_store_bytes(skb, at, scratch->rest, rest, 0)))
+		return SWITCH_FAILED;
+	return bpf_skb_change_tail(skb, length - size, 0) ? SWITCH_FAILED : SWITCH_SINK;
+}
+
+/* The sum of whole words, subtracted from another one. */
+inlined __s64 without(const __be32 *words, __u32 size, __s64 sum)
+{
+	for (__u32 at = 0; at < MAX_INT; at += CHUNK) {
+		__u32 left = size - at;
+		if (at >= size)
+			break;
+		sum = bpf_csum_diff((__be32 *)words + at / 4, left < CHUNK ? left & ~3 : CHUNK, 0, 0, sum);
+	}
+	return sum;
 }
 
 /* The checksum of TCP or UDP: `changed` is by how much the sum of what it covers has grown, without lengths; the packet

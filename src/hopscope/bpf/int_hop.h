@@ -2,15 +2,22 @@
 #pragma once
 
 #include "int_packet.h"
+#include "int_queue.h"
 
 #define SHIM_BYTES 4
 #define MD_BYTES 12
 #define HEAD_BYTES (SHIM_BYTES + MD_BYTES)
 
+/* The type in the first word of a shim (INT 2.1, 5.6). */
+#define SHIM_MD 0x10000000
+#define SHIM_MX 0x30000000
+
 /* The first word of the INT-MD header (INT 2.1, 5.8). */
 #define MD_VERSION 0x20000000
 #define MD_HOPS_EXCEEDED 0x04000000
 #define MD_MTU_EXCEEDED 0x02000000
+
+#define ITEM_QUEUE 0x1000
 
 struct facts {
 	__u64 ingress_ns;
@@ -18,6 +25,8 @@ struct facts {
 	__u32 ingress;
 	__u32 egress;
 	__u32 latency;
+	__u32 queue;       /* with its id */
+	__u32 utilization; /* of the link, in 1/100 % */
 };
 
 /* The note of `ingress`, or 0. It is taken away: a queue might read it as a time to send at. */
@@ -30,20 +39,40 @@ inlined __u64 take_note(struct __sk_buff *skb)
 	return noted;
 }
 
-/* Times at the switch, and the interfaces. Clocks are read for packets that change alone: one that is not watched takes
- * 93 ns instead of 136 (bench/switch.py). */
-inlined void learn(struct __sk_buff *skb, const struct switch_control *settings, __u64 noted, struct facts *facts)
+/* Times at the switch, interfaces, and what instructions ask for. Clocks are read for packets that change alone: one that
+ * is not watched takes 93 ns instead of 136 (bench/switch.py). */
+inlined void learn(struct __sk_buff *skb, const struct switch_control *settings, __u64 noted, __u32 instructions,
+		   struct facts *facts)
 {
+	struct switch_port *port = own_port(skb);
 	facts->egress = skb->ifindex;
 	facts->ingress = skb->ingress_ifindex;
 	facts->egress_ns = bpf_ktime_get_tai_ns() + settings->epoch_ns;
 	facts->latency = NO_VALUE;
 	facts->ingress_ns = ~0ull;
+	facts->queue = instructions & ITEM_QUEUE ? queue_of(skb, settings->processors) : NO_VALUE;
+	facts->utilization = port && port->mbits ? port->utilization : NO_VALUE;
+	if (port && facts->queue != NO_VALUE)
+		port->queue = facts->queue & 0xffffff;
 	__u64 spent = bpf_ktime_get_ns() - noted;
 	if (!noted || spent >= NO_VALUE)
 		return;
 	facts->latency = spent;
 	facts->ingress_ns = facts->egress_ns - spent;
+	if (port) {
+		__sync_fetch_and_add(&port->hops, 1);
+		__sync_fetch_and_add(&port->latency_ns, spent);
+	}
+}
+
+/* Of a packet that ends here. */
+inlined void learn_arrival(struct __sk_buff *skb, const struct switch_control *settings, struct facts *facts)
+{
+	facts->egress = 0;
+	facts->ingress = skb->ifindex;
+	facts->egress_ns = ~0ull;
+	facts->latency = facts->queue = facts->utilization = NO_VALUE;
+	facts->ingress_ns = bpf_ktime_get_tai_ns() + settings->epoch_ns;
 }
 
 /* Words of a hop by the instruction bitmap (INT 2.1, 5.8). */
@@ -55,6 +84,24 @@ inlined __u32 words_of(__u32 instructions)
 	return words + (instructions >> 11 & 1) + (instructions >> 10 & 1) + (instructions >> 9 & 1);
 }
 
+/* Of the items that instructions ask for, those that a report says in its metadata: what is not known is left out
+ * (Telemetry Report 2.0, 3.3), and the node id is in the group header. */
+inlined __u32 known_items(__u32 instructions, const struct facts *facts)
+{
+	__u32 items = instructions & 0x7f00;
+	if (facts->queue == NO_VALUE)
+		items &= ~ITEM_QUEUE;
+	if (facts->utilization == NO_VALUE)
+		items &= ~0x0100;
+	if (facts->latency == NO_VALUE)
+		items &= ~0x2000;
+	if (facts->ingress_ns == ~0ull)
+		items &= ~0x0800;
+	if (facts->egress_ns == ~0ull)
+		items &= ~0x0400;
+	return items;
+}
+
 /* This hop, as the instructions ask; what Linux does not have is all ones. */
 inlined void put_hop(struct scratch *scratch, __u32 instructions, const struct switch_control *settings,
 		     const struct facts *facts)
@@ -63,21 +110,23 @@ inlined void put_hop(struct scratch *scratch, __u32 instructions, const struct s
 		put(scratch, settings->node_id);
 	if (instructions & 0x4000) {
 		__u32 in = facts->ingress && facts->ingress < 0xffff ? facts->ingress : 0xffff;
-		put(scratch, in << 16 | (facts->egress < 0xffff ? facts->egress : 0xffff));
+		put(scratch, in << 16 | (facts->egress && facts->egress < 0xffff ? facts->egress : 0xffff));
 	}
 	if (instructions & 0x2000)
 		put(scratch, facts->latency);
-	if (instructions & 0x1000)
-		put(scratch, NO_VALUE);
+	if (instructions & ITEM_QUEUE)
+		put(scratch, facts->queue);
 	if (instructions & 0x0800)
 		put_wide(scratch, facts->ingress_ns);
 	if (instructions & 0x0400)
 		put_wide(scratch, facts->egress_ns);
 	if (instructions & 0x0200) {
 		put(scratch, facts->ingress ? facts->ingress : NO_VALUE);
-		put(scratch, facts->egress);
+		put(scratch, facts->egress ? facts->egress : NO_VALUE);
 	}
-	for (int bit = 8; bit >= 0; bit--)
+	if (instructions & 0x0100)
+		put(scratch, facts->utilization);
+	for (int bit = 7; bit >= 0; bit--)
 		if (instructions >> bit & 1)
 			put(scratch, NO_VALUE);
 }

@@ -1,12 +1,14 @@
-/* The INT source. */
+/* The INT source, and postcards of packets without INT. */
 #pragma once
 
 #include "int_edit.h"
-#include "int_hop.h"
+#include "int_report.h"
 #include "int_watch.h"
 
+/* INT-MD with this hop, or INT-MX, which is reported. */
 inlined enum switch_count start_int(struct __sk_buff *skb, struct scratch *scratch,
-				    const struct switch_control *settings, __u64 noted, const struct packet *packet)
+				    const struct switch_control *settings, __u64 noted, const struct packet *packet,
+				    __u32 mode)
 {
 	struct facts facts;
 	__u32 by_port = settings->port != 0;
@@ -14,16 +16,18 @@ inlined enum switch_count start_int(struct __sk_buff *skb, struct scratch *scrat
 		return PASS_UNWATCHED;
 	if (skb->gso_size)
 		return PASS_GSO;
-	__u32 words = words_of(settings->instructions), size = HEAD_BYTES + words * 4;
+	__u32 words = mode == MODE_MD ? words_of(settings->instructions) : 0, size = HEAD_BYTES + words * 4;
 	if (!fits(skb, packet, size))
 		return PASS_LONG;
 	__u32 original = by_port ? packet->flow.destination_port : dscp_of(packet) << 2;
-	put(scratch, 0x10000000 | by_port << 26 | (MD_BYTES / 4 + words) << 16 | original);
-	put(scratch, MD_VERSION | words << 8 | ((settings->hop_limit - 1) & 0xff));
+	put(scratch, (mode == MODE_MD ? SHIM_MD : SHIM_MX) | by_port << 26 | (MD_BYTES / 4 + words) << 16 | original);
+	put(scratch, MD_VERSION | (mode == MODE_MD ? words << 8 | ((settings->hop_limit - 1) & 0xff) : 0));
 	put(scratch, settings->instructions << 16);
 	put(scratch, 0);
-	learn(skb, settings, noted, &facts);
-	put_hop(scratch, settings->instructions, settings, &facts);
+	if (mode == MODE_MD) {
+		learn(skb, settings, noted, settings->instructions, &facts);
+		put_hop(scratch, settings->instructions, settings, &facts);
+	}
 	enum switch_count what = insert(skb, scratch, packet->body, SWITCH_SOURCE);
 	if (what != SWITCH_SOURCE)
 		return what;
@@ -35,17 +39,48 @@ inlined enum switch_count start_int(struct __sk_buff *skb, struct scratch *scrat
 	if (bpf_skb_store_bytes(skb, packet->l4 + offsetof(struct udphdr, dest), &port, sizeof(port), 0) ||
 	    fix_headers(skb, packet, size, first, changed))
 		return SWITCH_FAILED;
+	if (mode == MODE_MX)
+		send_postcard(skb, scratch, settings, noted, packet, settings->instructions, packet->body + HEAD_BYTES);
 	return SWITCH_SOURCE;
 }
 
-/* A packet without INT. */
+/* What tells a packet from others of its flow, at every switch. */
+inlined __u32 packet_hash(struct __sk_buff *skb, const struct packet *packet)
+{
+	__u32 words[2] = {}, hash = flow_hash(&packet->flow);
+	__be16 identification = 0;
+	if (packet->version == 4)
+		load(skb, ETH_HLEN + offsetof(struct iphdr, id), &identification, sizeof(identification));
+	/* sequence and acknowledgment numbers of TCP, or the first bytes of a datagram */
+	__u32 at = is_udp(packet) ? packet->body : packet->l4 + offsetof(struct tcphdr, seq);
+	if (packet->l4 + packet->length >= at + sizeof(words))
+		load(skb, at, words, sizeof(words));
+	return finished(mixed(mixed(mixed(hash, identification), words[0]), words[1]));
+}
+
+/* Whether a packet is one of the sample of an entry. */
+inlined int is_sampled(struct __sk_buff *skb, const struct packet *packet, const struct switch_watch *watch)
+{
+	if (watch->sample <= 1)
+		return 1;
+	__u32 drawn = watch->by_flow		? finished(flow_hash(&packet->flow))
+		      : watch->mode == MODE_XD ? packet_hash(skb, packet)
+						: bpf_get_prandom_u32();
+	return drawn % watch->sample == 0;
+}
+
+/* A packet without INT; `inside`: it leaves into the INT domain. */
 inlined enum switch_count start(struct __sk_buff *skb, struct scratch *scratch, const struct switch_control *settings,
-				__u64 noted, const struct packet *packet)
+				__u64 noted, const struct packet *packet, int inside)
 {
 	const struct switch_watch *watch = watch_of(&packet->flow);
-	if (!watch)
+	if (!watch || watch->mode == MODE_DROPS || (!inside && watch->mode != MODE_XD))
 		return PASS_UNWATCHED;
-	if (!is_sampled(watch, &packet->flow))
+	if (!is_sampled(skb, packet, watch))
 		return PASS_UNSAMPLED;
-	return start_int(skb, scratch, settings, noted, packet);
+	if (watch->mode != MODE_XD)
+		return start_int(skb, scratch, settings, noted, packet, watch->mode);
+	__u32 ip = packet->l4 + POSTCARD_BYTES;
+	send_postcard(skb, scratch, settings, noted, packet, settings->instructions, ip);
+	return SWITCH_POSTCARD;
 }

@@ -4,7 +4,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
 
-#include "switch.h"
+#include "int_ring.h"
 
 #define MADE_WORDS 64
 #define REST_ROOM 16384 /* a power of two, for the verifier */
@@ -18,27 +18,21 @@ struct {
 	__type(value, struct switch_control);
 } control SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, MAX_PROCESSORS);
-	__type(key, __u32);
-	__type(value, struct switch_counters);
-} counters SEC(".maps");
-
-/* Bytes of a frame that an interface takes, without a VLAN tag, by its index. */
+/* Interfaces by their index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
+	__uint(max_entries, MAX_PORTS);
 	__type(key, __u32);
-	__type(value, __u32);
-} longest SEC(".maps");
+	__type(value, struct switch_port);
+} ports SEC(".maps");
 
 /* Where a processor builds what is inserted, and keeps what moves. */
 struct scratch {
 	__u32 words; /* of `made` that are in use */
 	__u32 reserved;
+	struct report_head head;  /* of a report, whose words and packet follow */
 	__be32 made[MADE_WORDS];
+	__u8 more[MAX_REPORTED];  /* of a packet that is reported, which may begin in `made` */
 	__u8 rest[REST_ROOM];
 };
 
@@ -49,10 +43,11 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-inlined struct switch_counters *own_counters(void)
+/* The interface that a packet leaves through, or NULL. */
+inlined struct switch_port *own_port(struct __sk_buff *skb)
 {
-	__u32 processor = bpf_get_smp_processor_id() & (MAX_PROCESSORS - 1);
-	return bpf_map_lookup_elem(&counters, &processor);
+	__u32 index = skb->ifindex;
+	return bpf_map_lookup_elem(&ports, &index);
 }
 
 /* Count a packet; the verdict about it. */

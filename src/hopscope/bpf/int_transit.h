@@ -2,7 +2,7 @@
 #pragma once
 
 #include "int_edit.h"
-#include "int_hop.h"
+#include "int_report.h"
 
 inlined enum switch_count extend_int(struct __sk_buff *skb, struct scratch *scratch,
 				     const struct switch_control *settings, __u64 noted, const struct packet *packet)
@@ -10,13 +10,18 @@ inlined enum switch_count extend_int(struct __sk_buff *skb, struct scratch *scra
 	struct facts facts;
 	__be32 head[4], old[2], new[2];
 	__u32 at = packet->body, payload = packet->length - (packet->body - packet->l4);
-	if (skb->gso_size)
-		return PASS_GSO;
 	if (payload < sizeof(head) || load(skb, at, head, sizeof(head)))
 		return PASS_INT;
 	__u32 shim = bpf_ntohl(head[0]), md = bpf_ntohl(head[1]), instructions = bpf_ntohl(head[2]) >> 16;
 	__u32 length = shim >> 16 & 0xff, words = md >> 8 & 0x1f, by_port = settings->port != 0;
-	if ((shim & 0xfc000000) != (0x10000000 | by_port << 26) || (md & 0xf0000000) != MD_VERSION || !instructions ||
+	if ((shim & 0xfc000000) == (SHIM_MX | by_port << 26) && (md & 0xf0000000) == MD_VERSION && instructions &&
+	    length >= MD_BYTES / 4 && payload >= SHIM_BYTES + length * 4) {
+		send_postcard(skb, scratch, settings, noted, packet, instructions, at + HEAD_BYTES);
+		return SWITCH_POSTCARD;
+	}
+	if (skb->gso_size)
+		return PASS_GSO;
+	if ((shim & 0xfc000000) != (SHIM_MD | by_port << 26) || (md & 0xf0000000) != MD_VERSION || !instructions ||
 	    words != words_of(instructions) || length < MD_BYTES / 4 || payload < SHIM_BYTES + length * 4 ||
 	    (length - MD_BYTES / 4) % words)
 		return PASS_INT;
@@ -33,7 +38,7 @@ inlined enum switch_count extend_int(struct __sk_buff *skb, struct scratch *scra
 		what = SWITCH_MTU;
 		md |= MD_MTU_EXCEEDED;
 	} else {
-		learn(skb, settings, noted, &facts);
+		learn(skb, settings, noted, instructions, &facts);
 		put_hop(scratch, instructions, settings, &facts);
 		what = insert(skb, scratch, at + HEAD_BYTES, SWITCH_TRANSIT);
 		if (what != SWITCH_TRANSIT)

@@ -61,11 +61,3 @@ inlined __u32 flow_hash(const struct switch_flow *flow)
 	return mixed(hash, flow->source_port << 16 | flow->destination_port);
 }
 
-/* Whether this packet is one of the sample of an entry. */
-inlined int is_sampled(const struct switch_watch *watch, const struct switch_flow *flow)
-{
-	if (watch->sample <= 1)
-		return 1;
-	__u32 drawn = watch->by_flow ? finished(flow_hash(flow)) : bpf_get_prandom_u32();
-	return drawn % watch->sample == 0;
-}

@@ -7,6 +7,7 @@ import errno
 import mmap
 import os
 import socket
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,11 @@ def library() -> Any:
         ("bpf_link_update", integer, [integer, integer, pointer]),
         ("bpf_obj_pin", integer, [integer, text]),
         ("bpf_obj_get", integer, [text]),
+        ("btf__load_vmlinux_btf", pointer, []),
+        ("btf__free", None, [pointer]),
+        ("btf__find_by_name_kind", ctypes.c_int32, [pointer, text, ctypes.c_uint32]),
+        ("btf__type_by_id", pointer, [pointer, ctypes.c_uint32]),
+        ("btf__name_by_offset", text, [pointer, ctypes.c_uint32]),
         ("bpf_prog_test_run_opts", integer, [integer, pointer]),
         ("bpf_xdp_query", integer, [integer, integer, pointer]),
         ("libbpf_set_print", pointer, [pointer]),
@@ -210,13 +216,17 @@ class BpfObject:
         """Descriptor of a map, once loaded."""
         return int(self._library.bpf_map__fd(self._map(name)))
 
-    def put(self, name: str, key: int, value: int) -> None:
-        """Write an entry of a loaded map of 32-bit numbers. Raises CaptureError."""
-        words = (ctypes.c_uint32 * 2)(key, value)
-        at, size = ctypes.addressof(words), ctypes.sizeof(ctypes.c_uint32)
-        failed = -self._library.bpf_map__update_elem(self._map(name), at, size, at + size, size, 0)
+    def put(self, name: str, key: int, value: int | bytes) -> None:
+        """Write an entry of a loaded map, whose keys are 32-bit numbers, and values, too, or bytes. Raises
+        CaptureError.
+        """
+        size = ctypes.sizeof(ctypes.c_uint32)
+        given = value.to_bytes(size, sys.byteorder) if isinstance(value, int) else value
+        entry = ctypes.create_string_buffer(key.to_bytes(size, sys.byteorder) + given, size + len(given))
+        at = ctypes.addressof(entry)
+        failed = -self._library.bpf_map__update_elem(self._map(name), at, size, at + size, len(given), 0)
         if failed:
-            raise CaptureError(f"the kernel takes no {name} {value} ({os.strerror(failed)})")
+            raise CaptureError(f"the kernel takes no {name} of {key} ({os.strerror(failed)})")
 
     def constants(self) -> Any:
         """Memory of the program's constants (`.rodata`), to be written before `load`."""

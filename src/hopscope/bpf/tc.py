@@ -12,6 +12,7 @@ from ..capture.errors import CaptureError
 from .libbpf import library
 
 _BEFORE = 1 << 3  # BPF_F_BEFORE; relative to nothing: before all
+_RAW_TRACEPOINT = 23  # BPF_TRACE_RAW_TP, of enum bpf_attach_type
 _GONE = (errno.ENOLINK, errno.ENODEV, errno.ENOENT)
 
 
@@ -53,6 +54,18 @@ def run_at(program: int, index: int, direction: Direction, pin: Path, *, first: 
         raise CaptureError("the kernel has no tcx, which came with Linux 6.6")
     if link < 0:
         raise CaptureError(f"the interface takes no program at tc ({os.strerror(-link)})")
+    _pin(link, pin)
+
+
+def attach_tracing(program: int, pin: Path) -> None:
+    """Run a program (its descriptor) at its tracepoint until `pin` is removed. Raises CaptureError."""
+    link = library().bpf_link_create(program, 0, _RAW_TRACEPOINT, None)
+    if link < 0:
+        raise CaptureError(f"the kernel takes no program at its tracepoint ({os.strerror(-link)})")
+    _pin(link, pin)
+
+
+def _pin(link: int, pin: Path) -> None:
     failed = -library().bpf_obj_pin(link, os.fsencode(pin))
     os.close(link)
     if failed:

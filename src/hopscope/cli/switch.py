@@ -11,9 +11,9 @@ from .output.printer import Format, FormatOption, print_rows
 if TYPE_CHECKING:
     from ..switch.settings import SwitchSettings
 
-app = Commands(help="Write INT into the UDP packets that leave through interfaces of this machine.")
+app = Commands(help="INT on interfaces of this machine: source, transit, sink and reports.")
 ConfigOption = Annotated[Path, option("--config", "-c", metavar="FILE", help="A TOML file with [switch].")]
-COLUMNS = ("counter", "packets")
+COLUMNS = ("counter", "number")
 
 
 @app.command()
@@ -28,25 +28,64 @@ def attach(config: ConfigOption) -> None:
 
     settings = _loaded(config)
     run(settings)
-    print(f"node {settings.node_id} writes INT at {', '.join(attached(settings))}")
+    print(f"node {settings.node_id} runs at {', '.join(attached(settings))}")
+
+
+@app.command()
+def run(config: ConfigOption) -> None:
+    """Attach the programs, and send their reports to the collector until a signal ends it.
+
+    The programs stay: without this command they go on, but make no reports. Exit status 2: the programs could
+    not be attached, another process sends, or the collector's name is not known.
+    """
+    import signal
+    import threading
+
+    from ..base.loop import Doze, Pause
+    from ..base.loop import run as loop
+    from ..base.service import Service
+    from ..settings.errors import ConfigError
+    from ..settings.section import host_and_port
+    from ..switch.program import attach as attach_all
+    from ..switch.program import attached
+    from ..switch.sender import BUSY, PAUSE_SECONDS, ReportSender
+
+    settings = _loaded(config)
+    if not settings.collector:
+        raise ConfigError(f"{config}: switch.collector: not set, expected the address of a collector")
+    attach_all(settings)
+    sender = ReportSender(settings.pins, settings.node_id, *host_and_port(settings.collector))
+    stop, service = threading.Event(), Service()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    where = ", ".join(attached(settings))
+    print(f"node {settings.node_id} runs at {where}, reports go to {settings.collector}", flush=True)
+    service.ready()
+    pause = Doze(Pause(PAUSE_SECONDS, BUSY), lambda: [sender.ring])
+
+    def idle(found: int) -> None:
+        service.alive()
+        pause(found)
+
+    loop(sender, stop, idle)
 
 
 @app.command()
 def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
-    """Print where the programs run, and packets by what became of them.
+    """Print where the programs run, and packets and reports by what became of them.
 
     The interfaces go to standard error. Exit status 2: nothing is attached.
     """
     import sys
 
-    from ..switch.program import attached, counts, label_counts
+    from ..switch.counters import read_counters
+    from ..switch.program import attached, label_counts
 
     settings = _loaded(config)
-    found = [(count.label, packets) for count, packets in counts(settings).items()]
+    found = [*read_counters(settings.pins).rows()]
     found += [(count.label, packets) for count, packets in label_counts(settings).items()]
     print(f"attached to {', '.join(attached(settings)) or 'no interface'}", file=sys.stderr)
-    rows = ({"counter": count, "packets": packets} for count, packets in found)
-    print_rows(form, COLUMNS, rows)
+    print_rows(form, COLUMNS, ({"counter": name, "number": number} for name, number in found))
 
 
 @app.command()

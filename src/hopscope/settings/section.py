@@ -115,6 +115,16 @@ def host_and_port(text: str, *, least: int = 0) -> tuple[str, int]:
     return bare, int(port)
 
 
+def _receiver(value: str) -> str:
+    if value:
+        host_and_port(value, least=1)
+    return value
+
+
+Receiver = Annotated[str, AfterValidator(_receiver)]
+"""Host and port to send to, or empty."""
+
+
 _SECRET = re.compile(
     r"(^|[._])((auth_|priv_)?password|community|token|secret|passphrase|key\.pem|oauthbearer\.config|headers\.[^.]+)$"
 )

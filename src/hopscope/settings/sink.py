@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from .section import PowerOfTwo, Seconds, Section, host_and_port
+from .section import PowerOfTwo, Receiver, Seconds, Section
 
 
 class AdaptSettings(Section):
@@ -25,16 +25,10 @@ class AdaptSettings(Section):
     """Time between steps; thresholds fall after ten steps with less than half of the rate."""
 
 
-def _collector(value: str) -> str:
-    if value:
-        host_and_port(value, least=1)
-    return value
-
-
 class SinkReportSettings(Section):
     """Telemetry Reports that the sink sends to another collector."""
 
-    to: Annotated[str, AfterValidator(_collector)] = ""
+    to: Receiver = ""
     """Address of the collector, as `192.0.2.1:32766`; empty: none."""
     when: Literal["packet", "event", "flow"] = "event"
     """`packet`: for each packet with INT; `event`: for packets that caused an event; `flow`: for each flow

@@ -26,12 +26,16 @@ class WatchSettings(Section):
     """Last of several ports."""
     protocol: Literal["udp", "tcp", "any"] = "udp"
     """`udp`, `tcp`, or `any` for both."""
-    mode: Literal["md"] = "md"
-    """`md`: the packet carries what hops write into it (INT-MD)."""
+    mode: Literal["md", "mx", "xd", "drops"] = "md"
+    """`md`: the packet carries what hops write into it (INT-MD). `mx`: it carries instructions alone, and
+    every hop reports it. `xd`: it does not change, and every machine that watches it reports it.
+    `drops`: it is reported only if it is dropped.
+    """
     sample: Annotated[int, Field(ge=1, le=1 << 31)] = 1
     """One packet in so many, or one flow."""
     sample_by: Literal["packet", "flow"] = "packet"
-    """`packet`: packets at random. `flow`: all packets of some flows, which a hash of addresses, protocol and
+    """`packet`: packets at random; with `xd`, those that a hash of their contents chooses, the same at every
+    switch. `flow`: all packets of some flows, which a hash of addresses, protocol and
     ports chooses, the same at every switch.
     """
 

@@ -8,47 +8,86 @@ import numpy as np
 
 from ..settings.watch import MAX_WATCHES
 
+SHARED = ("counters", "ports", "watches", "reports", "sender")
+"""Maps that all programs of a switch share, and that outlive the process: names of their pins."""
+REPORT_RING_BYTES = 1 << 22
+"""Of the ring of reports."""
+
 
 class SwitchCount(IntEnum):
     """What happened to a packet that leaves through an interface of the switch (enum switch_count)."""
 
     SOURCE = 0
-    """INT was put in, with this hop."""
+    """INT was put in; INT-MD has this hop."""
     TRANSIT = 1
-    """This hop was added to its INT."""
+    """This hop was added to its INT-MD."""
     HOP_LIMIT = 2
     """Its INT says now that the path is longer than its hop limit (E bit)."""
     MTU = 3
     """Its INT says now that this hop would not fit into the MTU (M bit)."""
-    FAILED = 4
+    POSTCARD = 4
+    """As it came, and reported: INT-MX on its way, and INT-XD."""
+    SINK = 5
+    """Its INT was removed and reported; of packets that arrive, those that end at this machine."""
+    FAILED = 6
     """Dropped: the kernel had no memory for it half-way through a change."""
-    OTHER = 5
+    OTHER = 7
     """As it came: neither TCP nor UDP over IPv4 or IPv6."""
-    UNWATCHED = 6
+    UNWATCHED = 8
     """As it came: in no entry of the watch list."""
-    UNSAMPLED = 7
+    UNSAMPLED = 9
     """As it came: watched, but not the one in `sample`."""
-    LONG = 8
+    LONG = 10
     """As it came: watched, but with INT too long for the MTU."""
-    GSO = 9
+    GSO = 11
     """As it came: segments in one buffer, which are cut later."""
-    OPTIONS = 10
+    OPTIONS = 12
     """As it came: IP options or extension headers."""
-    FRAGMENT = 11
+    FRAGMENT = 13
     """As it came: an IP fragment."""
-    LENGTH = 12
+    LENGTH = 14
     """As it came: lengths that contradict each other."""
-    INT = 13
+    INT = 15
     """As it came: marked as INT, but of another form, or damaged."""
-    FULL = 14
+    FULL = 16
     """As it came: its INT is as long as a shim can say."""
-    REFUSED = 15
+    REFUSED = 17
     """As it came: the kernel did not let it grow."""
 
     @property
     def label(self) -> str:
         """Lower-case name, as counted."""
         return self.name.lower()
+
+
+class ReportCount(IntEnum):
+    """What happened to the reports of a switch: the first four are counted by its programs (enum
+    report_count), the others by the process that sends.
+    """
+
+    QUEUED = 0
+    """Put into the ring of the process that sends."""
+    RING_FULL = 1
+    """Lost: no room in the ring."""
+    NO_SENDER = 2
+    """Not made: `hopscope switch run` does not run."""
+    LIMITED = 3
+    """Drop reports that were not made: there were more than `switch.drop_rate`."""
+    SENT = 4
+    """Sent to the collector, or tried to."""
+    DATAGRAMS = 5
+    """Datagrams sent; one has several reports."""
+    FAILED = 6
+    """Datagrams that the network stack did not take: there was no route, for example."""
+
+    @property
+    def label(self) -> str:
+        """Name as counted."""
+        return f"reports_{self.name.lower()}"
+
+
+PROGRAM_REPORTS = 4
+"""Reports that programs count: the first of ReportCount."""
 
 
 class Protocol(IntEnum):
@@ -65,6 +104,12 @@ class IntMode(IntEnum):
 
     MD = 0
     """INT-MD: it carries what hops write into it."""
+    MX = 1
+    """INT-MX: it carries instructions alone, and hops report."""
+    XD = 2
+    """INT-XD: it does not change, and hops report."""
+    DROPS = 3
+    """Nothing, but if it is dropped."""
 
     @property
     def label(self) -> str:
@@ -93,6 +138,17 @@ WATCH_LIST = np.dtype([("count", "<u4"), ("reserved", "<u4"), ("watch", WATCH, (
 WATCHES = np.dtype([("active", "<u4"), ("reserved", "<u4"), ("lists", WATCH_LIST, (2,))])
 """The watch list, and the one that takes its place (struct switch_watches)."""
 
+DROP_CONTROL = np.dtype(
+    [
+        ("interval_ns", "<u8"),  # between two reports of a processor, if there are many
+        ("network", "<u4"),  # number of the network namespace
+        ("port", "<u4"),  # 0: the DSCP announces INT
+        ("dscp", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
+"""What the program that reports drops does (struct drop_control)."""
+
 CONTROL = np.dtype(
     [
         ("node_id", "<u4"),
@@ -100,11 +156,30 @@ CONTROL = np.dtype(
         ("hop_limit", "<u4"),
         ("port", "<u4"),  # 0: the DSCP announces INT
         ("dscp", "<u4"),
-        ("reserved", "<u4"),
+        ("processors", "<u4"),  # possible ones
         ("epoch_ns", "<u8"),  # what makes CLOCK_TAI the time since 1970
     ]
 )
 """What a program does (struct switch_control)."""
 
-COUNTERS = np.dtype([("packets", "<u8", (len(SwitchCount),))])
+COUNTERS = np.dtype([("packets", "<u8", (len(SwitchCount),)), ("reports", "<u8", (PROGRAM_REPORTS,))])
 """Counters of one processor (struct switch_counters)."""
+
+PORT = np.dtype(
+    [
+        ("longest", "<u4"),  # bytes of a frame, without a VLAN tag
+        ("mbits", "<u4"),  # a second; 0: not known, or its load is not asked for
+        ("window_ns", "<u8"),
+        ("window_bytes", "<u8"),
+        ("utilization", "<u4"),  # in 1/100 %
+        ("queue", "<u4"),  # packets
+        ("hops", "<u8"),  # packets whose latency was known
+        ("latency_ns", "<u8"),  # their sum
+    ]
+)
+"""An interface (struct switch_port)."""
+
+SENDER = np.dtype(
+    [(name, "<u8") for name in ("alive_ns", "sequence", "lost", "reports", "datagrams", "failed")]
+)
+"""What the process that sends reports writes (struct switch_sender)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
 import socket
 import struct
@@ -14,20 +13,19 @@ from pathlib import Path
 import numpy as np
 
 from ..bpf.build import SOURCES, SWITCH_OBJECT
-from ..bpf.layout import MAX_PROCESSORS
 from ..bpf.libbpf import BpfObject, index_of
-from ..bpf.tc import Direction, pinned, run_at
+from ..bpf.tc import Direction, run_at
 from ..capture.errors import CaptureError
 from ..wire.records import Records
+from .counters import Counters, counters_of
+from .drops import LINK, REASONS, attach_drops, detach_drops
 from .label_layout import LabelCount
 from .label_maps import LabelMaps
 from .label_program import attach_labels, detach_labels
-from .layout import CONTROL, COUNTERS, WATCHES, SwitchCount
+from .layout import CONTROL, PORT, SENDER, SHARED, WATCHES, SwitchCount
 from .settings import SwitchSettings
-from .watches import PIN, write
+from .watches import write
 
-PINNED = ("counters", PIN)
-"""Maps that outlive the process."""
 _ETHERNET = 14
 _SIOCGIFMTU, _SIOCGIFHWADDR = 0x8921, 0x8927
 _ARPHRD_ETHER = 1
@@ -44,34 +42,52 @@ class SwitchProgram:
         """
         self._object = BpfObject(SOURCES / SWITCH_OBJECT)
         if pins is not None:
-            for name in PINNED:
+            for name in SHARED:
                 self._object.share(name, pins / name)
         self._object.load()
         self._object.memory("control", CONTROL.itemsize).view(CONTROL)[0] = control_of(settings)
         write(self._object.memory("watches", WATCHES.itemsize).view(WATCHES)[0], settings.watch)
 
-    def allow(self, index: int, mtu: int) -> None:
-        """Let packets that leave through an interface grow up to its MTU. Raises CaptureError."""
-        self._object.put("longest", index, mtu + _ETHERNET)
+    def allow(self, index: int, mtu: int, mbits: int = 0) -> None:
+        """Let packets that leave through an interface grow up to its MTU; `mbits`: its speed in Mbit/s, for
+        the utilisation, or 0. Raises CaptureError.
+        """
+        port = np.zeros(1, PORT)
+        port["longest"], port["mbits"] = mtu + _ETHERNET, mbits
+        self._object.put("ports", index, port.tobytes())
 
-    def attach(self, direction: Direction, index: int, pin: Path) -> None:
+    def attach(self, program: str, direction: Direction, index: int, pin: Path) -> None:
         """Run one at an interface, also when this process has ended. Raises CaptureError."""
-        run_at(self._object.program(direction.label), index, direction, pin)
+        run_at(self._object.program(program), index, direction, pin)
+
+    def counters(self) -> Counters:
+        """What they have counted."""
+        return counters_of(self._object.descriptor("counters"), self._object.descriptor("sender"))
 
     def counts(self) -> dict[SwitchCount, int]:
         """Packets by what became of them."""
-        return _totals(self._object.descriptor("counters"))
+        return self.counters().packets
 
-    def leave(self, frame: bytes, *, ingress: int = 0, egress: int = 1, gso: int = 0) -> tuple[int, bytes]:
-        """Give `egress` a frame as if it left: (verdict, the frame as it leaves). Raises CaptureError."""
+    def report(self) -> int:
+        """Let them make reports for two seconds; the descriptor of the ring with them."""
+        sender = self._object.memory("sender", SENDER.itemsize).view(SENDER)[0]
+        sender["alive_ns"] = time.monotonic_ns()
+        return self._object.descriptor("reports")
+
+    def leave(
+        self, frame: bytes, *, ingress: int = 0, egress: int = 1, gso: int = 0, program: str = "egress"
+    ) -> tuple[int, bytes]:
+        """Give `egress`, or `sink`, a frame as if it left: (verdict, the frame as it leaves). Raises
+        CaptureError.
+        """
         context = bytearray(_CONTEXT)
         for at, value in ((_INGRESS_AT, ingress), (_INDEX_AT, egress), (_GSO_AT, gso)):
             context[at : at + 4] = value.to_bytes(4, "little")
-        return self._object.changed("egress", frame, room=256, context=bytes(context))
+        return self._object.changed(program, frame, room=256, context=bytes(context))
 
-    def run(self, direction: Direction, frame: bytes, repeat: int = 1) -> tuple[int, int]:
+    def run(self, program: str, frame: bytes, repeat: int = 1) -> tuple[int, int]:
         """Give a program a frame: (its verdict, mean ns of `repeat` runs). Raises CaptureError."""
-        return self._object.run(direction.label, frame, repeat)
+        return self._object.run(program, frame, repeat)
 
     def close(self) -> None:
         """Free them, but for what is pinned."""
@@ -84,8 +100,10 @@ def attach(settings: SwitchSettings) -> None:
     """
     indexes = {name: _index(name) for name in (*settings.interfaces, *settings.hosts)}
     mtus = {name: _mtu(name) for name in indexes}
-    places = [(Direction.EGRESS, name) for name in settings.interfaces]
-    places += [(Direction.INGRESS, name) for name in indexes]
+    places = [("egress", Direction.EGRESS, name) for name in settings.interfaces]
+    places += [("arrival", Direction.INGRESS, name) for name in settings.interfaces]
+    places += [("sink", Direction.EGRESS, name) for name in settings.hosts]
+    places += [("ingress", Direction.INGRESS, name) for name in settings.hosts]
     pins = settings.pins
     try:
         pins.mkdir(mode=0o700, exist_ok=True)
@@ -94,14 +112,15 @@ def attach(settings: SwitchSettings) -> None:
     before, wanted = set(_links(pins)), set()
     try:
         with closing(SwitchProgram(settings, pins=pins)) as program:
-            for name in settings.interfaces:
-                program.allow(indexes[name], mtus[name])
-            for direction, name in places:
+            for name, index in indexes.items():
+                asked = "egress_utilization" in settings.instructions
+                program.allow(index, mtus[name], _speed(name) if asked else 0)
+            for role, direction, name in places:
                 # names of interfaces may have dots, which names in a BPF file system may not
                 pin = pins / f"{direction.label}-{indexes[name]}"
                 wanted.add(pin)
                 try:
-                    program.attach(direction, indexes[name], pin)
+                    program.attach(role, direction, indexes[name], pin)
                 except CaptureError as error:
                     raise CaptureError(f"{name}: {error}") from error
         if settings.label is not None:
@@ -116,6 +135,10 @@ def attach(settings: SwitchSettings) -> None:
         pin.unlink()
     if settings.label is None:
         detach_labels(pins)
+    if settings.drops:
+        attach_drops(settings)
+    else:
+        detach_drops(settings.pins)
 
 
 def detach(settings: SwitchSettings) -> bool:
@@ -124,7 +147,7 @@ def detach(settings: SwitchSettings) -> bool:
         return False
     for pin in _links(settings.pins):
         pin.unlink()
-    for name in PINNED:
+    for name in (LINK, REASONS, *SHARED):
         (settings.pins / name).unlink(missing_ok=True)
     detach_labels(settings.pins)
     try:
@@ -132,18 +155,6 @@ def detach(settings: SwitchSettings) -> bool:
     except OSError as error:
         raise CaptureError(f"{settings.pins}: {error.strerror}") from error
     return True
-
-
-def counts(settings: SwitchSettings) -> dict[SwitchCount, int]:
-    """Packets by what became of them since `attach`. Raises CaptureError if nothing is attached."""
-    try:
-        descriptor = pinned(settings.pins / "counters")
-    except CaptureError as error:
-        raise CaptureError(f"nothing is attached: {error}") from error
-    try:
-        return _totals(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def label_counts(settings: SwitchSettings) -> dict[LabelCount, int]:
@@ -155,12 +166,11 @@ def label_counts(settings: SwitchSettings) -> dict[LabelCount, int]:
 
 
 def attached(settings: SwitchSettings) -> list[str]:
-    """Interfaces whose packets get INT; one that is gone is not among them."""
+    """Interfaces at which the programs run; one that is gone is not among them."""
     found = []
-    for pin in _links(settings.pins):
-        if pin.name.startswith(Direction.EGRESS.label):
-            with suppress(OSError):
-                found.append(socket.if_indextoname(int(pin.name.rpartition("-")[2])))
+    for pin in settings.pins.glob(f"{Direction.EGRESS.label}-*"):
+        with suppress(OSError):
+            found.append(socket.if_indextoname(int(pin.name.rpartition("-")[2])))
     return sorted(found)
 
 
@@ -168,6 +178,7 @@ def control_of(settings: SwitchSettings) -> Records:
     """Settings as the programs read them, CONTROL [1]."""
     control = np.zeros(1, CONTROL)
     row = control[0]
+    row["processors"] = os.sysconf("SC_NPROCESSORS_CONF")
     row["node_id"], row["hop_limit"] = settings.node_id, settings.hop_limit
     row["instructions"], row["dscp"], row["port"] = settings.bitmap, settings.dscp, settings.port or 0
     row["epoch_ns"] = epoch_ns() % 2**64
@@ -178,13 +189,6 @@ def epoch_ns() -> int:
     """What makes the kernel's atomic time (CLOCK_TAI) the time since 1970, ns."""
     ahead = time.clock_gettime_ns(time.CLOCK_TAI) - time.time_ns()
     return -round(ahead / 10**9) * 10**9  # whole seconds
-
-
-def _totals(descriptor: int) -> dict[SwitchCount, int]:
-    size = COUNTERS.itemsize * MAX_PROCESSORS
-    with mmap.mmap(descriptor, size) as memory:
-        totals = np.frombuffer(bytes(memory), COUNTERS)["packets"].sum(axis=0)
-    return {count: int(totals[count]) for count in SwitchCount}
 
 
 def _links(pins: Path) -> list[Path]:
@@ -200,6 +204,13 @@ def _index(interface: str) -> int:
 
 def _mtu(interface: str) -> int:
     return int(struct.unpack_from("<I", _asked(interface, _SIOCGIFMTU), 16)[0])
+
+
+def _speed(interface: str) -> int:
+    """Of the link, Mbit/s; 0 if the interface does not say it."""
+    with suppress(OSError, ValueError):
+        return max(0, int(Path("/sys/class/net", interface, "speed").read_text()))
+    return 0
 
 
 def _asked(interface: str, request: int) -> bytes:

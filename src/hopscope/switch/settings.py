@@ -11,15 +11,17 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from ..settings.agent import AgentSettings
 from ..settings.errors import ConfigError, error_lines
 from ..settings.label import LabellingSettings, TrackedFlowSettings
-from ..settings.section import Dscp, Port, Section, host_and_port
+from ..settings.section import Dscp, Port, Receiver, Section, host_and_port
 from ..settings.watch import MAX_WATCHES, WatchSettings
 
 Item = Literal[
-    "node_id", "interfaces", "hop_latency", "ingress_timestamp", "egress_timestamp", "wide_interfaces"
-]
+    "node_id", "interfaces", "hop_latency", "queue_occupancy", "ingress_timestamp", "egress_timestamp",
+    "wide_interfaces", "egress_utilization",
+]  # fmt: skip
 BITS: dict[str, int] = {
-    "node_id": 0x8000, "interfaces": 0x4000, "hop_latency": 0x2000, "ingress_timestamp": 0x0800,
-    "egress_timestamp": 0x0400, "wide_interfaces": 0x0200,
+    "node_id": 0x8000, "interfaces": 0x4000, "hop_latency": 0x2000, "queue_occupancy": 0x1000,
+    "ingress_timestamp": 0x0800, "egress_timestamp": 0x0400, "wide_interfaces": 0x0200,
+    "egress_utilization": 0x0100,
 }  # fmt: skip
 """Bit of the instruction bitmap of what Linux knows of a packet (INT 2.1, 5.8)."""
 
@@ -50,8 +52,12 @@ class SwitchSettings(Section):
     interfaces: Annotated[tuple[str, ...], Field(min_length=1, max_length=256)]
     """Ethernet interfaces of the INT domain: a packet gets INT, or this hop, as it leaves through one."""
     hosts: Annotated[tuple[str, ...], Field(max_length=256)] = ()
-    """Ethernet interfaces outside of it. What leaves through them stays as it is; the latency of a packet is
-    known if it came in at one of these or of `interfaces`.
+    """Ethernet interfaces outside of it: what leaves through them leaves without INT (INT sink). The latency
+    of a packet is known if it came in at one of these or of `interfaces`.
+    """
+    collector: Receiver = ""
+    """Address of the collector that `hopscope switch run` sends Telemetry Reports 2.0 to, as
+    `192.0.2.1:32766`; empty: none.
     """
     dscp: Dscp = 0x17
     """DSCP that announces INT, if `port` is not set."""
@@ -67,10 +73,16 @@ class SwitchSettings(Section):
         "node_id", "interfaces", "hop_latency", "egress_timestamp",
     )  # fmt: skip
     """What hops are asked for: `node_id`, `interfaces` (numbers of 16 bits), `hop_latency` (ns),
-    `ingress_timestamp` and `egress_timestamp` (ns since 1970), `wide_interfaces` (numbers of 32 bits).
+    `queue_occupancy` (packets in the qdisc), `ingress_timestamp` and `egress_timestamp` (ns since 1970),
+    `wide_interfaces` (numbers of 32 bits), `egress_utilization` (of the link, in 1/100 %). This machine
+    measures the utilisation only if it is among them.
     """
     label: SwitchLabelSettings | None = None
     """INT-label at the same interfaces: `interfaces` lead to switches, `hosts` to hosts."""
+    drops: bool = False
+    """Report packets of the watch list that the kernel drops, with its reason (Linux 5.17)."""
+    drop_rate: Annotated[int, Field(ge=1, le=10**6)] = 1000
+    """Most drop reports a second of one processor; others are counted."""
     pins: Path = Path("/sys/fs/bpf/hopscope-switch")
     """Folder in a BPF file system, made by `attach`, in which programs and counters outlive the command."""
 

@@ -18,8 +18,6 @@ from ..settings.watch import WatchSettings, prefix
 from ..wire.records import Records
 from .layout import WATCH, WATCHES, IntMode, Protocol
 
-PIN = "watches"
-"""Name of the map in the folder of pins."""
 _GRACE_SECONDS = 0.01
 """No packet takes a program so long: after it, none reads the list that was replaced."""
 
@@ -95,7 +93,7 @@ def _prefix(address: bytes, mask: bytes) -> str:
 @contextmanager
 def _mapped(pins: Path) -> Iterator[np.void]:
     """The pinned map, WATCHES, for one process at a time."""
-    descriptor = pinned(pins / PIN)
+    descriptor = pinned(pins / "watches")
     try:
         memory = mmap.mmap(descriptor, WATCHES.itemsize)
     finally:

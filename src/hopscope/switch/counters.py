@@ -1,0 +1,69 @@
+"""What the programs of a switch have counted, and the process that sends its reports."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bpf.layout import MAX_PROCESSORS
+from ..bpf.tc import pinned
+from ..capture.errors import CaptureError
+from ..wire.records import Records
+from .layout import COUNTERS, SENDER, ReportCount, SwitchCount
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Since the first `attach`."""
+
+    packets: dict[SwitchCount, int]
+    """Packets by what became of them."""
+    reports: dict[ReportCount, int]
+    """Reports by what became of them."""
+
+    def rows(self) -> Iterator[tuple[str, int]]:
+        """(name, number) of each."""
+        yield from ((count.label, number) for count, number in self.packets.items())
+        yield from ((count.label, number) for count, number in self.reports.items())
+
+
+def read_counters(pins: Path) -> Counters:
+    """Of the programs that are attached. Raises CaptureError if none is."""
+    try:
+        descriptor = pinned(pins / "counters")
+    except CaptureError as error:
+        raise CaptureError(f"nothing is attached: {error}") from error
+    sender = pinned(pins / "sender")
+    try:
+        return counters_of(descriptor, sender)
+    finally:
+        os.close(descriptor)
+        os.close(sender)
+
+
+def counters_of(counters: int, sender: int) -> Counters:
+    """Of two maps, by their descriptors."""
+    rows = _copy(counters, COUNTERS, MAX_PROCESSORS)
+    (process,) = _copy(sender, SENDER, 1)
+    packets, reports = rows["packets"].sum(axis=0), rows["reports"].sum(axis=0)
+    sent = {
+        ReportCount.SENT: int(process["reports"]),
+        ReportCount.DATAGRAMS: int(process["datagrams"]),
+        ReportCount.FAILED: int(process["failed"]),
+    }
+    return Counters(
+        {count: int(packets[count]) for count in SwitchCount},
+        {count: sent[count] if count in sent else int(reports[count]) for count in ReportCount},
+    )
+
+
+def _copy(descriptor: int, dtype: np.dtype[Any], rows: int) -> Records:
+    size = dtype.itemsize * rows
+    with mmap.mmap(descriptor, size) as memory:
+        return np.frombuffer(memory[:size], dtype)

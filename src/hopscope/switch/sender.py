@@ -1,0 +1,127 @@
+"""The process that sends the reports of a switch: from the ring of its programs to the collector."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from ..base.jit import readonly
+from ..bpf.ring import FRAMES, BpfRing
+from ..bpf.tc import pinned
+from ..capture.errors import CaptureError
+from ..capture.udp.sender import UdpSender
+from ..wire.records import FRAME, FrameBatch, Records
+from .counters import read_counters
+from .layout import REPORT_RING_BYTES, SENDER, ReportCount
+from .report_kernel import GROUP_BYTES, pack
+
+MOST_BYTES = 1400
+"""Of a datagram with several reports: with all headers it fits into an MTU of 1500."""
+PAUSE_SECONDS = 0.005
+"""Between turns with little work."""
+BUSY = FRAMES // 4
+"""A turn with so many reports is followed by the next one."""
+
+
+class ReportSender:
+    """Sends what the programs put into the ring, until `close`.  While it runs they make reports."""
+
+    def __init__(self, pins: Path, node_id: int, host: str, port: int) -> None:
+        """Raises CaptureError: nothing is attached, another process sends, or the collector's name is not
+        known.
+        """
+        from .report_kernel import pack as load_kernel
+
+        self._pins = pins
+        self._node_id = np.uint64(node_id)
+        self._lock = _locked(pins)
+        self._ring = BpfRing()
+        self.ring = pinned(pins / "reports")
+        """Descriptor of the ring."""
+        self._ring.map(self.ring, REPORT_RING_BYTES)
+        self._state = _state(pins)
+        self._to = host, port
+        self._udp = UdpSender(host, port)
+        self._out = np.zeros(REPORT_RING_BYTES + FRAMES * GROUP_BYTES, np.uint8)
+        self._datagrams: Records = np.zeros(FRAMES, FRAME)
+        none = readonly(np.zeros(0, np.uint8)), readonly(np.zeros(0, FRAME))
+        load_kernel(*none, self._out, self._datagrams, self._node_id, np.uint64(0), np.uint64(MOST_BYTES))
+        self._alive()
+
+    def _alive(self) -> None:
+        self._state["alive_ns"] = time.monotonic_ns()
+
+    def turn(self) -> int:
+        """Send the reports that are there; returns how many."""
+        self._alive()
+        batch = self._ring.receive()
+        if batch is None:
+            return 0
+        self._skip_lost()
+        count = int(
+            pack(
+                readonly(batch.arena), readonly(batch.frames), self._out, self._datagrams, self._node_id,
+                np.uint64(self._state["sequence"]), np.uint64(MOST_BYTES),
+            )
+        )  # fmt: skip
+        self._state["sequence"] += np.uint64(count)
+        sent = self._send(FrameBatch(self._out, self._datagrams[:count], 0))
+        self._state["datagrams"] += np.uint64(sent)
+        self._state["failed"] += np.uint64(count - sent)
+        self._state["reports"] += np.uint64(len(batch))
+        return len(batch)
+
+    def _send(self, batch: FrameBatch) -> int:
+        before = self._udp.sent
+        with suppress(CaptureError):  # no route now: later ones may have one
+            self._udp.send(batch)
+        return self._udp.sent - before
+
+    def _skip_lost(self) -> None:
+        """Leave a gap in the sequence for reports that found no room in the ring: the collector counts it."""
+        lost = read_counters(self._pins).reports[ReportCount.RING_FULL]
+        self._state["sequence"] += np.uint64(lost - int(self._state["lost"]))
+        self._state["lost"] = lost
+
+    def drain(self) -> None:
+        """Send the rest."""
+        while self.turn():
+            pass
+
+    def close(self) -> None:
+        """Programs make no reports any more."""
+        self._state["alive_ns"] = 0
+        self._udp.close()
+        os.close(self.ring)
+        self._lock.close()
+
+
+def _state(pins: Path) -> np.void:
+    """What programs and `status` read of the process, SENDER."""
+    descriptor = pinned(pins / "sender")
+    try:
+        state: np.void = np.frombuffer(mmap.mmap(descriptor, SENDER.itemsize), SENDER)[0]
+        return state
+    finally:
+        os.close(descriptor)
+
+
+def _locked(pins: Path) -> socket.socket:
+    """What no other process has that sends: a ring has one reader. Raises CaptureError."""
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        folder = pins.stat()
+        lock.bind(f"\0hopscope-switch-{folder.st_dev}-{folder.st_ino}")
+    except FileNotFoundError as error:
+        lock.close()
+        raise CaptureError(f"nothing is attached: {pins}: {error.strerror}") from error
+    except OSError as error:
+        lock.close()
+        raise CaptureError(f"{pins}: another process sends its reports") from error
+    return lock
