@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base.jit import readonly
 from ..bpf.ring import FRAMES, BpfRing
 from ..bpf.tc import pinned
 from ..capture.errors import CaptureError
@@ -19,7 +18,6 @@ from ..capture.udp.sender import UdpSender
 from ..wire.records import FRAME, FrameBatch, Records
 from .counters import read_counters
 from .layout import REPORT_RING_BYTES, SENDER, ReportCount
-from .report_kernel import GROUP_BYTES, pack
 
 MOST_BYTES = 1400
 """Of a datagram with several reports: with all headers it fits into an MTU of 1500."""
@@ -36,7 +34,8 @@ class ReportSender:
         """Raises CaptureError: nothing is attached, another process sends, or the collector's name is not
         known.
         """
-        from .report_kernel import pack as load_kernel
+        from ..base.jit import readonly
+        from .report_kernel import GROUP_BYTES, pack
 
         self._pins = pins
         self._node_id = np.uint64(node_id)
@@ -46,12 +45,12 @@ class ReportSender:
         """Descriptor of the ring."""
         self._ring.map(self.ring, REPORT_RING_BYTES)
         self._state = _state(pins)
-        self._to = host, port
         self._udp = UdpSender(host, port)
         self._out = np.zeros(REPORT_RING_BYTES + FRAMES * GROUP_BYTES, np.uint8)
         self._datagrams: Records = np.zeros(FRAMES, FRAME)
         none = readonly(np.zeros(0, np.uint8)), readonly(np.zeros(0, FRAME))
-        load_kernel(*none, self._out, self._datagrams, self._node_id, np.uint64(0), np.uint64(MOST_BYTES))
+        self._readonly, self._pack = readonly, pack
+        pack(*none, self._out, self._datagrams, self._node_id, np.uint64(0), np.uint64(MOST_BYTES))
         self._alive()
 
     def _alive(self) -> None:
@@ -64,12 +63,9 @@ class ReportSender:
         if batch is None:
             return 0
         self._skip_lost()
-        count = int(
-            pack(
-                readonly(batch.arena), readonly(batch.frames), self._out, self._datagrams, self._node_id,
-                np.uint64(self._state["sequence"]), np.uint64(MOST_BYTES),
-            )
-        )  # fmt: skip
+        given = self._readonly(batch.arena), self._readonly(batch.frames)
+        numbers = self._node_id, np.uint64(self._state["sequence"]), np.uint64(MOST_BYTES)
+        count = int(self._pack(*given, self._out, self._datagrams, *numbers))
         self._state["sequence"] += np.uint64(count)
         sent = self._send(FrameBatch(self._out, self._datagrams[:count], 0))
         self._state["datagrams"] += np.uint64(sent)
