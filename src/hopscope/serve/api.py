@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.routing import compile_path
 
 from ..base.errors import described
 from ..base.log import logger
@@ -30,20 +30,15 @@ from .context import Context
 from .guard import Guard
 from .routes import bottleneck, control, direct, distributions, events, health, labels, limits, state
 from .routes import models as m
+from .routes.router import PREFIX
 from .token_file import change_token, token_of
 
 log = logger("serve")
-PREFIX = "/api/v0"
 DESCRIPTION = (
     "In-band Network Telemetry: live state, history and thresholds. Times are RFC 3339 with nanoseconds, "
     "latencies are in ns, occupancy and utilization in the units that the source sends; 64-bit numbers "
     'above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
 )
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": m.Error, "description": "Invalid parameter"},
-    401: {"model": m.Error, "description": "Token missing or wrong"},
-    503: {"model": m.Error, "description": "Collector unavailable"},
-}
 
 
 class Application(FastAPI):
@@ -94,11 +89,8 @@ def create_app(
     )
     app.state.context = context
     app.state.closing = context.closing
-    for part in (state, bottleneck, events, limits, distributions, labels, control, direct):
-        app.include_router(
-            part.router, prefix=PREFIX, responses=_ERRORS, dependencies=[Depends(_known_parameters)]
-        )
-    app.include_router(health.router)
+    for part in (state, bottleneck, events, limits, distributions, labels, control, direct, health):
+        app.router.routes += part.router.routes
     for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics"):
         app.add_api_route(
             path, _nowhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False
@@ -117,10 +109,11 @@ def create_app(
 async def _nowhere(request: Request) -> JSONResponse:
     """404; 405 if another method has a route here."""
     allowed = {
-        method.upper()
-        for path, methods in request.app.openapi()["paths"].items()
-        if compile_path(path)[0].match(request.url.path)
-        for method in methods
+        method
+        for route in request.app.routes
+        if isinstance(route, APIRoute) and route.include_in_schema
+        if route.path_regex.match(request.url.path)
+        for method in route.methods or ()
     }
     if not allowed:
         return _line(404, f"not found: {PREFIX}/openapi.json lists all paths")
@@ -154,15 +147,6 @@ def _reason(error: dict[str, Any], keys: Sequence[str]) -> str:
     if isinstance(given, bytes):
         return f"{where}: found no JSON, expected JSON with the header `Content-Type: application/json`"
     return f"{where}: {expected(error)}, found {str(given)[:60]!r}"
-
-
-async def _known_parameters(request: Request) -> None:
-    """400 for a query parameter that the route does not have: a typo must not answer with everything."""
-    known = [field.alias for field in request.scope["route"].dependant.query_params]
-    for name in request.query_params:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; expected {', '.join(known) or 'none'}"
-            raise HTTPException(400, f"unknown parameter {name[:60]!r}{hint}")
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:

@@ -7,7 +7,7 @@ import time
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import APIRouter, HTTPException, Path, Query, Request
+from fastapi import HTTPException, Path, Query, Request
 
 from ...present import bottleneck as attribution
 from ...present.bottleneck_json import flow_object_of, network_object
@@ -15,8 +15,9 @@ from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
 from . import models as m
 from .bottleneck_models import FlowBottlenecks, NetworkBottlenecks
+from .router import api_router
 
-router = APIRouter(tags=["bottleneck"])
+router = api_router("bottleneck")
 
 When = Annotated[
     str | None, Query(max_length=60, description="RFC 3339 time, ns since 1970, or an age such as 10m")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import HTTPException, Request
 
 from ...base import control_client as control
 from ...control.status import read_status
@@ -12,8 +12,9 @@ from ...present.events import when
 from ..context import Context, Ctx, client_of
 from . import control_models as m
 from . import show
+from .router import api_router
 
-router = APIRouter(prefix="/control", tags=["control"])
+router = api_router("control", "/control")
 
 
 @router.get("/switches", summary="Switches that the controller reaches")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import HTTPException, Path, Query
 
 from ...direct.collectors.collector import LocalCollector
 from ...direct.collectors.group import CollectorGroup
@@ -14,8 +14,9 @@ from ...direct.stores.answers import QueryOptions
 from ...direct.stores.numbers import parse_numbers
 from ..context import Context, Ctx
 from . import models as m
+from .router import api_router
 
-router = APIRouter(prefix="/direct", tags=["direct"])
+router = api_router("direct", "/direct")
 
 StoreName = Annotated[
     str, Path(pattern="^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,31}$", description="Name of the store")

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import HTTPException, Query, Request
 
 from ...detect.distributions.quantiles import By
 from ...present.distributions import distribution_object
@@ -14,8 +14,9 @@ from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
 from . import distribution_models as d
 from .events import Ports
+from .router import api_router
 
-router = APIRouter(tags=["distributions"])
+router = api_router("distributions")
 
 Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
 Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeat it")]

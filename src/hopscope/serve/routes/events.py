@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException, Query, Request
+from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from ...history.files import HistoryError
@@ -17,9 +17,10 @@ from ...present.text import UnreadableError, parse_when
 from ..context import Context, Ctx, client_of
 from . import collector_models as c
 from . import models as m
+from .router import api_router
 from .stream import stream
 
-router = APIRouter()
+router = api_router()
 
 Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
 Metrics = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]

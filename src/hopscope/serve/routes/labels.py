@@ -6,7 +6,7 @@ import threading
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import HTTPException, Query, Request
 
 from ...base import control_client as control
 from ...base.names import Names
@@ -23,9 +23,10 @@ from . import label_models as m
 from . import show
 from .events import Moment, moment
 from .models import Port
+from .router import api_router
 from .state import Limit, NodeName, Offset, Order, Text
 
-router = APIRouter(tags=["labels"])
+router = api_router("labels")
 Address = Annotated[str, Query(max_length=60, description="An address")]
 Sort = Literal["age", "labels_per_second", "latency", "occupancy", "s", "node"]
 _COLUMNS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Path, Request
+from fastapi import HTTPException, Path, Request
 
 from ...base import control_client as control
 from ...present.collector_state import LimitsInForce
@@ -12,8 +12,9 @@ from ...present.events import when
 from ...settings.limits import as_json
 from ..context import Context, Ctx, client_of
 from . import limit_models as m
+from .router import api_router
 
-router = APIRouter(prefix="/limits", tags=["limits"])
+router = api_router("limits", "/limits")
 MetricName = Annotated[str, Path(max_length=60, description="A metric, such as hop_latency")]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import HTTPException, Path, Query
 
 from ...detect.counters import COUNTERS, INDEX
 from ...detect.records import NO_PORT, PortKind
@@ -17,8 +17,9 @@ from ..context import Context, Ctx
 from . import collector_models as c
 from . import models as m
 from . import show
+from .router import api_router
 
-router = APIRouter(tags=["state"])
+router = api_router("state")
 
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="Rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows")]
