@@ -13,15 +13,16 @@ CALM = nice -n 10  # processes that forward packets go first
 CHECKED = NUMBA_BOUNDSCHECK=1 NUMBA_OPT=2 $(CALM)  # at 3, LLVM takes half as long again for code no faster here
 REUSE = $(if $(ALL),,--unchanged)
 STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
-PURE = $(addprefix tests/,compliance wire)
+UNIT_1 = $(addprefix tests/,cli compliance wire) $(wildcard tests/test_*.py)
 
 unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
 
-LANES = kernels checked-2 checked-1 types lint e2e-2 installed unit-1 e2e-4 e2e-3 unit-3 unit-4 e2e-1 unit-2
-# in the order in which they begin: what takes long first, so that no processor is idle at the end
+LANES = kernels checked types lint e2e-2 installed unit-1 e2e-3 e2e-1 unit-2
+# in the order in which they begin: what takes long first, so that no processor is idle at the end.  Each lane imports
+# packages and loads kernels once more, for 3 to 6 s of a processor
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 unit-3 unit-4 e2e-1 e2e-2 e2e-3 e2e-4 checked checked-1 checked-2 check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
+.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -54,43 +55,30 @@ lint: $(STAMP) ## Check style and formatting
 types: $(STAMP) ## Check types
 	$(BIN)/zuban mypy --python-executable $(BIN)/python
 
-unit: unit-1 unit-2 unit-3 unit-4 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
+unit: unit-1 unit-2 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
 unit-1: kernels
 	@echo "== $@"
-	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(PURE)
+	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(UNIT_1)
 unit-2: kernels
 	@echo "== $@"
+	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(UNIT_1) $(STATEFUL))
 	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel $(if $(ALL),,and not kernel)" $(STATEFUL)
-unit-3: kernels
-	@echo "== $@"
-	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" tests/cli tests/test_*.py
-unit-4: kernels
-	@echo "== $@"
-	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(PURE) $(STATEFUL) tests/cli) \
-		--ignore-glob='tests/test_*.py'
 
-e2e: e2e-1 e2e-2 e2e-3 e2e-4 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
+e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 e2e-1: kernels
 	@echo "== $@"
-	$(PYTEST) $(REUSE) tests/e2e --ignore=tests/e2e/test_crash.py
+	$(PYTEST) $(REUSE) tests/e2e tests/live
 e2e-2: kernels
 	@echo "== $@"
 	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -l 'mark\.e2e' tests/cli/test_*.py tests/test_*.py)
 e2e-3: kernels
 	@echo "== $@"
-	$(PYTEST) $(REUSE) tests/e2e/test_crash.py tests/live
-e2e-4: kernels
-	@echo "== $@"
 	$(PYTEST) $(REUSE) -m "e2e and not wheel" \
 		$$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -Ev '^tests/(e2e|live|cli|test_)')
 
-checked: checked-1 checked-2 ## Run tests of kernels that write state with bounds checks; tests/wire/test_plain.py does that for wire's
-checked-1: $(STAMP)
+checked: $(STAMP) ## Run tests of kernels that write state with bounds checks; tests/wire/test_plain.py does that for wire's
 	@echo "== $@"
-	$(CHECKED) $(PYTEST) $(REUSE) -m "kernel and not e2e" tests/capture tests/detect
-checked-2: $(STAMP)
-	@echo "== $@"
-	$(CHECKED) $(PYTEST) $(REUSE) -m "kernel and not e2e" $(filter-out tests/capture tests/detect,$(STATEFUL))
+	$(CHECKED) $(PYTEST) $(REUSE) -m "kernel and not e2e" $(STATEFUL)
 
 check: $(STAMP) ## Style, types, and quick tests of what has changed: under a minute
 	$(MAKE) --jobs=2 --output-sync=target lint types quick
