@@ -224,7 +224,9 @@ def test_every_prefix(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_byte_damaged(case: str) -> None:
-    """Any byte changed to one of several values: both decoders say the same, and neither crashes."""
+    """Any byte changed to one of several values: both decoders say the same, and neither crashes; in a packet
+    for each value, in each form of report for some of them.
+    """
     frame = framed(case)
     damaged = [
         frame[:at] + bytes([value]) + frame[at + 1 :]
@@ -232,8 +234,8 @@ def test_every_byte_damaged(case: str) -> None:
         for value in sorted({0, 1, 0xFF, byte ^ 0x10, byte ^ 1} - {byte})
     ]
     decode(damaged)
-    decode([reported(one, flags) for one in damaged for flags in ("F", "")])
-    decode([reported(one) for one in damaged], DEFAULT)
+    decode([reported(one, flags) for flags, few in (("F", damaged[::2]), ("", damaged[1::2])) for one in few])
+    decode([reported(one) for one in damaged[1::2]], DEFAULT)
 
 
 @pytest.mark.parametrize("size", range(1, 24))
