@@ -53,7 +53,7 @@ from .take_over import VERSION as TAKE_OVER_VERSION
 from .take_over import Estate, hand_over, may_take_over, take_over
 from .tracking import answer_rules
 from .warmup import steps_for
-from .watch import LIMITS, Watch
+from .watch import Watch, limit_of
 
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
@@ -369,7 +369,7 @@ class Supervisor:
     def _kill_hung(self, member: Member) -> None:
         """Kill a process that stands still; it is restarted as any other that ends."""
         assert member.process is not None
-        member.error = f"it hung for {LIMITS[member.role]:g} s, and was killed"
+        member.error = f"it hung for {limit_of(member):g} s, and was killed"
         member.process.kill()
 
     def _make_queues(self) -> list[Member]:

@@ -21,8 +21,15 @@ LIMITS = {
 
 Helpers yield the processor to capture; the archive merges large segments in one go.
 """
+START_SECONDS = 120.0
+"""How long a process that is not ready yet may stand still: it imports its rooms, and makes tables."""
 LOOK_SECONDS = 1.0
 """Interval at which ticks are compared."""
+
+
+def limit_of(member: Member) -> float:
+    """How long a process may stand still now, seconds."""
+    return LIMITS[member.role] if member.ready else START_SECONDS
 
 
 class Watch:
@@ -37,19 +44,19 @@ class Watch:
         self._looked_at: float | None = None
 
     def hung(self, members: Iterable[Member], now: float) -> Iterator[Member]:
-        """Processes that were ready, and have not ticked for their limit; `now` is monotonic, seconds."""
+        """Processes that have not ticked for their limit; `now` is monotonic, seconds."""
         before = now if self._looked_at is None else self._looked_at
         if self._looked_at is not None and now - before < LOOK_SECONDS:
             return
         self._looked_at = now
         passed = min(now - before, 2 * LOOK_SECONDS)
         for member in members:
-            if member.role not in LIMITS or member.process is None or not member.ready:
+            if member.role not in LIMITS or member.process is None:
                 self._seen.pop(member.name, None)
                 continue
             known, still = self._seen.get(member.name, (member.ticks, 0.0))
             still = still + passed if member.ticks == known else 0.0
             self._seen[member.name] = member.ticks, still
-            if still >= LIMITS[member.role]:
+            if still >= limit_of(member):
                 del self._seen[member.name]
                 yield member
