@@ -2,7 +2,8 @@
 
 A fenced block of `console` after one of these lines is executed: each line that begins with `$` (and goes on
 after a backslash) by bash, in a folder of the page with the sample captures, in a network namespace with
-nothing but a loopback interface. `sudo` is what it is for root: nothing.
+nothing but a loopback interface. Fabrics and namespaces of that name outside are not seen, so that several
+runs do not meet. `sudo` is what it is for root: nothing.
 
 - `<!-- run -->`: what follows a command is what it prints, to either stream.
 - `<!-- run: live -->`: the same, but numbers, times and texts between quotes differ from run to run.
@@ -34,6 +35,7 @@ from typing import NamedTuple
 
 import hopscope
 from hopscope.library.samples import SAMPLES
+from hopscope.testbed import namespaces, state
 
 PAGES = sorted(Path(__file__).parent.rglob("*.md"))
 MARK = re.compile(r"^<!-- run(?:: (.*?))? -->\n(?:```console\n(.*?)^```)?", re.S | re.M)
@@ -41,6 +43,8 @@ FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.S | re.M)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.M)
 CHANGING = re.compile(r"(?:took +|in )[\d.]+ s\b")
 """Durations: they differ from run to run."""
+NAMED = namespaces.FOLDER, state.home()
+"""Folders that have a file for each name that a guide gives to something of the whole machine."""
 DROPPED = ("hopscope: compil", "Running as user")
 """A command that is the first to need a kernel says so; the next one does not. tshark warns root."""
 WIDTH = 118
@@ -74,7 +78,7 @@ def run(page: str, folder: Path, rewrite: bool = False) -> Iterator[Block]:
     for name, text in FILE.findall(page):
         (folder / name).write_text(text)
     with ExitStack() as stack:
-        shell = [*stack.enter_context(_network()), "bash", "-c"]
+        shell = [*stack.enter_context(_network()), "env", f"--chdir={folder}", "bash", "-c"]
         for how, block in MARK.findall(page):
             if how.startswith("hidden"):
                 command = how.removeprefix("hidden ")
@@ -105,17 +109,18 @@ def _environment(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def _network() -> Iterator[list[str]]:
-    """What runs a command in a network namespace of its own."""
-    user = [] if os.geteuid() == 0 else ["--user"]
-    into = ["--user", "--preserve-credentials"] if user else []
-    command = [*user, *(["--map-root-user"] if user else []), "--net"]
-    begin = ["unshare", *command, "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"]
+    """What runs a command in a network of its own, with names of its own."""
+    root = os.geteuid() == 0
+    begin = ["unshare", *([] if root else ["--user", "--map-root-user"]), "--net", "--mount"]
+    into = [*([] if root else ["--user", "--preserve-credentials"]), "--net", "--mount"]
+    hide = "".join(f"mkdir -p {each} && mount -t tmpfs tmpfs {each} && " for each in (NAMED if root else ()))
+    begin += ["sh", "-c", f"{hide}ip link set lo up && echo up && exec sleep infinity"]
     with subprocess.Popen(begin, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         try:
             if holder.stdout.readline() != "up\n":
                 raise OSError("no network namespace can be made here")
-            yield ["nsenter", "--target", str(holder.pid), *into, "--net"]
+            yield ["nsenter", "--target", str(holder.pid), *into]
         finally:
             holder.kill()
 

@@ -35,6 +35,7 @@ from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FrameBatch, Records
+from support.loopback import own_host
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
@@ -132,8 +133,8 @@ def test_regions_are_equal_byte_for_byte(tmp_path: Path) -> None:
     stores = [Store.create(None, spec.layout) for spec in specs]
     local = Translator([spec.layout for spec in specs], MemoryTransport(stores))
     parser = DtaParser(Form.SIZED)
-    with nic_at(tmp_path / "nic", "127.40.1.1", specs) as nic:
-        process = remote(tmp_path / "translator", "127.40.1.2", "127.40.1.1")
+    with nic_at(tmp_path / "nic", own_host(11), specs) as nic:
+        process = remote(tmp_path / "translator", own_host(12), own_host(11))
         connected(process)
         for writer in (*local.writers, *process.translator.writers):
             writer.begin(0, WriterStart(77))
@@ -165,11 +166,11 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
     specs = specs_of("flows=key-write,slots=65536,collectors=2,copies=1")
     keys = np.arange(4000, dtype=">u8").view(np.uint8).reshape(-1, 8)
     reporter = Reporter(Form.SIZED, first=1)
-    process = remote(tmp_path / "translator", "127.40.2.3", "127.40.2.1", "127.40.2.2")
+    process = remote(tmp_path / "translator", own_host(23), own_host(21), own_host(22))
     process.intakes[0].step(reporter.key_write(keys[:100], keys[:100, 4:]), 0)
     assert process.translator.rejected[DtaReason.NO_COLLECTOR] == 100
-    with nic_at(tmp_path / "one", "127.40.2.1", specs) as one:
-        with nic_at(tmp_path / "two", "127.40.2.2", specs):
+    with nic_at(tmp_path / "one", own_host(21), specs) as one:
+        with nic_at(tmp_path / "two", own_host(22), specs):
             connected(process, 2)
             process.intakes[0].step(reporter.key_write(keys, keys[:, 4:]), time.monotonic_ns())
             drained(process)
@@ -184,7 +185,7 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
         away = int(process.translator.rejected[DtaReason.NO_COLLECTOR]) - 100
         assert abs(away - 2000) < 4 * np.sqrt(4000 / 4)
         assert (one.stores["flows"].memory != before).any()
-        with nic_at(tmp_path / "two", "127.40.2.2", specs) as two:
+        with nic_at(tmp_path / "two", own_host(22), specs) as two:
             connected(process, 2)
             process.intakes[0].step(reporter.key_write(keys, keys[:, :4]), time.monotonic_ns())
             drained(process)
@@ -200,10 +201,10 @@ def test_a_collector_that_comes_back_with_other_stores_is_written_as_it_says(tmp
     """Its layout is learned again when no one else is connected; counters go on."""
     keys = np.arange(200, dtype=">u8").view(np.uint8).reshape(-1, 8)
     reporter = Reporter(Form.SIZED, first=1)
-    process = remote(tmp_path / "translator", "127.40.3.2", "127.40.3.1")
+    process = remote(tmp_path / "translator", own_host(32), own_host(31))
     for folder, slots, data_bytes in (("one", 4096, 4), ("two", 8192, 8)):
         specs = specs_of(f"flows=key-write,slots={slots},data_bytes={data_bytes},copies=1")
-        with nic_at(tmp_path / folder, "127.40.3.1", specs) as nic:
+        with nic_at(tmp_path / folder, own_host(31), specs) as nic:
             connected(process)
             process.intakes[0].step(reporter.key_write(keys, keys[:, :data_bytes]), time.monotonic_ns())
             drained(process)
@@ -262,8 +263,8 @@ def test_answers_are_equal_in_every_epoch(tmp_path: Path) -> None:
     )
     local = LocalStores(settings, tmp_path / "local", TranslatorOptions.of(settings, lambda: False))
     parser = DtaParser(Form.SIZED)
-    with opened(tmp_path / "nic", "127.40.4.1", specs) as nic:
-        process = remote(tmp_path / "translator", "127.40.4.2", "127.40.4.1")
+    with opened(tmp_path / "nic", own_host(41), specs) as nic:
+        process = remote(tmp_path / "translator", own_host(42), own_host(41))
         turned(process, nic, until=lambda: process.output.ready)
         rng, reporter = np.random.default_rng(41), Reporter(Form.SIZED, first=1)
         for epoch in range(4):
@@ -302,7 +303,7 @@ def test_lists_go_on_after_a_reconnect(tmp_path: Path) -> None:
     """
     specs = specs_of("lists=append,lists=2,batches=64,collectors=2")
     reporter = Reporter(Form.SIZED, first=1)
-    hosts = ("127.40.5.1", "127.40.5.2")
+    hosts = (own_host(51), own_host(52))
 
     def entries(store: Store, number: int) -> list[int]:
         return ListReader(store, number, "oldest").read(4096)[0][:, 3].tolist()  # type: ignore[no-any-return]
@@ -327,15 +328,15 @@ def test_lists_go_on_after_a_reconnect(tmp_path: Path) -> None:
     with opened(tmp_path / "a", hosts[0], specs) as one, opened(tmp_path / "b", hosts[1], specs) as two:
         sent = 240
         for number in range(3):
-            run((one, two), f"127.40.5.{number + 3}", 80 * number)
+            run((one, two), own_host(53 + number), 80 * number)
         assert entries(one.stores["lists"], 0) == list(range(0, sent, 2))
         assert entries(two.stores["lists"], 1) == list(range(1, sent, 2))
 
 
 def test_an_idle_collector_that_dies_is_noticed(tmp_path: Path) -> None:
     """Nothing is sent to it: a message without content asks whether it is there."""
-    with opened(tmp_path / "nic", "127.40.6.1", specs_of("lists=append,lists=2,batches=64")) as nic:
-        process = remote(tmp_path / "translator", "127.40.6.2", "127.40.6.1")
+    with opened(tmp_path / "nic", own_host(61), specs_of("lists=append,lists=2,batches=64")) as nic:
+        process = remote(tmp_path / "translator", own_host(62), own_host(61))
         turned(process, nic, until=lambda: process.output.ready)
         output = process.output
         assert isinstance(output, RemoteStores)

@@ -29,6 +29,7 @@ from hopscope.settings.direct import DirectSettings, NicSettings
 from hopscope.wire.address import number_of
 from hopscope.wire.records import Records
 from hopscope.wire.roce.cm import Addresses, Ready, Reply, Request, pull_message, push_addresses, push_message
+from support.loopback import own_host
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
@@ -39,8 +40,8 @@ class Loop:
     """A NIC process and a peer of ours, turned by turns; addresses of their own for each test."""
 
     def __init__(self, folder: Path, number: int, nics: int = 1, **direct: object) -> None:
-        self.host, self.own = f"127.1.{number}.1", f"127.1.{number}.2"
-        hosts = (self.host, f"127.1.{number}.3")[:nics]
+        self.host, self.own = own_host(10 * number + 1), own_host(10 * number + 2)
+        hosts = (self.host, own_host(10 * number + 3))[:nics]
         settings = DirectSettings(nic=NicSettings(hosts=hosts, any_ip_id=False), **direct)  # type: ignore[arg-type]
         self.folder = folder
         self.nic = NicProcess(settings, folder, [parse_store(text) for text in STORES])
@@ -126,7 +127,7 @@ def test_nics_share_their_stores(tmp_path: Path) -> None:
     a new epoch.
     """
     with Loop(tmp_path, 9, nics=2) as loop:
-        peers = [loop.connect(), loop.connect("127.1.9.3")]
+        peers = [loop.connect(), loop.connect(own_host(93))]
         for session in peers:
             session.submit(increments(800))
         loop.until(lambda: all(session.idle for session in peers))
@@ -226,7 +227,7 @@ nic.run(stop)
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A NIC in a process of its own, at an address of its own."""
-    host = "127.1.9.1"
+    host = own_host(91)
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), host]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -241,7 +242,7 @@ def test_any_requester_can_write(tmp_path: Path, process: tuple[str, subprocess.
     inet = pytest.importorskip("scapy.layers.inet")
     raw = pytest.importorskip("scapy.packet").Raw
     host, child = process
-    own = "127.1.9.2"
+    own = own_host(92)
     handle = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     handle.setsockopt(socket.IPPROTO_IP, 10, 2)
     handle.bind((own, 4791))

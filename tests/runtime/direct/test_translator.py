@@ -37,6 +37,7 @@ from hopscope.settings.direct import (
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
+from support.loopback import own_host
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.kernel
@@ -193,7 +194,7 @@ def test_a_worker_that_fails_ends_the_process(tmp_path: Path, monkeypatch: pytes
 
 def test_a_rule_may_name_a_port(tmp_path: Path) -> None:
     """The translator listens there, too; the port chooses the store."""
-    host, port = "127.31.7.1", 41_000
+    host, port = own_host(1), 41_000
     stores = tuple(StoreSettings(name=name, primitive="key-write", options={"slots": 1024}) for name in "ab")
     rules = (RuleSettings(store="a", port=port), RuleSettings(store="b", port=port + 1))
     translator = TranslatorSettings(host=host, port=port, rules=rules, workers=2)
