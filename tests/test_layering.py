@@ -29,10 +29,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "direct": {"base", "memory", "rdma", "wire"},
     "detect": {"base", "memory", "settings", "wire"},
     "labels": {"base", "memory", "settings", "wire"},
-    "control": {"base", "capture.errors", "labels", "memory", "settings", "switch", "wire"},
+    "control": {
+        "base", "capture.errors", "capture.lldp", "detect.links", "labels", "memory", "settings", "switch",
+        "wire",
+    },
     "history": {"base", "detect", "memory", "settings", "wire"},
     "naming": {"base", "memory", "settings"},
-    "present": {"base", "detect", "history", "labels", "memory", "settings", "wire"},
+    "present": {
+        "base", "control.neighbours", "control.status", "control.topology", "detect", "history", "labels",
+        "memory", "settings", "wire",
+    },
     "export": {
         "base", "control.counters", "control.status", "detect", "direct.counters", "history", "labels",
         "memory", "naming.counters", "naming.interfaces", "present", "rdma.counters", "settings", "wire",

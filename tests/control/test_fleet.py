@@ -14,6 +14,7 @@ import pytest
 from hopscope.control import fleet as fleets
 from hopscope.control.counters import CONTROL_COUNTERS
 from hopscope.control.fleet import Fleet
+from hopscope.control.neighbours import SwitchPort, SwitchPorts
 from hopscope.control.rules import change_tracked, change_watch, configured, read_rules, write_rules
 from hopscope.control.state import EVERY, SwitchState
 from hopscope.control.status import read_status
@@ -158,3 +159,20 @@ def test_reg2_of_an_earlier_run_is_reset(start: Start, tmp_path: Path) -> None:
     write_rules(tmp_path, configured(given))
     drivers = start(given, EMPTY.model_copy(update={"reg2": {4: 9}}))
     eventually(lambda: drivers["leaf1"].state.reg2 == {})
+
+
+def test_rules_of_edges_reach_edges(start: Start, tmp_path: Path) -> None:
+    """A switch whose ports all lead to switches gets no rule of edges, until one does not."""
+    links = tmp_path / "links.toml"
+    links.write_text("[links.1]\n7 = 2\n[links.2]\n7 = 1\n")
+    control = {"watch": [{"port": 7, "at": "edge"}], "verify_seconds": 0.1}
+    given = settings(control=control, postcards={"links": str(links)}, label={})
+    write_rules(tmp_path, configured(given))
+    drivers = start(given)
+    inner, host = (SwitchPort(number=number, name=f"eth{number}") for number in (7, 8))
+    drivers["leaf1"].known_ports = SwitchPorts(ports=(inner, host))
+    drivers["leaf2"].known_ports = SwitchPorts(ports=(inner,))
+    eventually(lambda: drivers["leaf1"].state.watch)
+    assert drivers["leaf2"].state.watch == ()
+    drivers["leaf2"].known_ports = SwitchPorts(ports=(inner, host))
+    eventually(lambda: drivers["leaf2"].state.watch)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hopscope.control.rules import configured, write_rules
 from hopscope.control.status import write_status
+from hopscope.labels import tracked_state
+from hopscope.labels.tracked import TrackedTable
 from hopscope.runtime.control import ControlServer
 from hopscope.runtime.tracking import answer_rules
 from hopscope.settings.collector import Settings
+from hopscope.settings.switches import WatchRule
+from hopscope.wire.label.records import LABEL, LABEL_FLOW
+from support.command import run
 
 SWITCHES = {"leaf1": {"kind": "ebpf", "node": 11}, "leaf2": {"kind": "ebpf", "node": 99}}
-RULE = {
-    "source": "any", "destination": "192.0.2.0/24", "port": 5001, "last_port": None, "protocol": "udp",
-    "mode": "md", "sample": 1, "sample_by": "packet", "switches": [],
-}  # fmt: skip
+RULE = WatchRule(destination="192.0.2.0/24", port=5001).model_dump(mode="json")
 STATUS = {
     "name": "leaf1", "kind": "ebpf", "node": 11, "place": "/sys/fs/bpf/x", "state": "down",
     "since_ns": 1_700_000_000_000_000_001, "in_sync": False, "error": "it does not answer",
     "error_ns": 1_700_000_000_000_000_002, "lacks": ["reg2"], "wanted": {"watch": [], "reg2": {"3": 2}},
-    "actual": None,
+    "actual": None, "ports": None,
     "counts": {"connections": 1, "failures": 7, "reads": 3, "drifts": 0, "changes": 2},
 }  # fmt: skip
 
@@ -69,7 +74,7 @@ def test_switches_are_shown(api: Any, folder: Path) -> None:
     assert switch["node"] == {"id": 11, "name": "leaf-1"}
     assert switch["since"] == "2023-11-14T22:13:20.000000001Z"
     assert switch["error_time"] == "2023-11-14T22:13:20.000000002Z"
-    for name in ("name", "kind", "place", "state", "error", "lacks", "wanted", "actual", "counts"):
+    for name in ("name", "kind", "place", "state", "error", "lacks", "wanted", "actual", "counts", "ports"):
         assert switch[name] == STATUS[name]
     labels = '{kind="ebpf",node="11",switch="leaf1"}'
     for line in (f"up{labels} 0.0", f"in_sync{labels} 0.0", f"failures_total{labels} 7.0"):
@@ -106,3 +111,43 @@ def test_tracked_flows_are_those_of_the_switches(api: Any, folder: Path) -> None
     )  # fmt: skip
     assert [status for status, _ in found] == [200, 200, 200, 400]
     assert [answer for _, answer in found[:3]] == [[flow | {"every": 100}], [flow | {"every": 5}], []]
+
+
+def test_links_come_from_a_file_lldp_and_paths(api: Any, collector: Any, tmp_path: Path) -> None:
+    """INT paths of the live flows, 11 to 12 to 13 by port 3 each; a tracked flow, which knows ingress ports,
+    too; a neighbour by LLDP; a file, which counts first. The command prints the same.
+    """
+    links, regions = tmp_path / "links.toml", collector.folder / "regions"
+    links.write_text("[links.12]\n3 = 14\n")
+    (collector.folder / "owner.json").write_text(json.dumps({"schema": 1, "pid": 1, "links": str(links)}))
+    here = {"number": 8, "name": "eth8", "mac": "", "chassis": "x", "port": "eno1", "system": "host-9"}
+    write_status(regions, [STATUS | {"ports": {"system": "leaf-1", "ports": [here]}}])
+    table = TrackedTable(regions / tracked_state.FILE_NAME, time.time_ns())
+    labels, flows = np.zeros(2, LABEL), np.zeros(1, LABEL_FLOW)
+    labels["node_id"], labels["position"], labels["tracked"] = [11, 12], [0, 1], 1
+    labels["egress_port"], labels["ingress_port"] = [3, 4], [0, 7]
+    table.update(labels, flows, time.time_ns())
+    table.tick(time.time_ns())
+    (_, all_links), (_, some) = talk(
+        api,
+        collector.folder,
+        ("GET", "/api/v0/topology", None),
+        ("GET", "/api/v0/topology?node=leaf-1", None),
+    )
+    found = {
+        (link["node"]["id"], link["port"]["id"]): (
+            link["next_node"] and link["next_node"]["id"], link["next_port"] and link["next_port"]["id"],
+            link["neighbour"], link["sources"], link["disputed"],
+        )
+        for link in all_links["items"]
+    }  # fmt: skip
+    assert found == {
+        (11, 3): (12, 7, None, ["paths"], False),
+        (11, 8): (None, None, "host-9 eno1", ["lldp"], False),
+        (12, 3): (14, None, None, ["file"], True),
+    }
+    assert some["total"] == 2
+    status, out, _ = run("control", "topology", "--data", collector.folder, "--format", "json")
+    assert status == 0
+    assert [json.loads(line)["leads_to"] for line in out.splitlines()] == ["12", "host-9 eno1", "14"]
+    table.close()

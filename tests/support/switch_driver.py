@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from hopscope.control.driver import SouthboundError
+from hopscope.control.neighbours import SwitchPorts
 from hopscope.control.state import SwitchState, changed
 
 
@@ -17,6 +18,7 @@ class MemoryDriver:
         """Raised by every call, if it is set."""
         self.changes: list[SwitchState] = []
         self.connections = self.closed = 0
+        self.known_ports: SwitchPorts | None = None
         self.held = threading.Event()
         """Cleared: `read` does not return."""
         self.held.set()
@@ -37,6 +39,10 @@ class MemoryDriver:
         self._check()
         self.changes.append(change)
         self.state = changed(self.state, change)
+
+    def ports(self) -> SwitchPorts | None:
+        """What the test says."""
+        return self.known_ports
 
     def close(self) -> None:
         """Count it."""

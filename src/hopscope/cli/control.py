@@ -16,6 +16,7 @@ from .output.printer import Format, FormatOption, print_rows
 
 app = Commands(help="Show the switches that a running collector reaches, and change what it asks of them.")
 COLUMNS = ("switch", "node", "kind", "place", "state", "in_sync", "since", "failures", "error")
+LINK_COLUMNS = ("switch", "port", "leads_to", "its_port", "from")
 TRACKED_COLUMNS = ("src", "dst", "every")
 RuleArgument = Annotated[
     list[str] | None,
@@ -86,6 +87,30 @@ def track(settings: CollectorOptions, flow: FlowArgument = None, form: FormatOpt
 def untrack(settings: CollectorOptions, flow: FlowArgument = None, form: FormatOption = Format.TABLE) -> None:
     """Stop tracking a flow; print those that are left."""
     _track(settings, {"remove": [_flow(flow or [])]}, form)
+
+
+@app.command()
+def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
+    """Print where the ports of switches lead to, and who says so: the file of links, LLDP, paths of flows."""
+    from ..base.names import Names
+    from ..present.collector_state import CollectorState
+    from ..present.topology import topology as links_of
+
+    loaded = settings.load()
+    names = Names.load(loaded.names, loaded.data)
+    rows = [
+        {
+            "switch": names.node_label(link.node),
+            "port": names.port(link.node, link.port) or link.port,
+            "leads_to": names.node_label(link.next_node) if link.next_node is not None else link.next_name,
+            "its_port": ""
+            if link.next_node is None or link.next_port is None
+            else names.port(link.next_node, link.next_port) or link.next_port,
+            "from": ",".join(link.sources) + " (disputed)" * link.disputed,
+        }
+        for link in links_of(CollectorState(loaded.data))
+    ]
+    print_rows(form, LINK_COLUMNS, rows)
 
 
 def _watch(settings: CollectorOptions, change: dict[str, Any] | None, form: Format) -> None:

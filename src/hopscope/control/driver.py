@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ..base.errors import HopscopeError
 from ..settings.switches import ControlledSettings
+from .neighbours import SwitchPorts
 from .state import SwitchState
 
 
@@ -32,6 +33,9 @@ class Driver(Protocol):
 
     def apply(self, change: SwitchState) -> None:
         """Change the parts that are there; of `reg2` only the given ports. A change may be applied again."""
+
+    def ports(self) -> SwitchPorts | None:
+        """Its ports, with the neighbours that LLDP names; None: it cannot say."""
 
     def close(self) -> None:
         """Let go; never raises. It may be called at any time."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.stop import Stop
+from ..detect.links import read_links
 from ..labels.state import FILE_NAME as LABELS
 from ..labels.state import LabelReader
 from ..memory.counter_region import CounterRegion
@@ -18,10 +19,12 @@ from ..settings.switches import ControlledSettings
 from ..settings.watch import WatchSettings
 from .counters import STATES
 from .driver import Driver, driver_of
+from .neighbours import SwitchPorts
 from .reconcile import COUNTS, Reconciler
 from .rules import FILE_NAME, Rules, read_rules
 from .state import EVERY, SwitchState
 from .status import write_status
+from .topology import edges, merged
 
 TURN_SECONDS = 0.01
 """How often Reg2 is looked at, if the label controller changes it."""
@@ -50,7 +53,7 @@ class Fleet:
         warn: Callable[[str], object],
         drivers: Callable[[str, ControlledSettings], Driver] = driver_of,
     ) -> None:
-        """Raises HopscopeError if a package that a driver needs is missing."""
+        """Raises HopscopeError if a package that a driver needs is missing, or the links cannot be read."""
         self._settings, self._regions, self._counters, self._warn = settings, regions, counters, warn
         self._reconcilers = {
             name: Reconciler(
@@ -65,6 +68,9 @@ class Fleet:
         self._flag = label.adaptive.mode == "one-bit"
         self._rules, self._stamp = Rules(), (0, 0)
         self._labels: LabelReader | None = None
+        self._links = read_links(settings.postcards.links)
+        self._ports: dict[int, SwitchPorts] = {}
+        self._edges: frozenset[int] = frozenset()
         self._status: list[dict[str, Any]] = []
         self._status_at = 0.0
 
@@ -87,6 +93,7 @@ class Fleet:
         """Ask every switch for what it should do now, and say how all are."""
         self._read_rules()
         reg2 = self._reg2()
+        self._find_edges()
         for name, reconciler in self._reconcilers.items():
             reconciler.ask(self.wanted(name, reg2))
         if time.monotonic() >= self._status_at:
@@ -98,8 +105,13 @@ class Fleet:
         rules, switch = self._rules, self._settings.switches[name]
         watch = None
         if rules.watch is not None:
-            chosen = [rule for rule in rules.watch if not rule.switches or name in rule.switches]
-            watch = tuple(WatchSettings(**rule.model_dump(exclude={"switches"})) for rule in chosen)
+            chosen = [
+                rule
+                for rule in rules.watch
+                if (not rule.switches or name in rule.switches)
+                and (rule.at == "all" or switch.node in self._edges)
+            ]
+            watch = tuple(WatchSettings(**rule.model_dump(exclude={"switches", "at"})) for rule in chosen)
         return SwitchState.model_construct(
             watch=watch,
             track=rules.track,
@@ -125,6 +137,17 @@ class Fleet:
     def in_sync(self) -> int:
         """Switches that do what is asked of them."""
         return sum(each["in_sync"] for each in self._status)
+
+    def _find_edges(self) -> None:
+        """Which switches have a port that leads to no other."""
+        ports = {
+            self._settings.switches[name].node: each.ports
+            for name, each in self._reconcilers.items()
+            if each.ports is not None
+        }
+        if ports != self._ports:
+            self._ports = ports
+            self._edges = edges(ports, merged(self._links, ports, ()))
 
     def _read_rules(self) -> None:
         path = self._regions / FILE_NAME

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..base.errors import HopscopeError, described
 from .driver import Driver, StandbyError
+from .neighbours import SwitchPorts
 from .state import SwitchState, changed, difference, lacking
 
 FIRST_PAUSE = 0.5
@@ -53,6 +54,7 @@ class Reconciler(threading.Thread):
         self._wake = threading.Condition()
         self._asked = False
         self._lacking: tuple[str, ...] = ()
+        self._ports: SwitchPorts | None = None
         self.counts: Counter[str] = Counter()
 
     def ask(self, wanted: SwitchState) -> None:
@@ -85,6 +87,11 @@ class Reconciler(threading.Thread):
                 self._failed(str(error) if isinstance(error, HopscopeError) else described(error))
         self._release()
 
+    @property
+    def ports(self) -> SwitchPorts | None:
+        """Its ports, as read last; None: unknown."""
+        return self._ports
+
     def status(self) -> dict[str, Any]:
         """For people and programs: how it is, what is asked of it, what it does, what failed last."""
         wanted, actual = self._wanted, self._actual
@@ -98,6 +105,7 @@ class Reconciler(threading.Thread):
             "lacks": list(lacking(wanted, actual)) if actual is not None else [],
             "wanted": wanted.as_json(),
             "actual": None if actual is None else actual.as_json(),
+            "ports": None if self._ports is None else self._ports.model_dump(mode="json"),
             "counts": {name: self.counts[name] for name in COUNTS},
         }
 
@@ -109,6 +117,7 @@ class Reconciler(threading.Thread):
         now = time.monotonic()
         if self._actual is None or now >= self._verify_at:
             before, self._actual = self._actual, self._driver.read()
+            self._ports = self._driver.ports()
             self.counts["reads"] += 1
             self._verify_at = now + self._verify_seconds
             if before is not None and difference(before, self._actual).parts():

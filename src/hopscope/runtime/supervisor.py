@@ -542,12 +542,13 @@ class Supervisor:
         return self._listeners.urls
 
     def _write_owner(self) -> None:
-        names = self.settings.names
+        names, links = self.settings.names, self.settings.postcards.links
         self.folder.write_owner(
             api=self.url,
             listen=self.listening,
             labels=self.labels,
             names=None if names is None else str(names.absolute()),
+            links=None if links is None else str(links.absolute()),
             clock_problem=self._clock.problem,
             clock_ahead_ns=self._clock.ahead_ns,
         )

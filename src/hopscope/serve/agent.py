@@ -20,7 +20,8 @@ from ..base.errors import HopscopeError
 from ..base.log import logger
 from ..base.stop import Stop
 from ..control.driver import Driver
-from ..control.drivers.http import PATH
+from ..control.drivers.http import PATH, PORTS_PATH
+from ..control.neighbours import SwitchPorts
 from ..control.state import SwitchState, difference, lacking
 from ..settings.agent import AgentSettings
 from ..settings.errors import error_lines
@@ -44,6 +45,7 @@ class Agent:
             routes=[
                 Route(PATH, self._get, methods=["GET"]),
                 Route(PATH, self._patch, methods=["PATCH"]),
+                Route(PORTS_PATH, self._ports, methods=["GET"]),
                 Route("/healthz", self._healthy),
             ],
             exception_handlers={HopscopeError: _unavailable, HTTPException: _rejected},
@@ -78,12 +80,20 @@ class Agent:
             raise HTTPException(400, "the request has no whole body") from None
         return JSONResponse((await run_in_threadpool(self._change, change)).as_json())
 
+    async def _ports(self, _: Request) -> Response:
+        found = await run_in_threadpool(self._read_ports)
+        return JSONResponse((found or SwitchPorts()).model_dump(mode="json"))
+
     async def _healthy(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     def _read(self) -> SwitchState:
         with self._lock:
             return self._driver.read()
+
+    def _read_ports(self) -> SwitchPorts | None:
+        with self._lock:
+            return self._driver.ports()
 
     def _change(self, change: SwitchState) -> SwitchState:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
@@ -135,6 +135,10 @@ class WatchRule(WatchSettings):
 
     switches: tuple[Name, ...] = ()
     """Names of the switches that put it in; empty: all."""
+    at: Literal["all", "edge"] = "all"
+    """`edge`: of these only switches with a port that leads to no switch of `switches`, as
+    `postcards.links` and LLDP say.
+    """
 
 
 class ControlSettings(Section):

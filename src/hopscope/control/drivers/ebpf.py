@@ -6,6 +6,7 @@ from ...capture.errors import CaptureError
 from ...settings.switches import EbpfSwitchSettings
 from ...switch.watches import read_watches, replace_watches
 from ..driver import SouthboundError
+from ..neighbours import LocalPorts, SwitchPorts
 from ..state import SwitchState
 
 
@@ -13,7 +14,7 @@ class EbpfDriver:
     """The maps below a folder of pins. They are opened for each use: a program may be attached again."""
 
     def __init__(self, name: str, settings: EbpfSwitchSettings) -> None:
-        self._pins = settings.pins
+        self._pins, self._local = settings.pins, LocalPorts()
 
     def connect(self) -> None:
         """Nothing: `read` fails if nothing is attached."""
@@ -33,5 +34,12 @@ class EbpfDriver:
         except CaptureError as error:
             raise SouthboundError(str(error)) from None
 
+    def ports(self) -> SwitchPorts:
+        """The interfaces with a program, which have pins named after them."""
+        names = {path.name for path in self._pins.glob("*gress-*")} if self._pins.is_dir() else set()
+        numbers = {int(name.rpartition("-")[2]) for name in names if name.rpartition("-")[2].isdecimal()}
+        return self._local.read(numbers)
+
     def close(self) -> None:
-        """Nothing."""
+        """Listen to neighbours no longer."""
+        self._local.close()

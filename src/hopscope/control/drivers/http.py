@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import httpx
 from pydantic import ValidationError
 
@@ -9,12 +11,17 @@ from ...base.errors import described
 from ...base.tls import client_context
 from ...base.version import VERSION
 from ...settings.secrets import value_of
+from ...settings.section import Section
 from ...settings.switches import HttpSwitchSettings
 from ..driver import SouthboundError
+from ..neighbours import SwitchPorts
 from ..state import SwitchState
 
 PATH = "/api/v0/switch/state"
 """Of the state of a switch: GET reads it, PATCH changes the parts that are given."""
+PORTS_PATH = "/api/v0/switch/ports"
+"""Of its ports and their neighbours: GET."""
+Answer = TypeVar("Answer", bound=Section)
 
 
 class HttpDriver:
@@ -40,11 +47,15 @@ class HttpDriver:
 
     def read(self) -> SwitchState:
         """What the switch does now. Raises SouthboundError."""
-        return self._ask("GET")
+        return self._ask("GET", PATH, SwitchState)
 
     def apply(self, change: SwitchState) -> None:
         """Change the parts that are there. Raises SouthboundError."""
-        self._ask("PATCH", change)
+        self._ask("PATCH", PATH, SwitchState, change)
+
+    def ports(self) -> SwitchPorts:
+        """Its ports and their neighbours. Raises SouthboundError."""
+        return self._ask("GET", PORTS_PATH, SwitchPorts)
 
     def close(self) -> None:
         """Close the connection."""
@@ -52,7 +63,7 @@ class HttpDriver:
             self._client.close()
             self._client = None
 
-    def _ask(self, method: str, change: SwitchState | None = None) -> SwitchState:
+    def _ask(self, method: str, path: str, kind: type[Answer], change: SwitchState | None = None) -> Answer:
         assert self._client is not None
         try:
             answer = self._client.request(method, PATH, json=None if change is None else change.as_json())
@@ -61,11 +72,11 @@ class HttpDriver:
         if answer.status_code != 200:
             raise SouthboundError(f"status {answer.status_code}: {_reason(answer)}")
         try:
-            return SwitchState.model_validate_json(answer.content)
+            return kind.model_validate_json(answer.content)
         except ValidationError as error:
             problem = error.errors()[0]
             place = ".".join(map(str, problem["loc"]))
-            raise SouthboundError(f"its answer is no state of a switch: {place}: {problem['msg']}") from None
+            raise SouthboundError(f"its answer is none of a switch: {place}: {problem['msg']}") from None
 
 
 def _reason(answer: httpx.Response) -> str:

@@ -133,6 +133,9 @@ class P4RuntimeDriver:
         if change.labelling is not None:
             self._labelling = change.labelling
 
+    def ports(self) -> None:
+        """P4Runtime has no ports."""
+
     def close(self) -> None:
         """End the session."""
         switch, self._switch = self._switch, None

@@ -8,16 +8,20 @@ from fastapi import HTTPException, Request
 
 from ...base import control_client as control
 from ...control.status import read_status
+from ...control.topology import Link
 from ...present.events import when
+from ...present.topology import topology
 from ..context import Context, Ctx, client_of
 from . import control_models as m
 from . import show
+from .models import Port
 from .router import api_router
+from .state import NodeName
 
-router = api_router("control", "/control")
+router = api_router("control")
 
 
-@router.get("/switches", summary="Switches that the controller reaches")
+@router.get("/control/switches", summary="Switches that the controller reaches")
 async def switches(context: Ctx) -> m.SwitchList:
     """Of each: how it is reached, what is asked of it, what it does, what failed last."""
 
@@ -29,22 +33,34 @@ async def switches(context: Ctx) -> m.SwitchList:
     return await context.run(work)
 
 
-@router.get("/watch", summary="Rules of the watch lists")
+@router.get("/control/watch", summary="Rules of the watch lists")
 async def watch(context: Ctx) -> m.WatchRules:
     """Packets that get INT, by switch."""
     return await _ask(context, {"watch": {}})
 
 
-@router.post("/watch", summary="Add a rule")
+@router.post("/control/watch", summary="Add a rule")
 async def add(context: Ctx, request: Request, rule: m.NewWatchRule) -> m.WatchRules:
     """It comes last, and is in force until the collector restarts; returns all rules."""
     return await _change(context, request, {"add": [rule.model_dump(mode="json")]})
 
 
-@router.put("/watch", summary="Set all rules")
+@router.put("/control/watch", summary="Set all rules")
 async def replace(context: Ctx, request: Request, rules: m.NewWatchRules) -> m.WatchRules:
     """They take the place of those in force, until the collector restarts."""
     return await _change(context, request, {"set": rules.model_dump(mode="json")["items"]})
+
+
+@router.get("/topology", summary="Links between switches")
+async def links(context: Ctx, node: NodeName = None) -> m.Topology:
+    """From a file, LLDP and paths of live flows; `node`: of one switch."""
+    node_id = None if node is None else context.node(node)
+
+    def work() -> m.Topology:
+        items = [_link(context, link) for link in topology(context.state) if node_id in (None, link.node)]
+        return m.Topology(total=len(items), items=items)
+
+    return await context.run(work)
 
 
 async def _change(context: Context, request: Request, change: dict[str, Any]) -> m.WatchRules:
@@ -59,6 +75,21 @@ async def _ask(context: Context, message: dict[str, Any]) -> m.WatchRules:
     except control.ControlError as error:
         raise HTTPException(503, str(error)) from None
     return m.WatchRules(items=answer["watch"])
+
+
+def _link(context: Context, link: Link) -> m.TopologyLink:
+    far = None if link.next_node is None else show.node(context.names, link.next_node)
+    return m.TopologyLink(
+        node=show.node(context.names, link.node),
+        port=Port(id=link.port, name=context.names.port(link.node, link.port)),
+        next_node=far,
+        next_port=None
+        if far is None or link.next_port is None
+        else Port(id=link.next_port, name=context.names.port(far.id, link.next_port)),
+        neighbour=link.next_name or None,
+        sources=list(link.sources),
+        disputed=link.disputed,
+    )
 
 
 def _switch(context: Context, found: dict[str, Any]) -> m.ControlledSwitch:

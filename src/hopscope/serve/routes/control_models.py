@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict
 
 from ...settings.switches import WatchRule
-from .models import Model, Node, Time, Wide
+from .models import Model, Node, Port, Time, Wide
 
 
 class SwitchCounts(Model):
@@ -50,7 +50,33 @@ class ControlledSwitch(Model):
     """What is asked of it: `watch`, `track`, `labelling`, `reg2` by port."""
     actual: dict[str, Any] | None
     """What it does, as far as it was read or changed; null: it was not read yet."""
+    ports: dict[str, Any] | None
+    """Its ports, with neighbours that LLDP names; null: it cannot say."""
     counts: SwitchCounts
+
+
+class TopologyLink(Model):
+    """Where an egress port leads to. Each direction of a cable is a link of its own."""
+
+    node: Node
+    port: Port
+    next_node: Node | None
+    """null: to something that is no switch that the controller reaches."""
+    next_port: Port | None
+    """null: unknown."""
+    neighbour: str | None
+    """What the other end says of itself by LLDP, if it is none of these switches."""
+    sources: list[Literal["file", "lldp", "paths"]]
+    """Who says so: `postcards.links`, LLDP, paths of live flows."""
+    disputed: bool
+    """Whether another source leads elsewhere: the file counts first, then LLDP."""
+
+
+class Topology(Model):
+    """Links between switches."""
+
+    total: int
+    items: list[TopologyLink]
 
 
 class SwitchList(Model):
