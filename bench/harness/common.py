@@ -43,7 +43,8 @@ class Bench:
         bench = cls(name, measures, hides, arguments.json, arguments.quick)
         bench.say(f"{name}: measures {measures}\nhides: {hides}\non: {machine()}\n")
         if bench.json:
-            print(json.dumps({"bench": name, "measures": measures, "hides": hides}), flush=True)
+            about = {"bench": name, "measures": measures, "hides": hides, "machine": machine()}
+            print(json.dumps(about), flush=True)
         return bench, arguments
 
     def say(self, text: str) -> None:

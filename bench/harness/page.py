@@ -5,7 +5,7 @@
     python -m harness.page decode_detect.jsonl …
 
 A block stands between `<!-- bench: NAME -->` and `<!-- end -->` of one page: what the program measures and
-hides, and its tables. Every row is in docs/measurements/data/NAME.csv. Without files, all blocks are written
+hides, where it ran, and its tables. Every row is in docs/measurements/data/NAME.csv. Without files, all blocks are written
 again from that folder. The headline figures (also of README.md) and the pictures of these results follow.
 """
 
@@ -34,10 +34,10 @@ def row_of(result: dict[str, Any]) -> tables.Row:
 
 
 def about_of(pages: list[Path], name: str) -> str:
-    """What the block of this name says that its benchmark includes and hides."""
+    """What the block of this name says that its benchmark includes and hides, and where it ran."""
     for page in pages:
         found = re.search(
-            rf"<!-- bench: {name} -->\n+(\*\*Measures\*\* .*?\n\*\*Hides\*\* .*?)\n", page.read_text()
+            rf"<!-- bench: {name} -->\n+(\*\*Measures\*\* .*?\n\*\*Hides\*\* .*?)\n\n", page.read_text(), re.S
         )
         if found is not None:
             return found[1]
@@ -64,8 +64,10 @@ def main() -> int:
         for line in Path(name).read_text().splitlines():
             result = json.loads(line)
             if "measures" in result:
-                text = f"**Measures** {result['measures']}  \n**Hides** {result['hides']}"
-                about[result["bench"]] = text
+                about[result["bench"]] = (
+                    f"**Measures** {result['measures']}  \n**Hides** {result['hides']}  \n"
+                    f"**Ran on** {result['machine']}."
+                )
             else:
                 given.setdefault(result["bench"], []).append(row_of(result))
     for name, rows in given.items():
