@@ -5,8 +5,9 @@
     python -m harness.page decode_detect.jsonl …
 
 A block stands between `<!-- bench: NAME -->` and `<!-- end -->` of one page: what the program measures and
-hides, where it ran, and its tables. Every row is in docs/measurements/data/NAME.csv. Without files, all blocks are written
-again from that folder. The headline figures (also of README.md) and the pictures of these results follow.
+hides, where it ran, and its tables. Every row is in docs/measurements/data/NAME.csv. Without files, blocks
+are written again from that folder. The headline figures (also of README.md) and the pictures of these results
+follow.
 """
 
 from __future__ import annotations
