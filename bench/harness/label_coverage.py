@@ -99,7 +99,7 @@ def figure6(quick: bool) -> Sheet:
         Stated(
             "Base A's coverage at 142 and 573 kB/s", "",
             shares([mean(a[n], "coverage_of_all") for n in at]),
-            f"T = 20 ms and T_i = 50 ms: labels a packet at 573 kB/s are those of Fig. 8 at 20 ms; "
+            "T = 20 ms and T_i = 50 ms: labels a packet at 573 kB/s are those of Fig. 8 at 20 ms; "
             f"{worst(6, rates, curves, '_coverage')}",
             shares([cover_a[rates[n]] for n in at]),
         ),
@@ -137,10 +137,8 @@ def _three_percent() -> Stated:
         "extra bandwidth compared with HULA (introduction)", "3 %",
         f"{percent(min(ours))} to {percent(max(ours))} of traffic, T = 50 ms",
         "no figure shows it, and data of HULA's occupation are not published. 3 % fits labels over traffic "
-        "at "
-        f"the last hop (T = 20 and 50 ms), not labels over HULA: {here} on links of this topology, {small} "
-        "and "
-        f"{large} on fat trees with k = 4 and 10, both once in each interval",
+        f"at the last hop (T = 20 and 50 ms), not labels over HULA: {here} on links of this topology, "
+        f"{small} and {large} on fat trees with k = 4 and 10, both once in each interval",
         found,
     )  # fmt: skip
 
@@ -184,7 +182,7 @@ def figure9(quick: bool) -> Sheet:
                f"{percent(mean(busy, 'coverage'))} (B)",
                theirs(2)),
         Stated("coverage at ratio 1.6", "above 98 %", f"{values('Base A', 1.6)} A, {values('Base B', 1.6)} B",
-               f"ports that few packets pass need it, not delays, of which there are none; "
+               "ports that few packets pass need it, not delays, of which there are none; "
                f"{worst(9, ratios, curves)}",
                theirs(1.6)),
         Stated("coverage at ratio 1", "", f"{values('Base A', 1)} A, {values('Base B', 1)} B",
@@ -226,9 +224,8 @@ def figure10(quick: bool) -> Sheet:
     stated = [
         Stated("turning point of coverage", "T = 60 ms", shares(ours),
                f"T = {', '.join(map(str, at))} ms, Base A; 60 ms is the authors' longest above 99 %. The "
-               "traffic is "
-               "the default, by which their script multiplies; faster traffic has a later turning point; "
-               f"{worst(10, intervals, curves, '_coverage')}",
+               "traffic is the default, by which their script multiplies; faster traffic has a later "
+               f"turning point; {worst(10, intervals, curves, '_coverage')}",
                shares([series[t] for t in at])),
     ]  # fmt: skip
     rows = table(

@@ -69,9 +69,8 @@ def figure7(quick: bool) -> Sheet:
     stated = [
         Stated("fewer packets with labels by Base B, T = 100 ms", "35.2 %", percent(1 - kept[100][0]),
                "on the published routes, through 25 ports, random gaps; equal gaps: "
-               f"{percent(1 - even[1] / even[0])}. "
-               f"{percent(1 - kept[50][0])} at T = 50 ms, the authors {percent(1 - kept[50][1])}. Packets "
-               "with labels are "
+               f"{percent(1 - even[1] / even[0])}. {percent(1 - kept[50][0])} at T = 50 ms, the authors "
+               f"{percent(1 - kept[50][1])}. Packets with labels are "
                f"{_share_apart(curves, intervals, 'labelled_share', '_packet')}",
                percent(1 - kept[100][1])),
     ]  # fmt: skip
@@ -86,8 +85,8 @@ def figure8(quick: bool) -> Sheet:
     more, theirs = _ratio(curves, intervals, "labels_a_packet", "_int", 50)
     stated = [
         Stated("more labels by Base B", "a small number", f"{percent(more - 1)} at T = 50 ms",
-               "labels by count restart the interval, so they replace most of those by interval. Labels are "
-               f"{_share_apart(curves, intervals, 'labels_a_packet', '_int')}",
+               "labels by count restart the interval, so they replace most of those by interval. Labels "
+               f"are {_share_apart(curves, intervals, 'labels_a_packet', '_int')}",
                f"{percent(theirs - 1)} at T = 50 ms"),
     ]  # fmt: skip
     draw = _plain(curves, intervals, "labels_a_packet", "_int", "labels")
@@ -150,8 +149,8 @@ def figure15(quick: bool) -> Sheet:
     ]
     stated = [
         Stated("Base B's expected labels above Base A's, growing with k", "always", _above(curves),
-               f"k = {sizes[-1]}: A {curves['Base A'][-1]:.4f}, B {curves['Base B, our g'][-1]:.4f}, "
-               f"where ports remember {curves['Base B, ports remember'][-1]:.4f}"),
+               f"k = {sizes[-1]}: A {curves['Base A'][-1]:.4f}, B {curves['Base B, our g'][-1]:.4f}, where "
+               f"ports remember {curves['Base B, ports remember'][-1]:.4f}"),
     ]  # fmt: skip
     draw = _draw_expected([float(k) for k in sizes], curves, "k of the fat tree (T_s / T = 1 / 100)")
     return Sheet("figure15", "Fig. 15: expected labels, by size of the fat tree", draw, rows, stated)
@@ -241,8 +240,8 @@ def figure18(quick: bool) -> Sheet:
     half = rests.index(0.5)
     stated = [
         Stated("with the rest, labels fall and packets with labels rise", "both",
-               f"labels {labels[0]:,.0f} to {labels[-1]:,.0f}, "
-               f"packets {packets[0]:,.0f} to {packets[-1]:,.0f}",
+               f"labels {labels[0]:,.0f} to {labels[-1]:,.0f}, packets {packets[0]:,.0f} to "
+               f"{packets[-1]:,.0f}",
                f"at T1 = T/2, its trade-off: {labels[half]:,.0f}, {packets[half]:,.0f}"),
     ]  # fmt: skip
     return Sheet("figure18", "Fig. 18: rest after a label (Base B)", draw,

@@ -74,17 +74,15 @@ def figure12(quick: bool) -> Sheet:
     stated = [
         Stated("Pro's coverage as T grows to T_i", "around 99 %", cover["Pro, one bit"],
                f"at T = {most} ms: late after T_i, a flag stays for 10 T_i, as in the published code; with "
-               "k and a "
-               f"flag's life of 1 {cover[SHORT]}, shift with k = 1 {cover['Pro, shift']}; "
+               f"k and a flag's life of 1 {cover[SHORT]}, shift with k = 1 {cover['Pro, shift']}; "
                f"{worst(12, intervals, curves)}", theirs["Pro, one bit"]),
         Stated("Base A, Base B there", "", f"{cover['Base A']}, {cover['Base B']}", "",
                f"{theirs['Base A']}, {theirs['Base B']}"),
         Stated("labels a packet there: A, B, Pro", "",
                ", ".join(f"{carried[name]:.2f}" for name in (*ALGORITHMS, "Pro, one bit")),
                f"every packet labelled at every port makes {27 / 7:.2f}: Pro's 99 % are nearly that, since "
-               "at T = T_i a port "
-               f"is late in most intervals; a flag's life of 1 makes {carried[SHORT]:.2f}, shift "
-               f"{carried['Pro, shift']:.2f}"),
+               "at T = T_i a port is late in most intervals; a flag's life of 1 makes "
+               f"{carried[SHORT]:.2f}, shift {carried['Pro, shift']:.2f}"),
     ]  # fmt: skip
     rows = table("interval_ms", intervals, curves, COLUMNS, {"coverage_of_all": of(12)})
     return Sheet("figure12", "Fig. 12: long labelling intervals and Pro", draw, rows, stated, 9.6)
@@ -148,10 +146,9 @@ def figure13(quick: bool) -> Sheet:
         Stated(f"coverage with {percent(sixty)} of packets lost: A, B, Pro", "Pro 92 % at 60 %",
                shares([between(name, sixty) for name in shown]),
                f"ports of switches send at 2 Mbit/s to 160 kbit/s from queues of {QUEUE} packets: what is "
-               "dropped is not "
-               "labelled by the port that drops it. Links that lose labelled packets too "
-               f"({percent(mean(chance[0], 'lost'), 0)} of "
-               f"packets) give {shares([mean(rows, 'coverage_of_all') for rows in chance])}",
+               "dropped is not labelled by the port that drops it. Links that lose labelled packets too "
+               f"({percent(mean(chance[0], 'lost'), 0)} of packets) give "
+               f"{shares([mean(rows, 'coverage_of_all') for rows in chance])}",
                shares([authors(13, name)[sixty] for name in shown])),
         Stated("Pro above Base B", "", f"{100 * gains[0]:.1f} points at 30 %, {100 * gains[1]:.1f} at 60 %",
                f"it recovers this for {cost:.1f} labels a packet with 56 % lost, Base B has "
@@ -163,9 +160,8 @@ def figure13(quick: bool) -> Sheet:
         Stated(f"with {percent(eighty)} lost: A, B, Pro", "",
                shares([between(name, eighty) for name in shown]),
                "the authors also changed the rate of traffic, and do not say to what: with 0.4 and 4 times "
-               "the traffic and "
-               f"limits A has {shares([between(name, eighty) for name in list(others)[1:]])}; queues of 100 "
-               "packets make "
+               "the traffic and limits A has "
+               f"{shares([between(name, eighty) for name in list(others)[1:]])}; queues of 100 packets make "
                f"{percent(between(next(iter(others)), eighty))}",
                shares([authors(13, name)[eighty] for name in shown])),
     ]  # fmt: skip

@@ -83,13 +83,11 @@ def figure14(quick: bool) -> Sheet:
         Stated("HULA's loss, probing every 10, 50, 100 ms", "12 to 5 %",
                ", ".join(percent(means["HULA"][n]) for n in at),
                f"the interval is a pause between sends, and a send takes {1e3 * sending_time():.1f} ms: the "
-               "authors' 20 "
-               f"processes of a sender make {1 / sending_time():.0f} packets/s each. All eight servers send "
-               "probes, as in the "
-               f"published code. At most {points:.1f} points apart; probes exactly at the interval lose "
-               f"{percent(means[SOON][0])} to {percent(means[SOON][-1])}. Ports send {limits} Mbit/s, the "
-               "least at which "
-               f"traffic alone loses nothing, from queues of {QUEUE} packets, which the paper does not give",
+               f"authors' 20 processes of a sender make {1 / sending_time():.0f} packets/s each. All eight "
+               f"servers send probes, as in the published code. At most {points:.1f} points apart; probes "
+               f"exactly at the interval lose {percent(means[SOON][0])} to {percent(means[SOON][-1])}. "
+               f"Ports send {limits} Mbit/s, the least at which traffic alone loses nothing, from queues of "
+               f"{QUEUE} packets, which the paper does not give",
                ", ".join(percent(list(theirs.values())[n]) for n in (0, 4, -1))),
         Stated("loss by Base A and B", "none", percent(most),
                f"the same limits; labels take {ITEM_BYTES} B each and {OPTION_BYTES} B a packet on "
@@ -154,8 +152,8 @@ def figure20(quick: bool) -> Sheet:
         Stated("generators at k = 10", "INT-label 0, Pingmesh most",
                each({n: counted[n][ten] for n in SHOWN}),
                "hosts are vertices of INT-path's graph, each with an odd number of links, and Pingmesh "
-               "counts hosts and "
-               f"edge switches. By the systems' own papers: {each({n: counts[n][ten] for n in SHOWN})}",
+               "counts hosts and edge switches. By the systems' own papers: "
+               f"{each({n: counts[n][ten] for n in SHOWN})}",
                each({n: f"{authors(20, AUTHORS[n])[10]:.0f}" for n in SHOWN})),
         Stated("INT-path without odd vertices", "1", str(counts["int-path"][at]),
                "k = 8, hosts are no vertices; where k/2 is odd as many as edge and aggregation switches "
@@ -204,23 +202,20 @@ def figure21(quick: bool) -> Sheet:
     stated = [
         Stated("bandwidth at k = 10, Mbit/s", "highest: HULA", each({n: counted[n][ten] for n in SHOWN}),
                "bytes as they arrive, 100 rounds a second: a label of each port of each switch, 32 B; k³/4 "
-               "probes of INT-path, "
-               "5 x 32 + 56 B; pings of 8 B between hosts of a rack and between edge switches; the items of "
-               "HULA's copies, "
-               f"32 B, of which the authors count those within a pod k/2 times ({percent(spare)} too many). "
-               "Pingmesh and HULA "
-               "are exact at k = 10, 20, 30; half a byte a host is open in the others",
+               "probes of INT-path, 5 x 32 + 56 B; pings of 8 B between hosts of a rack and between edge "
+               "switches; the items of HULA's copies, 32 B, of which the authors count those within a pod "
+               f"k/2 times ({percent(spare)} too many). Pingmesh and HULA are exact at k = 10, 20, 30; half "
+               "a byte a host is open in the others",
                each(theirs)),
         Stated("INT-path's bandwidth above INT-label's", "about 35 %", percent(extra),
-               "at every k, so counted. Bytes on every link make it "
-               f"{percent(min(more), 0)} to {percent(max(more), 0)} by k: INT-path carries 106 B, and 22 B "
-               "a switch to the "
-               f"end of its trail, cut to {MOST} switches (MTU 1500), INT-label 32 + 2 B to the last switch",
+               f"at every k, so counted. Bytes on every link make it {percent(min(more), 0)} to "
+               f"{percent(max(more), 0)} by k: INT-path carries 106 B, and 22 B a switch to the end of its "
+               f"trail, cut to {MOST} switches (MTU 1500), INT-label 32 + 2 B to the last switch",
                percent(theirs["int-path"] / theirs["int-label"] - 1)),
         Stated("highest bandwidth, bytes on every link", "HULA",
                ", ".join(f"k = {k}: {name}" for k, name in zip(sizes, most, strict=True)),
-               "Pingmesh: every server pings those of its rack and one of every other rack each round, 60 B "
-               "frames"),
+               "Pingmesh: every server pings those of its rack and one of every other rack each round, 60 "
+               "B frames"),
     ]  # fmt: skip
     return Sheet("figure21", "Fig. 21: bandwidth of one round", draw, rows, stated, 9.6)
 
