@@ -92,7 +92,7 @@ def test_the_units_are_valid(tmp_path: Path, tool: Callable[..., str]) -> None:
     folder.mkdir()
     shutil.copy(UNITS / "mirror.conf", folder)
     units = sorted(map(str, tmp_path.glob("*.service")))
-    assert len(units) == 4
+    assert len(units) == 5
     done = subprocess.run(
         [tool("systemd-analyze"), "verify", "--man=no", *units], capture_output=True, text=True, check=False
     )

@@ -1,13 +1,19 @@
-"""Loads the programs of a switch."""
+"""Loads the programs of a switch, and makes a network of routers that run them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from hopscope.switch.program import SwitchProgram
+from hopscope.testbed.namespaces import NamespaceError
+from support.namespaces import clear_abandoned
 from support.switch_programs import LO, settings
+from support.switch_routers import PREFIX, Routers
 from support.xdp_make import built
 
 
@@ -26,3 +32,29 @@ def load(tool: Callable[..., str]) -> Iterator[Callable[..., SwitchProgram]]:
     yield make
     for program in loaded:
         program.close()
+
+
+@pytest.fixture
+def made(tool: Callable[..., str], tmp_path: Path) -> Iterator[Callable[..., Routers]]:
+    """Makes the namespaces, which go at the end; where they are not allowed the test is skipped."""
+    for name in ("ip", "ethtool", "ping"):
+        tool(name)
+    built(tool)
+    clear_abandoned(PREFIX)
+    with ExitStack() as stack:
+
+        def make(**more: bool) -> Routers:
+            try:
+                return Routers(tmp_path, stack, **more)
+            except (OSError, NamespaceError) as error:
+                if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
+                    raise
+                pytest.skip(f"no network namespaces with veth pairs here: {error}")
+
+        yield make
+
+
+@pytest.fixture
+def routers(made: Callable[..., Routers]) -> Routers:
+    """Without a sink."""
+    return made()

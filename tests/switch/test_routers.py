@@ -7,17 +7,14 @@ host a ── router 1 ── router 2 ── router 3 ── (sink) ── host
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,20 +22,16 @@ import pytest
 
 from hopscope.settings.watch import WatchSettings
 from hopscope.switch.watches import read_watches, replace_watches
-from hopscope.testbed.namespaces import NamespaceError, inside, run
+from hopscope.testbed.namespaces import inside
 from hopscope.wire.decode.plain import read_plain
 from hopscope.wire.dialect import DEFAULT
-from support.namespaces import Program, clear_abandoned
+from support.namespaces import Program
+from support.switch_programs import total
+from support.switch_routers import ROUTERS, SOURCES, Routers
 from support.waiting import HANG_SECONDS, eventually
 from support.wire_cases import frame_batch
-from support.xdp_make import built
 
 pytestmark = pytest.mark.e2e
-SOURCES = Path(__file__).parents[2] / "src"
-PREFIX = "hopscope-switch"
-"""Of the names of namespaces."""
-ROUTERS = ("r1", "r2", "r3")
-NAMES = ("a", *ROUTERS, "b")
 PORT = 5001
 SIZES = (1, 2, 100, 1201, 1471)
 HOP_WORDS = 7
@@ -46,128 +39,6 @@ CLOCKS_NS = 10**8
 """The kernel's clocks differ by less; were the leap seconds wrong, it would be seconds."""
 SEGMENT, UDP_SEGMENT = 500, 103
 PACKETS = replace(DEFAULT, packets=True, ports=())
-
-
-class Routers:
-    """The namespaces, in a line: each has `left` and `right`, with addresses 10.77.N.1 and .2, fd77:N::1 and
-    ::2 of link N.
-    """
-
-    def __init__(self, folder: Path, stack: ExitStack, *, sink: bool = False) -> None:
-        """`sink`: namespace with a wire in front of host b, from `s0` to `s1`."""
-        self.folder = folder
-        self.pins = folder / "bpf"
-        self.pins.mkdir()
-        run("mount", "-t", "bpf", "bpf", str(self.pins))
-        stack.callback(run, "umount", str(self.pins))
-        self.full = {name: f"{PREFIX}-{os.getpid()}-{name}" for name in (*NAMES, *["sink"] * sink)}
-        for name in self.full:
-            run("ip", "netns", "add", self.full[name])
-            stack.callback(run, "ip", "netns", "del", self.full[name])
-            self.run(name, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-        for number, (one, other) in enumerate(pairwise(NAMES)):
-            if sink and other == "b":
-                self.pair(one, "right", "sink", "s0")
-                self.pair("sink", "s1", other, "left")
-            else:
-                self.pair(one, "right", other, "left")
-            for name, interface, host in ((one, "right", 1), (other, "left", 2)):
-                for address in (f"10.77.{number}.{host}/24", f"fd77:{number}::{host}/64"):
-                    flags = ("nodad",) * (":" in address)
-                    self.ip(name, "address", "add", address, "dev", interface, *flags)
-                self.ip(name, "link", "set", interface, "up")
-        self.ip("a", "link", "set", "right", "mtu", "1500")
-        for at, name in enumerate(NAMES):
-            for number in range(len(NAMES) - 1):
-                if number > at:
-                    self.route(name, number, f"10.77.{at}.2", f"fd77:{at}::2")
-                elif number < at - 1:
-                    self.route(name, number, f"10.77.{at - 1}.1", f"fd77:{at - 1}::1")
-
-    def pair(self, one: str, near: str, other: str, far: str) -> None:
-        """A link between two namespaces that takes packets with INT."""
-        run("ip", "-n", self.full[one], "link", "add", near, "mtu", "2000", "type", "veth",
-            "peer", "name", far, "mtu", "2000", "netns", self.full[other])  # fmt: skip
-        for name, interface in ((one, near), (other, far)):
-            self.ip(name, "link", "set", interface, "up")
-
-    def route(self, name: str, number: int, v4: str, v6: str) -> None:
-        """A link that is reached by a neighbour."""
-        self.ip(name, "route", "add", f"10.77.{number}.0/24", "via", v4)
-        self.ip(name, "-6", "route", "add", f"fd77:{number}::/64", "via", v6)
-
-    def ip(self, name: str, *words: str) -> str:
-        """What ip(8) prints in a namespace."""
-        return run("ip", "-n", self.full[name], *words)
-
-    def run(self, name: str, *words: str) -> str:
-        """What a command prints in a namespace."""
-        return run("ip", "netns", "exec", self.full[name], *words, seconds=HANG_SECONDS)
-
-    def command(self, name: str, command: str, more: str = "") -> list[str]:
-        """`hopscope switch COMMAND` on a router; router 3 with hosts on its right is a sink."""
-        file = self.folder / f"{name}.toml"
-        items = '["node_id", "interfaces", "hop_latency", "ingress_timestamp", "egress_timestamp"]'
-        sides = ("left", "right") if "# sink" in more else ("right", "left")
-        file.write_text(
-            f'[switch]\nnode_id = {name[1]}\ninterfaces = ["{sides[0]}"]\nhosts = ["{sides[1]}"]\n'
-            f'pins = "{self.pins / name}"\ninstructions = {items}\n{more}'
-        )
-        words = [sys.executable, "-m", "hopscope", "switch", command, "--config", str(file)]
-        return ["ip", "netns", "exec", self.full[name], *words]
-
-    def switch(self, name: str, command: str, more: str = "") -> str:
-        """What it prints."""
-        done = subprocess.run(
-            self.command(name, command, more), capture_output=True, text=True, check=False,
-            env={**os.environ, "PYTHONPATH": str(SOURCES)}, timeout=HANG_SECONDS,
-        )  # fmt: skip
-        assert not done.returncode, done.stderr
-        return done.stdout
-
-    def counts(self, name: str) -> dict[str, int]:
-        """Counters of a router that are not 0."""
-        lines = self.switch(name, "status").splitlines()[1:]
-        found = {line.split()[0]: int(line.split()[-1].replace(",", "")) for line in lines}
-        return {label: number for label, number in found.items() if number}
-
-    def socket(self, name: str, *kind: int) -> socket.socket:
-        """A socket in a namespace."""
-        made: socket.socket = inside(self.full[name], lambda: socket.socket(*kind))
-        made.settimeout(HANG_SECONDS)
-        return made
-
-
-@pytest.fixture
-def made(tool: Callable[..., str], tmp_path: Path) -> Iterator[Callable[..., Routers]]:
-    """Makes the namespaces, which go at the end; where they are not allowed the test is skipped."""
-    for name in ("ip", "ethtool", "ping"):
-        tool(name)
-    built(tool)
-    clear_abandoned(PREFIX)
-    with ExitStack() as stack:
-
-        def make(**more: bool) -> Routers:
-            try:
-                return Routers(tmp_path, stack, **more)
-            except (OSError, NamespaceError) as error:
-                if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
-                    raise
-                pytest.skip(f"no network namespaces with veth pairs here: {error}")
-
-        yield make
-
-
-@pytest.fixture
-def routers(made: Callable[..., Routers]) -> Routers:
-    """Without a sink."""
-    return made()
-
-
-def total(raw: bytes) -> int:
-    """The sum of 16-bit numbers (RFC 1071)."""
-    raw += bytes(len(raw) % 2)
-    return sum(int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2))
 
 
 WATCH = f"[[switch.watch]]\nport = {PORT}\n"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Which reports change nothing but counts: those without an event (`detect/flows`). */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Ethernet, VLAN, IPv4, IPv6 and UDP headers around a report. */
 #pragma once
 

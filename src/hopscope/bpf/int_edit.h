@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* How a packet grows, and how lengths, DSCP and checksums follow.
  *
  * The TCP or UDP header stays where it is and what follows it moves: a checksum that is left to a card is found by its

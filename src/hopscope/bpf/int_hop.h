@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* What this hop knows of a packet, and how INT 2.1 writes it. */
 #pragma once
 

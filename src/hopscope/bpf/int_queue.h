@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Queue and load of the interface that a packet leaves through. */
 #pragma once
 
@@ -11,7 +12,10 @@
 #define PERCPU_STATS 0x20   /* TCQ_F_CPUSTATS: a lock-less qdisc counts by processor */
 #define WINDOW_NS 10000000  /* in which bytes are counted for the utilisation */
 
-extern void *bpf_cast_to_kern_ctx(void *context) __ksym;
+/* Whether the kernel has the function below (Linux 6.2). */
+const volatile __u32 has_queues = 1;
+
+extern void *bpf_cast_to_kern_ctx(void *context) __ksym __weak;
 extern const void __per_cpu_offset __ksym __weak;
 
 /* Packets in the qdisc at an address, as qdisc_qlen_sum() adds them up.  This function and the next one are not inlined: the
@@ -37,6 +41,8 @@ __attribute__((noinline)) __u32 length_of(__u64 address, __u32 processors)
  * is the sum of all. */
 __attribute__((noinline)) __u32 queue_of(struct __sk_buff *skb, __u32 processors)
 {
+	if (!has_queues)
+		return NO_VALUE;
 	struct sk_buff *packet = bpf_cast_to_kern_ctx(skb);
 	struct net_device *device = BPF_CORE_READ(packet, dev);
 	__u32 queues = BPF_CORE_READ(device, real_num_tx_queues), sum = 0, id = 0;

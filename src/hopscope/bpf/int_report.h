@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Telemetry Reports 2.0 of this switch. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* The INT sink: a packet as it was before the source, and a report of its INT. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* The INT source, and postcards of packets without INT. */
 #pragma once
 

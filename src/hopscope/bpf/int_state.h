@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Maps of the programs of a switch, and the memory in which a processor works. */
 #pragma once
 

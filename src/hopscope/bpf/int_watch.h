@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* The watch list: which packets get INT, and how. */
 #pragma once
 

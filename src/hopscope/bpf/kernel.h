@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Structures of the kernel, as far as programs read them; CO-RE finds the places of their fields (BTF). */
 #pragma once
 

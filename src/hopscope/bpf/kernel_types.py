@@ -8,6 +8,7 @@ from functools import cache
 from .libbpf import library
 
 _ENUM = 6  # BTF_KIND_ENUM
+_FUNCTION = 12  # BTF_KIND_FUNC
 _HEAD = 3  # 32-bit words of struct btf_type
 _LENGTH = 0xFFFF  # of its second word: members
 
@@ -32,3 +33,15 @@ def enumeration(name: str) -> dict[str, int]:
         }
     finally:
         libbpf.btf__free(types)
+
+
+@cache
+def has_function(name: str) -> bool:
+    """Whether this kernel has a function, by its type information."""
+    libbpf = library()
+    types = libbpf.btf__load_vmlinux_btf()
+    if not types:
+        return False
+    found = libbpf.btf__find_by_name_kind(types, name.encode(), _FUNCTION)
+    libbpf.btf__free(types)
+    return bool(found > 0)

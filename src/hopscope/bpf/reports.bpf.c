@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Telemetry Reports in XDP: what changes nothing but counts ends here, every other report for the port goes up to the
  * collector through a ring, and all else passes to the network stack. */
 #include "filter.h"

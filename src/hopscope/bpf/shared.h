@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* What the program and Python share: `layout.py` has the same numbers and records. */
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* The tables that both sides share, and how their rows are found: as in the detector (`detect/flows`). */
 #pragma once
 

@@ -1,4 +1,7 @@
-"""Programs at tc: links of tcx, which outlive the process that made them if they are pinned."""
+"""Programs at tc: links of tcx, which outlive the process that made them if they are pinned.
+
+On kernels without tcx they are filters of clsact, which stay by themselves; then the program is pinned.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from .libbpf import library
 
 _BEFORE = 1 << 3  # BPF_F_BEFORE; relative to nothing: before all
 _RAW_TRACEPOINT = 23  # BPF_TRACE_RAW_TP, of enum bpf_attach_type
+_REPLACE = 1  # BPF_TC_F_REPLACE
+_HANDLE = 0x485  # of a filter: the kernel's own numbers begin elsewhere
 _GONE = (errno.ENOLINK, errno.ENODEV, errno.ENOENT)
 
 
@@ -34,12 +39,42 @@ class _LinkOptions(ctypes.Structure):
     _fields_ = (("size", ctypes.c_size_t), ("flags", ctypes.c_uint32), ("relative", ctypes.c_uint32 * 7))
 
 
+class _Hook(ctypes.Structure):
+    """struct bpf_tc_hook."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("index", ctypes.c_int),
+        ("point", ctypes.c_int),
+        ("parent", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
+    )
+
+
+class _FilterOptions(ctypes.Structure):
+    """struct bpf_tc_opts."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("program", ctypes.c_int),
+        ("flags", ctypes.c_uint32),
+        ("id", ctypes.c_uint32),
+        ("handle", ctypes.c_uint32),
+        ("priority", ctypes.c_uint32),
+        ("padding", ctypes.c_uint32),
+    )
+
+
 def run_at(program: int, index: int, direction: Direction, pin: Path, *, first: bool = False) -> None:
     """Run a program (its descriptor) at the interface `index`, in place of the one that this pin has run; no
     packet passes between both. A new one runs after all others there, or before them (`first`). Raises
     CaptureError.
     """
     held = _opened(pin)
+    if held >= 0 and _is_program(held):
+        os.close(held)
+        _filter_at(program, index, direction, pin, first=first)
+        return
     if held >= 0:
         failed = -library().bpf_link_update(held, program, None)
         os.close(held)
@@ -49,12 +84,56 @@ def run_at(program: int, index: int, direction: Direction, pin: Path, *, first: 
             raise CaptureError(f"the kernel does not replace the program ({os.strerror(failed)})")
         pin.unlink()  # of an interface that is gone
     options = _LinkOptions(ctypes.sizeof(_LinkOptions), _BEFORE if first else 0)
-    link = library().bpf_link_create(program, index, direction, ctypes.byref(options))
+    link = _link(program, index, direction, options)
     if link == -errno.EINVAL:
-        raise CaptureError("the kernel has no tcx, which came with Linux 6.6")
+        _filter_at(program, index, direction, pin, first=first)
+        return
     if link < 0:
         raise CaptureError(f"the interface takes no program at tc ({os.strerror(-link)})")
     _pin(link, pin)
+    os.close(link)
+
+
+def _link(program: int, index: int, direction: Direction, options: _LinkOptions) -> int:
+    """A link of tcx; -EINVAL: the kernel has none (before Linux 6.6)."""
+    return int(library().bpf_link_create(program, index, direction, ctypes.byref(options)))
+
+
+def _filter_at(program: int, index: int, direction: Direction, pin: Path, *, first: bool) -> None:
+    """Run a program as a filter of clsact, in place of the one that has run there."""
+    hook, options = _filter(index, direction, first=first)
+    made = -library().bpf_tc_hook_create(ctypes.byref(hook))
+    if made not in (0, errno.EEXIST):
+        raise CaptureError(f"the interface takes no program at tc ({os.strerror(made)})")
+    options.program, options.flags = program, _REPLACE
+    failed = -library().bpf_tc_attach(ctypes.byref(hook), ctypes.byref(options))
+    if failed:
+        raise CaptureError(f"the interface takes no program at tc ({os.strerror(failed)})")
+    pin.unlink(missing_ok=True)
+    _pin(program, pin)
+
+
+def _filter(index: int, direction: Direction, *, first: bool) -> tuple[_Hook, _FilterOptions]:
+    hook = _Hook(ctypes.sizeof(_Hook), index, 1 + (direction is Direction.EGRESS), 0, 0)
+    options = _FilterOptions(
+        ctypes.sizeof(_FilterOptions), handle=_HANDLE + (not first), priority=1 + (not first)
+    )
+    return hook, options
+
+
+def remove(pin: Path) -> None:
+    """Run the program no longer that `run_at` has pinned there as `…DIRECTION-INDEX`."""
+    held = _opened(pin)
+    if held >= 0:
+        is_filter = _is_program(held)
+        os.close(held)
+        if is_filter:
+            name, _, index = pin.name.rpartition("-")
+            label = name.rpartition("-")[2]
+            # only a program that runs before others has more in its name than its direction
+            hook, options = _filter(int(index), Direction[label.upper()], first=name != label)
+            library().bpf_tc_detach(ctypes.byref(hook), ctypes.byref(options))  # the interface may be gone
+    pin.unlink(missing_ok=True)
 
 
 def attach_tracing(program: int, pin: Path) -> None:
@@ -63,11 +142,11 @@ def attach_tracing(program: int, pin: Path) -> None:
     if link < 0:
         raise CaptureError(f"the kernel takes no program at its tracepoint ({os.strerror(-link)})")
     _pin(link, pin)
-
-
-def _pin(link: int, pin: Path) -> None:
-    failed = -library().bpf_obj_pin(link, os.fsencode(pin))
     os.close(link)
+
+
+def _pin(descriptor: int, pin: Path) -> None:
+    failed = -library().bpf_obj_pin(descriptor, os.fsencode(pin))
     if failed:
         raise CaptureError(f"{pin}: the program cannot be pinned ({os.strerror(failed)})")
 
@@ -84,3 +163,8 @@ def _opened(path: Path) -> int:
     """Descriptor of a pinned object, or minus the number of an error."""
     found = library().bpf_obj_get(os.fsencode(path))
     return int(found) if found >= 0 else -ctypes.get_errno()
+
+
+def _is_program(descriptor: int) -> bool:
+    """Whether a descriptor is of a program, and not of a link."""
+    return "prog_jited" in Path(f"/proc/self/fdinfo/{descriptor}").read_text()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Reports whose form is compared here: Telemetry Report 0.5, 1.0 and 2.0 without metadata of their own, about Ethernet,
  * IPv4 or IPv6 with TCP or UDP, whose DSCP or UDP port announces INT-MD 0.5, 1.0 or 2.x. All others are unusual. */
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* A sink in a wire: frames that come in at one interface go out at another. Those without INT are redirected as they
  * are; of those with plain INT, the head goes to the sink through a ring, and the rest goes on without INT, as
  * `wire/rewrite/strip_kernel` makes it. What is not plain is passed up to the sink's packet socket. */

@@ -89,6 +89,63 @@ def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
 
 
 @app.command()
+def watch(
+    config: ConfigOption,
+    interval: Annotated[
+        float, option("--interval", metavar="SECONDS", min=0.1, help="Time between two looks.")
+    ] = 1.0,
+    count: Annotated[
+        int | None, option("--count", "-n", metavar="N", min=1, help="Stop after so many looks.")
+    ] = None,
+) -> None:
+    """Show what the programs do, until Ctrl-C: rates, drops by reason, latency and queue of each interface.
+
+    Exit status 2: nothing is attached.
+    """
+    import sys
+    import time
+
+    from ..switch.view import screen, take
+
+    settings, left = _loaded(config), count
+    before, clear = take(settings), "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
+    try:
+        while left is None or left > 0:
+            time.sleep(interval)
+            now = take(settings)
+            print(clear + screen(before, now), flush=True)
+            before, left = now, None if left is None else left - 1
+    except KeyboardInterrupt:
+        return
+
+
+@app.command()
+def metrics(config: ConfigOption) -> None:
+    """Print all counters as metrics of Prometheus, for the textfile collector of its node exporter.
+
+    Exit status 2: nothing is attached.
+    """
+    from ..switch.view import metrics as text
+
+    print(text(_loaded(config)), end="")
+
+
+@app.command()
+def check(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
+    """Say what this kernel allows, and what stands in the way of the settings.
+
+    Exit status: 1 if something does.
+    """
+    import typer
+
+    from ..switch.kernel import allowed
+
+    rows = [dict(zip(("what", "found", "advice"), each, strict=True)) for each in allowed(_loaded(config))]
+    print_rows(form, ("what", "found", "advice"), rows)
+    raise typer.Exit(int(any(row["advice"] for row in rows)))
+
+
+@app.command()
 def detach(config: ConfigOption) -> None:
     """Remove the programs and their counters."""
     from ..switch.program import detach as run

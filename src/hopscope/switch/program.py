@@ -6,6 +6,7 @@ import fcntl
 import os
 import socket
 import struct
+import sys
 import time
 from contextlib import closing, suppress
 from pathlib import Path
@@ -13,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from ..bpf.build import SOURCES, SWITCH_OBJECT
+from ..bpf.kernel_types import has_function
 from ..bpf.libbpf import BpfObject, index_of
-from ..bpf.tc import Direction, run_at
+from ..bpf.tc import Direction, remove, run_at
 from ..capture.errors import CaptureError
 from ..wire.records import Records
 from .counters import Counters, counters_of
@@ -23,6 +25,7 @@ from .label_layout import LabelCount
 from .label_maps import LabelMaps
 from .label_program import attach_labels, detach_labels
 from .layout import CONTROL, PORT, SENDER, SHARED, WATCHES, SwitchCount
+from .segments import check_segments
 from .settings import SwitchSettings
 from .watches import write
 
@@ -44,6 +47,8 @@ class SwitchProgram:
         if pins is not None:
             for name in SHARED:
                 self._object.share(name, pins / name)
+        knows_queues = has_function("bpf_cast_to_kern_ctx")
+        self._object.constants()[:4] = int(knows_queues).to_bytes(4, sys.byteorder)
         self._object.load()
         self._object.memory("control", CONTROL.itemsize).view(CONTROL)[0] = control_of(settings)
         write(self._object.memory("watches", WATCHES.itemsize).view(WATCHES)[0], settings.watch)
@@ -99,6 +104,7 @@ def attach(settings: SwitchSettings) -> None:
     before goes on, with these settings or the earlier ones. Raises CaptureError.
     """
     indexes = {name: _index(name) for name in (*settings.interfaces, *settings.hosts)}
+    check_segments(settings)
     mtus = {name: _mtu(name) for name in indexes}
     places = [("egress", Direction.EGRESS, name) for name in settings.interfaces]
     places += [("arrival", Direction.INGRESS, name) for name in settings.interfaces]
@@ -127,12 +133,12 @@ def attach(settings: SwitchSettings) -> None:
             wanted |= attach_labels(settings, epoch_ns(), indexes, mtus)
     except CaptureError:
         for pin in set(_links(pins)) - before:
-            pin.unlink()
+            remove(pin)
         if not before:
             detach(settings)
         raise
     for pin in before - wanted:
-        pin.unlink()
+        remove(pin)
     if settings.label is None:
         detach_labels(pins)
     if settings.drops:
@@ -146,7 +152,7 @@ def detach(settings: SwitchSettings) -> bool:
     if not settings.pins.is_dir():
         return False
     for pin in _links(settings.pins):
-        pin.unlink()
+        remove(pin)
     for name in (LINK, REASONS, *SHARED):
         (settings.pins / name).unlink(missing_ok=True)
     detach_labels(settings.pins)

@@ -1,0 +1,42 @@
+"""What this kernel allows a switch, found by loading and attaching nothing that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from ..bpf.kernel_types import enumeration, has_function
+from ..capture.errors import CaptureError
+from .program import SwitchProgram
+from .segments import check_segments
+from .settings import SwitchSettings
+
+
+def allowed(settings: SwitchSettings) -> Iterator[tuple[str, str, str]]:
+    """(what, what was found, what to do about it or empty)."""
+    try:
+        with closing(SwitchProgram(settings)):
+            yield "programs", "this kernel takes them", ""
+    except CaptureError as error:
+        yield "programs", "cannot be loaded", str(error)
+    if has_function("tcx_prog_attach"):
+        yield "attachment", "tcx: programs are replaced without a gap", ""
+    else:
+        yield "attachment", "clsact: this kernel has no tcx (Linux 6.6)", ""
+    if has_function("bpf_cast_to_kern_ctx"):
+        yield "queue_occupancy", "known", ""
+    else:
+        yield "queue_occupancy", "not known", "it needs Linux 6.2; hops say that they do not know it"
+    reasons = len(enumeration("skb_drop_reason"))
+    if reasons:
+        yield "drop reports", f"this kernel has {reasons} reasons", ""
+    else:
+        yield "drop reports", "none", "they need Linux 5.17 with type information (BTF)"
+    for interface in (*settings.interfaces, *settings.hosts):
+        if not Path("/sys/class/net", interface).exists():
+            yield interface, "this machine has no such interface", "attach fails"
+    try:
+        check_segments(settings)
+    except CaptureError as error:
+        yield "TCP", "segments are merged", str(error)
