@@ -110,7 +110,7 @@ def ours(bench: Bench, path: Path, form: Format, hops: int, fields: int, flows: 
     """ns a report of the program of this project."""
     rows = 1 << (flows // 4).bit_length()
     settings = DetectSettings(flow_rows=max(1024, rows), ports=4096, sources=64)
-    program = XdpProgram(ListenSettings(kind="xdp", interface="lo"), settings)
+    program = XdpProgram(ListenSettings(kind="xdp", interface="lo", promiscuous=True), settings)
     one = report(form, hops, fields)
     detector, ring = Detector(settings), BpfRing(settings.sources)
     ring.map(program.ring, program.ring_bytes)

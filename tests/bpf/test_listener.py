@@ -113,6 +113,28 @@ def test_interface_that_returns(namespace: Namespace, listener: XdpListener) -> 
         assert [payload for payload, _, _ in received(listener, 1)] == [b"report"]
 
 
+def test_frames_for_other_machines(namespace: Namespace, listener: XdpListener) -> None:
+    """They pass to the network stack, as long as the interface's address is another one; a promiscuous
+    listener takes them.
+    """
+    packet = IP(src="192.0.2.1", dst="192.0.2.2") / REPORT
+    foreign, own = Ether(dst="02:00:00:00:00:77") / packet, Ether(dst="02:00:00:00:00:78") / packet
+    namespace.ip("link", "set", "near", "address", "02:00:00:00:00:78")
+    namespace.inside(listener._program.look)
+    with namespace.raw() as far:
+        far.send(bytes(foreign))
+        far.send(bytes(own))
+        assert len(received(listener, 1)) == 1
+        assert listener.counts()["xdp_unfiltered"] == 1
+        listener.close()
+        everything = XdpListener(ListenSettings(kind="xdp", interface="near", promiscuous=True))
+        namespace.inside(everything.open)
+        far.send(bytes(foreign))
+        assert len(received(everything, 1)) == 1
+        assert "promiscuity 1" in namespace.ip("-d", "link", "show", "near")
+        everything.close()
+
+
 def test_one_program_of_an_interface(namespace: Namespace, listener: XdpListener) -> None:
     """A second listener is rejected with what to do; the first goes with `close`."""
     second = XdpListener(ListenSettings(kind="xdp", interface="near"))

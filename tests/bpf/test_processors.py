@@ -54,7 +54,7 @@ def test_counts_of_two_processors(tool: Callable[..., str], tmp_path: Path) -> N
     if len(processors) < 2:
         pytest.skip("this machine has one processor")
     built(tool)
-    listen = ListenSettings(kind="xdp", interface="lo", ring_bytes=1 << 20)
+    listen = ListenSettings(kind="xdp", interface="lo", promiscuous=True, ring_bytes=1 << 20)
     program = XdpProgram(listen, SETTINGS)
     driver = BpfObject(compile_program(tmp_path, DRIVER))
     driver.constants()[: len(PLAN)] = PLAN

@@ -171,7 +171,9 @@ def detected(
 
 def loaded(settings: DetectSettings = SETTINGS) -> XdpProgram:
     """The program with the smallest ring, for several tests: the kernel takes a while to check it."""
-    return XdpProgram(ListenSettings(kind="xdp", interface="lo", ring_bytes=1 << 20), settings)
+    return XdpProgram(
+        ListenSettings(kind="xdp", interface="lo", promiscuous=True, ring_bytes=1 << 20), settings
+    )
 
 
 def clear(program: XdpProgram, settings: DetectSettings = SETTINGS) -> None:

@@ -79,6 +79,19 @@ class Gather:
         time.sleep(self._seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Hurry:
+    """A short pause while something is under way, else a longer one."""
+
+    under_way: Callable[[], bool]
+    short: Callable[[int], object]
+    long: Callable[[int], object]
+
+    def __call__(self, found: int) -> None:
+        """Pause."""
+        (self.short if self.under_way() else self.long)(found)
+
+
 @dataclass(slots=True)
 class Doze:
     """A pause that waits for sockets after a turn without work: a process without traffic takes hardly any

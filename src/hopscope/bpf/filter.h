@@ -180,6 +180,12 @@ inlined void spoil(struct port *row)
 	row->metrics[0].high = row->metrics[1].high = 0;
 }
 
+inlined void spoil_flow(struct flow *flow)
+{
+	flow->spoiled = 1;
+	variables.control.spoiled++;
+}
+
 /* The detector will compare this value of a report that goes up: keep what it will keep. */
 inlined void follow_row(__u64 key, int slot, __u32 value)
 {
@@ -207,7 +213,7 @@ static long follow_hop(__u32 index, struct pass *pass)
 	struct hop *hop = pass->flow ? hop_of(pass->flow, index & (MAX_HOPS - 1)) : NULL;
 	if (hop) {
 		if (hop->node != values.node || (present & HAVE_LATENCY && !hop->has_latency))
-			pass->flow->spoiled = 1;
+			spoil_flow(pass->flow);
 		hop->egress_port = values.port;
 		if (present & HAVE_QUEUE)
 			hop->queue_latest = values.queue & 0xffffff;
@@ -216,7 +222,7 @@ static long follow_hop(__u32 index, struct pass *pass)
 		if (present & HAVE_LATENCY) {
 			hop->latency_latest = values.latency;
 			if (values.latency > hop->latency_above)
-				pass->flow->spoiled = 1;
+				spoil_flow(pass->flow);
 			else if (gap_of(values.latency, hop->latency_stored) > hop->latency_change) {
 				hop->latency_stored = values.latency;
 				if (pass->flow->state == ACTIVE)
@@ -477,7 +483,7 @@ __noinline int follow_report(struct scratch *scratch, __u32 index)
 	if (flow && (flow->state == ABSENT || flow->spoiled))
 		flow = NULL;
 	if (flow && (flow->hop_count != report->hops || report->flags & DROPPED)) { /* it may lack the rest of the path */
-		flow->spoiled = 1;
+		spoil_flow(flow);
 		flow = NULL;
 	}
 	struct pass pass = {.scratch = scratch, .report = report, .flow = flow};
@@ -487,7 +493,7 @@ __noinline int follow_report(struct scratch *scratch, __u32 index)
 	if (flow && report->present & HAVE_LATENCY) {
 		flow->latency_latest = pass.latency;
 		if (!flow->has_latency || pass.latency > flow->latency_above)
-			flow->spoiled = 1;
+			spoil_flow(flow);
 		else if (gap_of(pass.latency, flow->latency_stored) > flow->latency_change)
 			flow->latency_stored = pass.latency;
 	}

@@ -82,6 +82,10 @@ class Filter:
         """Position of the ring at which what is watched is confirmed."""
         self._batch: ReportBatch | None = None
         self._counted = dict.fromkeys(_COUNTS, 0)
+        self._spoiled = 0
+        """How many flows the program had spoiled at the last batch."""
+        self._spoiled_until = 0
+        """Position of the ring before which there are reports that spoiled them."""
         self._slice = 0
         self._due_ns = 0
         self._changes = detector.comparison.changes
@@ -95,6 +99,11 @@ class Filter:
         program.table("roles", 1 << 16, np.dtype(np.uint8))[:] = table[rules.UDP_ROLE : rules.SHIM]
         control["filter"] = 1
 
+    @property
+    def following(self) -> bool:
+        """Whether rows are watched: reports go up until they are confirmed."""
+        return self._boundary is not None
+
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
         """The reports of a batch, for the detector; the sources whose numbers it is to look at are merged."""
         ring = self._ring
@@ -104,12 +113,20 @@ class Filter:
         self._batch = self._decoder.decode(batch)
         reports, tables = self._batch.reports, self._detector.tables["flows"]
         self._kernels.set_numbered(reports, ring.marks)
-        self._kernels.merge_changing(
-            reports, ring.marks, tables["rows"].view(np.uint32), tables["flows"], tables["hops"],
-            self._detector.comparison.knobs, self._flows, self._more, self._seen, self._seen_hops,
-            np.uint64(epoch_ns()),
-        )  # fmt: skip
+        if self._spoils() or (ring.marks[: len(batch)] & layout.Mark.UNUSUAL).any():
+            self._kernels.merge_changing(
+                reports, ring.marks, tables["rows"].view(np.uint32), tables["flows"], tables["hops"],
+                self._detector.comparison.knobs, self._flows, self._more, self._seen, self._seen_hops,
+                np.uint64(epoch_ns()),
+            )  # fmt: skip
         return self._batch
+
+    def _spoils(self) -> bool:
+        """Whether a report of the last batch may have spoiled a flow."""
+        spoiled = int(self._program.control["spoiled"])
+        if spoiled != self._spoiled:
+            self._spoiled, self._spoiled_until = spoiled, self._ring.written
+        return self._ring.start < self._spoiled_until
 
     def counts(self) -> dict[str, int]:
         """Nothing of its own: the program counts."""
@@ -177,18 +194,35 @@ class Filter:
         ports, marks, knobs = tables["ports"]["ports"], self._ring.marks, limits.knobs
         mine = (self._tags, self._flows, self._more, self._ports)
         epoch = np.uint64(epoch_ns())
-        kernels.drop_spoiled(
-            reports, rows, flows, states, ports, knobs, *mine, self._seen, self._seen_hops, epoch
+        wanting = np.zeros(len(reports), np.uint8)
+        lacking = kernels.drop_spoiled(
+            reports,
+            hops,
+            rows,
+            flows,
+            states,
+            ports,
+            knobs,
+            *mine,
+            self._seen,
+            self._seen_hops,
+            epoch,
+            wanting,
         )
         kernels.forget(reports, hops, marks, rows, flows, ports, knobs, self._tags, self._flows, self._ports)
         if self._boundary is not None:
             return
+        unknown = bool((self._ring.rows[: self._ring.count] == layout.NOWHERE).any())
+        if not lacking and not unknown:
+            return
         self._program.wait()
         self._watching = kernels.install(
             reports, hops, marks, rows, flows, states, ports, limits.limits, limits.overrides, knobs, *mine,
-            self._seen, self._seen_hops, self._seen_ports, self._watched, epoch,
+            self._seen, self._seen_hops, self._seen_ports, self._watched, epoch, wanting,
         )  # fmt: skip
-        kernels.install_sources(reports, tables["sources"]["sources"], knobs, self._sources, self._merged)
+        kernels.install_sources(
+            reports, self._ring.rows, tables["sources"]["sources"], knobs, self._sources, self._merged
+        )
         self._program.wait()
         if self._watching:
             self._boundary = self._ring.written

@@ -52,12 +52,12 @@ from ..detect.flows.port_table_kernel import port_key
 from ..detect.flows.slow_path_kernel import INCOMPLETE, OWN_HOP, own_node
 from ..detect.flows.source_table_kernel import NODE_CARRIED, WINDOW, hash_source
 from ..wire.records import Flag
-from .layout import PROBES, Mark, State
+from .layout import NOWHERE, PROBES, Mark, State
 
 _ABSENT, _WATCHED, _ACTIVE = U32(State.ABSENT), U32(State.WATCHED), U32(State.ACTIVE)
 _UNUSUAL = U64(Mark.UNUSUAL)
 _NUMBERED = U8(Flag.NUMBERED)
-_PROBES, _MANY = U64(PROBES), 128
+_PROBES, _MANY, _NOWHERE = U64(PROBES), 128, U64(NOWHERE)
 _FULL = U64(0xFFFFFFFF)
 _PORT = U64(1 << 63)
 """What makes the number of a port row one of `watched`."""
@@ -390,16 +390,16 @@ def install_flow(
 def install(
     reports: Any, hops: Any, marks: Any, tags: Any, flows: Any, states: Any, ports: Any, limits: Any,
     overrides: Any, knobs: Any, k_tags: Any, k_flows: Any, k_more: Any, k_ports: Any, seen: Any,
-    seen_hops: Any, seen_ports: Any, watched: Any, epoch_ns: Any,
+    seen_hops: Any, seen_ports: Any, watched: Any, epoch_ns: Any, wanting: Any,
 ) -> Any:  # fmt: skip
-    """Have the program watch the flows of reports that went up, and their queues, buffers and ports; returns
-    how many rows of `watched` there are now.
+    """Have the program watch the flows of `wanting` reports that went up, and their queues, buffers and
+    ports; returns how many rows of `watched` there are now.
     """
     n = 0
     for k in range(len(reports)):
         i = U64(k)
         r = reports[i]
-        if U64(marks[r.packet]) & _UNUSUAL or r.reason != 0 or not U64(r.carried) & FLOW_CARRIED:
+        if not wanting[i] or U64(marks[r.packet]) & _UNUSUAL:
             continue
         row, way = find_reported(tags, flows, reports, i, knobs)
         if way == NOT_FOUND:
@@ -519,12 +519,18 @@ def merge_marked(
 
 
 @kernel
-def install_sources(reports: Any, sources: Any, knobs: Any, k_sources: Any, merged: Any) -> None:
-    """Have the program follow the sequence numbers of these reports' sources."""
+def install_sources(
+    reports: Any, at_source: Any, sources: Any, knobs: Any, k_sources: Any, merged: Any
+) -> None:  # fmt: skip
+    """Have the program follow the sequence numbers of these reports' sources; `at_source` is uint32 [frames]:
+    the row of those that it follows, NOWHERE of others.
+    """
     mask = U64(len(sources)) - U64(1)
     for k in range(len(reports)):
         r = reports[U64(k)]
         if r.index != 0 or r.reason != 0 or r.version < 5 or r.version > 20:
+            continue
+        if U64(at_source[r.packet]) != _NOWHERE:
             continue
         node = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else U64(0)
         home = hash_source(r.source_hi, r.source_lo, node, U64(r.hw_id), knobs) & mask
@@ -589,18 +595,32 @@ def merge_changing(
                 merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns)
 
 
+@inlined
+def refresh_port(ports: Any, at: Any, k_ports: Any) -> Any:
+    """Give a row of the detector the latest value, which the program has, or make a spoiled one ABSENT;
+    whether the program follows it.
+    """
+    if k_ports[at].spoiled:
+        k_ports[at].state = _ABSENT
+    keep_latest_of_port(ports, at, k_ports)
+    return k_ports[at].state != _ABSENT
+
+
 @kernel
 def drop_spoiled(
-    reports: Any, tags: Any, flows: Any, states: Any, ports: Any, knobs: Any, k_tags: Any, k_flows: Any,
-    k_more: Any, k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any,
-) -> None:  # fmt: skip
+    reports: Any, hops: Any, tags: Any, flows: Any, states: Any, ports: Any, knobs: Any, k_tags: Any,
+    k_flows: Any, k_more: Any, k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any, wanting: Any,
+) -> Any:  # fmt: skip
     """Make rows ABSENT that the program no longer follows, of the flows of these reports; what it counted
     before is merged.  The others get the program's latest values back, which the detector has overwritten
-    with those of reports that came before.
+    with those of reports that came before.  `wanting` (uint8 [n]) gets 1 for the reports of which it has not
+    all rows; returns their number.
     """
+    n = U64(0)
     for k in range(len(reports)):
         i = U64(k)
         r = reports[i]
+        wanting[i] = U8(0)
         if r.reason != 0 or not U64(r.carried) & FLOW_CARRIED:
             continue
         row, way = find_reported(tags, flows, reports, i, knobs)
@@ -615,16 +635,23 @@ def drop_spoiled(
                 remove_flow(f, k_tags, k_flows)
             else:
                 keep_latest(flows, f, states, k_flows, k_more)
-        for h in range(flows[f].hop_count):
+        lacks = k_flows[f].state == _ABSENT
+        for h in range(min(U64(flows[f].hop_count), U64(r.hop_count))):
             s = state_at(flows, f, U64(h))
             if s == NOT_FOUND:
                 break
-            state = states[s]
-            for at in (U64(state.port_slot), U64(state.queue_slot), U64(state.buffer_slot)):
-                if k_ports[at].spoiled:
-                    k_ports[at].state = _ABSENT
-                else:
-                    keep_latest_of_port(ports, at, k_ports)
+            state, hop = states[s], hops[U64(r.first_hop) + U64(h)]
+            have = U64(hop.present & ~hop.null)
+            if have & hop_kernel.UTILIZATION:
+                lacks |= not refresh_port(ports, U64(state.port_slot), k_ports)
+            if have & (hop_kernel.OCCUPANCY | hop_kernel.CONGESTION):
+                lacks |= not refresh_port(ports, U64(state.queue_slot), k_ports)
+            if have & hop_kernel.BUFFER:
+                lacks |= not refresh_port(ports, U64(state.buffer_slot), k_ports)
+        if lacks:
+            wanting[i] = U8(1)
+            n += U64(1)
+    return n
 
 
 @kernel

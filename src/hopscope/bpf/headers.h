@@ -25,6 +25,7 @@ enum verdict {
 struct datagram {
 	__u64 source_high;
 	__u64 source_low;
+	__u64 destination; /* Ethernet address, as `address` of struct control */
 	__u32 payload; /* offset in the frame */
 	__u32 length;  /* of the payload */
 	__u16 source_port;
@@ -92,6 +93,7 @@ inlined enum verdict find_datagram(void *frame, void *frame_end, __u32 length, _
 	if ((void *)(ethernet + 1) > frame_end)
 		return NOT_A_REPORT;
 	__u16 type = ethernet->h_proto;
+	found->destination = *(__u64 *)ethernet & 0xffffffffffff;
 	struct ip_packet packet = {.at = sizeof(*ethernet)};
 	for (int i = 0; i < MAX_TAGS; i++) {
 		if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))

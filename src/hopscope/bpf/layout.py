@@ -208,6 +208,7 @@ CONSTANTS = np.dtype(
         ("report_port", ">u2"),
         ("stores_in_order", "<u2"),  # other processors see one's stores in their order, as on x86
         ("queues_by_port", "<u2"),
+        ("promiscuous", "<u2"),  # frames for other machines are taken, too
     ]
 )
 """What Python sets before the program is loaded (struct constants)."""
@@ -225,7 +226,9 @@ CONTROL = np.dtype(
         ("reserved", "<u4"),
         ("jiffies", "<u8"),  # of `now_ns`
         ("now_ns", "<u8"),  # the coarse clock, read once a tick
-        ("padding", "<u8", (7,)),
+        ("spoiled", "<u8"),  # flows that it could not follow any longer, so far
+        ("address", "<u8"),  # of the interface, as in a frame
+        ("padding", "<u8", (5,)),
     ]
 )
 """What Python sets while the program runs (struct control)."""

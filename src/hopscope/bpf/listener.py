@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from ..detect.detector import Detector
     from .filter import Filter
 
+_SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1  # SOL_PACKET, PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC
 LOOK_NS = 1_000_000_000
 """How often it looks whether the interface is another one now."""
 
 
 class XdpListener:
-    """Datagrams to the port of reports at one interface, whatever their destination address is.
+    """Datagrams to the port of reports at one interface, whatever their destination address is, in frames to
+    this machine; in all frames if it is promiscuous.
 
     The program is attached while this process has it open; other frames pass to the network stack.  UDP
     checksums are not verified.  With a detector, reports that change nothing but counts end in the program.
@@ -40,6 +43,8 @@ class XdpListener:
         """Decodes the reports, if the program filters."""
         self._detector, self._dialect = detector, dialect
         self._native = self._finished = False
+        self._member: socket.socket | None = None
+        """Keeps the interface promiscuous."""
         self._due_ns = 0
 
     def open(self) -> None:
@@ -54,9 +59,22 @@ class XdpListener:
 
                 self.filter = Filter(self._program, self._ring, self._detector, self._dialect)
             self._native = self._program.attach()
+            self._join()
         except CaptureError:
             self._program.close()
             raise
+
+    def _join(self) -> None:
+        """Have the interface receive frames for other machines, if it is to. Raises CaptureError."""
+        if not self.settings.promiscuous:
+            return
+        try:
+            if self._member is None:
+                self._member = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            member = struct.pack("<iHH8x", self._program.index, _PROMISCUOUS, 0)
+            self._member.setsockopt(_SOL_PACKET, _ADD_MEMBERSHIP, member)
+        except OSError as error:
+            raise CaptureError(f"{url(self.settings)}: promiscuous: {error.strerror}") from error
 
     def prepare(self) -> None:
         """Load the kernel that reads the ring."""
@@ -83,6 +101,8 @@ class XdpListener:
             if index != self._program.index:
                 self._program.detach()
                 self._native = self._program.attach()
+                self._join()
+            self._program.look()
 
     def finish(self) -> None:
         """Detach the program: what it sent up is still received."""
@@ -116,3 +136,5 @@ class XdpListener:
     def close(self) -> None:
         """Detach the program and free it."""
         self._program.close()
+        if self._member is not None:
+            self._member.close()

@@ -14,7 +14,7 @@ from ..settings.source import url
 from ..wire.records import Records
 from .build import OBJECT, SOURCES
 from .layout import CONSTANTS, CONTROL, COUNTERS, MAX_PROCESSORS, Count, near_flows
-from .libbpf import BpfObject, index_of
+from .libbpf import BpfObject, address_of, index_of
 
 _NAME = "reports"
 _STORE_IN_ORDER = ("x86_64", "i686")
@@ -78,6 +78,7 @@ class XdpProgram:
             self._object = BpfObject(SOURCES / OBJECT)
             constants = np.frombuffer(self._object.constants(), CONSTANTS, 1)[0]
             constants["report_port"] = settings.port
+            constants["promiscuous"] = settings.promiscuous
             constants["stores_in_order"] = platform.machine() in _STORE_IN_ORDER
             self._object.resize("ring", self.ring_bytes)
             if detect is not None:
@@ -105,10 +106,15 @@ class XdpProgram:
         Raises CaptureError.
         """
         self.index = index_of(self._settings.interface, url(self._settings))
+        self.look()
         try:
             return self._object.attach(_NAME, self.index)
         except CaptureError as error:
             raise CaptureError(f"{url(self._settings)}: {error}") from error
+
+    def look(self) -> None:
+        """Take the interface's own address to be what it is now. Raises CaptureError."""
+        self.control["address"] = int.from_bytes(address_of(self._settings.interface), "little")
 
     def detach(self) -> None:
         """Run it no longer; what it sent up stays in the ring."""

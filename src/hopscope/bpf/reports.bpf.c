@@ -115,6 +115,12 @@ inlined int copied(struct xdp_md *frame, struct scratch *scratch, __u32 payload,
 	return 1;
 }
 
+/* Whether a frame is for another machine. */
+inlined int is_foreign(__u64 destination)
+{
+	return !constants.promiscuous && !(destination & 1) && destination != variables.control.address;
+}
+
 inlined int take(struct xdp_md *frame)
 {
 	struct datagram found;
@@ -125,6 +131,8 @@ inlined int take(struct xdp_md *frame)
 		verdict = find_datagram((void *)(long)frame->data, (void *)(long)frame->data_end, all,
 					constants.report_port, &found);
 	}
+	if (verdict != NOT_A_REPORT && is_foreign(found.destination))
+		return XDP_PASS;
 	if (verdict != REPORT) {
 		if (verdict == A_FRAGMENT)
 			counters->datagrams[COUNT_FRAGMENT]++;

@@ -37,6 +37,8 @@ class BpfRing:
         """Row of its source, or NOWHERE."""
         self.received = np.zeros(FRAMES, np.uint64)
         """Reports in sequence of its source until then."""
+        self.count = 0
+        """Datagrams of the last batch."""
         self._met = np.zeros(sources, np.uint8)
         self._done = np.zeros(1, np.uint64)
         self._received = 0
@@ -64,6 +66,11 @@ class BpfRing:
         self._arena.flags.writeable = False
         self._consumer, self._producer = consumer, producer
         self._done[0] = consumer[0]
+
+    @property
+    def start(self) -> int:
+        """Position at which the last batch begins."""
+        return int(self._consumer[0])
 
     @property
     def position(self) -> int:
@@ -95,6 +102,7 @@ class BpfRing:
                 self._done,
             )
         )
+        self.count = count
         if not count:
             return None
         first, self._received = self._received, self._received + count

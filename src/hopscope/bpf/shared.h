@@ -161,6 +161,7 @@ struct constants {
 	__u16 stores_in_order; /* other processors see this one's stores in their order, as on x86: a plain one ends what
 				  the lock guards */
 	__u16 queues_by_port;
+	__u16 promiscuous; /* frames for other machines are taken, too */
 };
 
 /* What the user's side sets while the program runs. */
@@ -176,5 +177,7 @@ struct control {
 	__u32 reserved;
 	__u64 jiffies; /* of `now_ns` */
 	__u64 now_ns;  /* the coarse clock, read once a tick */
-	__u64 padding[7];
+	__u64 spoiled; /* flows that could not be followed any longer, so far */
+	__u64 address; /* of the interface: the first 8 bytes of a frame to it, without the last two */
+	__u64 padding[5];
 };

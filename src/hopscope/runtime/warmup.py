@@ -328,6 +328,7 @@ def _report_ring() -> None:
 
 def _xdp() -> None:
     from ..bpf.filter import Filter
+    from ..bpf.layout import Mark
     from ..bpf.program import Unattached
     from ..bpf.ring import BpfRing
     from ..detect.detector import Detector
@@ -336,7 +337,8 @@ def _xdp() -> None:
     settings = DetectSettings(flow_rows=1, ports=64, sources=16)
     detector, ring = Detector(settings), BpfRing(settings.sources)
     filter_ = Filter(Unattached(), ring, detector, DEFAULT)
-    for _ in range(2):
+    for marks in (0, Mark.UNUSUAL):
+        ring.marks[:] = marks
         for _ in detector.update(filter_.decode(_frames(Link.UDP_PAYLOAD))):
             pass
         filter_.receive()

@@ -116,14 +116,15 @@ def run(child: Child, *, standby: bool = False) -> None:
     child.report(ready=True)
     buffer = min(receiver.listener.buffer_bytes for receiver in worker.receivers)
     large = buffer >= LARGE_BUFFER_BYTES
-    follows = any(listen.kind == "xdp" for _, listen in shares)
     forwards, shared = any(receiver.forward for receiver in worker.receivers), isinstance(steps, HandOver)
     pause: Callable[[int], object] = PAUSE
     if large and forwards:
         pause = FORWARDING_PAUSE
-    elif large and not follows:  # an XDP program filters only what the worker has followed
+    elif large:
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
+    if any(listen.kind == "xdp" for _, listen in shares):
+        pause = loop.Hurry(worker.follows, PAUSE, pause)
     loop.run(worker, child.stop, pause if forwards or shared else loop.Doze(pause, worker.files))
 
 
@@ -223,6 +224,10 @@ class Receiver:
     def has_caught_up(self) -> bool:
         """Whether few frames waited at the last `receive`."""
         return self._taken < FORWARDING_PAUSE.below
+
+    def follows(self) -> bool:
+        """Whether the filter of its program has rows to follow now."""
+        return bool(getattr(self.source, "following", False))
 
     def replace(self, handle: socket.socket) -> None:
         """Receive on another socket from now on."""
@@ -337,6 +342,10 @@ class Worker:
     def files(self) -> list[int]:
         """Descriptors of its sockets."""
         return [receiver.listener.fileno() for receiver in self.receivers]
+
+    def follows(self) -> bool:
+        """Whether reports go up that would end in an XDP program once the worker has followed them."""
+        return any(receiver.follows() for receiver in self.receivers)
 
     def turn(self) -> int:
         """Receive once from every listener; returns the number of frames."""

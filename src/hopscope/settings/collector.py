@@ -51,8 +51,8 @@ class ListenSettings(Section):
     interface: str = ""
     """Ring, XDP and mirror: name of the interface."""
     promiscuous: bool = True
-    """Ring and mirror: also receive frames that are addressed to other machines; by default only a mirror
-    does."""
+    """Ring, XDP and mirror: also receive frames that are addressed to other machines; by default only a
+    mirror does."""
     output: str = ""
     """Sink: interface that the frames are forwarded to, without their INT; empty: they are not forwarded."""
     keep_offloads: bool = False
@@ -97,7 +97,7 @@ class ListenSettings(Section):
     def _usual_values(given: object) -> object:
         if isinstance(given, dict) and given.get("kind") in PORTS:
             return {"port": PORTS[given["kind"]], **given}
-        if isinstance(given, dict) and given.get("kind") == "ring":
+        if isinstance(given, dict) and given.get("kind") in ("ring", "xdp"):
             return {"promiscuous": False, **given}
         return given
 

@@ -25,7 +25,7 @@ _SAMPLE_OPTIONS = tuple(name for name in _UDP_OPTIONS if name != "dialect")
 _OPTIONS = {
     "udp": _UDP_OPTIONS,
     "ring": ("port", "dialect", "workers", "ring_bytes", "promiscuous", *_LIMIT_OPTIONS),
-    "xdp": ("port", "dialect", "ring_bytes"),
+    "xdp": ("port", "dialect", "ring_bytes", "promiscuous"),
     "mirror": _MIRROR_OPTIONS,
     **dict.fromkeys(PORTS, _SAMPLE_OPTIONS),
 }
