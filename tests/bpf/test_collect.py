@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(900)]
 Row = dict[str, str]
 PART = 200
 """Frames that are sent at once."""
-RING, XDP = "ring://near?port=32766&promiscuous=yes", "xdp://near?port=32766"
+RING, XDP = (f"{kind}://near?port=32766&promiscuous=yes" for kind in ("ring", "xdp"))
 LIMITS = SETTINGS.thresholds.model_dump(exclude_defaults=True)
 FLAGS = (
     "--no-serve",
