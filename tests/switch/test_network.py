@@ -217,6 +217,7 @@ def test_int_can_end_at_a_host(routers: Routers) -> None:
     with server, routers.socket("a", socket.AF_INET, socket.SOCK_STREAM) as client:
         server.bind(TO_B)
         server.listen()
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1200)
         client.connect(TO_B)
         taken, _ = server.accept()
         with taken:

@@ -257,7 +257,10 @@ class BpfObject:
         return np.frombuffer(mmap.mmap(self.descriptor(name), nbytes), np.uint8)
 
     def _map(self, name: str) -> Any:
-        return self._library.bpf_object__find_map_by_name(self._object, name.encode())
+        found = self._library.bpf_object__find_map_by_name(self._object, name.encode())
+        if not found:
+            raise KeyError(name)
+        return found
 
     def detach(self) -> None:
         """Run the program no longer."""
