@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": {"base"},
     "settings": {"base", "wire.address", "wire.dialect"},
     "capture": {"base", "settings", "wire"},
-    "bpf": {"base", "capture.errors", "detect", "settings", "wire"},
+    "bpf": {"base", "capture.errors", "capture.interface", "detect", "settings", "wire"},
     "switch": {"base", "bpf", "capture", "settings", "wire"},
     "rdma": {"base", "memory", "wire"},
     "direct": {"base", "memory", "rdma", "wire"},

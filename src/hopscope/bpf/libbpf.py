@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
-import socket
-import struct
 import sys
 from functools import cache
 from pathlib import Path
@@ -22,7 +19,6 @@ from ..capture.errors import CaptureError
 _XDP = 37  # BPF_XDP, of enum bpf_attach_type
 _GENERIC = 1 << 1  # XDP_FLAGS_SKB_MODE
 _NATIVE_MODES = (1, 3)  # XDP_ATTACHED_DRV, XDP_ATTACHED_HW
-_SIOCGIFHWADDR = 0x8927
 _BUSY = (errno.EBUSY, errno.EEXIST)
 _DENIED = (errno.EPERM, errno.EACCES)
 _PRIVILEGES = "it needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
@@ -111,24 +107,6 @@ def library() -> Any:
         function.restype, function.argtypes = result, arguments
     found.libbpf_set_print(None)
     return found
-
-
-def index_of(interface: str, named: str = "") -> int:
-    """Number of an interface; `named`: what an error calls it. Raises CaptureError."""
-    try:
-        return socket.if_nametoindex(interface)
-    except OSError as error:
-        raise CaptureError(f"{named or interface}: this machine has no such interface") from error
-
-
-def address_of(interface: str) -> bytes:
-    """Ethernet address of an interface, 6 bytes. Raises CaptureError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        try:
-            found = fcntl.ioctl(asking, _SIOCGIFHWADDR, struct.pack("<16s24x", interface.encode()))
-        except OSError as error:
-            raise CaptureError(f"{interface}: {error.strerror}") from error
-    return found[18:24]
 
 
 class BpfObject:

@@ -8,13 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..capture.errors import CaptureError
+from ..capture.interface import address_of, index_of
 from ..detect.records import POOL_HOPS, WAYS
 from ..settings.collector import DetectSettings, ListenSettings
 from ..settings.source import url
 from ..wire.records import Records
 from .build import OBJECT, SOURCES
 from .layout import CONSTANTS, CONTROL, COUNTERS, MAX_PROCESSORS, Count, near_flows
-from .libbpf import BpfObject, address_of, index_of
+from .libbpf import BpfObject
 
 _NAME = "reports"
 _STORE_IN_ORDER = ("x86_64", "i686")
@@ -113,7 +114,7 @@ class XdpProgram:
             raise CaptureError(f"{url(self._settings)}: {error}") from error
 
     def look(self) -> None:
-        """Take the interface's own address to be what it is now. Raises CaptureError."""
+        """Take the interface's own address to be what it is now. Raises OSError."""
         self.control["address"] = int.from_bytes(address_of(self._settings.interface), "little")
 
     def detach(self) -> None:

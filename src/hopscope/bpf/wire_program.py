@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from ..capture.errors import CaptureError
+from ..capture.interface import index_of
 from ..wire import rules
 from ..wire.dialect import DEFAULT, Dialect
 from .build import SOURCES, WIRE_OBJECT
-from .libbpf import BpfObject, index_of
+from .libbpf import BpfObject
 from .wire_layout import WIRE_VARIABLES, WireCount, WireRole
 
 _ETHERNET = 14

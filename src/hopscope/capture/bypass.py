@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import CaptureError
+from .interface import index_of
 
 _SYSCALLS = {"x86_64": 321, "aarch64": 280}
 _MAP_CREATE, _PROG_LOAD = 0, 5
@@ -67,7 +68,7 @@ class Bypass:
         """Redirect frames from one interface to the other while the lane's workers do not forward; in place
         of an earlier bypass. Raises CaptureError.
         """
-        index, to = _index(interface), _index(output)
+        index, to = index_of(interface), index_of(output)
         first = 8 * lane * (self.workers + _WINDOW)
         code = redirect_program(self.map, first, workers, self._timeout_ns, to, _TC_ACT_UNSPEC)
         program = load_program(_SCHED_CLS, code)
@@ -97,7 +98,7 @@ def remove(interface: str) -> None:
     """Take the bypass of an interface away, if there is one."""
     with suppress(OSError, CaptureError):
         info = _PRIORITY << 16 | _ALL_PROTOCOLS
-        _request(_DEL_FILTER, 0, _index(interface), _INGRESS, 0, info, b"bpf\0")
+        _request(_DEL_FILTER, 0, index_of(interface), _INGRESS, 0, info, b"bpf\0")
 
 
 class Heartbeat:
@@ -208,13 +209,6 @@ def _bpf(command: int, attributes: bytes, what: str) -> int:
         hint = "; it needs root, or CAP_BPF and CAP_NET_ADMIN" if error in (errno.EPERM, errno.EACCES) else ""
         raise CaptureError(f"no bypass: {what} in this kernel ({os.strerror(error)}){hint}")
     return int(found)
-
-
-def _index(interface: str) -> int:
-    try:
-        return socket.if_nametoindex(interface)
-    except OSError as error:
-        raise CaptureError(f"{interface}: this machine has no such interface") from error
 
 
 def _attribute(kind: int, content: bytes) -> bytes:

@@ -11,6 +11,7 @@ from ..settings.collector import ListenSettings
 from ..settings.source import url
 from .bpf import attach, by_source
 from .errors import CaptureError
+from .interface import index_of
 
 UDP_SEGMENT, UDP_GRO = 103, 104
 SO_RXQ_OVFL = 40
@@ -55,10 +56,7 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
         from .ring.socket import bind_ring
 
         if settings.output:
-            try:
-                socket.if_nametoindex(settings.output)  # the sender is opened later, by the worker
-            except OSError as error:
-                raise CaptureError(f"{settings.output}: this machine has no such interface") from error
+            index_of(settings.output)  # the sender is opened later, by the worker
         return bind_ring(settings, first)
     if settings.workers > 1 and index == 0:
         # another collector's shares of the port do not prevent ours: so try without sharing first

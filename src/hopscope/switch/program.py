@@ -15,9 +15,10 @@ import numpy as np
 
 from ..bpf.build import SOURCES, SWITCH_OBJECT
 from ..bpf.kernel_types import has_function
-from ..bpf.libbpf import BpfObject, index_of
+from ..bpf.libbpf import BpfObject
 from ..bpf.tc import Direction, remove, run_at
 from ..capture.errors import CaptureError
+from ..capture.interface import index_of
 from ..wire.records import Records
 from .counters import Counters, counters_of
 from .drops import LINK, REASONS, attach_drops, detach_drops

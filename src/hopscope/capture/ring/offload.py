@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..errors import CaptureError
+from ..interface import index_of
 from ..sockets import require_linux
 
 _SIOCETHTOOL = 0x8946
@@ -247,11 +248,7 @@ def _link(interface: str) -> tuple[str, str | None]:
     """Kind of an interface (`veth`, `loopback`, …; empty for a card), and of a veth its other end: its name,
     None if it is in another namespace (rtnetlink(7)). Raises CaptureError.
     """
-    try:
-        index = socket.if_nametoindex(interface)
-    except OSError as error:
-        raise CaptureError(f"{interface}: this machine has no such interface") from error
-    request = struct.pack("<BxHiII", 0, 0, index, 0, 0)
+    request = struct.pack("<BxHiII", 0, 0, index_of(interface), 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as handle:
         handle.send(struct.pack("<IHHII", 16 + len(request), _GETLINK, _REQUEST, 1, 0) + request)
         answer = handle.recv(1 << 16)

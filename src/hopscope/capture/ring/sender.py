@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import socket
@@ -14,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CaptureError
+from ..interface import address_of, has_carrier, mtu_of
 from ..layout import SLOT_HEADER, VNET_BYTES, SlotAt
 from ..sockets import require_linux
 from .socket import SOL_PACKET, TPACKET_V3, VERSION, VNET_HDR
 
 _TX_RING, _QDISC_BYPASS = 13, 20
 _SO_SNDBUFFORCE = 32
-_SIOCGIFMTU, _SIOCGIFFLAGS, _SIOCGIFHWADDR = 0x8921, 0x8913, 0x8927
-_RUNNING = 0x40  # IFF_RUNNING: up, and with a carrier
 _AVAILABLE, _SEND_REQUEST = 0, 1
 _HEADER, _TAG = 14, 4
 _SMALLEST_SLOT = 2048
@@ -103,23 +101,15 @@ class RingSender:
         close_gaps(ring, self._offsets[:0], np.zeros(0, np.uint32))  # loads the kernel
 
     def _read_mtu(self) -> None:
-        self.longest = min(self._asked(_SIOCGIFMTU) + _HEADER, self._most)
+        self.longest = min(mtu_of(self.interface, self._socket) + _HEADER, self._most)
         """Bytes of the longest frame that the interface takes, without an 802.1Q tag."""
         self.room = min(self.longest + _TAG, self._most)
         """Bytes of the longest frame."""
 
-    def _asked(self, request: int) -> int:
-        """The kernel's answer about the interface, a number."""
-        return int(struct.unpack_from("<i", self._answer(request))[0])
-
-    def _answer(self, request: int) -> bytes:
-        """The kernel's answer about the interface (struct ifreq, netdevice(7)), after the name."""
-        return fcntl.ioctl(self._socket, request, struct.pack("<16s24x", self.interface.encode()))[16:]
-
     @property
     def address(self) -> bytes:
         """Ethernet address of the interface, 6 bytes. Raises OSError."""
-        return self._answer(_SIOCGIFHWADDR)[2:8]
+        return address_of(self.interface, self._socket)
 
     @property
     def waiting(self) -> int:
@@ -230,11 +220,9 @@ class RingSender:
         return True
 
     def _has_carrier(self) -> bool:
-        """False also if it is down. The kernel reports it at once, and within a second where links come and
-        go more often than that.
-        """
+        """False also if it is down."""
         with suppress(OSError):
-            return bool(self._asked(_SIOCGIFFLAGS) & _RUNNING)
+            return has_carrier(self.interface, self._socket)
         return True  # removed: `_kick` finds out
 
     def _give_up(self) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import socket
-import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,6 +12,7 @@ from ...bpf.wire_heads import WireHeads
 from ...bpf.wire_layout import PASSED, WireCount
 from ...bpf.wire_program import WireProgram, knows
 from ...capture.errors import CaptureError
+from ...capture.interface import has_carrier, mtu_of
 from ...capture.ring.offload import driver_of, features, kind_of
 from ...settings.collector import ListenSettings
 from ...settings.sink import SinkSettings
@@ -21,7 +20,6 @@ from ...wire.dialect import Dialect
 from ...wire.records import FrameBatch
 from .forward import Count
 
-_SIOCGIFMTU, _SIOCGIFFLAGS, _RUNNING = 0x8921, 0x8913, 0x40
 _LOOK_NS = 100_000_000
 _GATHER_NS = 4_000_000
 """How long heads gather: nothing waits for them, and what surrounds a batch costs as much as some 100."""
@@ -156,14 +154,9 @@ class WireListener:
     def _mtu(self) -> int:
         """That of the output; 0 if it is gone, down or has no carrier."""
         with suppress(OSError):
-            if self._asked(_SIOCGIFFLAGS) & _RUNNING:
-                return self._asked(_SIOCGIFMTU)
+            if has_carrier(self.settings.output, self._socket):
+                return mtu_of(self.settings.output, self._socket)
         return 0
-
-    def _asked(self, request: int) -> int:
-        """The kernel's answer about the output, a number (struct ifreq, netdevice(7))."""
-        asked = struct.pack("<16s24x", self.settings.output.encode())
-        return int(struct.unpack_from("<i", fcntl.ioctl(self._socket, request, asked), 16)[0])
 
     def _tell(self) -> None:
         """Add what the program has forwarded since to the counters of all forwarded frames."""
