@@ -6,11 +6,14 @@ docs/index.md is the start page and the navigation: each of its sections becomes
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 from typing import Any
 
 from hopscope import __version__
+
+gc.set_threshold(100_000, 50, 100)  # at 700, looking for cycles is a fifth of a build: 12.6 s, not 9.9
 
 project = "Hopscope"
 release = version = __version__
