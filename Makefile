@@ -113,6 +113,7 @@ durations: ## Write what a test run took into docs: make test ALL=1 2>&1 | tee b
 	$(BIN)/python tests/durations_page.py build/test.log docs/measurements/tests.md
 
 coverage: kernels ## Lines of src that tests run, processes and uncompiled kernels included (half an hour)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[coverage]"
 	rm -rf build/coverage && mkdir -p build/coverage
 	-$(BIN)/coverage run -m pytest -q -m "not e2e and not wheel"
 	-$(BIN)/coverage run -m pytest -q -m "e2e and not wheel"
