@@ -24,7 +24,7 @@ from support.tls import Files
 from support.waiting import eventually
 
 TOKEN = "a-token-of-a-switch"
-STATE = SwitchState(watch=(), track=(), labelling=LabellingSettings(), reg2={3: 2})
+STATE = SwitchState(watch=(), track=(), labelling=LabellingSettings(), reg2={1: 0, 3: 2, 4: 0})
 Serve = Callable[..., tuple[MemoryDriver, int]]
 Connect = Callable[..., HttpDriver]
 
@@ -77,7 +77,7 @@ def test_a_state_is_read_and_changed(serve: Serve, driver: Connect) -> None:
         reg2={1: 255, 3: 0, 4: 1},
     )
     found.apply(change)
-    assert switch.state.reg2 == {1: 255, 4: 1}
+    assert switch.state.reg2 == {1: 255, 3: 0, 4: 1}
     assert (switch.state.watch, switch.state.track) == (change.watch, change.track)
     assert found.read() == switch.state
 
@@ -98,6 +98,8 @@ def test_errors_have_one_line(serve: Serve, driver: Connect) -> None:
     found = driver(port)
     with pytest.raises(SouthboundError, match=r"^status 400: this switch has no reg2$"):
         found.apply(SwitchState(reg2={1: 1}))
+    with pytest.raises(SouthboundError, match=r"^status 400: this switch has no watch, port 9$"):
+        driver(serve(SwitchState(reg2={1: 1}))[1]).apply(SwitchState(watch=(WatchSettings(),), reg2={9: 1}))
     switch.problem = gone()
     with pytest.raises(SouthboundError, match=r"^status 503: it does not answer$"):
         found.read()
@@ -134,7 +136,7 @@ def test_reg2_is_reset_without_a_controller(serve: Serve, monkeypatch: pytest.Mo
     """A controller that is gone leaves no port labelling more often for ever; rules stay."""
     monkeypatch.setattr(agent, "LEASE_LOOK_SECONDS", 0.01)
     switch, _ = serve(STATE.model_copy(update={"watch": (WatchSettings(),)}), lease_seconds=0.05)
-    eventually(lambda: switch.state.reg2 == {})
+    eventually(lambda: switch.state.reg2 == {1: 0, 3: 0, 4: 0})
     assert switch.state.watch == (WatchSettings(),)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -18,7 +21,10 @@ from scapy.layers.l2 import Ether
 from hopscope.base.control_client import RejectedError, request
 from hopscope.capture.errors import CaptureError
 from hopscope.settings.watch import WatchSettings
+from hopscope.switch.label_maps import LabelMaps
 from hopscope.switch.watches import read_watches, replace_watches
+from hopscope.wire.label.batch import encode_blocks
+from hopscope.wire.label.records import LABEL
 from support.collector_process import Collector
 from support.command import run as hopscope
 from support.namespaces import clear_abandoned
@@ -46,9 +52,10 @@ class Network:
         self.namespace = Namespace(f"{PREFIX}-{os.getpid()}")
         stack.callback(self.namespace.remove)
         for name, number, interface in (("leaf1", 1, "near"), ("leaf2", 2, "far")):
+            labels = "[switch.label]\n" if name == "leaf1" else ""
             (folder / f"{name}.toml").write_text(
                 f'[switch]\nnode_id = {number}\ninterfaces = ["{interface}"]\npins = "{self.pins / name}"\n'
-                f'[agent]\nlisten = "127.0.0.1:0"\ntoken = "{TOKEN}"\n'
+                f'{labels}[agent]\nlisten = "127.0.0.1:0"\ntoken = "{TOKEN}"\n'
             )
             self.attach(name)
 
@@ -97,7 +104,9 @@ def test_watch_lists_follow_the_controller(network: Network, tmp_path: Path) -> 
     agent, port = network.serve("leaf2")
     config = tmp_path / "hopscope.toml"
     config.write_text(
-        "listen = []\nserve = { enabled = false }\nlabel = { listen = '127.0.0.1:0' }\n"
+        "listen = []\nserve = { enabled = false }\n"
+        "[label]\nlisten = '127.0.0.1:0'\n[label.labelling]\ninterval = 0.02\nchance = 'f3'\n"
+        "[label.adaptive]\nmode = 'shift'\nmax_shift = 3\n"
         f'[switches.leaf1]\nkind = "ebpf"\nnode = 1\npins = "{network.pins / "leaf1"}"\n'
         f'[switches.leaf2]\nkind = "http"\nnode = 2\nurl = "http://127.0.0.1:{port}"\ntoken = "{TOKEN}"\n'
         "[control]\nverify_seconds = 0.2\nretry_seconds = 0.5\n"
@@ -107,6 +116,7 @@ def test_watch_lists_follow_the_controller(network: Network, tmp_path: Path) -> 
     collector.start()
     try:
         _check_rules(network, collector, port, agent)
+        _check_labels(network, collector)
     finally:
         collector.stop()
         agent.kill()
@@ -157,6 +167,24 @@ def _check_rules(network: Network, collector: Collector, port: int, agent: subpr
         again.wait(HANG_SECONDS)
         if again.stderr is not None:
             again.stderr.close()
+
+
+def _check_labels(network: Network, collector: Collector) -> None:
+    """Label function, a tracked flow, and Reg2 of a port that is no longer heard of, in the maps of leaf1."""
+    index = int(network.namespace.ip("-o", "link", "show", "near").partition(":")[0])
+    with closing(LabelMaps.pinned(network.pins / "leaf1")) as maps:
+        found = maps.labelling()
+        assert (found.interval, found.chance) == (0.02, "f3")
+        assert maps.reg2() == {index: 0}
+        request(collector.data, {"set_tracked": {"add": [{"src": "10.78.0.1", "dst": "10.78.0.2"}]}})
+        eventually(lambda: [each.every for each in maps.tracked()] == [100])
+        host, _, port = collector.owner["labels"].removeprefix("udp://").partition(":")
+        label = np.zeros(1, LABEL)
+        label["node_id"], label["egress_port"], label["count"] = 1, index, 1
+        label["time_ns"] = time.time_ns()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(encode_blocks(label), (host, int(port)))
+        eventually(lambda: maps.reg2() == {index: 3}, maps.reg2)
 
 
 def test_a_packet_gets_int_by_a_rule_of_the_controller(network: Network) -> None:

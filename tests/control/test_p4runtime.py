@@ -62,6 +62,7 @@ def connect(device: P4Device) -> Iterator[Connect]:
         given = {"address": f"127.0.0.1:{device.port}", "tls": False, **more}
         made.append(P4RuntimeDriver("leaf1", P4RuntimeSwitchSettings(kind="p4runtime", node=7, **given)))
         made[-1].connect()
+        made[-1].read()
         return made[-1]
 
     yield connected
@@ -119,18 +120,12 @@ def test_the_highest_election_id_is_primary(device: P4Device, connect: Connect) 
             waiting.apply(SwitchState(watch=(RULE,)))
     second.apply(SwitchState(watch=(RULE,)))
     second.close()
-    eventually(lambda: _took_over(third))
+    eventually(lambda: _is_primary(third))
+    third.read()
+    third.apply(SwitchState(watch=()))
     assert third.read().watch == ()
     with pytest.raises(StandbyError):
         first.apply(SwitchState(watch=(RULE,)))
-
-
-def _took_over(driver: P4RuntimeDriver) -> bool:
-    try:
-        driver.apply(SwitchState(watch=()))
-    except StandbyError:
-        return False
-    return True
 
 
 def test_a_switch_that_restarts_is_reached_again(device: P4Device) -> None:
@@ -190,14 +185,20 @@ def test_errors_have_one_line(device: P4Device, connect: Connect, problem: Any, 
 
 def test_a_refused_update_is_named(device: P4Device, connect: Connect) -> None:
     """Of several updates the first that was refused, and why (§12.3)."""
-    driver = connect()
-    read = driver._read
-    driver._read = lambda tables: []  # type: ignore[method-assign]
-    driver.apply(SwitchState(watch=(RULE,)))
+    one, other = connect(election_id=1), connect(election_id=2)
+    other.apply(SwitchState(watch=(RULE,)))
+    other.close()
+    eventually(lambda: _is_primary(one))
     with pytest.raises(SouthboundError, match=r"^already exists: update 0: there is such an entry$"):
-        driver.apply(SwitchState(watch=(RULE,)))
-    driver._read = read  # type: ignore[method-assign]
-    assert driver.read().watch is not None
+        one.apply(SwitchState(watch=(RULE,)))
+
+
+def _is_primary(driver: P4RuntimeDriver) -> bool:
+    try:
+        driver.apply(SwitchState())
+    except StandbyError:
+        return False
+    return True
 
 
 def test_nobody_there_and_nothing_loaded(device: P4Device, connect: Connect) -> None:

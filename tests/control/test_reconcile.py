@@ -44,7 +44,7 @@ def start(lines: list[str]) -> Iterator[Start]:
 
 def test_a_switch_does_what_is_asked(start: Start) -> None:
     """The newest state that is asked for is reached, and then shown as reached."""
-    driver = MemoryDriver(SwitchState(watch=(), reg2={}))
+    driver = MemoryDriver(SwitchState(watch=(), reg2={7: 0}))
     reconciler = start(driver)
     for value in (1, 2, 3):
         reconciler.ask(SwitchState(watch=WATCH, reg2={7: value}))
@@ -105,20 +105,20 @@ def test_a_standby_stays_connected(start: Start) -> None:
 
 def test_reg2_is_reset_at_the_end(start: Start) -> None:
     """Without a controller ports label at their own interval; rules stay."""
-    driver = MemoryDriver(SwitchState(watch=(), reg2={1: 4}))
+    driver = MemoryDriver(SwitchState(watch=(), reg2={1: 4, 2: 0}))
     reconciler = start(driver)
     reconciler.ask(SwitchState(watch=WATCH, reg2={1: 4, 2: 255}))
     eventually(lambda: driver.state.reg2 == {1: 4, 2: 255} and reconciler.status()["in_sync"])
     reconciler.stop()
     reconciler.join()
-    assert driver.state == SwitchState(watch=WATCH, reg2={})
+    assert driver.state == SwitchState(watch=WATCH, reg2={1: 0, 2: 0})
 
 
 def test_what_a_switch_lacks_is_said_once(start: Start, lines: list[str]) -> None:
     """A switch without a part does the rest."""
-    driver = MemoryDriver(SwitchState(reg2={}))
+    driver = MemoryDriver(SwitchState(reg2={1: 0}))
     reconciler = start(driver)
-    reconciler.ask(SwitchState(watch=WATCH, reg2={1: 1}))
+    reconciler.ask(SwitchState(watch=WATCH, reg2={1: 1, 9: 1}))
     eventually(lambda: reconciler.counts["reads"] >= 3 and driver.state.reg2 == {1: 1})
-    assert reconciler.status()["lacks"] == ["watch"]
-    assert lines.count("switch leaf1 has no watch, which it is asked for") == 1
+    assert reconciler.status()["lacks"] == ["watch", "port 9"]
+    assert lines.count("switch leaf1 has no watch, port 9, which it is asked for") == 1

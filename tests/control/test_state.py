@@ -16,12 +16,17 @@ WATCH = WatchSettings(destination="192.0.2.7", port=5001)
 
 def full() -> SwitchState:
     """Every part with something in it."""
-    return SwitchState(watch=(WATCH,), track=(FLOW,), labelling=LabellingSettings(), reg2={1: 3, 2: 255})
+    return SwitchState(
+        watch=(WATCH,), track=(FLOW,), labelling=LabellingSettings(), reg2={1: 3, 2: 255, 9: 0}
+    )
 
 
 def test_a_change_makes_a_switch_do_what_it_should() -> None:
     """From any state to any other: after the difference is applied, none is left."""
-    states = [SwitchState(watch=(), track=(), labelling=LabellingSettings(interval=1), reg2={}), full()]
+    states = [
+        SwitchState(watch=(), track=(), labelling=LabellingSettings(interval=1), reg2={1: 0, 2: 0, 9: 0}),
+        full(),
+    ]
     states.append(
         SwitchState(watch=(WatchSettings(),), track=(), labelling=LabellingSettings(), reg2={2: 1, 9: 4})
     )
@@ -33,9 +38,10 @@ def test_a_change_makes_a_switch_do_what_it_should() -> None:
 
 
 def test_only_the_ports_that_differ_are_in_a_change() -> None:
-    """A port with another value, one that should have 0, and one that had 0."""
-    change = difference(SwitchState(reg2={1: 3, 2: 5, 4: 1}), SwitchState(reg2={1: 3, 2: 4, 3: 7}))
-    assert change.reg2 == {2: 5, 3: 0, 4: 1}
+    """A port with another value, one that should have 0, one that had 0; none that the switch lacks."""
+    wanted, actual = SwitchState(reg2={1: 3, 2: 5, 4: 1, 5: 1}), SwitchState(reg2={1: 3, 2: 4, 3: 7, 4: 0})
+    assert difference(wanted, actual).reg2 == {2: 5, 3: 0, 4: 1}
+    assert lacking(wanted, actual) == ("port 5",)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import threading
 
 from hopscope.control.driver import SouthboundError
 from hopscope.control.neighbours import SwitchPorts
-from hopscope.control.state import SwitchState, changed
+from hopscope.control.state import SwitchState, changed, lacking
 
 
 class MemoryDriver:
@@ -38,6 +38,7 @@ class MemoryDriver:
         """Change the state."""
         self._check()
         self.changes.append(change)
+        assert not lacking(change, self.state)
         self.state = changed(self.state, change)
 
     def ports(self) -> SwitchPorts | None:

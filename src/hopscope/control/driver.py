@@ -32,7 +32,9 @@ class Driver(Protocol):
         """What the switch does now; parts that it does not have are None."""
 
     def apply(self, change: SwitchState) -> None:
-        """Change the parts that are there; of `reg2` only the given ports. A change may be applied again."""
+        """Change the parts that are there; of `reg2` only the given ports. `read` has been called since
+        `connect`. A change may be applied again.
+        """
 
     def ports(self) -> SwitchPorts | None:
         """Its ports, with the neighbours that LLDP names; None: it cannot say."""

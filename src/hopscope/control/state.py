@@ -31,7 +31,9 @@ class SwitchState(Section):
     labelling: LabellingSettings | None = None
     """Interval T and label function."""
     reg2: Annotated[dict[PortNumber, Reg2], Field(max_length=1 << 16)] | None = None
-    """Reg2 by port: S, or EVERY; a port that is not in it has 0. In a change: only the ports to set."""
+    """Reg2 by port: S, or EVERY. What a switch does has all its ports; what is asked for, those without 0; a
+    change, those to set.
+    """
 
     def parts(self) -> tuple[str, ...]:
         """Names of the parts that are there."""
@@ -55,8 +57,8 @@ def difference(wanted: SwitchState, actual: SwitchState) -> SwitchState:
     if wanted.reg2 is not None and actual.reg2 is not None:
         ports = {
             port: wanted.reg2.get(port, 0)
-            for port in wanted.reg2.keys() | actual.reg2.keys()
-            if wanted.reg2.get(port, 0) != actual.reg2.get(port, 0)
+            for port, value in actual.reg2.items()
+            if wanted.reg2.get(port, 0) != value
         }
         if ports:
             change["reg2"] = ports
@@ -67,13 +69,15 @@ def changed(state: SwitchState, change: SwitchState) -> SwitchState:
     """The state after a change."""
     given = {name: getattr(change, name) for name in change.parts()}
     if change.reg2 is not None:
-        given["reg2"] = {port: each for port, each in ((state.reg2 or {}) | change.reg2).items() if each}
+        given["reg2"] = (state.reg2 or {}) | change.reg2
     return state.model_copy(update=given)
 
 
 def lacking(wanted: SwitchState, actual: SwitchState) -> tuple[str, ...]:
-    """Parts that are asked for, with something in them, of a switch that does not have them."""
-    return tuple(name for name in wanted.parts() if getattr(wanted, name) and getattr(actual, name) is None)
+    """Parts that are asked for, with something in them, and ports, of a switch that does not have them."""
+    parts = [name for name in wanted.parts() if getattr(wanted, name) and getattr(actual, name) is None]
+    ports = () if actual.reg2 is None else sorted((wanted.reg2 or {}).keys() - actual.reg2.keys())
+    return (*parts, *(f"port {port}" for port in ports))
 
 
 def _entry(watch: WatchSettings) -> dict[str, Any]:

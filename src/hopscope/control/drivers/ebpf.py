@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 from ...capture.errors import CaptureError
 from ...settings.switches import EbpfSwitchSettings
+from ...switch.label_maps import LabelMaps
 from ...switch.watches import read_watches, replace_watches
 from ..driver import SouthboundError
 from ..neighbours import LocalPorts, SwitchPorts
@@ -22,7 +26,13 @@ class EbpfDriver:
     def read(self) -> SwitchState:
         """What the programs do now. Raises SouthboundError."""
         try:
-            return SwitchState.model_construct(watch=read_watches(self._pins))
+            watch = read_watches(self._pins)
+            if not _has_labels(self._pins):
+                return SwitchState.model_construct(watch=watch)
+            with closing(LabelMaps.pinned(self._pins)) as maps:
+                return SwitchState.model_construct(
+                    watch=watch, track=tuple(maps.tracked()), labelling=maps.labelling(), reg2=maps.reg2()
+                )
         except CaptureError as error:
             raise SouthboundError(str(error)) from None
 
@@ -31,6 +41,9 @@ class EbpfDriver:
         try:
             if change.watch is not None:
                 replace_watches(self._pins, change.watch)
+            if {*change.parts()} - {"watch"}:
+                with closing(LabelMaps.pinned(self._pins)) as maps:
+                    _apply_labels(maps, change)
         except CaptureError as error:
             raise SouthboundError(str(error)) from None
 
@@ -43,3 +56,17 @@ class EbpfDriver:
     def close(self) -> None:
         """Listen to neighbours no longer."""
         self._local.close()
+
+
+def _has_labels(pins: Path) -> bool:
+    return (pins / "label_control").exists()
+
+
+def _apply_labels(maps: LabelMaps, change: SwitchState) -> None:
+    """Change what INT-label's programs do. Raises CaptureError."""
+    if change.labelling is not None:
+        maps.set_labelling(change.labelling)
+    if change.track is not None:
+        maps.replace_tracked(change.track)
+    for port, value in (change.reg2 or {}).items():
+        maps.set_reg2(port, value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import finsy
@@ -27,6 +27,7 @@ from .p4tables import (
     UNKNOWN_TABLE,
     WATCH,
     Entry,
+    Update,
     chance_entries,
     entry,
     labelling_of,
@@ -38,7 +39,7 @@ from .p4tables import (
     watch_of,
 )
 
-SETTLE_SECONDS = 0.01
+SETTLE_SECONDS = 0.002
 """How long what the switch has sent is taken before it is asked: it may have another primary controller."""
 Answer = TypeVar("Answer")
 
@@ -78,6 +79,8 @@ class P4RuntimeDriver:
         self._tables: frozenset[str] = frozenset()
         self._labelling = LabellingSettings()
         """As written last: ports do not say MAX_hop and protocol, which the program has."""
+        self._entries: list[Entry] = []
+        """As read last, with what was written since."""
 
     def connect(self) -> None:
         """Open a session, and load the program, if the settings have one and another one runs. Raises
@@ -104,34 +107,50 @@ class P4RuntimeDriver:
         self._tables = frozenset(known & set(TABLES))
 
     def read(self) -> SwitchState:
-        """What the entries of its tables say. Raises SouthboundError, StandbyError."""
-        return self._state(self._read(self._tables))
+        """What the entries of its tables say. Raises SouthboundError."""
+        switch = self._open()
+
+        async def work() -> list[Entry]:
+            questions = [finsy.P4TableEntry(table) for table in sorted(self._tables)]
+            if not questions:
+                return []
+            return [_decoded(switch, found) async for found in switch.read(questions)]  # type: ignore[attr-defined]
+
+        self._entries = self._run(work())
+        return self._state(self._entries)
 
     def apply(self, change: SwitchState) -> None:
-        """Change entries, in one Write. Raises SouthboundError, StandbyError."""
+        """Change entries, as they were read last, in one Write. Raises SouthboundError, StandbyError."""
         switch = self._open()
         if not switch.is_primary:
             raise StandbyError(f"the controller with election id {switch.primary_id} changes it")
-        have = self._read(self._tables)
-        want = list(have)
-        if change.watch is not None:
-            settings = self._settings
-            rules = watch_entries(change.watch, settings.instructions, settings.hop_limit)
-            want = [each for each in want if each.table not in WATCH.values()] + list(rules)
-        if change.track is not None:
-            flows = track_entries(change.track, have)
-            want = [each for each in want if each.table not in TRACK.values()] + list(flows)
-        if change.labelling is not None:
-            params = port_params(change.labelling)
-            want = [each.with_params(**params) if each.table == PORTS else each for each in want]
-            if CHANCES in self._tables:
-                chances = chance_entries(change.labelling)
-                want = [each for each in want if each.table != CHANCES] + list(chances)
-        if change.reg2 is not None:
-            want = [_shifted(each, change.reg2) for each in want]
-        self._write(have, want)
+        wanted = self._changed(self._entries, change)
+        changes = [_update(kind, each) for kind, each in updates(self._entries, wanted)]
+        if changes:
+            self._run(switch.write(changes))
+        self._entries = wanted
         if change.labelling is not None:
             self._labelling = change.labelling
+
+    def _changed(self, entries: list[Entry], change: SwitchState) -> list[Entry]:
+        """The entries after a change. Raises SouthboundError for what the program cannot do."""
+
+        def without(*tables: str) -> list[Entry]:
+            return [each for each in entries if each.table not in tables]
+
+        if change.watch is not None:
+            rules = watch_entries(change.watch, self._settings.instructions, self._settings.hop_limit)
+            entries = [*without(*WATCH.values()), *rules]
+        if change.track is not None:
+            entries = [*without(*TRACK.values()), *track_entries(change.track, entries)]
+        if change.labelling is not None:
+            params = port_params(change.labelling)
+            entries = [each.with_params(**params) if each.table == PORTS else each for each in entries]
+            if CHANCES in self._tables:
+                entries = [*without(CHANCES), *chance_entries(change.labelling)]
+        if change.reg2 is not None:
+            entries = [_shifted(each, change.reg2) for each in entries]
+        return entries
 
     def ports(self) -> None:
         """P4Runtime has no ports."""
@@ -162,7 +181,7 @@ class P4RuntimeDriver:
             watch=watch,
             track=track,
             labelling=self._labelling_of(entries, ports) if ports else None,
-            reg2={_port(each): shift for each in ports if (shift := dict(each.params)["shift"])}
+            reg2={_port(each): dict(each.params)["shift"] for each in ports}
             if PORTS in self._tables
             else None,
         )
@@ -200,30 +219,6 @@ class P4RuntimeDriver:
             raise SouthboundError("the switch has ended the session")
         return self._switch
 
-    def _read(self, tables: Iterable[str]) -> list[Entry]:
-        switch = self._open()
-
-        async def work() -> list[Entry]:
-            questions = [finsy.P4TableEntry(table) for table in sorted(tables)]
-            if not questions:
-                return []
-            return [_decoded(switch, found) async for found in switch.read(questions)]  # type: ignore[attr-defined]
-
-        return self._run(work())
-
-    def _write(self, have: list[Entry], want: list[Entry]) -> None:
-        switch, changes = self._open(), []
-        for kind, each in updates(have, want):
-            made = finsy.P4TableEntry(
-                each.table,
-                match=finsy.Match(dict(each.match)),
-                action=finsy.Action(each.action, **dict(each.params)),
-                priority=each.priority,
-            )
-            changes.append(+made if kind == "+" else ~made if kind == "~" else -made)
-        if changes:
-            self._run(switch.write(changes))
-
     def _run(self, work: Awaitable[Answer]) -> Answer:
         """Run this in the event loop, for as long as the settings allow. Raises SouthboundError."""
 
@@ -251,6 +246,17 @@ _PARAMS = {"interval", "shift", "rest", "chance"}
 
 def _port(port: Entry) -> int:
     return int(dict(port.match)["egress_port"])
+
+
+def _update(kind: Update, each: Entry) -> finsy.P4TableEntry:
+    """A change of an entry, as finsy has it."""
+    made = finsy.P4TableEntry(
+        each.table,
+        match=finsy.Match(dict(each.match)),
+        action=finsy.Action(each.action, **dict(each.params)),
+        priority=each.priority,
+    )
+    return +made if kind == "+" else ~made if kind == "~" else -made
 
 
 def _shifted(each: Entry, reg2: dict[int, int]) -> Entry:
