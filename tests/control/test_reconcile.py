@@ -114,6 +114,17 @@ def test_reg2_is_reset_at_the_end(start: Start) -> None:
     assert driver.state == SwitchState(watch=WATCH, reg2={1: 0, 2: 0})
 
 
+def test_reg2_of_others_stays(start: Start) -> None:
+    """A controller that never set Reg2 does not reset it."""
+    driver = MemoryDriver(SwitchState(watch=(), reg2={1: 4}))
+    reconciler = start(driver)
+    reconciler.ask(SwitchState(watch=WATCH))
+    eventually(lambda: driver.state.watch == WATCH and reconciler.status()["in_sync"])
+    reconciler.stop()
+    reconciler.join()
+    assert driver.state.reg2 == {1: 4}
+
+
 def test_what_a_switch_lacks_is_said_once(start: Start, lines: list[str]) -> None:
     """A switch without a part does the rest."""
     driver = MemoryDriver(SwitchState(reg2={1: 0}))

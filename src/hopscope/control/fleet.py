@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ TURN_SECONDS = 0.01
 """How often Reg2 is looked at, if the label controller changes it."""
 CALM_SECONDS = 0.1
 """How often rules are looked at, and all else."""
-STATUS_SECONDS = 0.5
+STATUS_SECONDS = 1.0
 """How often the file of the status may change."""
 RELEASE_SECONDS = 3.0
 """How long switches may take at the end to reset Reg2."""
@@ -69,8 +69,11 @@ class Fleet:
         self._rules, self._stamp = Rules(), (0, 0)
         self._labels: LabelReader | None = None
         self._links = read_links(settings.postcards.links)
-        self._ports: dict[int, SwitchPorts] = {}
+        self._ports: list[SwitchPorts | None] = [None] * len(self._reconcilers)
         self._edges: frozenset[int] = frozenset()
+        self._wanted: dict[str, SwitchState] = {}
+        """Without Reg2, which changes most often."""
+        self._asked_reg2: dict[int, dict[int, int]] | None = None
         self._status: list[dict[str, Any]] = []
         self._status_at = 0.0
 
@@ -91,33 +94,32 @@ class Fleet:
 
     def turn(self) -> None:
         """Ask every switch for what it should do now, and say how all are."""
-        self._read_rules()
+        is_new = self._read_rules() | self._find_edges() or not self._wanted
+        if is_new:
+            self._wanted = {name: self._wanted_of(name) for name in self._reconcilers}
         reg2 = self._reg2()
-        self._find_edges()
-        for name, reconciler in self._reconcilers.items():
-            reconciler.ask(self.wanted(name, reg2))
+        if is_new or reg2 != self._asked_reg2:
+            self._asked_reg2 = reg2
+            for name, reconciler in self._reconcilers.items():
+                node = self._settings.switches[name].node
+                own = None if reg2 is None else reg2.get(node, {})
+                reconciler.ask(self._wanted[name].model_copy(update={"reg2": own}))
         if time.monotonic() >= self._status_at:
             self._status_at = time.monotonic() + STATUS_SECONDS
             self._show()
 
-    def wanted(self, name: str, reg2: Mapping[int, Mapping[int, int]] | None) -> SwitchState:
-        """What a switch should do; `reg2`: by node and port, None: unknown."""
-        rules, switch = self._rules, self._settings.switches[name]
-        watch = None
+    def _wanted_of(self, name: str) -> SwitchState:
+        """What a switch should do, but for Reg2."""
+        rules, watch = self._rules, None
         if rules.watch is not None:
+            node = self._settings.switches[name].node
             chosen = [
                 rule
                 for rule in rules.watch
-                if (not rule.switches or name in rule.switches)
-                and (rule.at == "all" or switch.node in self._edges)
+                if (not rule.switches or name in rule.switches) and (rule.at == "all" or node in self._edges)
             ]
             watch = tuple(WatchSettings(**rule.model_dump(exclude={"switches", "at"})) for rule in chosen)
-        return SwitchState.model_construct(
-            watch=watch,
-            track=rules.track,
-            labelling=self._labelling,
-            reg2=None if reg2 is None else dict(reg2.get(switch.node, {})),
-        )
+        return SwitchState.model_construct(watch=watch, track=rules.track, labelling=self._labelling)
 
     @property
     def counts(self) -> Counter[str]:
@@ -138,26 +140,29 @@ class Fleet:
         """Switches that do what is asked of them."""
         return sum(each["in_sync"] for each in self._status)
 
-    def _find_edges(self) -> None:
-        """Which switches have a port that leads to no other."""
-        ports = {
-            self._settings.switches[name].node: each.ports
-            for name, each in self._reconcilers.items()
-            if each.ports is not None
-        }
-        if ports != self._ports:
-            self._ports = ports
-            self._edges = edges(ports, merged(self._links, ports, ()))
+    def _find_edges(self) -> bool:
+        """Find which switches have a port that leads to no other; whether these have changed."""
+        ports = [each.ports for each in self._reconcilers.values()]
+        if all(new is old for new, old in zip(ports, self._ports, strict=True)):
+            return False
+        before, self._ports = self._edges, ports
+        nodes = [switch.node for switch in self._settings.switches.values()]
+        known = {node: each for node, each in zip(nodes, ports, strict=True) if each is not None}
+        self._edges = edges(known, merged(self._links, known, ()))
+        return self._edges != before
 
-    def _read_rules(self) -> None:
+    def _read_rules(self) -> bool:
+        """Read the rules; whether there are other ones."""
         path = self._regions / FILE_NAME
         try:
             found = path.stat()
         except OSError:
-            return
+            return False
         stamp = found.st_mtime_ns, found.st_ino
-        if stamp != self._stamp:
-            self._stamp, self._rules = stamp, read_rules(self._regions)
+        if stamp == self._stamp:
+            return False
+        self._stamp, self._rules = stamp, read_rules(self._regions)
+        return True
 
     def _reg2(self) -> dict[int, dict[int, int]] | None:
         """Reg2 other than 0 by node and port; None: not known yet, or no business of ours."""

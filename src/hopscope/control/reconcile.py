@@ -167,8 +167,9 @@ class Reconciler(threading.Thread):
             self._wake.wait_for(lambda: self._stopping or (asked and self._asked), seconds)
 
     def _release(self) -> None:
-        """Without a controller, ports label at their own interval."""
-        if self._connected and self._state == "up" and self._actual is not None:
+        """Without a controller, ports label at their own interval, if it was this one that set Reg2."""
+        owns = self._connected and self._state == "up" and self._wanted.reg2 is not None
+        if owns and self._actual is not None:
             change = difference(SwitchState(reg2={}), self._actual)
             try:
                 if change.parts():
