@@ -13,6 +13,7 @@ import pytest
 from hopscope.base.errors import HopscopeError
 from hopscope.control.driver import SouthboundError
 from hopscope.control.drivers.http import PATH, HttpDriver
+from hopscope.control.neighbours import SwitchPort, SwitchPorts
 from hopscope.control.state import SwitchState
 from hopscope.serve import agent
 from hopscope.settings.agent import AgentSettings
@@ -80,6 +81,16 @@ def test_a_state_is_read_and_changed(serve: Serve, driver: Connect) -> None:
     assert switch.state.reg2 == {1: 255, 3: 0, 4: 1}
     assert (switch.state.watch, switch.state.track) == (change.watch, change.track)
     assert found.read() == switch.state
+
+
+def test_ports_are_read(serve: Serve, driver: Connect) -> None:
+    """With their neighbours; of a switch that cannot say there are none."""
+    switch, port = serve()
+    found = driver(port)
+    assert found.ports() == SwitchPorts()
+    near = SwitchPort(number=3, name="eth3", mac="02:00:00:00:00:01", chassis="x", port="y", system="z")
+    switch.known_ports = SwitchPorts(system="leaf-1", ports=(near,))
+    assert found.ports() == switch.known_ports
 
 
 def test_over_tls_both_ends_are_checked(serve: Serve, driver: Connect, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class HttpDriver:
     def _ask(self, method: str, path: str, kind: type[Answer], change: SwitchState | None = None) -> Answer:
         assert self._client is not None
         try:
-            answer = self._client.request(method, PATH, json=None if change is None else change.as_json())
+            answer = self._client.request(method, path, json=None if change is None else change.as_json())
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise SouthboundError(described(error)) from None
         if answer.status_code != 200:
