@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +22,7 @@ from hopscope.history.retention import STEP_NS, AgeClock
 from hopscope.history.segments import write_segment
 from hopscope.history.space import free_bytes
 from hopscope.settings.collector import HistorySettings
+from support.crash_steps import crashes
 from support.small_disk import fill, small_disk
 
 SETTINGS = HistorySettings()
@@ -73,56 +72,25 @@ def test_an_open_journal_stays(tmp_path: Path) -> None:
         assert writer.next_sequence == 6
 
 
-_CRASH = """
-import os, shutil, sys
-from pathlib import Path
-from hopscope.settings.collector import HistorySettings
-from hopscope.history import archive
-
-def counted(real):
-    def step(*args, **more):
-        global left
-        left -= 1
-        if left < 0:
-            os._exit(9)
-        return real(*args, **more)
-    return step
-
-root = Path(sys.argv[1])
-archive.MERGE = 2
-for steps in range(60):
-    shutil.copytree(root / "before", root / str(steps))
-    if (child := os.fork()) == 0:
-        left = steps
-        os.fsync, Path.rename, Path.unlink = counted(os.fsync), counted(Path.rename), counted(Path.unlink)
-        archive.archive_once(root / str(steps), HistorySettings())
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print(steps, status, flush=True)
-    if status != 9:
-        break
-"""
-
-
 @pytest.mark.e2e
 def test_a_crash_at_every_step(tmp_path: Path) -> None:
     """Killed before each fsync, rename and removal: every event is there once, then, and a round later."""
     journals(tmp_path / "before", [4, 3])
     archive_once(tmp_path / "before", SETTINGS)
     journals(tmp_path / "before", [2, 1])
-    done = subprocess.run(
-        [sys.executable, "-c", _CRASH, str(tmp_path)], capture_output=True, text=True, timeout=300
+    ends = crashes(
+        tmp_path,
+        "from hopscope.history import archive\nfrom hopscope.settings.collector import HistorySettings\n"
+        "archive.MERGE = 2",
+        "archive.archive_once(folder, HistorySettings())",
     )
-    ends = [line.split() for line in done.stdout.splitlines()]
-    assert ends[-1][1] == "0", done.stderr
     assert len(ends) > 8
-    for step, _ in ends:
-        folder = tmp_path / step
-        assert values(folder) == list(range(10)), f"after a crash at step {step}"
+    for folder in ends:
+        assert values(folder) == list(range(10)), f"after a crash at step {folder.name}"
         with JournalWriter(folder, 0) as writer:
             assert writer.next_sequence == 10
         archive_once(folder, SETTINGS)
-        assert values(folder) == list(range(10)), f"a round after a crash at step {step}"
+        assert values(folder) == list(range(10)), f"a round after a crash at step {folder.name}"
         assert list_journals(folder) == []
         assert not list(folder.rglob("*.part"))
 

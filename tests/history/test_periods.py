@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ from hopscope.history.periods import PeriodArchive, take_leftovers, take_once
 from hopscope.history.query import History
 from hopscope.settings.collector import HistorySettings
 from hopscope.settings.sink import DistributionSettings
+from support.crash_steps import crashes
 
 START = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -152,39 +151,6 @@ def test_a_region_whose_counts_decreased_is_reported(tmp_path: Path) -> None:
     assert [one[3] for one in told(folder)] == [2]
 
 
-_CRASH = """
-import os, shutil, sys
-from pathlib import Path
-from hopscope.history import period_files
-from hopscope.history.periods import PeriodArchive
-
-def counted(real):
-    def step(*args, **more):
-        global left
-        left -= 1
-        if left < 0:
-            os._exit(9)
-        return real(*args, **more)
-    return step
-
-root = Path(sys.argv[1])
-period_files.MERGE = 2
-for steps in range(60):
-    shutil.copytree(root / "before", root / str(steps))
-    if (child := os.fork()) == 0:
-        left = steps
-        os.fsync, Path.rename, Path.unlink = counted(os.fsync), counted(Path.rename), counted(Path.unlink)
-        Path.replace = counted(Path.replace)
-        folder = root / str(steps)
-        PeriodArchive(folder, folder / "regions", 10).take(int(sys.argv[2]))
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print(steps, status, flush=True)
-    if status != 9:
-        break
-"""
-
-
 @pytest.mark.e2e
 def test_a_crash_at_every_step(tmp_path: Path) -> None:
     """Killed before each fsync, rename and removal: every value is there once, then, and a period later."""
@@ -195,28 +161,25 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
     PeriodArchive(folder, regions, 10).take(START)
     count(counts, 1, [3])
     count(counts, 2, [8])
-    done = subprocess.run(
-        [sys.executable, "-c", _CRASH, str(tmp_path), str(START + SECOND)],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    ends = crashes(
+        tmp_path,
+        "from hopscope.history import period_files\nfrom hopscope.history.periods import PeriodArchive\n"
+        "period_files.MERGE = 2",
+        f'PeriodArchive(folder, folder / "regions", 10).take({START + SECOND})',
     )
-    ends = [line.split() for line in done.stdout.splitlines()]
-    assert ends[-1][1] == "0", done.stderr
     assert len(ends) > 6
     expected = [
         ("hop_latency", 1, None, 3, 6),
         ("hop_latency", 2, 7, 1, 8),
         ("end_to_end", None, None, 1, 9),
     ]
-    for step, _ in ends:
-        at = tmp_path / step
-        assert told(at) == expected, f"after a crash at step {step}"
+    for at in ends:
+        assert told(at) == expected, f"after a crash at step {at.name}"
         archive_once(at, HistorySettings())
         PeriodArchive(at, at / "regions", 10).take(START + 2 * SECOND)
         for path in (at / "regions").iterdir():
             path.unlink()
-        assert told(at) == expected, f"a period after a crash at step {step}"
+        assert told(at) == expected, f"a period after a crash at step {at.name}"
         assert not list(at.rglob("*.part"))
 
 
