@@ -6,6 +6,7 @@ import errno
 import socket
 from contextlib import closing
 from dataclasses import replace
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,29 @@ def shape(routers: Routers, name: str, rate: str, limit: int) -> None:
     """A token bucket at the right of a router, with a queue of `limit` bytes."""
     words = ("tc", "qdisc", "add", "dev", "right", "root", "tbf", "rate", rate, "burst", "1600")
     routers.run(name, *words, "limit", str(limit))
+
+
+def test_postcards_of_merged_segments(routers: Routers) -> None:
+    """A TCP stream in buffers of many segments passes unchanged where INT-XD watches it; INT-MD is refused
+    where they would be merged, with the command that helps.
+    """
+    routers.switch("r1", "attach", f'{WATCH}protocol = "tcp"\nmode = "xd"\n')
+    content = np.random.default_rng(6).bytes(5_000_000)
+    server = routers.socket("b", socket.AF_INET, socket.SOCK_STREAM)
+    with server, routers.socket("a", socket.AF_INET, socket.SOCK_STREAM) as client:
+        server.bind(TO_B)
+        server.listen()
+        client.connect(TO_B)
+        taken, _ = server.accept()
+        with taken:
+            sender = Thread(target=client.sendall, args=(content,))
+            sender.start()
+            assert taken.recv(len(content), socket.MSG_WAITALL) == content
+            sender.join()
+    assert 0 < routers.counts("r1")["postcard"] < len(content) // 1448  # larger than a segment
+    routers.run("r1", "ethtool", "-K", "left", "gro", "on")
+    with pytest.raises(AssertionError, match=r"left merges segments .*ethtool -K left gro off"):
+        routers.switch("r1", "attach", f'{WATCH}protocol = "tcp"\n')
 
 
 def test_filters_of_clsact_where_there_is_no_tcx(routers: Routers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@
 #define MD_MTU_EXCEEDED 0x02000000
 
 #define ITEM_QUEUE 0x1000
+#define ITEM_LOAD 0x0100
 
 struct facts {
 	__u64 ingress_ns;
@@ -93,7 +94,7 @@ inlined __u32 known_items(__u32 instructions, const struct facts *facts)
 	if (facts->queue == NO_VALUE)
 		items &= ~ITEM_QUEUE;
 	if (facts->utilization == NO_VALUE)
-		items &= ~0x0100;
+		items &= ~ITEM_LOAD;
 	if (facts->latency == NO_VALUE)
 		items &= ~0x2000;
 	if (facts->ingress_ns == ~0ull)
@@ -125,7 +126,7 @@ inlined void put_hop(struct scratch *scratch, __u32 instructions, const struct s
 		put(scratch, facts->ingress ? facts->ingress : NO_VALUE);
 		put(scratch, facts->egress ? facts->egress : NO_VALUE);
 	}
-	if (instructions & 0x0100)
+	if (instructions & ITEM_LOAD)
 		put(scratch, facts->utilization);
 	for (int bit = 7; bit >= 0; bit--)
 		if (instructions >> bit & 1)

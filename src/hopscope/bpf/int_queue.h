@@ -63,8 +63,11 @@ __attribute__((noinline)) __u32 queue_of(struct __sk_buff *skb, __u32 processors
 }
 
 /* Add a packet to the load of its interface. */
-inlined void add_load(struct __sk_buff *skb, struct switch_port *port)
+inlined void add_load(struct __sk_buff *skb)
 {
+	struct switch_port *port = own_port(skb);
+	if (!port || !port->mbits)
+		return;
 	__u64 now = bpf_ktime_get_ns(), begin = port->window_ns, spent = now - begin;
 	if (spent > WINDOW_NS && __sync_val_compare_and_swap(&port->window_ns, begin, now) == begin) {
 		__u64 bytes = __sync_lock_test_and_set(&port->window_bytes, 0), most = port->mbits * spent;

@@ -18,9 +18,8 @@ inlined int leave(struct __sk_buff *skb, int inside)
 	struct packet packet = {};
 	if (!settings || !scratch)
 		return TC_ACT_UNSPEC;
-	struct switch_port *port = own_port(skb);
-	if (port && port->mbits)
-		add_load(skb, port);
+	if (settings->instructions & ITEM_LOAD)
+		add_load(skb);
 	enum switch_count what = read_packet(skb, &packet);
 	if (what == PASS_OTHER)
 		return done(what);
