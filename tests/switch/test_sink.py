@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -200,3 +201,28 @@ def error_of(frame: bytes, l4: int, udp: bool) -> int:
     if udp:
         return udp_error(frame)
     return (total(frame[26 if l4 == 34 else 22 :]) + 6 + len(frame) - l4) % 0xFFFF
+
+
+def test_the_load_of_a_link(load: Load) -> None:
+    """Utilisation is what left since the window began, in 1/100 % of the speed: between what the clock says
+    before and after the packets that begin and end it.
+    """
+    switch = load(watch=[{"mode": "xd"}], instructions=("node_id", "egress_utilization"))
+    switch.allow(LO, 1500, 100)
+    reports = Reports(switch)
+    frame = Packet(payload=bytes(1208)).frame()
+    busy_ns = len(frame) * 8 * 10  # at 100 Mbit/s
+    times: list[tuple[int, int]] = []
+    shown = 0
+    while not shown:
+        switch.report()
+        before = time.monotonic_ns()
+        switch.leave(frame)
+        times.append((before, time.monotonic_ns()))
+        time.sleep(0.001)
+        for found in reports.found():
+            assert found.metadata is not None
+            shown = found.metadata.tx_utilization
+    shortest, longest = times[-1][0] - times[0][1], times[-1][1] - times[0][0]
+    busy = (len(times) - 1) * busy_ns * 10_000
+    assert busy // longest <= shown <= busy // max(1, shortest)
