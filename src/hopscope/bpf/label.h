@@ -85,7 +85,9 @@ struct label_control {
 	__u32 max_hop;
 	__u32 own;     /* packets of this machine get labels */
 	__u32 tracked; /* flows */
-	__u32 reserved[5];
+	__u32 reserved;
+	__u64 sent;     /* datagrams to the collector */
+	__u64 rejected; /* datagrams that were lost on the way */
 };
 
 struct label_flow_key {

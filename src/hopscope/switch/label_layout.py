@@ -55,9 +55,13 @@ class LabelCount(IntEnum):
     REFUSED = 17
     """As it came: a label was due, but the kernel did not let it grow."""
     REPORTED = 18
-    """Beside these: labels that went to `hopscope switch labels`."""
+    """Beside these: labels that went to `hopscope switch run`."""
     UNREPORTED = 19
     """Beside these: labels that were lost, since it did not run or was too slow."""
+    SENT = 20
+    """Datagrams with labels that went to the collector."""
+    REJECTED = 21
+    """Datagrams with labels that the collector's host rejected, or that could not be sent: lost."""
 
     @property
     def label(self) -> str:
@@ -83,7 +87,7 @@ class LabelFunction(IntEnum):
     F3 = 2
 
 
-COUNTERS = np.dtype([("packets", "<u8", (len(LabelCount),)), ("padding", "<u8", (4,))])
+COUNTERS = np.dtype([("packets", "<u8", (LabelCount.SENT,)), ("padding", "<u8", (4,))])
 """Counters of one processor (struct label_counters)."""
 
 LABEL_PORT = np.dtype(
@@ -117,7 +121,9 @@ LABEL_CONTROL = np.dtype(
         ("max_hop", "<u4"),
         ("own", "<u4"),
         ("tracked", "<u4"),  # flows
-        ("reserved", "<u4", (5,)),
+        ("reserved", "<u4"),
+        ("sent", "<u8"),  # datagrams to the collector
+        ("rejected", "<u8"),  # datagrams that were lost on the way
     ]
 )
 """What the programs do (struct label_control)."""

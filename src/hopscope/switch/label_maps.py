@@ -188,8 +188,13 @@ class LabelMaps:
 
     def counts(self) -> dict[LabelCount, int]:
         """Packets by what became of them."""
-        totals = self._counters["packets"].sum(axis=0)
+        totals = [*self._counters["packets"].sum(axis=0), self._control["sent"], self._control["rejected"]]
         return {count: int(totals[count]) for count in LabelCount}
+
+    def add_sent(self, sent: int, rejected: int) -> None:
+        """Count datagrams to the collector."""
+        self._control["sent"] += np.uint64(sent)
+        self._control["rejected"] += np.uint64(rejected)
 
     def _mapped(self, name: str, dtype: np.dtype[Any], rows: int) -> Any:
         return np.frombuffer(mmap.mmap(self._descriptors[name], rows * dtype.itemsize), dtype)

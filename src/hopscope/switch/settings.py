@@ -41,7 +41,7 @@ class SwitchLabelSettings(LabellingSettings):
     track: Annotated[tuple[TrackedFlowSettings, ...], Field(max_length=1024)] = ()
     """Flows from hosts at `switch.hosts`, or from this machine, that all switches label (INT-label, 3.3)."""
     collector: Annotated[str, AfterValidator(_is_collector)] = "127.0.0.1:7254"
-    """Address and UDP port to which `hopscope switch labels` sends labels: `label.listen` of a collector."""
+    """Address and UDP port to which `hopscope switch run` sends labels: `label.listen` of a collector."""
 
 
 class SwitchSettings(Section):

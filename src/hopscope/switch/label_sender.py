@@ -1,0 +1,81 @@
+"""The last hop's process: labels that the programs took off, sent to the collector as UDP datagrams."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ..base.jit import readonly
+from ..bpf.ring import FRAMES, BpfRing
+from ..capture.errors import CaptureError
+from ..wire.records import FRAME, FrameBatch
+from .label_layout import RING_BYTES
+from .label_maps import LabelMaps
+
+DATAGRAM_BYTES = 1472
+"""A datagram ends before the block that would make it longer."""
+STALE_NS = 10**10
+"""Labels that waited longer in the ring, since no process ran, are not sent."""
+
+
+class LabelSender:
+    """Sends what the programs put into their ring, until `close`."""
+
+    def __init__(self, pins: Path, host: str, port: int) -> None:
+        """To `label.listen` of a collector. Raises CaptureError: INT-label is not attached, or the collector's
+        name is not known.
+        """
+        from .pack_kernel import pack
+
+        self._pack = pack
+        self._maps = LabelMaps.pinned(pins)
+        self.ring = self._maps.ring
+        """Descriptor of the ring."""
+        self._ring = BpfRing()
+        self._ring.map(self.ring, RING_BYTES)
+        self._ends = np.zeros(FRAMES, np.uint64)
+        self._out = np.zeros(RING_BYTES, np.uint8)
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+            self._socket = socket.socket(family, kind | socket.SOCK_NONBLOCK, protocol)
+            self._socket.connect(address)
+        except OSError as error:
+            self._maps.close()
+            raise CaptureError(f"label.collector: {host}:{port}: {error.strerror}") from error
+        self._send(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME), 0))  # loads the kernel
+
+    def turn(self) -> int:
+        """Send the labels that are there; returns of how many packets."""
+        batch = self._ring.receive()
+        if batch is None:
+            return 0
+        fresh = batch.frames["time_ns"] > time.time_ns() - STALE_NS
+        self._send(batch if fresh.all() else FrameBatch(batch.arena, batch.frames[fresh], 0))
+        return len(batch)
+
+    def drain(self) -> None:
+        """Send the rest."""
+        while self.turn():
+            pass
+
+    def close(self) -> None:
+        """Let go of the ring and the socket."""
+        self._socket.close()
+        self._maps.close()
+
+    def _send(self, batch: FrameBatch) -> None:
+        most = np.uint64(DATAGRAM_BYTES)
+        frames = readonly(batch.arena), readonly(batch.frames)
+        count = int(self._pack(*frames, most, self._out, self._ends))
+        begin = sent = 0
+        for end in self._ends[:count].tolist():
+            try:
+                self._socket.send(self._out[begin:end])
+                sent += 1
+            except OSError:  # nothing listens there, or no room
+                pass
+            begin = end
+        self._maps.add_sent(sent, count - sent)

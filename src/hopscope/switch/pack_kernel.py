@@ -1,0 +1,31 @@
+"""Blocks of labels, as they lie in a ring, to datagrams, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.jit import U64, kernel
+
+ZERO = U64(0)
+
+
+@kernel
+def pack(arena: Any, frames: Any, most: Any, out: Any, ends: Any) -> Any:
+    """Join the frames of an arena to datagrams of at most `most` bytes, a longer one alone; returns how many.
+
+    `out`, uint8, has room for all frames; `ends`, uint64 [frames], gets the end of each datagram in it.
+    """
+    count, begin, at = 0, ZERO, ZERO
+    for i in range(len(frames)):
+        place, size = U64(frames[i].offset), U64(frames[i].length)
+        if at > begin and at + size - begin > most:
+            ends[count] = at
+            count += 1
+            begin = at
+        for k in range(size):
+            out[at + U64(k)] = arena[place + U64(k)]
+        at += size
+    if at > begin:
+        ends[count] = at
+        count += 1
+    return count
