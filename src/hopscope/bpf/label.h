@@ -8,6 +8,7 @@
 #define MAX_LABEL_INDEX 65535 /* an interface with a higher number is no port */
 #define MAX_LABEL_FLOWS 1024
 #define MAX_CHANCES 101000    /* rows and columns of a table of probabilities */
+#define MAX_COUNT 255         /* INT_num */
 
 /* What happened to a packet that leaves through a port. */
 enum label_count {

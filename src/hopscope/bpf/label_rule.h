@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* The labelling rule of a port: labels/rule_kernel.py in integers. */
+/* The labelling rule of a port, labels/rule_kernel.py in integers, and tracked flows. */
 #pragma once
 
-#include "label.h"
+#include "label_packet.h"
 
 #define MOST_SHIFT 40
 #define RANDOM_BITS 53
@@ -26,8 +26,7 @@ inlined int is_below(__u64 random, __u64 part, __u64 whole)
 }
 
 /* Whether chance labels a packet with `count` labels, `elapsed` after the port's last one. */
-inlined int has_chance(void *chances, const struct label_control *control, __u64 count, __u64 elapsed,
-		       __u64 interval, __u64 random)
+inlined int has_chance(const struct label_control *control, __u64 count, __u64 elapsed, __u64 interval, __u64 random)
 {
 	__u64 function = control->function, columns = COLUMNS_OF(function), rows = ROWS_OF(function);
 	if (FUNCTION_OF(function) == FUNCTION_F3)
@@ -40,14 +39,13 @@ inlined int has_chance(void *chances, const struct label_control *control, __u64
 	if (count >= rows)
 		count = rows - 1;
 	__u32 at = HALF_OF(function) * MAX_CHANCES + count * columns + part;
-	const __u64 *chance = bpf_map_lookup_elem(chances, &at);
+	const __u64 *chance = bpf_map_lookup_elem(&label_chances, &at);
 	return chance && random < *chance;
 }
 
 /* Whether a port labels a packet with `count` labels that leaves it at `now`. `random` has 53 bits, if it is given. */
-inlined enum label_verdict wants_label(void *chances, const struct label_control *control,
-				       const struct label_port *port, __u64 count, __u64 now, __u64 last,
-				       const struct label_inputs *given)
+inlined enum label_verdict wants_label(const struct label_control *control, const struct label_port *port, __u64 count,
+				       __u64 now, __u64 last, const struct label_inputs *given)
 {
 	__u32 shift = port->shift < MOST_SHIFT ? port->shift : MOST_SHIFT;
 	__u64 interval = control->interval >> shift;
@@ -60,5 +58,33 @@ inlined enum label_verdict wants_label(void *chances, const struct label_control
 		return NO_LABEL;
 	__u64 random = given ? given->random : (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32();
 	random >>= 64 - RANDOM_BITS;
-	return has_chance(chances, control, count, elapsed, interval, random) ? CHANCE_LABEL : NO_LABEL;
+	return has_chance(control, count, elapsed, interval, random) ? CHANCE_LABEL : NO_LABEL;
+}
+
+/* Whether all switches must label this packet (INT-label, 3.3); asked at its first one. */
+inlined int is_tracked(const struct packet *packet)
+{
+	struct label_flow_key key;
+	addresses_of(packet, key.source, key.destination);
+	struct label_flow *flow = bpf_map_lookup_elem(&label_flows, &key);
+	if (!flow || !flow->every)
+		return 0;
+	__u32 seen = __sync_fetch_and_add(&flow->seen, 1) + 1;
+	if (seen < flow->every)
+		return 0;
+	flow->seen = 0;
+	return 1;
+}
+
+/* Whether a packet without labels came from a host and belongs to a flow that all switches label. */
+inlined int begins_tracked(struct __sk_buff *skb, const struct label_control *control, const struct packet *packet)
+{
+	if (!control->tracked)
+		return 0;
+	if (skb->ingress_ifindex) {
+		const struct label_port *ingress = port_of(skb->ingress_ifindex);
+		if (!ingress || ingress->role != ROLE_HOST)
+			return 0;
+	}
+	return is_tracked(packet);
 }
