@@ -77,6 +77,9 @@ inlined enum label_count write_label(struct __sk_buff *skb, const struct label_c
 	__u32 options = packet->options & 63, base = packet->payload - options;
 	__u32 grown = ITEM_BYTES + (packet->labelled ? 0 : OPTION_BYTES);
 	struct label_option *option = (void *)scratch->made + options;
+	/* the kernel moves headers in one piece of memory, and does not look whether they are in it */
+	if (bpf_skb_pull_data(skb, packet->payload))
+		return PASS_REFUSED;
 	if (options > MAX_IP_OPTIONS || (options && load(skb, base, scratch->made, options)))
 		return PASS_REFUSED;
 	option->next_header = packet->next;
