@@ -154,8 +154,8 @@ def exported(routers: Routers, name: str = "r3") -> list[Labelled]:
 
 
 def test_packets_arrive_as_they_were_sent_with_the_labels_of_their_path(routers: Routers) -> None:
-    """Datagrams, TCP and pings, whose checksums the hosts leave to their cards, arrive as sent, also at a router;
-    the labels name the interfaces and times of all three routers.
+    """Datagrams, TCP and pings, whose checksums the hosts leave to their cards, arrive as sent, also at a
+    router; the labels name the interfaces and times of all three routers.
     """
     for name in ROUTERS:
         routers.switch(name, "attach", "interval = 1e-7\n")
@@ -196,8 +196,8 @@ def test_packets_arrive_as_they_were_sent_with_the_labels_of_their_path(routers:
 
 
 def test_tracked_flows_and_registers(routers: Routers) -> None:
-    """A tracked flow is labelled by all, the last hop says which flow it is, and 252 labels are taken off; a port
-    whose Reg2 says so labels every packet, a port that labels once in a thousand seconds does not.
+    """A tracked flow is labelled by all, the last hop says which flow it is, and 250 labels are taken off; a
+    port whose Reg2 says so labels every packet, a port that labels once in a thousand seconds does not.
     """
     for name in ROUTERS:
         routers.switch(name, "attach", 'algorithm = "base-a"\ninterval = 1000\n')
@@ -247,8 +247,8 @@ def send(routers: Routers, count: int) -> None:
 
 
 def test_coverage_at_the_collector(routers: Routers, tmp_path: Path) -> None:
-    """At the paper's setting, T = 50 ms and a telemetry interval of 100 ms, `hopscope collect` hears of every port
-    in more than 99 % of the intervals. Without [switch.label] labels end, and nothing is left of their maps.
+    """At the paper's setting, T = 50 ms and a telemetry interval of 100 ms, `hopscope collect` hears of every
+    port in more than 99 % of the intervals. Without [switch.label] labels end, and their maps are gone.
     """
     for name in ROUTERS:
         routers.switch(name, "attach", "interval = 0.05\n")

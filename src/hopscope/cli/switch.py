@@ -33,10 +33,10 @@ def attach(config: ConfigOption) -> None:
 
 @app.command()
 def run(config: ConfigOption) -> None:
-    """Attach the programs, and send their reports to the collector until a signal ends it.
+    """Attach the programs, and send their reports and labels to collectors until a signal ends it.
 
-    The programs stay: without this command they go on, but make no reports. Exit status 2: the programs could
-    not be attached, another process sends, or the collector's name is not known.
+    The programs stay: without this command they go on, but make no reports, and labels are lost. Exit
+    status 2: the programs could not be attached, another process sends, or a collector's name is not known.
     """
     import signal
     import threading
@@ -45,29 +45,29 @@ def run(config: ConfigOption) -> None:
     from ..base.loop import run as loop
     from ..base.service import Service
     from ..settings.errors import ConfigError
-    from ..settings.section import host_and_port
     from ..switch.program import attach as attach_all
     from ..switch.program import attached
-    from ..switch.sender import BUSY, PAUSE_SECONDS, ReportSender
+    from ..switch.sender import BUSY, PAUSE_SECONDS
+    from ..switch.senders import Senders
 
     settings = _loaded(config)
-    if not settings.collector:
+    if not settings.collector and not (settings.label and settings.label.collector):
         raise ConfigError(f"{config}: switch.collector: not set, expected the address of a collector")
     attach_all(settings)
-    sender = ReportSender(settings.pins, settings.node_id, *host_and_port(settings.collector))
+    senders = Senders(settings)
     stop, service = threading.Event(), Service()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     where = ", ".join(attached(settings))
-    print(f"node {settings.node_id} runs at {where}, reports go to {settings.collector}", flush=True)
+    print(f"node {settings.node_id} runs at {where}, {', '.join(senders.places)}", flush=True)
     service.ready()
-    pause = Doze(Pause(PAUSE_SECONDS, BUSY), lambda: [sender.ring])
+    pause = Doze(Pause(PAUSE_SECONDS, BUSY), lambda: senders.rings)
 
     def idle(found: int) -> None:
         service.alive()
         pause(found)
 
-    loop(sender, stop, idle)
+    loop(senders, stop, idle)
 
 
 @app.command()

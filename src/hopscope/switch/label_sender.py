@@ -25,8 +25,8 @@ class LabelSender:
     """Sends what the programs put into their ring, until `close`."""
 
     def __init__(self, pins: Path, host: str, port: int) -> None:
-        """To `label.listen` of a collector. Raises CaptureError: INT-label is not attached, or the collector's
-        name is not known.
+        """To `label.listen` of a collector. Raises CaptureError: INT-label is not attached, or the name of
+        the collector is not known.
         """
         from .pack_kernel import pack
 

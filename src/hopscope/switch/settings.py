@@ -6,12 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from ..settings.agent import AgentSettings
 from ..settings.errors import ConfigError, error_lines
 from ..settings.label import LabellingSettings, TrackedFlowSettings
-from ..settings.section import Dscp, Port, Receiver, Section, host_and_port
+from ..settings.section import Dscp, Port, Receiver, Section
 from ..settings.watch import MAX_WATCHES, WatchSettings
 
 Item = Literal[
@@ -26,11 +26,6 @@ BITS: dict[str, int] = {
 """Bit of the instruction bitmap of what Linux knows of a packet (INT 2.1, 5.8)."""
 
 
-def _is_collector(text: str) -> str:
-    host_and_port(text, least=1)
-    return text
-
-
 class SwitchLabelSettings(LabellingSettings):
     """INT-label: ports label packets that they forward, and take labels off packets that go to hosts."""
 
@@ -40,8 +35,10 @@ class SwitchLabelSettings(LabellingSettings):
     """Whether packets that this machine sends itself get labels, too."""
     track: Annotated[tuple[TrackedFlowSettings, ...], Field(max_length=1024)] = ()
     """Flows from hosts at `switch.hosts`, or from this machine, that all switches label (INT-label, 3.3)."""
-    collector: Annotated[str, AfterValidator(_is_collector)] = "127.0.0.1:7254"
-    """Address and UDP port to which `hopscope switch run` sends labels: `label.listen` of a collector."""
+    collector: Receiver = ""
+    """Address to which `hopscope switch run` sends labels, as `192.0.2.1:7254`: `label.listen` of a
+    collector; empty: none.
+    """
 
 
 class SwitchSettings(Section):
