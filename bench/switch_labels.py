@@ -23,7 +23,8 @@ EGRESS, INGRESS = Direction.EGRESS, Direction.INGRESS
 def loaded(role: LabelRole, every: bool) -> LabelProgram:
     """The programs; their port labels every packet, or none."""
     label = {"algorithm": "base-a", "interval": 1000, "own": True}
-    program = LabelProgram(SwitchSettings(node_id=7, interfaces=("lo",), label=label), 0)
+    settings = SwitchSettings.model_validate({"node_id": 7, "interfaces": ["lo"], "label": label})
+    program = LabelProgram(settings, 0)
     program.place(LO, role, MTU)
     program.place(OTHER, LabelRole.INNER, MTU)
     program.maps.set_reg2(LO, EVERY if every else 0)

@@ -143,7 +143,7 @@ def exported(routers: Routers, name: str = "r3") -> list[Labelled]:
         collector.settimeout(0.2)
         with closing(LabelSender(routers.pins / name, *collector.getsockname())) as sender:
             sender.drain()
-        blocks = []
+        blocks: list[Labelled] = []
         while True:
             try:
                 found, error = read_blocks(collector.recv(1 << 14))

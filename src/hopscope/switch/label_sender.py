@@ -73,7 +73,7 @@ class LabelSender:
         begin = sent = 0
         for end in self._ends[:count].tolist():
             try:
-                self._socket.send(self._out[begin:end])
+                self._socket.send(self._out[begin:end].data)
                 sent += 1
             except OSError:  # nothing listens there, or no room
                 pass
