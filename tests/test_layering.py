@@ -24,7 +24,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"base", "wire.address", "wire.dialect"},
     "capture": {"base", "settings", "wire"},
     "bpf": {"base", "capture.errors", "capture.interface", "detect", "settings", "wire"},
-    "switch": {"base", "bpf", "capture", "settings", "wire"},
+    "switch": {"base", "bpf", "capture", "direct", "settings", "wire"},
     "rdma": {"base", "memory", "wire"},
     "direct": {"base", "memory", "rdma", "wire"},
     "detect": {"base", "memory", "settings", "wire"},

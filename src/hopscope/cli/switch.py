@@ -51,7 +51,8 @@ def run(config: ConfigOption) -> None:
     from ..switch.senders import Senders
 
     settings = _loaded(config)
-    if not settings.collector and not (settings.label and settings.label.collector):
+    label, direct = settings.label, settings.direct
+    if not (settings.collector or (label and label.collector) or (direct and direct.translator)):
         raise ConfigError(f"{config}: switch.collector: not set, expected the address of a collector")
     attach_all(settings)
     senders = Senders(settings)

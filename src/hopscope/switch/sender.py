@@ -6,6 +6,7 @@ import mmap
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,9 +31,16 @@ BUSY = FRAMES // 4
 class ReportSender:
     """Sends what the programs put into the ring, until `close`.  While it runs they make reports."""
 
-    def __init__(self, pins: Path, node_id: int, host: str, port: int) -> None:
-        """Raises CaptureError: nothing is attached, another process sends, or the collector's name is not
-        known.
+    def __init__(
+        self,
+        pins: Path,
+        node_id: int,
+        host: str,
+        port: int,
+        also: Callable[[FrameBatch], object] = lambda datagrams: None,
+    ) -> None:
+        """To a collector, unless `host` is empty; `also` gets the same datagrams. Raises CaptureError:
+        nothing is attached, another process sends, or the collector's name is not known.
         """
         from ..base.jit import readonly
         from .report_kernel import GROUP_BYTES, pack
@@ -45,7 +53,8 @@ class ReportSender:
         """Descriptor of the ring."""
         self._ring.map(self.ring, REPORT_RING_BYTES)
         self._state = _state(pins)
-        self._udp = UdpSender(host, port)
+        self._udp = UdpSender(host, port) if host else None
+        self._also = also
         self._out = np.zeros(REPORT_RING_BYTES + FRAMES * GROUP_BYTES, np.uint8)
         self._datagrams: Records = np.zeros(FRAMES, FRAME)
         none = readonly(np.zeros(0, np.uint8)), readonly(np.zeros(0, FRAME))
@@ -74,6 +83,9 @@ class ReportSender:
         return len(batch)
 
     def _send(self, batch: FrameBatch) -> int:
+        self._also(batch)
+        if self._udp is None:
+            return len(batch)
         before = self._udp.sent
         with suppress(CaptureError):  # no route now: later ones may have one
             self._udp.send(batch)
@@ -93,7 +105,8 @@ class ReportSender:
     def close(self) -> None:
         """Programs make no reports any more."""
         self._state["alive_ns"] = 0
-        self._udp.close()
+        if self._udp is not None:
+            self._udp.close()
         os.close(self.ring)
         self._lock.close()
 

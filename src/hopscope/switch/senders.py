@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..base.loop import Process
 from ..settings.section import host_and_port
+from ..wire.records import FrameBatch
+from .direct_sender import DirectSender, DtaOutlet
 from .label_sender import LabelSender
 from .sender import ReportSender
 from .settings import SwitchSettings
@@ -15,13 +17,20 @@ class Senders:
     def __init__(self, settings: SwitchSettings) -> None:
         """Raises CaptureError: nothing is attached, another process sends, or a name is not known."""
         self._senders: list[Process] = []
+        self._direct: DirectSender | None = None
         self.rings: list[int] = []
         """Descriptors of their rings."""
         self.places: list[str] = []
         """What goes where, for people."""
-        if settings.collector:
-            reports = ReportSender(settings.pins, settings.node_id, *host_and_port(settings.collector))
-            self._add(reports, reports.ring, f"reports go to {settings.collector}")
+        to, direct = settings.collector, _direct(settings)
+        if to or direct is not None:
+            if direct is not None and settings.direct is not None:
+                self._direct = direct
+                self.places.append(f"DTA goes to {settings.direct.translator}")
+            place = host_and_port(to) if to else ("", 0)
+            also = direct.take if direct is not None else _nothing
+            reports = ReportSender(settings.pins, settings.node_id, *place, also=also)
+            self._add(reports, reports.ring, f"reports go to {to}" if to else "")
         if settings.label is not None and settings.label.collector:
             labels = LabelSender(settings.pins, *host_and_port(settings.label.collector))
             self._add(labels, labels.ring, f"labels go to {settings.label.collector}")
@@ -29,7 +38,7 @@ class Senders:
     def _add(self, sender: Process, ring: int, place: str) -> None:
         self._senders.append(sender)
         self.rings.append(ring)
-        self.places.append(place)
+        self.places += [place] if place else []
 
     def turn(self) -> int:
         """Send what is there; returns how much."""
@@ -44,3 +53,17 @@ class Senders:
         """Let go of rings and sockets."""
         for sender in self._senders:
             sender.close()
+        if self._direct is not None:
+            self._direct.close()
+
+
+def _nothing(_: FrameBatch) -> None:
+    """Reports go to the collector alone."""
+
+
+def _direct(settings: SwitchSettings) -> DirectSender | None:
+    """The reporter of DTA, if there is a translator."""
+    if settings.direct is None or not settings.direct.translator:
+        return None
+    outlet = DtaOutlet(*host_and_port(settings.direct.translator))
+    return DirectSender(settings.direct.monitors, outlet, int_port=settings.port)

@@ -41,6 +41,21 @@ class SwitchLabelSettings(LabellingSettings):
     """
 
 
+Monitor = Literal["int-path-tracing", "packetscope-traversal", "netseer-losses", "packetscope-losses"]
+
+
+class SwitchDirectSettings(Section):
+    """Reports of this switch as DTA: each monitor reports to its store."""
+
+    translator: Receiver = ""
+    """Address of `hopscope translate`, as `192.0.2.1:40040`; `hopscope switch run` sends DTA packets."""
+    monitors: Annotated[tuple[Monitor, ...], Field(min_length=1)] = ("int-path-tracing",)
+    """What is reported, as the translator's `--monitor`: `int-path-tracing` paths of flows (of an INT sink),
+    `packetscope-traversal` ports, latency and queue of a flow's latest packet at each switch,
+    `netseer-losses` and `packetscope-losses` dropped packets (`switch.drops`).
+    """
+
+
 class SwitchSettings(Section):
     """A Linux host, router or hypervisor that writes INT-MD 2.1 into packets."""
 
@@ -80,6 +95,8 @@ class SwitchSettings(Section):
     """Report packets of the watch list that the kernel drops, with its reason (Linux 5.17)."""
     drop_rate: Annotated[int, Field(ge=1, le=10**6)] = 1000
     """Most drop reports a second of one processor; others are counted."""
+    direct: SwitchDirectSettings | None = None
+    """Direct telemetry access, beside or instead of `collector`."""
     pins: Path = Path("/sys/fs/bpf/hopscope-switch")
     """Folder in a BPF file system, made by `attach`, in which programs and counters outlive the command."""
 

@@ -1,0 +1,84 @@
+"""The reporter of DTA at a switch: what its programs report, as reports of monitors to a translator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Protocol
+
+from ..capture.errors import CaptureError
+from ..capture.udp.sender import UdpSender
+from ..direct.monitors.monitor import Reports
+from ..direct.monitors.registry import make_monitors
+from ..direct.reporter import Reporter
+from ..wire.decode.decoder import Decoder
+from ..wire.dialect import DEFAULT
+from ..wire.dta.codec import Form
+from ..wire.records import FrameBatch
+from .observations import observations_of
+
+
+class Outlet(Protocol):
+    """Where reports of monitors go."""
+
+    def take(self, reports: Reports) -> int:
+        """Send them; returns how many were sent."""
+
+    def close(self) -> None:
+        """Send what is held back, and close."""
+
+
+class DtaOutlet:
+    """DTA packets in Hopscope's form over UDP, to `hopscope translate`."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Raises CaptureError: the name is not known."""
+        self._reporter = Reporter(Form.SIZED)
+        self._udp = UdpSender(host, port)
+
+    def take(self, reports: Reports) -> int:
+        """Send them; returns how many were sent."""
+        before = self._udp.sent
+        with suppress(CaptureError):  # no route now: later ones may have one
+            self._udp.send(self._reporter.send(reports.records, reports.arena))
+        return self._udp.sent - before
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._udp.close()
+
+
+class DirectSender:
+    """Takes the switch's datagrams of Telemetry Report 2.0, and has monitors report what is in them."""
+
+    def __init__(self, monitors: Sequence[str], outlet: Outlet, *, int_port: int | None = None) -> None:
+        """`int_port`: UDP port that announces INT. Raises MonitorError for an unknown monitor."""
+        self._monitors = list(make_monitors(monitors).values())
+        self._outlet = outlet
+        ports = () if int_port is None else (int_port,)
+        self._decoder = Decoder(replace(DEFAULT, int_ports=ports))
+        self._packets = 0
+        self.made = 0
+        """Reports that monitors made."""
+        self.sent = 0
+        """Of these, those that were sent."""
+
+    def take(self, datagrams: FrameBatch) -> None:
+        """Report what is in these datagrams."""
+        batch = self._decoder.decode(datagrams)
+        seen = observations_of(batch, self._packets, time.time_ns())
+        self._packets += len(batch.reports)
+        for monitor in self._monitors:
+            reports = monitor.observe(seen)
+            if not len(reports):
+                continue
+            if monitor.first_list:
+                reports.number_lists_from(monitor.first_list)
+            self.made += len(reports)
+            self.sent += self._outlet.take(reports)
+
+    def close(self) -> None:
+        """Close the outlet."""
+        self._outlet.close()
