@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,10 @@ from hopscope.direct.monitors.run import MonitorRun, start
 from hopscope.direct.monitors.systems.netseer import NetSeer
 from hopscope.direct.monitors.systems.packetscope import PipelineLosses, Traversal
 from hopscope.direct.monitors.systems.path_tracing import PathTracing
+from hopscope.direct.stores.spec import StoreSpec
+from hopscope.runtime.direct.nic import NicProcess
+from hopscope.runtime.switch_writes import RoceOutlet
+from hopscope.settings.direct import DirectSettings, NicSettings
 from hopscope.switch.direct_sender import DirectSender, DtaOutlet
 from hopscope.switch.layout import REPORT_RING_BYTES
 from hopscope.switch.observations import observations_of
@@ -23,8 +28,10 @@ from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.observation import flow_bytes
 from hopscope.wire.records import Carried, FrameBatch, Link, ReportBatch
+from support.loopback import own_host
 from support.packet_cases import V4, Packet
 from support.switch_programs import LO
+from support.waiting import eventually
 from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
@@ -43,6 +50,10 @@ class Stores:
         run = self._runs[int(reports.records["opcode"][0])]
         run.translator.translate(reports.records, reports.arena)
         return len(reports)
+
+    def turn(self) -> int:
+        """Nothing is due."""
+        return 0
 
     def close(self) -> None:
         """Write what waits."""
@@ -100,6 +111,38 @@ def test_a_translator_reads_the_packets(load: Callable[..., SwitchProgram]) -> N
     )
     assert key == FLOW.tobytes()
     assert np.frombuffer(data, ">u4").tolist() == [1, 2, 3, SINK, 0]
+
+
+def test_the_switch_writes_by_rocev2(load: Callable[..., SwitchProgram], tmp_path: Path) -> None:
+    """The reports are in the memory of a collector's NIC, which verifies the ICRC of every packet whole."""
+    host, own = own_host(211), own_host(212)
+    settings = DirectSettings(nic=NicSettings(hosts=(host,), any_ip_id=False))
+    nic = NicProcess(settings, tmp_path, [StoreSpec("int-path-tracing", PathTracing().layout(64))])
+    nic.open()
+    outlet = RoceOutlet([host], own, lambda line: None)
+    try:
+
+        def connected() -> bool:
+            nic.turn()
+            outlet.turn()
+            return outlet.connected == 1
+
+        eventually(connected)
+        sender = DirectSender(["int-path-tracing"], outlet)
+        sender.take(reported(load))
+        assert sender.sent == 1
+
+        def written() -> bool:
+            nic.turn()
+            outlet.turn()
+            return bool(PathTracing().query(nic.stores["int-path-tracing"], FLOW).found.all())
+
+        eventually(written)
+        paths = PathTracing().query(nic.stores["int-path-tracing"], FLOW).values
+        assert paths.tolist() == [[1, 2, 3, SINK, 0]]
+    finally:
+        outlet.close()
+        nic.close()
 
 
 def test_drops_are_appended() -> None:

@@ -24,6 +24,8 @@ import hopscope
 from hopscope.settings.label import TrackedFlowSettings
 from hopscope.switch.label_maps import EVERY, LabelMaps
 from hopscope.switch.label_sender import LabelSender
+from hopscope.switch.senders import Senders
+from hopscope.switch.settings import SwitchSettings
 from hopscope.testbed.namespaces import NamespaceError, inside, run
 from hopscope.wire.label.codec import Labelled, push_label, read_blocks
 from hopscope.wire.label.layout import LabelItem
@@ -233,7 +235,11 @@ def test_tracked_flows_and_registers(routers: Routers) -> None:
         wire.send(labelled)
         assert receiver.recv(2000) == b"payload"
     (block,) = exported(routers)
-    assert [item.node_id for item in block.path()] == [*range(9, 257), 1, 2, 3]
+    assert [item.node_id for item in block.path()] == [
+        *range(9, 257),
+        1,
+        2,
+    ]  # for that of r3 there is no room
 
 
 def send(routers: Routers, count: int) -> None:
@@ -267,7 +273,9 @@ def test_coverage_at_the_collector(routers: Routers, tmp_path: Path) -> None:
         collector.start()
         port = int(collector.owner["labels"].rpartition(":")[2])
         began = time.time_ns()
-        with closing(LabelSender(routers.pins / "r3", "127.0.0.1", port)) as sender:
+        label = {"collector": f"127.0.0.1:{port}"}
+        settings = {"node_id": 3, "interfaces": ["left"], "pins": routers.pins / "r3", "label": label}
+        with closing(Senders(SwitchSettings.model_validate(settings))) as sender:
             traffic(routers, sender)
         ended = time.time_ns()
 
@@ -296,7 +304,7 @@ def test_coverage_at_the_collector(routers: Routers, tmp_path: Path) -> None:
     assert routers.switch("r1", "detach") == "detached\n"
 
 
-def traffic(routers: Routers, sender: LabelSender) -> None:
+def traffic(routers: Routers, sender: Senders) -> None:
     """Packets from a to b for a while; what they carry is sent on."""
     receiver = routers.socket("b", socket.AF_INET, socket.SOCK_DGRAM)
     with receiver, routers.socket("a", socket.AF_INET, socket.SOCK_DGRAM) as source:

@@ -9,6 +9,7 @@ from .options.declare import Commands, option
 from .output.printer import Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
+    from ..switch.direct_sender import Outlet
     from ..switch.settings import SwitchSettings
 
 app = Commands(help="INT on interfaces of this machine: source, transit, sink and reports.")
@@ -52,10 +53,10 @@ def run(config: ConfigOption) -> None:
 
     settings = _loaded(config)
     label, direct = settings.label, settings.direct
-    if not (settings.collector or (label and label.collector) or (direct and direct.translator)):
+    if not (settings.collector or (label and label.collector) or (direct and direct.place)):
         raise ConfigError(f"{config}: switch.collector: not set, expected the address of a collector")
     attach_all(settings)
-    senders = Senders(settings)
+    senders = Senders(settings, _outlet(settings))
     stop, service = threading.Event(), Service()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -152,6 +153,24 @@ def detach(config: ConfigOption) -> None:
     from ..switch.program import detach as run
 
     print("detached" if run(_loaded(config)) else "nothing was attached")
+
+
+def _outlet(settings: SwitchSettings) -> Outlet | None:
+    """Where DTA goes: to a translator, or by RoCEv2 into collectors' memory."""
+    import sys
+
+    from ..runtime.switch_writes import RoceOutlet
+    from ..settings.section import host_and_port
+    from ..switch.direct_sender import DtaOutlet
+
+    direct = settings.direct
+    if direct is None or not direct.place:
+        return None
+    if direct.translator:
+        return DtaOutlet(*host_and_port(direct.translator))
+    return RoceOutlet(
+        direct.collectors, direct.address, lambda line: print(line, file=sys.stderr, flush=True)
+    )
 
 
 def _loaded(config: Path) -> SwitchSettings:

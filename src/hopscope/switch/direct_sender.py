@@ -26,6 +26,9 @@ class Outlet(Protocol):
     def take(self, reports: Reports) -> int:
         """Send them; returns how many were sent."""
 
+    def turn(self) -> int:
+        """Do what is due; returns how much."""
+
     def close(self) -> None:
         """Send what is held back, and close."""
 
@@ -44,6 +47,10 @@ class DtaOutlet:
         with suppress(CaptureError):  # no route now: later ones may have one
             self._udp.send(self._reporter.send(reports.records, reports.arena))
         return self._udp.sent - before
+
+    def turn(self) -> int:
+        """Nothing is ever due."""
+        return 0
 
     def close(self) -> None:
         """Close the socket."""
@@ -78,6 +85,13 @@ class DirectSender:
                 reports.number_lists_from(monitor.first_list)
             self.made += len(reports)
             self.sent += self._outlet.take(reports)
+
+    def turn(self) -> int:
+        """Do what the outlet has to do; returns how much."""
+        return self._outlet.turn()
+
+    def drain(self) -> None:
+        """Nothing is held back but by the outlet."""
 
     def close(self) -> None:
         """Close the outlet."""

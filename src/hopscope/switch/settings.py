@@ -49,11 +49,28 @@ class SwitchDirectSettings(Section):
 
     translator: Receiver = ""
     """Address of `hopscope translate`, as `192.0.2.1:40040`; `hopscope switch run` sends DTA packets."""
+    collectors: tuple[str, ...] = ()
+    """Addresses of collectors' NICs (`hopscope direct serve`), instead of a translator: `hopscope switch run`
+    writes into their memory by RoCEv2, UDP port 4791.
+    """
+    address: str = "127.0.0.2"
+    """This machine's address towards the collectors."""
     monitors: Annotated[tuple[Monitor, ...], Field(min_length=1)] = ("int-path-tracing",)
     """What is reported, as the translator's `--monitor`: `int-path-tracing` paths of flows (of an INT sink),
     `packetscope-traversal` ports, latency and queue of a flow's latest packet at each switch,
     `netseer-losses` and `packetscope-losses` dropped packets (`switch.drops`).
     """
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> SwitchDirectSettings:
+        if self.translator and self.collectors:
+            raise ValueError("found translator and collectors, expected one of them")
+        return self
+
+    @property
+    def place(self) -> str:
+        """Where reports go; empty: nowhere."""
+        return self.translator or ", ".join(self.collectors)
 
 
 class SwitchSettings(Section):
