@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base.jit import readonly
 from ..bpf.ring import FRAMES, BpfRing
 from ..capture.errors import CaptureError
 from ..wire.records import FRAME, FrameBatch
@@ -28,9 +27,10 @@ class LabelSender:
         """To `label.listen` of a collector. Raises CaptureError: INT-label is not attached, or the name of
         the collector is not known.
         """
+        from ..base.jit import readonly
         from .pack_kernel import pack
 
-        self._pack = pack
+        self._readonly, self._pack = readonly, pack
         self._maps = LabelMaps.pinned(pins)
         self.ring = self._maps.ring
         """Descriptor of the ring."""
@@ -68,7 +68,7 @@ class LabelSender:
 
     def _send(self, batch: FrameBatch) -> None:
         most = np.uint64(DATAGRAM_BYTES)
-        frames = readonly(batch.arena), readonly(batch.frames)
+        frames = self._readonly(batch.arena), self._readonly(batch.frames)
         count = int(self._pack(*frames, most, self._out, self._ends))
         begin = sent = 0
         for end in self._ends[:count].tolist():
