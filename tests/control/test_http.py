@@ -16,6 +16,7 @@ from hopscope.control.drivers.http import PATH, HttpDriver
 from hopscope.control.neighbours import SwitchPort, SwitchPorts
 from hopscope.control.state import SwitchState
 from hopscope.serve import agent
+from hopscope.serve.server import ServeError
 from hopscope.settings.agent import AgentSettings
 from hopscope.settings.label import LabellingSettings, TrackedFlowSettings
 from hopscope.settings.switches import HttpSwitchSettings
@@ -149,6 +150,17 @@ def test_reg2_is_reset_without_a_controller(serve: Serve, monkeypatch: pytest.Mo
     switch, _ = serve(STATE.model_copy(update={"watch": (WatchSettings(),)}), lease_seconds=0.05)
     eventually(lambda: switch.state.reg2 == {1: 0, 3: 0, 4: 0})
     assert switch.state.watch == (WatchSettings(),)
+
+
+def test_a_certificate_that_is_no_good_is_named(tmp_path: Path) -> None:
+    """Before anything is served."""
+    file, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    for text in ("", "no certificate"):
+        if text:
+            file.write_text(text)
+        settings = AgentSettings(listen="127.0.0.1:0", token=TOKEN, cert_file=file, key_file=key)
+        with agent.bind(settings) as listener, pytest.raises(ServeError, match=r"cert\.pem"):
+            agent.run(settings, MemoryDriver(STATE), threading.Event(), listener)
 
 
 @pytest.mark.parametrize(

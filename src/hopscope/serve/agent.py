@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 import time
 from contextlib import suppress
@@ -112,9 +113,24 @@ def run(settings: AgentSettings, driver: Driver, stop: Stop, listener: socket.so
     token = value_of("agent.token", settings.token)
     if token is None or len(token) < LEAST_TOKEN:
         raise ServeError(f"agent.token: found {len(token or '')} characters, expected {LEAST_TOKEN} or more")
+    _check_certificates(settings)
     agent = Agent(driver, lease_seconds=settings.lease_seconds)
     host, _ = host_and_port(settings.listen)
     asyncio.run(_serve(agent, Guard(agent.app, host, token), settings, stop, listener))
+
+
+def _check_certificates(settings: AgentSettings) -> None:
+    """Raises ServeError, which names a file that is no good."""
+    file = settings.cert_file
+    if file is None:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(file, settings.key_file, password="")  # never asks for one
+        if (file := settings.client_ca_file) is not None:
+            context.load_verify_locations(file)
+    except OSError as error:
+        raise ServeError(f"agent: {file}: {error.strerror or error}") from None
 
 
 def bind(settings: AgentSettings) -> socket.socket:
