@@ -90,9 +90,8 @@ def test_what_is_no_quick_simulation_is_planned(run: Run) -> None:
 @pytest.mark.kernel
 def test_labels_that_are_long_under_way_are_waited_for(run: Run) -> None:
     """Labels take half a second and more: ports whose ways are all as long are covered, others overtaken."""
-    status, out, _ = run(
-        "plan", "label", "--delay", "200ms", "--simulate", "3s", "--chance", "f2", "-f", "json"
-    )
+    flags = ("--topology", "leaf-spine:4x2x4", "--delay", "200ms", "--simulate", "3s", "--chance", "f2")
+    status, out, _ = run("plan", "label", *flags, "-f", "json")
     plan = json.loads(out)
     assert (status, plan["demand"]["chance"]) == (0, "f2")
     assert plan["simulated"]["slowest"] > 0.995
