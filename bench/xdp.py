@@ -36,9 +36,9 @@ FIRST_FLOW = 0x0A000000
 NUMBERS = {"2.0": (0, 0x3FFFFF), "1.0": (8, 0xFFFFFFFF), "0.5": (4, 0xFFFFFFFF)}
 """Where a report has its sequence number, and the bits of it."""
 PLAN = struct.Struct("<5I")
-WARM = 40
+WARM = 16
 """Reports of each flow until the program compares them."""
-PART = 256
+PART = 2048
 """Reports after which the detector has its turn meanwhile."""
 
 
@@ -102,7 +102,7 @@ def known(run: Callable[..., int], filter_: Filter, detector: Detector, flows: i
 
 def best(run: Callable[..., int], number: int, bench: Bench) -> int:
     """ns a report: the best of some rounds, each of which goes on where the one before ended."""
-    rounds, repeat = (5, 100_000) if bench.quick else (15, 400_000)
+    rounds, repeat = (5, 100_000) if bench.quick else (9, 200_000)
     return min(run(number + each * repeat, repeat) for each in range(rounds))
 
 
@@ -164,7 +164,8 @@ def main() -> None:
         path = compile_program(Path(folder), DRIVER)
         for hops, fields, flows in cases:
             case = {"hops": hops, "fields": fields, "flows": flows}
-            for version, of_int in (("2.0", "2"), ("1.0", "1.0"), ("0.5", "0.5")):
+            every = fields == 8 and flows == 100
+            for version, of_int in (("2.0", "2"), ("1.0", "1.0"), ("0.5", "0.5"))[: 3 if every else 1]:
                 found = ours(bench, path, SPECIFIED[version, of_int], hops, fields, flows)
                 bench.row({**case, "program": f"hopscope, Report {version}"}, found, "ns a report")
             if arguments.beside and hops <= 6:

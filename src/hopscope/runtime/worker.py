@@ -123,8 +123,8 @@ def run(child: Child, *, standby: bool = False) -> None:
     elif large:
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
-    if any(listen.kind == "xdp" for _, listen in shares):
-        pause = loop.Hurry(worker.follows, PAUSE, pause)
+        if any(listen.kind == "xdp" for _, listen in shares):  # few come, each would wake it
+            pause = loop.Hurry(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
     loop.run(worker, child.stop, pause if forwards or shared else loop.Doze(pause, worker.files))
 
 
