@@ -12,6 +12,7 @@ import pytest
 
 from hopscope.base.errors import HopscopeError
 from hopscope.control.driver import SouthboundError
+from hopscope.control.drivers import http
 from hopscope.control.drivers.http import PATH, HttpDriver
 from hopscope.control.neighbours import SwitchPort, SwitchPorts
 from hopscope.control.state import SwitchState
@@ -104,7 +105,7 @@ def test_over_tls_both_ends_are_checked(serve: Serve, driver: Connect, tmp_path:
             driver(port, "https", **wrong).read()
 
 
-def test_errors_have_one_line(serve: Serve, driver: Connect) -> None:
+def test_errors_have_one_line(serve: Serve, driver: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """A switch whose programs are gone, a part that it lacks, a wrong token, nobody there, another server."""
     switch, port = serve(SwitchState(watch=()))
     found = driver(port)
@@ -119,6 +120,10 @@ def test_errors_have_one_line(serve: Serve, driver: Connect) -> None:
         driver(port, token="another-token-of-a-switch").read()
     with pytest.raises(SouthboundError, match="ConnectError"):
         driver(1).read()
+    monkeypatch.setattr(http, "MAX_BYTES", 100)
+    switch.problem = None
+    with pytest.raises(SouthboundError, match="longer than 100 bytes"):
+        driver(serve(STATE)[1]).read()
     with pytest.raises(HopscopeError, match=r"none\.pem"):
         driver(port, "https", ca_file=Path("none.pem"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TypeVar
 
 import httpx
@@ -21,6 +22,8 @@ PATH = "/api/v0/switch/state"
 """Of the state of a switch: GET reads it, PATCH changes the parts that are given."""
 PORTS_PATH = "/api/v0/switch/ports"
 """Of its ports and their neighbours: GET."""
+MAX_BYTES = 8 * 1024 * 1024
+"""Longest answer of a switch."""
 Answer = TypeVar("Answer", bound=Section)
 
 
@@ -65,23 +68,29 @@ class HttpDriver:
 
     def _ask(self, method: str, path: str, kind: type[Answer], change: SwitchState | None = None) -> Answer:
         assert self._client is not None
+        given = None if change is None else change.as_json()
         try:
-            answer = self._client.request(method, path, json=None if change is None else change.as_json())
+            with self._client.stream(method, path, json=given) as answer:
+                body = b""
+                for part in answer.iter_bytes():
+                    body += part
+                    if len(body) > MAX_BYTES:
+                        raise SouthboundError(f"its answer is longer than {MAX_BYTES:,} bytes")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise SouthboundError(described(error)) from None
         if answer.status_code != 200:
-            raise SouthboundError(f"status {answer.status_code}: {_reason(answer)}")
+            raise SouthboundError(f"status {answer.status_code}: {_reason(body)}")
         try:
-            return kind.model_validate_json(answer.content)
+            return kind.model_validate_json(body)
         except ValidationError as error:
             problem = error.errors()[0]
             place = ".".join(map(str, problem["loc"]))
             raise SouthboundError(f"its answer is none of a switch: {place}: {problem['msg']}") from None
 
 
-def _reason(answer: httpx.Response) -> str:
+def _reason(body: bytes) -> str:
     """The line of an error."""
     try:
-        return str(answer.json()["error"])[:200]
+        return str(json.loads(body)["error"])[:200]
     except (ValueError, KeyError, TypeError):
-        return " ".join(answer.text.split())[:200]
+        return " ".join(body.decode("utf-8", "replace").split())[:200]
