@@ -69,7 +69,7 @@ def library() -> Any:
     try:
         found = ctypes.CDLL("libbpf.so.1", use_errno=True)
     except OSError as error:
-        raise CaptureError("XDP needs libbpf 1: apt install libbpf1") from error
+        raise CaptureError("eBPF needs libbpf 1: apt install libbpf1") from error
     pointer, integer, text, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
     for name, result, arguments in (
         ("bpf_object__open_file", pointer, [text, pointer]),
@@ -139,9 +139,9 @@ class BpfObject:
         if failed:
             self.close()
         if failed in _DENIED:
-            raise CaptureError(f"this process may not load an XDP program: {_PRIVILEGES}")
+            raise CaptureError(f"this process may not load an eBPF program: {_PRIVILEGES}")
         if failed:
-            raise CaptureError(f"the kernel takes no XDP program of this kind ({os.strerror(failed)})")
+            raise CaptureError(f"the kernel takes no eBPF program of this kind ({os.strerror(failed)})")
 
     def attach(self, program: str, index: int, *, generic: bool = False) -> bool:
         """Run the program for what the interface `index` receives, until `detach`; returns whether the driver

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..bpf.build import SOURCES, SWITCH_OBJECT
+from ..bpf.hash_map import HashMap
 from ..bpf.kernel_types import has_function
 from ..bpf.libbpf import BpfObject
 from ..bpf.tc import Direction, remove, run_at
@@ -50,7 +51,12 @@ class SwitchProgram:
                 self._object.share(name, pins / name)
         knows_queues = has_function("bpf_cast_to_kern_ctx")
         self._object.constants()[:4] = int(knows_queues).to_bytes(4, sys.byteorder)
-        self._object.load()
+        shares = pins is not None and (pins / SHARED[0]).exists()
+        try:
+            self._object.load()
+        except CaptureError as error:
+            hint = "; after an upgrade of Hopscope, `detach` comes first" * shares
+            raise CaptureError(f"{error}{hint}") from error
         self._object.memory("control", CONTROL.itemsize).view(CONTROL)[0] = control_of(settings)
         write(self._object.memory("watches", WATCHES.itemsize).view(WATCHES)[0], settings.watch)
 
@@ -58,7 +64,9 @@ class SwitchProgram:
         """Let packets that leave through an interface grow up to its MTU; `mbits`: its speed in Mbit/s, for
         the utilisation, or 0. Raises CaptureError.
         """
-        port = np.zeros(1, PORT)
+        known = dict(HashMap(self._object.descriptor("ports"), 4, PORT.itemsize).items())
+        before = known.get(index.to_bytes(4, sys.byteorder), bytes(PORT.itemsize))
+        port = np.frombuffer(before, PORT).copy()  # what is counted goes on
         port["longest"], port["mbits"] = mtu + _ETHERNET, mbits
         self._object.put("ports", index, port.tobytes())
 
@@ -132,6 +140,10 @@ def attach(settings: SwitchSettings) -> None:
                     raise CaptureError(f"{name}: {error}") from error
         if settings.label is not None:
             wanted |= attach_labels(settings, epoch_ns(), indexes, mtus)
+        if settings.drops:
+            attach_drops(settings)
+        else:
+            detach_drops(pins)
     except CaptureError:
         for pin in set(_links(pins)) - before:
             remove(pin)
@@ -142,10 +154,6 @@ def attach(settings: SwitchSettings) -> None:
         remove(pin)
     if settings.label is None:
         detach_labels(pins)
-    if settings.drops:
-        attach_drops(settings)
-    else:
-        detach_drops(settings.pins)
 
 
 def detach(settings: SwitchSettings) -> bool:
