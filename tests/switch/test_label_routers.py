@@ -194,6 +194,7 @@ def test_packets_arrive_as_they_were_sent_with_the_labels_of_their_path(routers:
     for address in (*B.values(), "10.79.2.2", "fd79:2::2"):
         assert " 0% packet loss" in routers.run("a", "ping", "-c", "3", "-i", "0.05", "-s", "1400", address)
     assert routers.counts("r3")["OWN"] > 0
+    assert 'hopscope_int_labels_total{result="restored"}' in routers.switch("r3", "metrics")
     assert routers.counts("r1").get("FAILED", 0) == 0
 
 

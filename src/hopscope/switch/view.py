@@ -16,7 +16,9 @@ from ..bpf.hash_map import HashMap
 from ..bpf.tc import pinned
 from .counters import Counters, read_counters
 from .drops import drops
+from .label_layout import LabelCount
 from .layout import PORT
+from .program import label_counts
 from .settings import SwitchSettings
 
 
@@ -31,6 +33,13 @@ class Snapshot:
     """Dropped packets by the kernel's reason."""
     ports: dict[str, np.void] = field(default_factory=dict)
     """PORT of each interface, by its name."""
+    labels: dict[LabelCount, int] = field(default_factory=dict)
+    """Packets by what INT-label made of them; empty without it."""
+
+    def rows(self) -> Iterator[tuple[str, int]]:
+        """(name, number) of each counter."""
+        yield from self.counters.rows()
+        yield from ((count.label, number) for count, number in self.labels.items())
 
 
 def take(settings: SwitchSettings) -> Snapshot:
@@ -44,15 +53,15 @@ def take(settings: SwitchSettings) -> Snapshot:
                 ports[name] = np.frombuffer(value, PORT)[0]
     finally:
         os.close(descriptor)
-    counters = read_counters(settings.pins)
-    return Snapshot(time.monotonic(), counters, drops(settings.pins), dict(sorted(ports.items())))
+    counters, lost = read_counters(settings.pins), drops(settings.pins)
+    return Snapshot(time.monotonic(), counters, lost, dict(sorted(ports.items())), label_counts(settings))
 
 
 def rates(before: Snapshot, now: Snapshot) -> Iterator[tuple[str, float, int]]:
     """(counter, a second between two snapshots, total) of counters that are not 0."""
     spent = now.seconds - before.seconds
-    earlier = dict(before.counters.rows())
-    for name, total in now.counters.rows():
+    earlier = dict(before.rows())
+    for name, total in now.rows():
         if total:
             yield name, (total - earlier[name]) / spent, total
     for reason, total in now.drops.items():
@@ -111,7 +120,12 @@ def metrics(settings: SwitchSettings) -> str:
                 reports.add_metric([report.name.lower()], number)
             for reason, number in now.drops.items():
                 dropped.add_metric([reason], number)
-            yield from (packets, reports, dropped)
+            labels = CounterMetricFamily(
+                "hopscope_int_labels", "Packets by what INT-label made of them.", labels=["result"]
+            )
+            for label, number in now.labels.items():
+                labels.add_metric([label.label.removeprefix("label_")], number)
+            yield from (packets, reports, dropped, labels)
             for name, help_, column, scale in (
                 ("hops", "Packets whose latency was measured.", "hops", 1.0),
                 ("latency_seconds", "Sum of their latencies.", "latency_ns", 1e-9),
