@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 /* Labels are written and taken off. Room is made after the IP header by moving what is before it: what follows stays
- * where it is in the buffer, so that a checksum that is left to a card is still found. */
+ * where it is in the buffer, so that a checksum that is left to a card is still found. A sum of the whole packet that a
+ * card has made (CHECKSUM_COMPLETE) follows each change. */
 #pragma once
 
 #include "label_packet.h"
@@ -60,14 +61,14 @@ inlined int amend(struct __sk_buff *skb, struct packet *packet, __s32 grown, __u
 	if (packet->version == 6) {
 		packet->v6.payload_len = bpf_htons(bpf_ntohs(packet->v6.payload_len) + grown);
 		packet->v6.nexthdr = protocol;
-		return bpf_skb_store_bytes(skb, ETH_HLEN, &packet->v6, 8, 0);
+		return bpf_skb_store_bytes(skb, ETH_HLEN, &packet->v6, 8, BPF_F_RECOMPUTE_CSUM);
 	}
 	__u32 before = bpf_ntohs(packet->v4.tot_len), after = before + grown;
 	__u32 sum = bpf_ntohs(packet->v4.check) + before + packet->v4.protocol + 2 * ONES_16 - after - protocol;
 	packet->v4.tot_len = bpf_htons(after);
 	packet->v4.protocol = protocol;
 	packet->v4.check = bpf_htons(sum % ONES_16);
-	return bpf_skb_store_bytes(skb, ETH_HLEN, &packet->v4, 12, 0);
+	return bpf_skb_store_bytes(skb, ETH_HLEN, &packet->v4, 12, BPF_F_RECOMPUTE_CSUM);
 }
 
 /* Write this port's label into a packet that has room for it. */
@@ -87,7 +88,7 @@ inlined enum label_count write_label(struct __sk_buff *skb, const struct label_c
 	put_item(skb, control, now, noted, (void *)(option + 1));
 	if (bpf_skb_adjust_room(skb, grown, BPF_ADJ_ROOM_NET, 0))
 		return PASS_REFUSED;
-	if (bpf_skb_store_bytes(skb, base, scratch->made, options + OPTION_BYTES + ITEM_BYTES, 0) ||
+	if (bpf_skb_store_bytes(skb, base, scratch->made, options + OPTION_BYTES + ITEM_BYTES, BPF_F_RECOMPUTE_CSUM) ||
 	    amend(skb, packet, grown, control->protocol))
 		return LABEL_FAILED;
 	return LABEL_WRITTEN;
@@ -105,7 +106,7 @@ inlined enum label_count restore(struct __sk_buff *skb, struct label_scratch *sc
 		return PASS_REFUSED;
 	if (removed > first && bpf_skb_adjust_room(skb, -(__s32)(removed - first), BPF_ADJ_ROOM_NET, 0))
 		return LABEL_FAILED;
-	if ((options && bpf_skb_store_bytes(skb, base, scratch->made, options, 0)) ||
+	if ((options && bpf_skb_store_bytes(skb, base, scratch->made, options, BPF_F_RECOMPUTE_CSUM)) ||
 	    amend(skb, packet, -(__s32)removed, packet->next))
 		return LABEL_FAILED;
 	return LABEL_RESTORED;
