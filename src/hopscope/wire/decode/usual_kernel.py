@@ -1,4 +1,4 @@
-"""The packet that most reports hold: IPv4 without options or fragments, UDP or TCP, and INT-MD 2.x.
+"""The packet that most reports hold: IPv4 without options or fragments, UDP or TCP, and INT-MD.
 
 `read_usual` takes a packet only if all checks of `inner_kernel.plain` pass, reads each word once, and writes
 the row at the end; everything else, damage included, is left to `plain`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, inlined
+from ...base.jit import U64, be16, be32, inlined, kernel
 from .. import layout, rules
 from ..headers import packet_kernel as packet
 from ..headers.packet_kernel import NONE, get
@@ -18,14 +18,17 @@ from ..telemetry import int_kernel as int_2
 from ..telemetry import metadata_kernel as metadata
 from ..telemetry import stack_kernel as stacks
 from ..telemetry import variant_kernel as variant
+from . import walk_kernel
 
 OTHER_FORM = U64(1 << 32)
 """Not a number of hops."""
-INT_DSCP, ROLE_INT, UNMARKED = U64(rules.INT_DSCP), U64(rules.ROLE_INT), U64(rules.UNMARKED)
+UNMARKED, TCP_PORTS = U64(rules.UNMARKED), U64(rules.TCP_PORTS)
 NO_USUAL_ROLE = TUNNEL_ROLES | int_2.ROLE_INSERTED
 FLOW_AND_PORTS = U64(Carried.FLOW | Carried.PORTS)
-PLAIN_IPV4, VERSION_2 = U64(0x45), U64(2)
-SIZE_UDP, SIZE_TCP, SIZE_SHIM, SIZE_MD = U64(8), U64(20), U64(4), U64(layout.MD_2_0.size)
+PLAIN_IPV4, VERSION_2, OLD_MD = U64(0x45), U64(2), variant.OLD_SHIM | walk_kernel.MD
+SIZE_UDP, SIZE_TCP, SIZE_SHIM, SIZE_TAIL = U64(8), U64(20), U64(4), U64(4)
+SIZE_2_0, SIZE_OLD, FIXED_WORDS = U64(layout.MD_2_0.size), U64(layout.MD_1_0.size), U64(3)
+"""Bytes of headers; words in a shim's length that are not the stack."""
 
 
 @inlined
@@ -33,7 +36,7 @@ def read_usual(
     buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
     first: Any,
 ) -> Any:  # fmt: skip
-    """Returns how many hops were written from `first`; OTHER_FORM: nothing was, `plain` is to read it."""
+    """Returns how many hops were written from `first`; OTHER_FORM: none, `plain` is to read the packet."""
     ip = begin
     if type_ == FRAME:
         ip += packet.SIZE_ETHERNET
@@ -45,33 +48,42 @@ def read_usual(
         or (type_ == FRAME and be16(buf, begin + packet.ETHERNET_TYPE) != packet.IPV4)
         or U64(buf[ip]) != PLAIN_IPV4
         or get(buf, ip, packet.IPV4_FRAGMENT) | get(buf, ip, packet.IPV4_MORE)
-        or table[UNMARKED]
     ):
         return OTHER_FORM
     protocol, carrier, shim = get(buf, ip, packet.IPV4_PROTOCOL), variant.OVER_UDP, l4 + SIZE_UDP
     limit = min(end, ip + get(buf, ip, packet.IPV4_LENGTH))
-    announced = U64(table[INT_DSCP + get(buf, ip, packet.IPV4_DSCP)])
+    announced = table[walk_kernel.INT_DSCP + get(buf, ip, packet.IPV4_DSCP)] != 0
     if protocol == variant.UDP:
         role = U64(table[UDP_ROLE + be16(buf, l4 + U64(2))])
         if role & NO_USUAL_ROLE:
             return OTHER_FORM
-        announced |= role & ROLE_INT
+        announced = announced or role & walk_kernel.ROLE_INT != NONE
     else:
-        if protocol != variant.TCP or l4 + SIZE_TCP > limit or table[int_2.FIXED_TCP]:
+        if protocol != variant.TCP or l4 + SIZE_TCP > limit:
             return OTHER_FORM
         carrier = variant.OVER_TCP
         shim = l4 + (get(buf, l4, int_2.TCP_WORDS) << U64(2))
-        if shim < l4 + SIZE_TCP:
+        if shim < l4 + SIZE_TCP or shim > limit:
             return OTHER_FORM
+        if table[int_2.FIXED_TCP]:
+            shim = l4 + SIZE_TCP
+        if table[TCP_PORTS]:
+            announced = announced or walk_kernel.names_int(protocol, be16(buf, l4 + U64(2)), table)
+    if table[UNMARKED]:
+        announced = walk_kernel.is_int(buf, l4, end, limit, protocol, announced, row, table)
+        shim = walk_kernel.after_marker(buf, shim, limit, table)
     at = shim + SIZE_SHIM
-    stack = at + SIZE_MD
+    if not announced or at + SIZE_OLD > limit:
+        return OTHER_FORM
+    rule = U64(table[variant.SHIM_RULE + U64(buf[shim])])
+    if rule == OLD_MD:
+        return read_old(buf, origin, ip, l4, limit, protocol, carrier, shim, row, table, plans, hops, first)
+    stack = at + SIZE_2_0
     if (
-        announced == NONE
+        rule != int_2.FAST
         or stack > limit
-        or table[variant.SHIM_RULE + U64(buf[shim])] != int_2.FAST
         or get(buf, shim, variant.NPT)
         or U64(buf[at]) >> U64(4) != VERSION_2
-        or table[int_2.MD_CHANGED]
     ):
         return OTHER_FORM
     instructions, hop_words = get(buf, at, variant.INSTRUCTIONS), get(buf, at, variant.HOP_WORDS)
@@ -79,17 +91,95 @@ def read_usual(
         instructions = variant.meaning(instructions, table)
     base = metadata.plan(plans, table, U64(metadata.INT_2_0), instructions, hop_words)
     words = get(buf, shim, variant.NEW_LENGTH)
-    left = words - U64(3)
+    count = hops_of(words, hop_words, limit - stack, plans, base)
+    if count == OTHER_FORM:
+        return OTHER_FORM
+    put_packet(buf, origin, ip, l4, at, protocol, carrier, instructions, hop_words, row)
+    row.int_version = U64(20)
+    row.remaining_hops = get(buf, at, variant.REMAINING)
+    if table[int_2.MD_CHANGED]:
+        row.domain_id, row.ds_instruction, row.ds_flags, row.int_flags = variant.changed_header(
+            buf, at, table
+        )
+    else:
+        row.int_flags = (
+            get(buf, at, int_2.E_2) * variant.EXCEEDED
+            | get(buf, at, int_2.M_2) * variant.MTU
+            | get(buf, at, int_2.D_2) * variant.DISCARD
+        )
+        row.domain_id = get(buf, at, int_2.DOMAIN)
+        row.ds_instruction = get(buf, at, int_2.DS_INSTRUCTION)
+        row.ds_flags = get(buf, at, int_2.DS_FLAGS)
+    put_stack(buf, stack, hop_words << U64(2), count, plans, base, True, table, hops, first)
+    return count
+
+
+@kernel
+def read_old(
+    buf: Any, origin: Any, ip: Any, l4: Any, limit: Any, protocol: Any, carrier: Any, shim: Any, row: Any,
+    table: Any, plans: Any, hops: Any, first: Any,
+) -> Any:  # fmt: skip
+    """The same of INT-MD before 2.0, with its shim at `shim`; shim and header end before `limit`."""
+    at = shim + SIZE_SHIM
+    stack = at + SIZE_OLD
+    version = variant.int_version(buf, at, True, carrier, U64(row.version), table)
+    if version == NONE or version > U64(10):
+        return OTHER_FORM
+    counts = version <= U64(5)
+    tail = U64(version == U64(4) or version == U64(5))
+    instructions = get(buf, at, variant.INSTRUCTIONS)
+    if table[variant.SWAPPED]:
+        instructions = variant.meaning(instructions, table)
+    hop_words = get(buf, at, variant.HOP_WORDS_0) if counts else get(buf, at, variant.HOP_WORDS)
+    base = metadata.plan(plans, table, variant.kind_of(version), instructions, hop_words)
+    if counts and hop_words == plans[base + U64(metadata.COUNT)]:
+        hop_words = plans[base + U64(metadata.WORDS)]
+    words = get(buf, shim, variant.OLD_LENGTH)
+    count = hops_of(words - min(words, tail), hop_words, limit - stack, plans, base)
+    size = hop_words << U64(2)
+    behind = stack + count * size
+    if (
+        count == OTHER_FORM
+        or (counts and count != get(buf, at, variant.TOTAL_0))
+        or (tail and behind + SIZE_TAIL > limit)
+        or (version == U64(1) and stacks.misplaced_bottom(buf, stack, behind) != behind)
+    ):
+        return OTHER_FORM
+    put_packet(buf, origin, ip, l4, at, protocol, carrier, instructions, hop_words, row)
+    variant.set_header(buf, at, version, walk_kernel.MD, table, row)
+    if tail and get(buf, behind, variant.TAIL_PROTOCOL) == protocol:
+        dport = get(buf, behind, variant.TAIL_PORT)
+        if dport != U64(row.dport):
+            row.dport = dport
+            if walk_kernel.leads_on(row, table):
+                return OTHER_FORM
+    put_stack(buf, stack, size, count, plans, base, False, table, hops, first)
+    return count
+
+
+@inlined
+def hops_of(words: Any, hop_words: Any, room: Any, plans: Any, base: Any) -> Any:
+    """Hops of a stack with a shim of this length, in `room` bytes; OTHER_FORM: it is not as usual."""
+    left = words - FIXED_WORDS
     count = (left * plans[base + U64(metadata.INVERSE)]) >> U64(16)
     if (
-        words < U64(3)
+        words < FIXED_WORDS
         or hop_words != plans[base + U64(metadata.WORDS)]
         or plans[base + U64(metadata.PRESENT)] == NONE
         or count * hop_words != left
         or count > variant.HOPS_MAX
-        or stack + (left << U64(2)) > limit
+        or (left << U64(2)) > room
     ):
         return OTHER_FORM
+    return count
+
+
+@inlined
+def put_packet(
+    buf: Any, origin: Any, ip: Any, l4: Any, at: Any, protocol: Any, carrier: Any, instructions: Any,
+    hop_words: Any, row: Any,
+) -> None:  # fmt: skip
+    """Write what the headers say into the row; `at`: of the INT header."""
     row.instructions = instructions
     row.hop_words = hop_words
     row.proto = protocol
@@ -103,20 +193,16 @@ def read_usual(
     row.dport = be16(buf, l4 + U64(2))
     row.carried = U64(row.carried) | FLOW_AND_PORTS
     row.ip_version = U64(4)
-    row.int_version = U64(20)
-    row.int_mode = U64(1)
-    row.remaining_hops = get(buf, at, variant.REMAINING)
-    row.int_flags = (
-        get(buf, at, int_2.E_2) * variant.EXCEEDED
-        | get(buf, at, int_2.M_2) * variant.MTU
-        | get(buf, at, int_2.D_2) * variant.DISCARD
-    )
-    row.domain_id = get(buf, at, int_2.DOMAIN)
-    row.ds_instruction = get(buf, at, int_2.DS_INSTRUCTION)
-    row.ds_flags = get(buf, at, int_2.DS_FLAGS)
-    size = hop_words << U64(2)
+    row.int_mode = walk_kernel.MD
+
+
+@inlined
+def put_stack(
+    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, table: Any, hops: Any,
+    first: Any,
+) -> None:  # fmt: skip
+    """Read the hops."""
     if plans[base + U64(metadata.ODD)]:
-        stacks.read_moved_stack(buf, stack, size, count, plans, base, table, hops, first)
+        stacks.read_moved_stack(buf, at, size, count, plans, base, table, hops, first)
     else:
-        stacks.read_stack(buf, stack, size, count, plans, base, True, hops, first)
-    return count
+        stacks.read_stack(buf, at, size, count, plans, base, wide, hops, first)
