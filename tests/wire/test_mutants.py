@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS
-from hopscope.wire.records import Link
+from hopscope.wire.records import FrameBatch, Link
 from support.corpus import corpus
 from support.mutants import Mutator, compare, insane
 
@@ -26,6 +27,26 @@ def test_both_decoders_agree(name: str) -> None:
             found, wrong = compare(batch, decoder)
             assert not wrong, (wrong[0].what, wrong[0].link.name, wrong[0].frame.hex())
             assert not insane(batch, found)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_any_values_of_hops(name: str) -> None:
+    """Words of zeros, of ones and at random, wherever hops have values, are read alike, in every dialect."""
+    dialect = replace(DIALECTS[name], packets=True)
+    decoder = Decoder(dialect, frames=8)
+    batch = Mutator(corpus(dialect)).exact()
+    random = np.random.default_rng(len(name))
+    arena = batch.arena.copy()
+    for report in decoder.decode(batch).reports:
+        size = 4 * int(report["hop_words"]) * int(report["hop_count"])
+        if report["int_version"] in (4, 5, 10, 20) and size:
+            stack = int(batch.frames["offset"][report["packet"]]) + int(report["int_at"])
+            stack += 12 if report["int_version"] == 20 else 8
+            words = random.choice(np.array([0, 0xFFFFFFFF, 1], np.uint32), size // 4)
+            words = np.where(words == 1, random.integers(1 << 32, size=size // 4, dtype=np.uint32), words)
+            arena[stack : stack + size] = words.view(np.uint8)
+    _, wrong = compare(FrameBatch(arena, batch.frames), decoder)
+    assert not wrong, (wrong[0].what, wrong[0].link.name, wrong[0].frame.hex())
 
 
 def test_a_disagreement_is_told() -> None:
