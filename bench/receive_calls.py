@@ -24,7 +24,7 @@ def cost(program: Path, way: str, rate: int, seconds: float) -> float:
     """Processor time of the receiver for a datagram, ns."""
     handle = bind_share(ListenSettings(port=0, gro=False))
     file = handle.fileno()
-    words = [program, way, str(file), str(seconds)]
+    words = [str(program), way, str(file), str(seconds)]
     receiver = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, pass_fds=(file,))
     sender = UdpSender("127.0.0.1", handle.getsockname()[1], rate=rate, trains=False)
     load = Load(hops=6, flows=100, sources=1)
