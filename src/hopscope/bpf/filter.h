@@ -6,7 +6,6 @@
 
 enum { KIND_EGRESS = 1, KIND_QUEUE = 2, KIND_BUFFER = 3 };
 #define NO_PORT 0xffff
-#define NO_ROW -1
 /* Clang keeps this loop's variable as it is, where it would count hops down, which the verifier does not know. */
 #define KNOWN(variable) asm volatile("" : "+r"(variable))
 /* Whether the reports' hops have an item. It is read again each time: what the verifier knows of it would have it follow
