@@ -150,8 +150,11 @@ def test_several_workers_write_to_the_same_stores(tmp_path: Path, monkeypatch: p
                 )
                 for batch in batches:
                     sender.send(batch)
-        sent = 30 * 5 * 40
-        eventually(lambda: process.translator.rejected.sum() == sent)
+                sent = (number + 1) * 5 * 40
+                if (
+                    number % 5 == 4
+                ):  # all hops of all paths: a worker that lags would mix them with the next ones
+                    eventually(lambda: process.translator.rejected.sum() == sent)  # noqa: B023
     finally:
         stop.set()
         thread.join()
