@@ -151,9 +151,7 @@ def test_several_workers_write_to_the_same_stores(tmp_path: Path, monkeypatch: p
                 for batch in batches:
                     sender.send(batch)
                 sent = (number + 1) * 5 * 40
-                if (
-                    number % 5 == 4
-                ):  # all hops of all paths: a worker that lags would mix them with the next ones
+                if number % 5 == 4:  # all hops of all paths: a worker that lags would mix in the next ones
                     eventually(lambda: process.translator.rejected.sum() == sent)  # noqa: B023
     finally:
         stop.set()
