@@ -1,16 +1,22 @@
-"""Writes `include/wire.p4`, the headers and constants of the P4 programs, from the declarations in `wire/`.
+"""Writes `include/wire.p4`, the headers and constants of the P4 programs, from the declarations in `wire/`, and
+`include/hashes.p4`, the hash functions of stores, from the polynomials of `direct/hashing`.
 
-`python p4/generate.py` after a change of a declaration; a test compares the file with what this makes.
-"""
+`python p4/generate.py` after a change of a declaration; a test compares the files with what this makes.
+"""  # noqa: E501
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from hopscope.direct.hashing import POLYNOMIALS
 from hopscope.wire import layout
 from hopscope.wire.dialect import DEFAULT
+from hopscope.wire.dta import layout as dta
+from hopscope.wire.dta.codec import Form, Opcode
 from hopscope.wire.fields import RESERVED, Header
 from hopscope.wire.label import layout as label
+from hopscope.wire.roce import layout as roce
+from hopscope.wire.roce.records import Opcode as RoceOpcode
 
 INCLUDE = Path(__file__).parent / "include"
 HEAD = "// Made by p4/generate.py from src/hopscope: change that, not this.\n#pragma once"
@@ -42,6 +48,17 @@ HEADERS: dict[str, Header] = {
     "label_option": label.LABEL_OPTION,
     "label_item": label.LABEL_STATE,
     "label_flow": label.LABEL_FLOW,
+    "dta_two": dta.DTA_2,
+    "dta_three": dta.DTA_3,
+    "dta_sized": dta.DTA_SIZED,
+    "dta_key_write": dta.DTA_KEY_WRITE,
+    "dta_append": dta.DTA_APPEND,
+    "dta_key_increment": dta.DTA_KEY_INCREMENT,
+    "dta_postcard": dta.DTA_POSTCARD,
+    "bth": roce.BTH,
+    "reth": roce.RETH,
+    "atomic_eth": roce.ATOMIC_ETH,
+    "aeth": roce.AETH,
 }
 """By the name of the header in P4; its type is this name with `_t`."""
 CONSTANTS: dict[str, tuple[int, int]] = {
@@ -52,6 +69,16 @@ CONSTANTS: dict[str, tuple[int, int]] = {
     "PROTOCOL_UDP": (8, layout.PROTOCOL_UDP),
     "LABEL_FLOW_VERSION": (8, label.LABEL_FLOW_VERSION),
     "LABEL_PORT": (16, label.LABEL_PORT),
+    "DTA_PORT": (16, dta.DTA_PORT),
+    "FORM_TWO": (8, Form.TWO),
+    "FORM_THREE": (8, Form.THREE),
+    "FORM_SIZED": (8, Form.SIZED),
+    **{opcode.name: (8, opcode) for opcode in Opcode},
+    "ROCE_PORT": (16, roce.ROCE_PORT),
+    "ROCE_WRITE_ONLY": (8, RoceOpcode.RC_WRITE_ONLY),
+    "ROCE_ACK": (8, RoceOpcode.RC_ACK),
+    "ROCE_ATOMIC_ACK": (8, RoceOpcode.RC_ATOMIC_ACK),
+    "ROCE_FETCH_ADD": (8, RoceOpcode.RC_FETCH_ADD),
 }
 """(bits, value)."""
 SETTINGS: dict[str, tuple[int, int, str]] = {
@@ -60,6 +87,10 @@ SETTINGS: dict[str, tuple[int, int, str]] = {
     "MAX_HOP": (8, 5, "labels of a packet"),
 }
 """(bits, value, meaning) of what -D may change when a program is compiled: parsers depend on it."""
+
+KEY_BITS = 32
+KEY_ROWS = (0, 1, 2, 3, 8, 9, 10, 11, 12, 16, 17)
+"""Rows for slots of four copies, five hops, and both halves of the checksum."""
 
 
 def header(name: str, source: Header) -> str:
@@ -74,6 +105,46 @@ def header(name: str, source: Header) -> str:
     return "\n".join([f"// {source.name} ({source.spec})", f"header {name}_t {{", *lines, "}"])
 
 
+def crc(message: bytes, polynomial: int) -> int:
+    """CRC-32 by a reflected polynomial, start and end inverted."""
+    state = 0xFFFFFFFF
+    for octet in message:
+        state ^= octet
+        for _ in range(8):
+            state = state >> 1 ^ (polynomial if state & 1 else 0)
+    return state ^ 0xFFFFFFFF
+
+
+def hash_function(name: str, words: dict[str, int], polynomial: int) -> str:
+    """A CRC-32 in P4, of words of so many bits.
+
+    A CRC is linear: the CRC of zeros, and for each bit that is 1 a number more, all joined by XOR. Divided bit by bit, it
+    would take a compiler minutes.
+    """  # noqa: E501
+    size = sum(words.values())
+    zeros = crc(bytes(size // 8), polynomial)
+    terms, at = [f"32w{zeros:#010x}"], size
+    for word, bits in words.items():
+        for bit in range(bits - 1, -1, -1):
+            at -= 1
+            number = crc((1 << at).to_bytes(size // 8, "big"), polynomial) ^ zeros
+            terms.append(f"(bit<32>){word}[{bit}:{bit}] * {number:#x}")
+    lines = [" ^ ".join(terms[first : first + 3]) for first in range(0, len(terms), 3)]
+    arguments = ", ".join(f"in bit<{bits}> {word}" for word, bits in words.items())
+    total = " ^\n        ".join(lines)
+    return f"bit<32> {name}({arguments}) {{\n    return {total};\n}}"
+
+
+def hashes() -> str:
+    """The file of hash functions."""
+    parts = [
+        HEAD,
+        f"// CRC-32 by row of the polynomials of stores (`direct/hashing`), of keys of {KEY_BITS // 8} bytes.",  # noqa: E501
+    ]
+    parts += [hash_function(f"key_hash_{row}", {"key": KEY_BITS}, POLYNOMIALS[row]) for row in KEY_ROWS]
+    return "\n\n".join(parts) + "\n"
+
+
 def wire() -> str:
     """The file of headers and constants."""
     parts = [HEAD]
@@ -84,7 +155,7 @@ def wire() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-FILES = {"wire.p4": wire}
+FILES = {"wire.p4": wire, "hashes.p4": hashes}
 
 if __name__ == "__main__":
     for name, made in FILES.items():

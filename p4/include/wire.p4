@@ -20,6 +20,19 @@
 #define PROTOCOL_UDP 8w0x11
 #define LABEL_FLOW_VERSION 8w0x1
 #define LABEL_PORT 16w0x1c56
+#define DTA_PORT 16w0x9c68
+#define FORM_TWO 8w0x2
+#define FORM_THREE 8w0x3
+#define FORM_SIZED 8w0xc
+#define KEY_WRITE 8w0x1
+#define APPEND 8w0x2
+#define KEY_INCREMENT 8w0x3
+#define POSTCARDING 8w0x4
+#define ROCE_PORT 16w0x12b7
+#define ROCE_WRITE_ONLY 8w0xa
+#define ROCE_ACK 8w0x11
+#define ROCE_ATOMIC_ACK 8w0x12
+#define ROCE_FETCH_ADD 8w0x14
 
 // Ethernet (IEEE 802.3)
 header ethernet_t {
@@ -240,4 +253,100 @@ header label_flow_t {
     bit<128> destination;
     bit<16> source_port;
     bit<16> destination_port;
+}
+
+// DTA (DTA, 2 bytes)
+header dta_two_t {
+    bit<8> opcode;
+    bit<1> immediate;
+    bit<7> reserved_1;
+}
+
+// DTA with tracking (DTA, 3 bytes)
+header dta_three_t {
+    bit<8> opcode;
+    bit<8> sequence;
+    bit<1> immediate;
+    bit<1> retransmit;
+    bit<6> reserved_1;
+}
+
+// DTA with lengths (Hopscope's own)
+header dta_sized_t {
+    bit<8> opcode;
+    bit<1> immediate;
+    bit<1> retransmit;
+    bit<6> reserved_1;
+    bit<8> key_bytes;
+    bit<8> data_bytes;
+    bit<32> sequence;
+    bit<8> redundancy;
+    bit<8> hop;
+    bit<8> path_length;
+    bit<8> reserved_2;
+}
+
+// DTA Key-Write (DTA 3.1)
+header dta_key_write_t {
+    bit<8> redundancy;
+    bit<32> key;
+    bit<32> data;
+}
+
+// DTA Append (DTA 3.3)
+header dta_append_t {
+    bit<32> list;
+    bit<32> data;
+}
+
+// DTA Key-Increment (DTA 3.4)
+header dta_key_increment_t {
+    bit<8> redundancy;
+    bit<32> key;
+    bit<64> counter;
+}
+
+// DTA Postcarding (DTA 3.2)
+header dta_postcard_t {
+    bit<32> key;
+    bit<8> hop;
+    bit<32> data;
+}
+
+// Base Transport Header (InfiniBand 9.2)
+header bth_t {
+    bit<8> opcode;
+    bit<1> solicited;
+    bit<1> migration;
+    bit<2> pad;
+    bit<4> version;
+    bit<16> partition;
+    bit<1> fecn;
+    bit<1> becn;
+    bit<6> reserved_1;
+    bit<24> queue_pair;
+    bit<1> ack_request;
+    bit<7> reserved_2;
+    bit<24> psn;
+}
+
+// RDMA header (InfiniBand 9.3.1)
+header reth_t {
+    bit<64> address;
+    bit<32> key;
+    bit<32> length;
+}
+
+// Atomic header (InfiniBand 9.3.2)
+header atomic_eth_t {
+    bit<64> address;
+    bit<32> key;
+    bit<64> value;
+    bit<64> compare;
+}
+
+// Acknowledgment header (InfiniBand 9.3.5)
+header aeth_t {
+    bit<8> syndrome;
+    bit<24> message;
 }
