@@ -113,6 +113,7 @@ def run(child: Child, *, standby: bool = False) -> None:
         for note in [*listener.notes(), *(wire.notes() if wire else ())] if child.index == 0 else ():
             child.notify(note)
     worker.receivers += wires
+    worker.beat()  # a sink that is ready lets no frame bypass it
     child.report(ready=True)
     buffer = min(receiver.listener.buffer_bytes for receiver in worker.receivers)
     large = buffer >= LARGE_BUFFER_BYTES
@@ -346,6 +347,12 @@ class Worker:
     def follows(self) -> bool:
         """Whether reports go up that would end in an XDP program once the worker has followed them."""
         return any(receiver.follows() for receiver in self.receivers)
+
+    def beat(self) -> None:
+        """Say of every output that frames are forwarded."""
+        for receiver in self.receivers:
+            if receiver.forward is not None:
+                receiver.forward.beat()
 
     def turn(self) -> int:
         """Receive once from every listener; returns the number of frames."""
