@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from hopscope.base.errors import HopscopeError
-from hopscope.control.driver import SouthboundError
+from hopscope.control.driver import RefusedError, SouthboundError
 from hopscope.control.drivers import http
 from hopscope.control.drivers.http import PATH, HttpDriver
 from hopscope.control.neighbours import SwitchPort, SwitchPorts
@@ -93,6 +93,8 @@ def test_ports_are_read(serve: Serve, driver: Connect) -> None:
     near = SwitchPort(number=3, name="eth3", mac="02:00:00:00:00:01", chassis="x", port="y", system="z")
     switch.known_ports = SwitchPorts(system="leaf-1", ports=(near,))
     assert found.ports() == switch.known_ports
+    switch.known_ports = SwitchPorts.model_construct(system="leaf\x1b[2J\n-1", ports=())
+    assert found.ports().system == "leaf [2J -1"  # without what a terminal would obey
 
 
 def test_over_tls_both_ends_are_checked(serve: Serve, driver: Connect, tmp_path: Path) -> None:
@@ -109,10 +111,13 @@ def test_errors_have_one_line(serve: Serve, driver: Connect, monkeypatch: pytest
     """A switch whose programs are gone, a part that it lacks, a wrong token, nobody there, another server."""
     switch, port = serve(SwitchState(watch=()))
     found = driver(port)
-    with pytest.raises(SouthboundError, match=r"^status 400: this switch has no reg2$"):
+    with pytest.raises(RefusedError, match=r"^this switch has no reg2$"):
         found.apply(SwitchState(reg2={1: 1}))
-    with pytest.raises(SouthboundError, match=r"^status 400: this switch has no watch, port 9$"):
+    with pytest.raises(SouthboundError, match=r"^this switch has no watch, port 9$"):
         driver(serve(SwitchState(reg2={1: 1}))[1]).apply(SwitchState(watch=(WatchSettings(),), reg2={9: 1}))
+    switch.refused = {"watch"}
+    with pytest.raises(RefusedError, match=r"no such .*watch$"):
+        found.apply(SwitchState(watch=()))
     switch.problem = gone()
     with pytest.raises(SouthboundError, match=r"^status 503: it does not answer$"):
         found.read()
@@ -180,3 +185,12 @@ def test_a_switch_is_not_open_to_strangers(given: dict[str, Any], line: str) -> 
     """Beyond loopback only over TLS, and never without a token."""
     with pytest.raises(ValueError, match=line):
         AgentSettings.model_validate(given)
+
+
+def test_a_token_does_not_cross_networks_in_the_clear() -> None:
+    """Plain HTTP is for this machine."""
+    for url in ("http://127.0.0.1:1", "http://[::1]:1/", "http://localhost", "https://192.0.2.7:1"):
+        HttpSwitchSettings(kind="http", node=7, url=url, token=TOKEN)
+    for url in ("http://192.0.2.7:1", "http://leaf-1", "http://[2001:db8::1]"):
+        with pytest.raises(ValueError, match="expected https://"):
+            HttpSwitchSettings(kind="http", node=7, url=url, token=TOKEN)

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from hopscope.control.driver import SouthboundError, StandbyError
+from hopscope.control.driver import RefusedError, SouthboundError, StandbyError
 from hopscope.control.drivers.p4runtime import P4RuntimeDriver
 from hopscope.control.reconcile import Reconciler
 from hopscope.control.state import SwitchState, changed, difference
@@ -92,6 +92,16 @@ def test_a_switch_does_what_it_should(device: P4Device, connect: Connect) -> Non
     driver.apply(SwitchState())
     assert device.writes == writes
     assert len(device.entries) == 2  # those of the ports
+
+
+def test_what_a_program_cannot_do_stops_nothing_else(device: P4Device, connect: Connect) -> None:
+    """A list that it refuses writes nothing, and the session goes on with other changes."""
+    driver = connect()
+    with pytest.raises(RefusedError, match="'mx'"):
+        driver.apply(SwitchState(watch=(RULE, WatchSettings(mode="mx")), reg2={1: 2}))
+    assert (device.writes, driver.read().watch) == (0, ())
+    driver.apply(SwitchState(reg2={1: 2}))
+    assert driver.read().reg2 == {1: 2, 2: 0}
 
 
 def test_what_others_change_is_seen(device: P4Device, connect: Connect) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopscope.control.driver import SouthboundError
+from hopscope.control.driver import RefusedError
 from hopscope.control.drivers.p4tables import (
     ALL,
     Entry,
@@ -55,16 +55,19 @@ def test_a_rule_of_both_versions_has_two_entries() -> None:
 
 def test_what_the_program_cannot_do_is_an_error() -> None:
     """A sample of flows, an interval that does not fit: nothing is written in its place."""
-    with pytest.raises(SouthboundError, match="sample_by 'flow'"):
+    with pytest.raises(RefusedError, match="sample_by 'flow'"):
         list(watch_entries([WatchSettings(sample_by="flow")], 1, 1))
-    with pytest.raises(SouthboundError, match="expected 1 us to 4294 s"):
+    with pytest.raises(RefusedError, match="expected 1 us to 4294 s"):
         port_params(LabellingSettings(interval=5000))
 
 
 def test_entries_of_others_are_no_rules() -> None:
     """An entry that no rule can say is left out; it goes with the next change."""
     odd = entry("watch_ipv4", {"source_port": (1, 2)}, "start", {"sample": ALL}, 3)
-    assert watch_of([odd, entry("watch_ipv4", {}, "NoAction", {}, 4)]) == ()
+    mask = entry("watch_ipv4", {"source": (0x0A000001, 0xFF0000FF)}, "start", {"sample": ALL}, 2)
+    assert watch_of([odd, mask, entry("watch_ipv4", {}, "NoAction", {}, 4)]) == ()
+    prefix = {"source": (0x0A000000, 0xFF000000), "destination": (0x0A000001, 0xFFFFFFFF)}
+    assert tracked_of([entry("track_ipv4", prefix, "track", {"every": 1, "index": 0}, 10)]) == ()
     assert [kind for kind, _ in updates([odd], [])] == ["-"]
 
 

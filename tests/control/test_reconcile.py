@@ -133,3 +133,45 @@ def test_what_a_switch_lacks_is_said_once(start: Start, lines: list[str]) -> Non
     eventually(lambda: reconciler.counts["reads"] >= 3 and driver.state.reg2 == {1: 1})
     assert reconciler.status()["lacks"] == ["watch", "port 9"]
     assert lines.count("switch leaf1 has no watch, port 9, which it is asked for") == 1
+
+
+def test_a_part_that_is_refused_stops_no_other(start: Start, lines: list[str]) -> None:
+    """The switch stays up and gets the other parts; the refused one is shown, tried again with each read, and
+    applied once the switch takes it.
+    """
+    driver = MemoryDriver(SwitchState(watch=(), track=(), reg2={1: 0}))
+    driver.refused = {"watch"}
+    reconciler = start(driver)
+    reconciler.ask(SwitchState(watch=WATCH, reg2={1: 3}))
+    eventually(lambda: reconciler.counts["reads"] >= 3 and driver.state.reg2 == {1: 3})
+    status = reconciler.status()
+    assert (status["state"], status["in_sync"], status["error"]) == ("up", False, None)
+    assert status["refuses"] == {"watch": "no such [2Jwatch"}  # without what a terminal would obey
+    assert reconciler.counts["failures"] >= 2
+    assert (driver.connections, driver.closed, driver.state.watch) == (1, 0, ())
+    assert lines.count("switch leaf1 refuses watch: no such [2Jwatch") == 1
+    driver.refused = set()
+    eventually(lambda: driver.state.watch == WATCH and reconciler.status()["in_sync"])
+    assert reconciler.status()["refuses"] == {}
+
+
+def test_a_refused_part_is_not_repeated_for_others(start: Start) -> None:
+    """While other parts change, what was refused waits for the next read, or for another wish."""
+    driver = MemoryDriver(SwitchState(watch=(), reg2={1: 0}))
+    driver.refused = {"watch"}
+    reconciler = Reconciler(
+        "leaf1", driver, verify_seconds=1000, retry_seconds=1, notify=print, warn=print
+    )  # fmt: skip
+    reconciler.ask(SwitchState(watch=WATCH))
+    reconciler.start()
+    try:
+        eventually(lambda: reconciler.status()["refuses"])
+        for value in (1, 2, 3):
+            reconciler.ask(SwitchState(watch=WATCH, reg2={1: value}))
+            eventually(lambda value=value: driver.state.reg2 == {1: value})  # type: ignore[misc]
+        assert reconciler.counts["failures"] == 1
+        reconciler.ask(SwitchState(watch=(), reg2={1: 3}))
+        eventually(lambda: reconciler.status()["in_sync"] and not reconciler.status()["refuses"])
+    finally:
+        reconciler.stop()
+        reconciler.join()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from hopscope.control.driver import SouthboundError
+from hopscope.control.driver import RefusedError, SouthboundError
 from hopscope.control.neighbours import SwitchPorts
 from hopscope.control.state import SwitchState, changed, lacking
 
@@ -16,6 +16,8 @@ class MemoryDriver:
         self.state = state
         self.problem: Exception | None = None
         """Raised by every call, if it is set."""
+        self.refused: set[str] = set()
+        """Parts that it cannot do."""
         self.changes: list[SwitchState] = []
         self.connections = self.closed = 0
         self.known_ports: SwitchPorts | None = None
@@ -37,6 +39,8 @@ class MemoryDriver:
     def apply(self, change: SwitchState) -> None:
         """Change the state."""
         self._check()
+        if refused := self.refused.intersection(change.parts()):
+            raise RefusedError(f"no such \x1b[2J{min(refused)}")
         self.changes.append(change)
         assert not lacking(change, self.state)
         self.state = changed(self.state, change)

@@ -152,6 +152,9 @@ def _rows(switches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     now = time.time_ns()
     for switch in switches:
         error, error_ns = switch["error"], switch["error_ns"]
+        problems = [f"refuses {part}: {why}" for part, why in switch["refuses"].items()]
+        if error:
+            problems.append(f"{error} ({ago(now - error_ns)} ago)")
         yield {
             "switch": switch["name"],
             "node": switch["node"],
@@ -161,7 +164,7 @@ def _rows(switches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             "in_sync": "yes" if switch["in_sync"] else "no",
             "since": ago(now - switch["since_ns"]),
             "failures": switch["counts"]["failures"],
-            "error": f"{error} ({ago(now - error_ns)} ago)" if error else "",
+            "error": "; ".join(problems),
         }
 
 

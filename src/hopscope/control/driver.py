@@ -19,10 +19,16 @@ class StandbyError(SouthboundError):
     """Another controller changes the switch: this one waits. The driver stays connected."""
 
 
+class RefusedError(SouthboundError):
+    """The switch cannot do this part of a change; the message says why. The driver stays connected, and other
+    parts can be applied.
+    """
+
+
 class Driver(Protocol):
     """Reaches one switch. One thread calls it; each method raises SouthboundError.
 
-    After an error the driver is closed, and connected again later: `connect` begins anew.
+    After an error the driver is closed, and connected again later: `connect` starts from the beginning.
     """
 
     def connect(self) -> None:
@@ -33,7 +39,8 @@ class Driver(Protocol):
 
     def apply(self, change: SwitchState) -> None:
         """Change the parts that are there; of `reg2` only the given ports. `read` has been called since
-        `connect`. A change may be applied again.
+        `connect`. A change may be applied again, as a whole or part by part. Raises RefusedError for what the
+        switch cannot do.
         """
 
     def ports(self) -> SwitchPorts | None:

@@ -9,13 +9,20 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from ..base.names import clean_name
 from ..capture.errors import CaptureError
 from ..capture.lldp import LldpListener
 from ..settings.section import Section
 
-Text = Annotated[str, Field(max_length=600)]
+MAX_TEXT = 600
+Text = Annotated[
+    str,
+    Field(max_length=MAX_TEXT),
+    AfterValidator(lambda text: clean_name(text.encode("utf-8", "replace"), MAX_TEXT)),
+]
+"""What a switch or its neighbour says, which terminals show: printable characters only."""
 _SIOCGIFHWADDR = 0x8927  # netdevice(7)
 
 

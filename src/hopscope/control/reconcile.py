@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.errors import HopscopeError, described
-from .driver import Driver, StandbyError
+from ..base.names import clean_name
+from .driver import Driver, RefusedError, StandbyError
 from .neighbours import SwitchPorts
 from .state import SwitchState, changed, difference, lacking
 
@@ -54,6 +55,8 @@ class Reconciler(threading.Thread):
         self._wake = threading.Condition()
         self._asked = False
         self._lacking: tuple[str, ...] = ()
+        self._refused: dict[str, tuple[Any, str]] = {}
+        """What was refused, and why, by part. Replaced, never changed: `status` is for other threads."""
         self._ports: SwitchPorts | None = None
         self.counts: Counter[str] = Counter()
 
@@ -103,6 +106,7 @@ class Reconciler(threading.Thread):
             "error": self._error or None,
             "error_ns": self._error_ns or None,
             "lacks": list(lacking(wanted, actual)) if actual is not None else [],
+            "refuses": {part: why for part, (_, why) in self._refused.items()},
             "wanted": wanted.as_json(),
             "actual": None if actual is None else actual.as_json(),
             "ports": None if self._ports is None else self._ports.model_dump(mode="json"),
@@ -115,7 +119,8 @@ class Reconciler(threading.Thread):
             self._driver.connect()
             self.counts["connections"] += 1
         now = time.monotonic()
-        if self._actual is None or now >= self._verify_at:
+        is_read = self._actual is None or now >= self._verify_at
+        if is_read:
             before, self._actual = self._actual, self._driver.read()
             self._ports = self._driver.ports()
             self.counts["reads"] += 1
@@ -125,11 +130,38 @@ class Reconciler(threading.Thread):
             self._note_lacking()
         with self._wake:
             wanted, self._asked = self._wanted, False
+        assert self._actual is not None
         change = difference(wanted, self._actual)
-        if change.parts():
+        parts = change.parts()
+        self._refused = {part: refused for part, refused in self._refused.items() if part in parts}
+        if not is_read:  # what was refused is tried again with each read, or when something else is asked for
+            parts = tuple(
+                part for part in parts if self._refused.get(part, (None, ""))[0] != getattr(change, part)
+            )
+        if parts:
+            self._apply(change.only(*parts))
+
+    def _apply(self, change: SwitchState) -> None:
+        """Change these parts; those that the switch refuses are left out, and shown."""
+        assert self._actual is not None
+        parts = change.parts()
+        try:
             self._driver.apply(change)
-            self.counts["changes"] += len(change.parts())
-            self._actual = changed(self._actual, change)
+        except RefusedError as error:
+            if len(parts) > 1:
+                for part in parts:
+                    self._apply(change.only(part))
+                return
+            part = parts[0]
+            self.counts["failures"] += 1
+            why = _line(str(error))
+            if self._refused.get(part, (None, ""))[1] != why:
+                self._warn(f"switch {self.switch} refuses {part}: {why}")
+            self._refused = {**self._refused, part: (getattr(change, part), why)}
+            return
+        self._refused = {part: refused for part, refused in self._refused.items() if part not in parts}
+        self.counts["changes"] += len(parts)
+        self._actual = changed(self._actual, change)
 
     def _note_lacking(self) -> None:
         assert self._actual is not None
@@ -139,6 +171,7 @@ class Reconciler(threading.Thread):
         self._lacking = found
 
     def _become(self, state: str, error: str = "") -> None:
+        error = _line(error)
         if state == self._state:
             return
         self._state, self._since_ns = state, time.time_ns()
@@ -149,7 +182,7 @@ class Reconciler(threading.Thread):
             self._notify(f"switch {self.switch}: connected")
 
     def _failed(self, problem: str) -> None:
-        problem = " ".join(problem.split())[:300]
+        problem = _line(problem)
         self._close()
         self.counts["failures"] += 1
         news = problem != self._error or self._state != "down"
@@ -175,10 +208,15 @@ class Reconciler(threading.Thread):
                 if change.parts():
                     self._driver.apply(change)
             except Exception as error:
-                self._warn(f"switch {self.switch}: Reg2 is not reset: {described(error)}")
+                self._warn(f"switch {self.switch}: Reg2 is not reset: {_line(described(error))}")
         self._close()
 
     def _close(self) -> None:
         if self._connected:
             self._connected = False
             self._driver.close()
+
+
+def _line(text: str) -> str:
+    """A line of at most 300 printable characters: a switch's own words may be in it."""
+    return clean_name(text.encode("utf-8", "replace"), 300)

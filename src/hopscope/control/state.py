@@ -39,6 +39,10 @@ class SwitchState(Section):
         """Names of the parts that are there."""
         return tuple(name for name in PARTS if getattr(self, name) is not None)
 
+    def only(self, *parts: str) -> SwitchState:
+        """The state with these parts alone."""
+        return SwitchState.model_construct(**{name: getattr(self, name) for name in parts})
+
     def as_json(self) -> dict[str, Any]:
         """For JSON: the parts that are there."""
         return self.model_dump(mode="json", exclude_none=True)

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from ..base.errors import HopscopeError
 from ..base.log import logger
 from ..base.stop import Stop
-from ..control.driver import Driver
+from ..control.driver import Driver, RefusedError
 from ..control.drivers.http import PATH, PORTS_PATH
 from ..control.neighbours import SwitchPorts
 from ..control.state import SwitchState, difference, lacking
@@ -152,7 +152,7 @@ async def _serve(
 
 
 async def _unavailable(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 503)
+    return JSONResponse({"error": str(error)}, 400 if isinstance(error, RefusedError) else 503)
 
 
 async def _rejected(_: Request, error: Exception) -> Response:

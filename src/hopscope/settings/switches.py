@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from .destinations.tls import TlsSettings
-from .section import Number16, Seconds, Section, Token, host_and_port
+from .section import Number16, Seconds, Section, Token, host_and_port, is_loopback
 from .watch import MAX_WATCHES, WatchSettings
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
@@ -49,11 +50,19 @@ class HttpSwitchSettings(TlsSettings, ControlledSettings):
     """A Linux switch that runs `hopscope switch serve`."""
 
     url: str = Field(pattern=r"^https?://[^/?#@\s]+/?$")
-    """Its address, as `https://192.0.2.7:7255`."""
+    """Its address, as `https://192.0.2.7:7255`; `http://` on this machine only."""
     token: Token
     """Its token, 16 characters or more; `env:NAME` or `file:PATH` names where it is."""
     timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
     """How long an answer may take."""
+
+    @model_validator(mode="after")
+    def _keeps_its_token(self) -> HttpSwitchSettings:
+        """The token changes the switch: it never crosses a network in the clear."""
+        place = urlsplit(self.url)
+        if place.scheme == "http" and not is_loopback(place.hostname or ""):
+            raise ValueError(f"found {self.url!r}, expected https:// beyond loopback")
+        return self
 
     @property
     def place(self) -> str:

@@ -9,7 +9,7 @@ from ...capture.errors import CaptureError
 from ...settings.switches import EbpfSwitchSettings
 from ...switch.label_maps import LabelMaps
 from ...switch.watches import read_watches, replace_watches
-from ..driver import SouthboundError
+from ..driver import RefusedError, SouthboundError
 from ..neighbours import LocalPorts, SwitchPorts
 from ..state import SwitchState
 
@@ -37,7 +37,7 @@ class EbpfDriver:
             raise SouthboundError(str(error)) from None
 
     def apply(self, change: SwitchState) -> None:
-        """Change the parts that are there. Raises SouthboundError."""
+        """Change the parts that are there. Raises SouthboundError, RefusedError."""
         try:
             if change.watch is not None:
                 replace_watches(self._pins, change.watch)
@@ -63,10 +63,13 @@ def _has_labels(pins: Path) -> bool:
 
 
 def _apply_labels(maps: LabelMaps, change: SwitchState) -> None:
-    """Change what INT-label's programs do. Raises CaptureError."""
-    if change.labelling is not None:
-        maps.set_labelling(change.labelling)
-    if change.track is not None:
-        maps.replace_tracked(change.track)
-    for port, value in (change.reg2 or {}).items():
-        maps.set_reg2(port, value)
+    """Change what INT-label's programs do. Raises RefusedError for what they cannot."""
+    try:
+        if change.labelling is not None:
+            maps.set_labelling(change.labelling)
+        if change.track is not None:
+            maps.replace_tracked(change.track)
+        for port, value in (change.reg2 or {}).items():
+            maps.set_reg2(port, value)
+    except CaptureError as error:
+        raise RefusedError(str(error)) from None

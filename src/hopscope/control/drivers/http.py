@@ -14,7 +14,7 @@ from ...base.version import VERSION
 from ...settings.secrets import value_of
 from ...settings.section import Section
 from ...settings.switches import HttpSwitchSettings
-from ..driver import SouthboundError
+from ..driver import RefusedError, SouthboundError
 from ..neighbours import SwitchPorts
 from ..state import SwitchState
 
@@ -41,7 +41,11 @@ class HttpDriver:
         tls = settings.url.startswith("https:")
         self._client = httpx.Client(
             base_url=settings.url.rstrip("/"),
-            headers={"user-agent": f"hopscope/{VERSION}", "authorization": f"Bearer {token}"},
+            headers={
+                "user-agent": f"hopscope/{VERSION}",
+                "authorization": f"Bearer {token}",
+                "accept-encoding": "identity",
+            },
             timeout=settings.timeout_seconds,
             follow_redirects=False,
             trust_env=False,
@@ -53,7 +57,7 @@ class HttpDriver:
         return self._ask("GET", PATH, SwitchState)
 
     def apply(self, change: SwitchState) -> None:
-        """Change the parts that are there. Raises SouthboundError."""
+        """Change the parts that are there. Raises SouthboundError, RefusedError."""
         self._ask("PATCH", PATH, SwitchState, change)
 
     def ports(self) -> SwitchPorts:
@@ -72,12 +76,14 @@ class HttpDriver:
         try:
             with self._client.stream(method, path, json=given) as answer:
                 body = b""
-                for part in answer.iter_bytes():
+                for part in answer.iter_raw():  # never unpacked, which could fill memory
                     body += part
                     if len(body) > MAX_BYTES:
                         raise SouthboundError(f"its answer is longer than {MAX_BYTES:,} bytes")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise SouthboundError(described(error)) from None
+        if method == "PATCH" and answer.status_code == 400:
+            raise RefusedError(_reason(body))
         if answer.status_code != 200:
             raise SouthboundError(f"status {answer.status_code}: {_reason(body)}")
         try:

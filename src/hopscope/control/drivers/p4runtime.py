@@ -120,7 +120,9 @@ class P4RuntimeDriver:
         return self._state(self._entries)
 
     def apply(self, change: SwitchState) -> None:
-        """Change entries, as they were read last, in one Write. Raises SouthboundError, StandbyError."""
+        """Change entries, as they were read last, in one Write. Raises SouthboundError, StandbyError,
+        RefusedError.
+        """
         switch = self._open()
         if not switch.is_primary:
             raise StandbyError(f"the controller with election id {switch.primary_id} changes it")
@@ -133,7 +135,7 @@ class P4RuntimeDriver:
             self._labelling = change.labelling
 
     def _changed(self, entries: list[Entry], change: SwitchState) -> list[Entry]:
-        """The entries after a change. Raises SouthboundError for what the program cannot do."""
+        """The entries after a change. Raises RefusedError for what the program cannot do."""
 
         def without(*tables: str) -> list[Entry]:
             return [each for each in entries if each.table not in tables]

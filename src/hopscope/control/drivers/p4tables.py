@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from ...labels.records import Chance
 from ...settings.label import LabellingSettings, TrackedFlowSettings
 from ...settings.watch import WatchSettings
-from ..driver import SouthboundError
+from ..driver import RefusedError
 
 WATCH = {4: "watch_ipv4", 6: "watch_ipv6"}
 TRACK = {4: "track_ipv4", 6: "track_ipv6"}
@@ -76,11 +76,11 @@ def updates(have: Iterable[Entry], want: Iterable[Entry]) -> Iterator[tuple[Upda
 
 
 def watch_entries(rules: Sequence[WatchSettings], instructions: int, hop_limit: int) -> Iterator[Entry]:
-    """Entries of a watch list. Raises SouthboundError for what the program cannot do."""
+    """Entries of a watch list. Raises RefusedError for what the program cannot do."""
     for number, rule in enumerate(rules):
         action = _ACTIONS.get(rule.mode)
         if action is None or rule.sample_by != "packet":
-            raise SouthboundError(
+            raise RefusedError(
                 f"found mode {rule.mode!r} and sample_by {rule.sample_by!r} in a watch list, expected "
                 "md or xd, and packet: the program has no other"
             )
@@ -108,6 +108,9 @@ def watch_of(entries: Iterable[Entry]) -> tuple[WatchSettings, ...]:
         version = next(version for version, table in WATCH.items() if table == each.table)
         number = match.get(_PROTOCOL[version], (None, 0xFF))
         if each.action not in modes or "source_port" in match or number[0] not in protocols:
+            continue
+        masks = [match[name][1] for name in ("source", "destination") if name in match]
+        if not all(_is_netmask(version, mask) for mask in masks):
             continue
         ports = match.get("destination_port", (0, 65535))
         rule = {
@@ -146,7 +149,10 @@ def tracked_of(entries: Iterable[Entry]) -> tuple[TrackedFlowSettings, ...]:
     for each in entries:
         match = dict(each.match)
         if each.action == "track" and match.keys() == {"source", "destination"}:
-            kind = ipaddress.IPv4Address if each.table == TRACK[4] else ipaddress.IPv6Address
+            version = 4 if each.table == TRACK[4] else 6
+            if any(mask != (1 << _BITS[version]) - 1 for _, mask in match.values()):
+                continue
+            kind = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
             source, destination = (str(kind(match[name][0])) for name in ("source", "destination"))
             every = dict(each.params)["every"]
             found.append(TrackedFlowSettings(src=source, dst=destination, every=every))
@@ -154,10 +160,10 @@ def tracked_of(entries: Iterable[Entry]) -> tuple[TrackedFlowSettings, ...]:
 
 
 def port_params(labelling: LabellingSettings) -> dict[str, int]:
-    """Parameters of a port's entry. Raises SouthboundError for what the program cannot do."""
+    """Parameters of a port's entry. Raises RefusedError for what the program cannot do."""
     interval = round(labelling.interval * 1e6)
     if not 0 < interval <= _LONGEST_US:
-        raise SouthboundError(f"found an interval of {labelling.interval:g} s, expected 1 us to 4294 s")
+        raise RefusedError(f"found an interval of {labelling.interval:g} s, expected 1 us to 4294 s")
     chance = Chance.NEVER
     if labelling.algorithm == "base-b":
         chance = Chance[labelling.chance.upper().replace("-", "_")]
@@ -217,6 +223,12 @@ def _ternaries(version: int, source: str, destination: str) -> dict[str, Any]:
         if network is not None and network.prefixlen:
             match[name] = (int(network.network_address), int(network.netmask))
     return match
+
+
+def _is_netmask(version: int, mask: int) -> bool:
+    """Whether a mask is ones, then zeros."""
+    rest = mask ^ ((1 << _BITS[version]) - 1)
+    return not rest & (rest + 1)
 
 
 def _prefix(version: int, ternary: tuple[int, int] | None) -> str:

@@ -42,6 +42,8 @@ class ControlledSwitch(Model):
     """Whether it does what is asked of it."""
     lacks: list[str]
     """Parts that it is asked for and does not have."""
+    refuses: dict[str, str]
+    """Parts that it is asked for and cannot do, each with the reason. It is asked again at each read."""
     error: str | None
     """What failed last."""
     error_time: Time | None
