@@ -22,7 +22,7 @@ def attach(config: ConfigOption) -> None:
     """Attach the programs to the interfaces, or replace them with new settings.
 
     They stay when this command has ended, and no packet passes by them while they are replaced. Needs root
-    and Linux 6.6. Exit status 2: interfaces that had none have none.
+    and Linux 6.1. Exit status 2: interfaces that had none have none.
     """
     from ..switch.program import attach as run
     from ..switch.program import attached
