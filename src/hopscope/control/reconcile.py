@@ -144,15 +144,15 @@ class Reconciler(threading.Thread):
     def _apply(self, change: SwitchState) -> None:
         """Change these parts; those that the switch refuses are left out, and shown."""
         assert self._actual is not None
-        parts = change.parts()
+        parts = list(change.parts())
         try:
             self._driver.apply(change)
         except RefusedError as error:
-            if len(parts) > 1:
+            part, *others = parts
+            if others:
                 for part in parts:
                     self._apply(change.only(part))
                 return
-            part = parts[0]
             self.counts["failures"] += 1
             why = _line(str(error))
             if self._refused.get(part, (None, ""))[1] != why:
