@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.switch.program import SwitchProgram
-from hopscope.testbed.namespaces import NamespaceError
+from hopscope.testbed.namespaces import NamespaceError, run
 from support.namespaces import clear_abandoned
 from support.switch_programs import LO, settings
 from support.switch_routers import PREFIX, Routers
@@ -32,6 +32,18 @@ def load(tool: Callable[..., str]) -> Iterator[Callable[..., SwitchProgram]]:
     yield make
     for program in loaded:
         program.close()
+
+
+@pytest.fixture
+def pins(tool: Callable[..., str], tmp_path: Path) -> Iterator[Path]:
+    """A BPF file system."""
+    built(tool)
+    try:
+        run("mount", "-t", "bpf", "bpf", str(tmp_path))
+    except NamespaceError as error:
+        pytest.skip(f"no BPF file system here: {error}")
+    yield tmp_path
+    run("umount", str(tmp_path))
 
 
 @pytest.fixture

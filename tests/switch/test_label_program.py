@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,7 @@ from hopscope.settings.label import LabellingSettings, TrackedFlowSettings
 from hopscope.switch.label_layout import RING_BYTES, LabelCount, LabelRole
 from hopscope.switch.label_maps import EVERY
 from hopscope.switch.label_program import LabelProgram
+from hopscope.switch.label_sender import STALE_NS, LabelSender
 from hopscope.switch.settings import SwitchSettings
 from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.testbed.records import SwitchAt
@@ -27,6 +32,7 @@ from hopscope.wire.label.codec import push_label, read_blocks, read_labels, rest
 from hopscope.wire.label.layout import LabelItem
 from support.packet_cases import V4, V6, Packet
 from support.switch_cases import NOW, T, move, with_ip
+from support.waiting import HANG_SECONDS
 from support.xdp_make import built
 
 NEXT, SHOT = 0xFFFFFFFF, 2
@@ -44,9 +50,9 @@ pytestmark = pytest.mark.kernel
 class Port:
     """The programs, and the port at which they are tried: that of the loopback interface."""
 
-    def __init__(self, node: int = 7, **label: object) -> None:
+    def __init__(self, node: int = 7, pins: Path | None = None, **label: object) -> None:
         settings = {"node_id": node, "interfaces": ["lo"], "label": {**LABEL, **label}}
-        self.program = LabelProgram(SwitchSettings.model_validate(settings), 0, given=True)
+        self.program = LabelProgram(SwitchSettings.model_validate(settings), 0, pins=pins, given=True)
         self.maps, self.inputs = self.program.maps, self.program.inputs
         self.ring = BpfRing()
         self.ring.map(self.maps.ring, RING_BYTES)
@@ -384,3 +390,21 @@ def test_registers_and_functions_change_while_programs_run(port: Callable[..., P
     assert not tried.maps.set_reg2(99, 1)
     with pytest.raises(CaptureError, match="S = 41"):
         tried.maps.set_reg2(LO, 41)
+
+
+def test_labels_that_waited_too_long_are_counted(port: Callable[..., Port], pins: Path) -> None:
+    """Of two packets with labels, the process sends those of the one that did not wait longer than 10 s."""
+    there, now = port(pins=pins), time.monotonic_ns()
+    there.is_port(HOST)
+    for time_ns in (now - STALE_NS - 10**9, now):
+        there.at(time_ns)
+        there.leave(Packet(4, 17, b"0123", 10).frame())
+    assert there.counts() == {LabelCount.LAST: 2, LabelCount.REPORTED: 2}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as collector:
+        collector.settimeout(HANG_SECONDS)
+        collector.bind(("127.0.0.1", 0))
+        with closing(LabelSender(pins, *collector.getsockname())) as sender:
+            assert sender.turn() == 2
+        found, _ = read_blocks(collector.recv(2000))
+    assert len(found) == 1
+    assert there.counts()[LabelCount.STALE] == there.counts()[LabelCount.SENT] == 1

@@ -14,7 +14,6 @@ import pytest
 
 from hopscope.bpf import tc
 from hopscope.bpf.kernel_types import enumeration
-from hopscope.switch.drops import drops
 from hopscope.switch.program import attach, detach
 from hopscope.switch.settings import load_switch
 from hopscope.testbed.namespaces import inside
@@ -147,9 +146,10 @@ def test_the_kernel_says_why_it_drops(routers: Routers) -> None:
             (first, *_) = collector.wait(15)
             assert names[first.row.drop_reason] == "SKB_DROP_REASON_SOCKET_RCVBUFF"
             assert all(each.row.flags & Flag.DROPPED for each in (*full, ended, lost, first))
-            counted = drops(routers.pins / "r2")
-            assert counted["ip_innoroutes"] == 1
-            assert counted.get("qdisc_drop", 0) + counted.get("qdisc_overlimit", 0) == len(full)
+            counted = routers.counts("r2")
+            assert counted["dropped_ip_innoroutes"] == 1
+            queue = [counted.get(f"dropped_qdisc_{each}", 0) for each in ("drop", "overlimit")]
+            assert sum(queue) == len(full)
         finally:
             for each in (sender, receiver, router):
                 each.close()

@@ -9,12 +9,16 @@ from collections.abc import Iterator
 
 from ..capture.errors import CaptureError
 from .libbpf import library
+from .map_shape import require_shape, shape_of
 
 
 class HashMap:
     """Keys and values of fixed sizes, as bytes."""
 
     def __init__(self, descriptor: int, key_bytes: int, value_bytes: int) -> None:
+        """Raises CaptureError if its entries have other sizes."""
+        shape = shape_of(descriptor)
+        require_shape("a map", shape, shape._replace(key_bytes=key_bytes, value_bytes=value_bytes))
         self._descriptor, self._key_bytes, self._value_bytes = descriptor, key_bytes, value_bytes
 
     def put(self, key: bytes, value: bytes) -> None:

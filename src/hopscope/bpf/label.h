@@ -89,6 +89,7 @@ struct label_control {
 	__u32 reserved;
 	__u64 sent;     /* datagrams to the collector */
 	__u64 rejected; /* datagrams that were lost on the way */
+	__u64 stale;    /* packets whose labels waited too long */
 };
 
 struct label_flow_key {

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..capture.errors import CaptureError
+from .map_shape import MapShape, require_shape, shape_of
 
 _XDP = 37  # BPF_XDP, of enum bpf_attach_type
 _GENERIC = 1 << 1  # XDP_FLAGS_SKB_MODE
@@ -79,6 +80,11 @@ def library() -> Any:
         ("bpf_object__find_program_by_name", pointer, [pointer, text]),
         ("bpf_map__set_max_entries", integer, [pointer, ctypes.c_uint32]),
         ("bpf_map__fd", integer, [pointer]),
+        ("bpf_map__type", integer, [pointer]),
+        ("bpf_map__key_size", ctypes.c_uint32, [pointer]),
+        ("bpf_map__value_size", ctypes.c_uint32, [pointer]),
+        ("bpf_map__max_entries", ctypes.c_uint32, [pointer]),
+        ("bpf_map__map_flags", ctypes.c_uint32, [pointer]),
         ("bpf_map__update_elem", integer, [pointer, pointer, size, pointer, size, ctypes.c_uint64]),
         ("bpf_map__set_pin_path", integer, [pointer, text]),
         ("bpf_map__initial_value", pointer, [pointer, ctypes.POINTER(ctypes.c_size_t)]),
@@ -130,8 +136,21 @@ class BpfObject:
         self._library.bpf_map__set_max_entries(self._map(name), entries)
 
     def share(self, name: str, pin: Path) -> None:
-        """Use the map that is pinned there, or pin this one; before `load`."""
-        self._library.bpf_map__set_pin_path(self._map(name), os.fsencode(pin))
+        """Use the map that is pinned there, or pin this one; before `load`. Raises CaptureError if the pinned
+        one is of another version.
+        """
+        own, held = self._map(name), self._library.bpf_obj_get(os.fsencode(pin))
+        if held >= 0:
+            asked = ("type", "key_size", "value_size", "max_entries", "map_flags")
+            expected = MapShape(*(int(getattr(self._library, f"bpf_map__{each}")(own)) for each in asked))
+            try:
+                require_shape(pin, shape_of(held), expected)
+            except CaptureError:
+                self.close()
+                raise
+            finally:
+                os.close(held)
+        self._library.bpf_map__set_pin_path(own, os.fsencode(pin))
 
     def load(self) -> None:
         """Have the kernel check and compile the program. Raises CaptureError."""

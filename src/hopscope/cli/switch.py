@@ -74,18 +74,17 @@ def run(config: ConfigOption) -> None:
 
 @app.command()
 def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
-    """Print where the programs run, and packets and reports by what became of them.
+    """Print where the programs run, packets and reports by what became of them, and drops by reason.
 
     The interfaces go to standard error. Exit status 2: nothing is attached.
     """
     import sys
 
-    from ..switch.counters import read_counters
-    from ..switch.program import attached, label_counts
+    from ..switch.program import attached
+    from ..switch.view import take
 
     settings = _loaded(config)
-    found = [*read_counters(settings.pins).rows()]
-    found += [(count.label, packets) for count, packets in label_counts(settings).items()]
+    found = take(settings).rows()
     print(f"attached to {', '.join(attached(settings)) or 'no interface'}", file=sys.stderr)
     print_rows(form, COLUMNS, ({"counter": name, "number": number} for name, number in found))
 

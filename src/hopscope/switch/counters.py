@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from ..bpf.layout import MAX_PROCESSORS
+from ..bpf.map_shape import mapped
 from ..bpf.tc import pinned
 from ..capture.errors import CaptureError
-from ..wire.records import Records
 from .layout import COUNTERS, SENDER, ReportCount, SwitchCount
 
 
@@ -48,9 +44,9 @@ def read_counters(pins: Path) -> Counters:
 
 
 def counters_of(counters: int, sender: int) -> Counters:
-    """Of two maps, by their descriptors."""
-    rows = _copy(counters, COUNTERS, MAX_PROCESSORS)
-    (process,) = _copy(sender, SENDER, 1)
+    """Of two maps, by their descriptors. Raises CaptureError."""
+    rows = mapped(counters, COUNTERS, MAX_PROCESSORS, "counters").copy()
+    (process,) = mapped(sender, SENDER, 1, "sender").copy()
     packets, reports = rows["packets"].sum(axis=0), rows["reports"].sum(axis=0)
     sent = {
         ReportCount.SENT: int(process["reports"]),
@@ -61,9 +57,3 @@ def counters_of(counters: int, sender: int) -> Counters:
         {count: int(packets[count]) for count in SwitchCount},
         {count: sent[count] if count in sent else int(reports[count]) for count in ReportCount},
     )
-
-
-def _copy(descriptor: int, dtype: np.dtype[Any], rows: int) -> Records:
-    size = dtype.itemsize * rows
-    with mmap.mmap(descriptor, size) as memory:
-        return np.frombuffer(memory[:size], dtype)

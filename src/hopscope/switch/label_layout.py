@@ -62,6 +62,8 @@ class LabelCount(IntEnum):
     """Datagrams with labels that went to the collector."""
     REJECTED = 21
     """Datagrams with labels that the collector's host rejected, or that could not be sent: lost."""
+    STALE = 22
+    """Packets whose labels were lost, since they had waited over 10 s for `hopscope switch run`."""
 
     @property
     def label(self) -> str:
@@ -124,6 +126,7 @@ LABEL_CONTROL = np.dtype(
         ("reserved", "<u4"),
         ("sent", "<u8"),  # datagrams to the collector
         ("rejected", "<u8"),  # datagrams that were lost on the way
+        ("stale", "<u8"),  # packets whose labels waited too long
     ]
 )
 """What the programs do (struct label_control)."""

@@ -11,7 +11,6 @@ Everything takes effect with the next packet.
 from __future__ import annotations
 
 import ipaddress
-import mmap
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 
 from ..bpf.hash_map import HashMap
 from ..bpf.layout import MAX_PROCESSORS
+from ..bpf.map_shape import mapped
 from ..bpf.tc import pinned
 from ..capture.errors import CaptureError
 from ..settings.label import LabellingSettings, TrackedFlowSettings
@@ -188,16 +188,18 @@ class LabelMaps:
 
     def counts(self) -> dict[LabelCount, int]:
         """Packets by what became of them."""
-        totals = [*self._counters["packets"].sum(axis=0), self._control["sent"], self._control["rejected"]]
+        process = (self._control[name] for name in ("sent", "rejected", "stale"))
+        totals = [*self._counters["packets"].sum(axis=0), *process]
         return {count: int(totals[count]) for count in LabelCount}
 
-    def add_sent(self, sent: int, rejected: int) -> None:
-        """Count datagrams to the collector."""
+    def add_sent(self, sent: int, rejected: int, stale: int) -> None:
+        """Count datagrams to the collector, and packets whose labels came too late for one."""
+        self._control["stale"] += np.uint64(stale)
         self._control["sent"] += np.uint64(sent)
         self._control["rejected"] += np.uint64(rejected)
 
     def _mapped(self, name: str, dtype: np.dtype[Any], rows: int) -> Any:
-        return np.frombuffer(mmap.mmap(self._descriptors[name], rows * dtype.itemsize), dtype)
+        return mapped(self._descriptors[name], dtype, rows, name)
 
 
 def _packed(text: str) -> bytes:

@@ -17,7 +17,7 @@ from .label_maps import LabelMaps
 DATAGRAM_BYTES = 1472
 """A datagram ends before the block that would make it longer."""
 STALE_NS = 10**10
-"""Labels that waited longer in the ring, since no process ran, are not sent."""
+"""Labels that waited longer in the ring, since no process ran, are counted and not sent."""
 
 
 class LabelSender:
@@ -53,7 +53,8 @@ class LabelSender:
         if batch is None:
             return 0
         fresh = batch.frames["time_ns"] > time.time_ns() - STALE_NS
-        self._send(batch if fresh.all() else FrameBatch(batch.arena, batch.frames[fresh], 0))
+        stale = len(batch) - int(np.count_nonzero(fresh))
+        self._send(FrameBatch(batch.arena, batch.frames[fresh], 0) if stale else batch, stale)
         return len(batch)
 
     def drain(self) -> None:
@@ -66,7 +67,7 @@ class LabelSender:
         self._socket.close()
         self._maps.close()
 
-    def _send(self, batch: FrameBatch) -> None:
+    def _send(self, batch: FrameBatch, stale: int = 0) -> None:
         most = np.uint64(DATAGRAM_BYTES)
         frames = self._readonly(batch.arena), self._readonly(batch.frames)
         count = int(self._pack(*frames, most, self._out, self._ends))
@@ -78,4 +79,4 @@ class LabelSender:
             except OSError:  # nothing listens there, or no room
                 pass
             begin = end
-        self._maps.add_sent(sent, count - sent)
+        self._maps.add_sent(sent, count - sent, stale)

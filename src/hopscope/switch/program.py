@@ -51,12 +51,7 @@ class SwitchProgram:
                 self._object.share(name, pins / name)
         knows_queues = has_function("bpf_cast_to_kern_ctx")
         self._object.constants()[:4] = int(knows_queues).to_bytes(4, sys.byteorder)
-        shares = pins is not None and (pins / SHARED[0]).exists()
-        try:
-            self._object.load()
-        except CaptureError as error:
-            hint = "; after an upgrade of Hopscope, `detach` comes first" * shares
-            raise CaptureError(f"{error}{hint}") from error
+        self._object.load()
         self._object.memory("control", CONTROL.itemsize).view(CONTROL)[0] = control_of(settings)
         write(self._object.memory("watches", WATCHES.itemsize).view(WATCHES)[0], settings.watch)
 

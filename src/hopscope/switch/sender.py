@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import socket
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..bpf.map_shape import mapped
 from ..bpf.ring import FRAMES, BpfRing
 from ..bpf.tc import pinned
 from ..capture.errors import CaptureError
@@ -115,7 +115,7 @@ def _state(pins: Path) -> np.void:
     """What programs and `status` read of the process, SENDER."""
     descriptor = pinned(pins / "sender")
     try:
-        state: np.void = np.frombuffer(mmap.mmap(descriptor, SENDER.itemsize), SENDER)[0]
+        state: np.void = mapped(descriptor, SENDER, 1, pins / "sender")[0]
         return state
     finally:
         os.close(descriptor)

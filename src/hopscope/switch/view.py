@@ -40,10 +40,12 @@ class Snapshot:
         """(name, number) of each counter."""
         yield from self.counters.rows()
         yield from ((count.label, number) for count, number in self.labels.items())
+        yield from ((f"dropped_{reason}", number) for reason, number in self.drops.items())
 
 
 def take(settings: SwitchSettings) -> Snapshot:
     """What is counted now. Raises CaptureError if nothing is attached."""
+    counters, lost = read_counters(settings.pins), drops(settings.pins)
     descriptor = pinned(settings.pins / "ports")
     ports = {}
     try:
@@ -53,7 +55,6 @@ def take(settings: SwitchSettings) -> Snapshot:
                 ports[name] = np.frombuffer(value, PORT)[0]
     finally:
         os.close(descriptor)
-    counters, lost = read_counters(settings.pins), drops(settings.pins)
     return Snapshot(time.monotonic(), counters, lost, dict(sorted(ports.items())), label_counts(settings))
 
 
@@ -63,9 +64,7 @@ def rates(before: Snapshot, now: Snapshot) -> Iterator[tuple[str, float, int]]:
     earlier = dict(before.rows())
     for name, total in now.rows():
         if total:
-            yield name, (total - earlier[name]) / spent, total
-    for reason, total in now.drops.items():
-        yield f"dropped: {reason}", (total - before.drops.get(reason, 0)) / spent, total
+            yield name, (total - earlier.get(name, 0)) / spent, total
 
 
 def port_values(

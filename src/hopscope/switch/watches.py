@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import ipaddress
-import mmap
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from ..bpf.map_shape import mapped
 from ..bpf.tc import pinned
 from ..settings.watch import WatchSettings, prefix
 from ..wire.records import Records
@@ -95,14 +95,12 @@ def _mapped(pins: Path) -> Iterator[np.void]:
     """The pinned map, WATCHES, for one process at a time."""
     descriptor = pinned(pins / "watches")
     try:
-        memory = mmap.mmap(descriptor, WATCHES.itemsize)
+        rows = mapped(descriptor, WATCHES, 1, pins / "watches")
     finally:
         os.close(descriptor)
     folder = os.open(pins, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        yield np.frombuffer(memory, WATCHES)[0]
+        yield rows[0]
     finally:
         os.close(folder)
-        with suppress(BufferError):  # arrays of it live on; it goes with them
-            memory.close()
