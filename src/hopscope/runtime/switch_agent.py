@@ -19,6 +19,6 @@ def run(
 
     listener = bind(settings)
     host, port = listener.getsockname()[:2]
-    ready(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     driver = EbpfDriver("agent", EbpfSwitchSettings(kind="ebpf", node=node_id, pins=pins))
-    run(settings, driver, stop, listener)
+    run(settings, driver, stop, listener, lambda: ready(place))

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ..base.errors import HopscopeError
+from ..base.errors import HopscopeError, described
 from ..base.log import logger
 from ..base.stop import Stop
 from ..control.driver import Driver, RefusedError
@@ -57,8 +57,12 @@ class Agent:
         while self._lease_seconds:
             await asyncio.sleep(LEASE_LOOK_SECONDS)
             if time.monotonic() - self._heard >= self._lease_seconds:
-                with suppress(HopscopeError):
+                try:
                     await run_in_threadpool(self._reset)
+                except HopscopeError:  # nothing is attached, so nothing labels
+                    pass
+                except Exception as error:  # the next look tries again
+                    log.warning(f"no controller asks, and Reg2 is not reset: {described(error)}")
 
     def _reset(self) -> None:
         with self._lock:
@@ -105,15 +109,22 @@ class Agent:
             return self._driver.read()
 
 
-def run(settings: AgentSettings, driver: Driver, stop: Stop, listener: socket.socket | None = None) -> None:
-    """Serve until `stop` is set; `listener` is that of `bind`, made here if there is none. Raises ServeError,
-    ConfigError.
+def run(
+    settings: AgentSettings,
+    driver: Driver,
+    stop: Stop,
+    listener: socket.socket | None = None,
+    ready: Callable[[], object] = lambda: None,
+) -> None:
+    """Serve until `stop` is set; `listener` is that of `bind`, made here if there is none; `ready` is called
+    once token and certificates are known to be good. Raises ServeError, ConfigError.
     """
     listener = listener or bind(settings)
     token = value_of("agent.token", settings.token)
     if token is None or len(token) < LEAST_TOKEN:
         raise ServeError(f"agent.token: found {len(token or '')} characters, expected {LEAST_TOKEN} or more")
     _check_certificates(settings)
+    ready()
     agent = Agent(driver, lease_seconds=settings.lease_seconds)
     host, _ = host_and_port(settings.listen)
     asyncio.run(_serve(agent, Guard(agent.app, host, token), settings, stop, listener))

@@ -96,7 +96,7 @@ class Guard:
         if self.loopback_only and host.lower() != public and not is_loopback(name.strip("[]").lower()):
             return (
                 421,
-                "the Host header is not this machine's: use the address that `hopscope collect` prints",
+                "the Host header is not this machine's: use the address that the server prints at its start",
             )
         origin = headers.get("origin")
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
@@ -254,6 +254,6 @@ form {{ display: grid; gap: .75rem; width: 20rem }} h1 {{ font-size: 1.25rem; ma
 input, button {{ font: inherit; padding: .5rem .65rem; border-radius: 6px; border: 1px solid #8888 }}
 p {{ margin: 0 }}
 </style><form method="post" action="/login"><h1>Hopscope</h1>
-<p>{html.escape(message) or "This collector asks for its token."}</p>
+<p>{html.escape(message) or "This server asks for its token."}</p>
 <input type="password" name="token" aria-label="Token" autocomplete="current-password" autofocus required>
 <button>Open</button></form></html>"""

@@ -140,7 +140,7 @@ NamedSwitches = Annotated[
 
 
 class WatchRule(WatchSettings):
-    """UDP packets that get INT at the switches that the controller reaches."""
+    """Packets that get INT at the switches that the controller reaches."""
 
     switches: tuple[Name, ...] = ()
     """Names of the switches that put it in; empty: all."""

@@ -74,7 +74,7 @@ class SwitchDirectSettings(Section):
 
 
 class SwitchSettings(Section):
-    """A Linux host, router or hypervisor that writes INT-MD 2.1 into packets."""
+    """A Linux host, router or hypervisor that is an INT switch (INT 2.1)."""
 
     node_id: Annotated[int, Field(ge=0, lt=0xFFFFFFFF)]
     """Node id of this machine in INT."""
