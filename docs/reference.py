@@ -186,13 +186,13 @@ def counters() -> str:
             [(f"`{name.lower()}`", text) for name, text in _enum_docs(label_records.PortCounter).items()],
         )
         + "\n## INT on Linux interfaces\n\n"
-        "Of packets that leave, and of reports of this machine, in `hopscope switch status`.\n\n"
+        "Packets that leave this machine, and its reports, as `hopscope switch status` prints them.\n\n"
         + _table(
             ("counter", "meaning"),
             [(f"`{name.lower()}`", text) for name, text in _enum_docs(SwitchCount).items()]
             + [(f"`reports_{name.lower()}`", text) for name, text in _enum_docs(ReportCount).items()],
         )
-        + "\nWith INT-label, of all that leaves through `switch.interfaces` and `switch.hosts`:\n\n"
+        + "\nWith INT-label, packets that leave through `switch.interfaces` and `switch.hosts`:\n\n"
         + _table(
             ("counter", "meaning"),
             [(f"`label_{name.lower()}`", text) for name, text in _enum_docs(LabelCount).items()],

@@ -14,7 +14,7 @@ from .options.declare import Commands
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, print_rows
 
-app = Commands(help="Show the switches that a running collector reaches, and change what it asks of them.")
+app = Commands(help="Show the switches that a running collector controls, and change what it asks of them.")
 COLUMNS = ("switch", "node", "kind", "place", "state", "in_sync", "since", "failures", "error")
 LINK_COLUMNS = ("switch", "port", "leads_to", "its_port", "from")
 TRACKED_COLUMNS = ("src", "dst", "every")
@@ -22,7 +22,7 @@ RuleArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[KEY=VALUE]...", show_default=False,
-        help="As destination=192.0.2.0/24 port=5001 switches=leaf1,leaf2: the keys of control.watch.",
+        help="Keys of control.watch, as destination=192.0.2.0/24 port=5001 switches=leaf1,leaf2.",
     ),
 ]  # fmt: skip
 FlowArgument = Annotated[
@@ -35,10 +35,10 @@ FlowArgument = Annotated[
 
 @app.command()
 def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
-    """Print every switch: whether it is reached, whether it does what is asked, and what failed last.
+    """Print every switch: whether it is reached and in sync (does what is asked of it), and its last error.
 
-    JSON also has what is asked of it and what it does. Exit status 1: a switch is not reached, or does
-    something else. 2: no collector runs.
+    JSON also has what is asked of it and what it does. Exit status 1: a switch is not in sync. 2: no
+    collector runs.
     """
     switches = _ask(settings.load().data, {"switches": {}})["switches"]
     if form is Format.TABLE:
@@ -63,35 +63,35 @@ def show(
 
 @app.command()
 def watch(settings: CollectorOptions, rule: RuleArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Print the rules of the watch lists; with KEY=VALUE, add one first.
+    """Print the rules of the watch lists; with KEY=VALUE, add a rule before that.
 
-    The first rule that matches a packet counts; a new one comes last. A restart of the collector returns to
-    its settings.
+    The first rule that matches a packet decides, and a new rule is the last one. A restart of the collector
+    discards the change.
     """
     _watch(settings, {"add": [_rule(rule)]} if rule else None, form)
 
 
 @app.command()
 def unwatch(settings: CollectorOptions, rule: RuleArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Remove the rule with exactly these values; print those that are left."""
+    """Remove the rule with exactly these values, and print the remaining ones."""
     _watch(settings, {"remove": [_rule(rule or [])]}, form)
 
 
 @app.command()
 def track(settings: CollectorOptions, flow: FlowArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Print the tracked flows; with SRC and DST, track one first (INT-label)."""
+    """Print the tracked flows (INT-label); with SRC and DST, add one before that."""
     _track(settings, {"add": [_flow(flow)]} if flow else None, form)
 
 
 @app.command()
 def untrack(settings: CollectorOptions, flow: FlowArgument = None, form: FormatOption = Format.TABLE) -> None:
-    """Stop tracking a flow; print those that are left."""
+    """Stop tracking a flow, and print the remaining ones."""
     _track(settings, {"remove": [_flow(flow or [])]}, form)
 
 
 @app.command()
 def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
-    """Print where the ports of switches lead to, and who says so: the file of links, LLDP, paths of flows."""
+    """Print where ports of switches lead, and the source: the file of links, LLDP, or paths of flows."""
     from ..base.names import Names
     from ..present.collector_state import CollectorState
     from ..present.topology import topology as links_of

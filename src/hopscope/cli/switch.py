@@ -1,4 +1,4 @@
-"""`hopscope switch`: INT on interfaces of this machine."""
+"""`hopscope switch`: INT and INT-label on interfaces of this machine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from ..switch.direct_sender import Outlet
     from ..switch.settings import SwitchSettings
 
-app = Commands(help="INT on interfaces of this machine: source, transit, sink and reports.")
+app = Commands(help="INT and labels on interfaces of this machine: source, transit, sink and reports.")
 ConfigOption = Annotated[Path, option("--config", "-c", metavar="FILE", help="A TOML file with [switch].")]
 COLUMNS = ("counter", "number")
 
 
 @app.command()
 def attach(config: ConfigOption) -> None:
-    """Attach the programs to the interfaces, or replace them with new settings.
+    """Attach the programs to the interfaces, or replace those that are attached.
 
-    They stay when this command has ended, and no packet passes by them while they are replaced. Needs root
-    and Linux 6.1. Exit status 2: interfaces that had none have none.
+    They go on after this command has ended, and no packet bypasses them while they are replaced. Needs root
+    and Linux 6.1; labels need Linux 6.6. Exit status 2: an error; interfaces without programs stay without.
     """
     from ..switch.program import attach as run
     from ..switch.program import attached
@@ -34,10 +34,11 @@ def attach(config: ConfigOption) -> None:
 
 @app.command()
 def run(config: ConfigOption) -> None:
-    """Attach the programs, and send their reports and labels to collectors until a signal ends it.
+    """Attach the programs, and send their reports and labels to collectors, until SIGINT or SIGTERM.
 
-    The programs stay: without this command they go on, but make no reports, and labels are lost. Exit
-    status 2: the programs could not be attached, another process sends, or a collector's name is not known.
+    The programs go on after this command has ended, but then make no reports, and labels are lost. Exit
+    status 2: the programs could not be attached, another process sends already, or a collector's name could
+    not be resolved.
     """
     import signal
     import threading
@@ -74,7 +75,7 @@ def run(config: ConfigOption) -> None:
 
 @app.command()
 def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
-    """Print where the programs run, packets and reports by what became of them, and drops by reason.
+    """Print where the programs run, counters of packets, reports and labels, and drops by reason.
 
     The interfaces go to standard error. Exit status 2: nothing is attached.
     """
@@ -93,10 +94,10 @@ def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
 def watch(
     config: ConfigOption,
     interval: Annotated[
-        float, option("--interval", metavar="SECONDS", min=0.1, help="Time between two looks.")
+        float, option("--interval", metavar="SECONDS", min=0.1, help="Time between updates.")
     ] = 1.0,
     count: Annotated[
-        int | None, option("--count", "-n", metavar="N", min=1, help="Stop after so many looks.")
+        int | None, option("--count", "-n", metavar="N", min=1, help="Stop after N updates.")
     ] = None,
 ) -> None:
     """Show what the programs do, until Ctrl-C: rates, drops by reason, latency and queue of each interface.
@@ -122,7 +123,7 @@ def watch(
 
 @app.command()
 def metrics(config: ConfigOption) -> None:
-    """Print all counters as metrics of Prometheus, for the textfile collector of its node exporter.
+    """Print all counters as Prometheus metrics, for the textfile collector of the node exporter.
 
     Exit status 2: nothing is attached.
     """
@@ -133,9 +134,9 @@ def metrics(config: ConfigOption) -> None:
 
 @app.command()
 def check(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
-    """Say what this kernel allows, and what stands in the way of the settings.
+    """Report what this kernel supports, and what keeps the settings from working on it.
 
-    Exit status: 1 if something does.
+    Exit status 1: something keeps them from working.
     """
     import typer
 

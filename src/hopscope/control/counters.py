@@ -18,12 +18,12 @@ CONTROL_COUNTERS = CounterFile("control.counters", "control counters", 1, (
     ),
     Counter("control_connections_total", "Connections made to switches.", of="counts.connections"),
     Counter(
-        "control_failures_total", "Attempts to reach or change a switch that failed; each is repeated.",
+        "control_failures_total", "Failed attempts to reach or change a switch; each is repeated.",
         of="counts.failures",
     ),
     Counter("control_reads_total", "States read from switches.", of="counts.reads"),
     Counter(
-        "control_drifts_total", "Reads of a switch that found something else than it was asked for.",
+        "control_drifts_total", "Reads that found a switch in another state than the one asked for.",
         of="counts.drifts",
     ),
     Counter(

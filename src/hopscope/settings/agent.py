@@ -19,7 +19,7 @@ class AgentSettings(Section):
     """`hopscope switch serve`: where a controller reaches this switch."""
 
     listen: Annotated[str, AfterValidator(_listen)] = "127.0.0.1:7255"
-    """Address and TCP port; anything but loopback needs `cert_file`."""
+    """Address and TCP port; any address except loopback needs `cert_file`."""
     token: Token
     """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` names where it
     is.
@@ -29,9 +29,9 @@ class AgentSettings(Section):
     key_file: Path | None = None
     """TLS: key of the certificate (PEM), if it is in another file."""
     client_ca_file: Path | None = None
-    """TLS: CA certificates (PEM) of the controllers; with them, a controller needs a certificate, too."""
+    """TLS: CA certificates (PEM); with them, controllers need a certificate that one of these CAs signed."""
     lease_seconds: Seconds = Field(default=60.0, ge=0)
-    """Without a request of a controller for this long, ports label at their own interval again; 0: never."""
+    """After this long without a request, ports label at their own interval again; 0: never."""
 
     @model_validator(mode="after")
     def _safe(self) -> AgentSettings:

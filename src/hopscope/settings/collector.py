@@ -392,9 +392,10 @@ class Settings(Section):
     """Listeners."""
     pause_ms: float = Field(default=10.0, ge=0.5, le=100)
     """Longest time that reports wait in a socket so that a worker takes about 2000 at once, which costs less
-    for each; events come at most that much later. While few arrive, they wait for 2.5 ms. One of several
-    workers, and a sink that forwards, wait 1 ms at most, a worker 1 ms for each MiB of its receive buffer,
-    and with less than 4 MiB, or an XDP program, 0.5 ms."""
+    for each; events come at most that much later. While few arrive, the pause is 2.5 ms. It is at most 1 ms
+    for each MiB of the receive buffer, and 0.5 ms with less than 4 MiB; 1 ms with several workers and in a
+    sink that forwards. With an XDP program it is not shortened while few arrive, but is 0.5 ms while the
+    program waits for the worker."""
     processors: tuple[Annotated[int, Field(ge=0)], ...] = ()
     """Processors of the workers, in their order, and then of the detector, if there are several: one each,
     which nothing else of Hopscope uses. Empty: the system chooses."""

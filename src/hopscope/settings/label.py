@@ -59,10 +59,10 @@ class AdaptiveSettings(Section):
     """`shift`: the interval becomes T / 2^S, with S per port (Algorithm 3). `one-bit`: every packet is
     labelled (section 5)."""
     k: float = Field(default=1.0, gt=0)
-    """Lateness: a port is late if no new label came for k T. Its S changes at most once in that time."""
+    """A port is late if no new label came for k T. Its S changes at most once in that time."""
     flag_life: float = Field(default=1.0, gt=0)
-    """`one-bit`: a late port labels every packet until this many T after it was last found late. The paper's
-    text has k, its published code ten times its lateness."""
+    """`one-bit`: a late port labels every packet until `flag_life` T after it was last found late. It is k in
+    the paper's text, and ten times the time after which a port is late in its published code."""
     max_shift: int = Field(default=16, ge=1, le=40)
     """Highest S."""
 

@@ -50,7 +50,7 @@ class HttpSwitchSettings(TlsSettings, ControlledSettings):
     """A Linux switch that runs `hopscope switch serve`."""
 
     url: str = Field(pattern=r"^https?://[^/?#@\s]+/?$")
-    """Its address, as `https://192.0.2.7:7255`; `http://` on this machine only."""
+    """Address of its server, as `https://192.0.2.7:7255`; `http://` on this machine only."""
     token: Token
     """Its token, 16 characters or more; `env:NAME` or `file:PATH` names where it is."""
     timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
@@ -78,23 +78,23 @@ class P4RuntimeSwitchSettings(TlsSettings, ControlledSettings):
     device_id: Annotated[int, Field(ge=0, lt=1 << 64)] = 1
     """P4Runtime's number of the device."""
     election_id: Annotated[int, Field(ge=1, lt=1 << 63)] = 1
-    """Of several controllers the one with the highest number changes the switch; the others wait."""
+    """Of several controllers, the one with the highest number changes the switch; the others wait."""
     tls: bool = True
     """Connect over TLS. Without it, anyone on the way can change what is sent."""
     p4info: Path | None = None
     """P4Info (text) of `program`."""
     program: Path | None = None
-    """Compiled program for the device, as p4c writes it for bmv2 (JSON): loaded if another one runs, without
-    the entries of its tables. Not set: the program that runs is used.
+    """Compiled program for the device, as p4c writes it for bmv2 (JSON). It is loaded, with empty tables, if
+    the switch runs another one. Not set: the program that runs is used.
     """
     instructions: Number16 = 0xE400
-    """Instruction bitmap of the INT that the switch puts in; by default node id, interfaces, hop latency and
-    egress timestamp.
+    """Instruction bitmap of the INT that the switch puts into packets; the default asks for node id,
+    interfaces, hop latency and egress timestamp.
     """
     hop_limit: Annotated[int, Field(ge=1, le=255)] = 8
     """Most hops of this INT."""
     timeout_seconds: Seconds = Field(default=5.0, gt=0, le=60)
-    """How long connecting, and an answer, may take."""
+    """How long a connection, and an answer, may take."""
 
     @field_validator("address")
     @classmethod
@@ -145,8 +145,8 @@ class WatchRule(WatchSettings):
     switches: tuple[Name, ...] = ()
     """Names of the switches that put it in; empty: all."""
     at: Literal["all", "edge"] = "all"
-    """`edge`: of these only switches with a port that leads to no switch of `switches`, as
-    `postcards.links` and LLDP say.
+    """`edge`: of these, only switches with a port that does not lead to another switch, according to
+    `postcards.links` and LLDP.
     """
 
 
@@ -156,9 +156,9 @@ class ControlSettings(Section):
     watch: Annotated[tuple[WatchRule, ...], Field(max_length=1024)] | None = None
     """Watch lists of the switches; not set: theirs stay as they are."""
     verify_seconds: Seconds = Field(default=10.0, ge=0.1)
-    """How often a switch is read, to find what others have changed or a restart has lost."""
+    """Time between two reads of a switch, which find what others have changed or a restart has lost."""
     retry_seconds: Seconds = Field(default=30.0, ge=0.1)
-    """Longest pause before a switch that failed is tried again; the first is 0.5 s, and each is twice as long
+    """Longest pause before a switch that failed is tried again. The first is 0.5 s, and each is twice as long
     as the one before."""
 
 

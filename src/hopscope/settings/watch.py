@@ -21,22 +21,22 @@ class WatchSettings(Section):
     destination: str = "any"
     """Prefix of the destination address, or `any`."""
     port: Port | None = None
-    """Destination port, or the first of several; all ports if it is not set."""
+    """Destination port, or the first of a range; not set: all ports."""
     last_port: Port | None = None
-    """Last of several ports."""
+    """Last port of the range."""
     protocol: Literal["udp", "tcp", "any"] = "udp"
     """`udp`, `tcp`, or `any` for both."""
     mode: Literal["md", "mx", "xd", "drops"] = "md"
-    """`md`: the packet carries what hops write into it (INT-MD). `mx`: it carries instructions alone, and
-    every hop reports it. `xd`: it does not change, and every machine that watches it reports it.
-    `drops`: it is reported only if it is dropped.
+    """`md`: the packet carries what hops write into it (INT-MD). `mx`: it carries only instructions, and
+    every hop reports it (INT-MX). `xd`: it is not changed, and every machine that watches it reports it
+    (INT-XD). `drops`: it is reported only if it is dropped.
     """
     sample: Annotated[int, Field(ge=1, le=1 << 31)] = 1
-    """One packet in so many, or one flow."""
+    """N: one packet in N, or one flow in N (`sample_by`), is taken."""
     sample_by: Literal["packet", "flow"] = "packet"
-    """`packet`: packets at random; with `xd`, those that a hash of their contents chooses, the same at every
-    switch. `flow`: all packets of some flows, which a hash of addresses, protocol and
-    ports chooses, the same at every switch.
+    """`packet`: packets at random; with `xd` by a hash of their contents, so that every switch chooses the
+    same. `flow`: all packets of some flows, by a hash of addresses, protocol and ports, so that every switch
+    chooses the same.
     """
 
     @field_validator("source", "destination")

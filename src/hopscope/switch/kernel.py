@@ -27,12 +27,12 @@ def allowed(settings: SwitchSettings) -> Iterator[tuple[str, str, str]]:
     if has_function("bpf_cast_to_kern_ctx"):
         yield "queue_occupancy", "known", ""
     else:
-        yield "queue_occupancy", "not known", "it needs Linux 6.2; hops say that they do not know it"
+        yield "queue_occupancy", "not known", "it needs Linux 6.2; the value in packets is all ones"
     reasons = len(enumeration("skb_drop_reason"))
     if reasons:
         yield "drop reports", f"this kernel has {reasons} reasons", ""
     else:
-        yield "drop reports", "none", "they need Linux 5.17 with type information (BTF)"
+        yield "drop reports", "none", "they need a kernel with type information (BTF)"
     for interface in (*settings.interfaces, *settings.hosts):
         if not Path("/sys/class/net", interface).exists():
             yield interface, "this machine has no such interface", "attach fails"

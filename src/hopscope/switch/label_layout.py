@@ -23,47 +23,47 @@ class LabelCount(IntEnum):
     RESTORED = 1
     """Last hop: its labels were taken off."""
     LAST = 2
-    """Last hop: it had no labels, and this port's own went to the collector."""
+    """Last hop: it had no labels, and a label of this port went to the collector."""
     FAILED = 3
-    """Dropped: the kernel had no memory for it half-way through a change."""
+    """Dropped: the kernel ran out of memory halfway through a change."""
     FORGED = 4
-    """Dropped: a host sent it with labels."""
+    """Dropped: it came from a host with labels."""
     NOT_DUE = 5
-    """As it came: no label was due."""
+    """Unchanged: no label was due."""
     OTHER = 6
-    """As it came: no IPv4 or IPv6, or in a VLAN tag."""
+    """Unchanged: neither IPv4 nor IPv6, or with a VLAN tag."""
     OWN = 7
-    """As it came: this machine sent it, and `switch.label.own` is off."""
+    """Unchanged: this machine sent it, and `switch.label.own` is off."""
     LOCAL = 8
-    """As it came: to a group, or within a link."""
+    """Unchanged: multicast, broadcast or link-local."""
     LONG = 9
-    """As it came: a label was due, but it would be too long for the MTU."""
+    """Unchanged: a label was due, but would make it too long for the MTU."""
     FULL = 10
-    """As it came: a label was due, but it has MAX_hop labels."""
+    """Unchanged: a label was due, but it already has MAX_hop labels."""
     GSO = 11
-    """As it came: segments in one buffer, which are cut later."""
+    """Unchanged: segments in one buffer (GSO), which the kernel cuts later."""
     FRAGMENT = 12
-    """As it came: an IP fragment."""
+    """Unchanged: an IP fragment."""
     OPTIONS = 13
-    """As it came: an IPv6 option that every router reads."""
+    """Unchanged: IPv6 hop-by-hop options."""
     LENGTH = 14
-    """As it came: lengths that contradict each other."""
+    """Unchanged: lengths that contradict each other."""
     DAMAGED = 15
-    """As it came: labels that cannot be read."""
+    """Unchanged: labels that cannot be read."""
     CHECKSUM = 16
-    """As it came: a label was due, but a checksum could not be kept right."""
+    """Unchanged: a label was due, but the card might not complete its checksum then."""
     REFUSED = 17
-    """As it came: a label was due, but the kernel did not let it grow."""
+    """Unchanged: a label was due, but the kernel did not let it grow."""
     REPORTED = 18
-    """Beside these: labels that went to `hopscope switch run`."""
+    """Labels, not packets: passed to `hopscope switch run`."""
     UNREPORTED = 19
-    """Beside these: labels that were lost, since it did not run or was too slow."""
+    """Labels, not packets: lost, because `hopscope switch run` was not running or too slow."""
     SENT = 20
-    """Datagrams with labels that went to the collector."""
+    """Datagrams with labels that were sent to the collector."""
     REJECTED = 21
-    """Datagrams with labels that the collector's host rejected, or that could not be sent: lost."""
+    """Lost: datagrams with labels that the collector's host rejected, or that could not be sent."""
     STALE = 22
-    """Packets whose labels were lost, since they had waited over 10 s for `hopscope switch run`."""
+    """Packets whose labels were lost, because they had waited for more than 10 s for `hopscope switch run`."""
 
     @property
     def label(self) -> str:

@@ -18,41 +18,41 @@ class SwitchCount(IntEnum):
     """What happened to a packet that leaves through an interface of the switch (enum switch_count)."""
 
     SOURCE = 0
-    """INT was put in; INT-MD has this hop."""
+    """INT was put in; INT-MD already has the values of this hop."""
     TRANSIT = 1
     """This hop was added to its INT-MD."""
     HOP_LIMIT = 2
-    """Its INT says now that the path is longer than its hop limit (E bit)."""
+    """The E bit of its INT was set: the path is longer than the hop limit."""
     MTU = 3
-    """Its INT says now that this hop would not fit into the MTU (M bit)."""
+    """The M bit of its INT was set: the values of this hop would not fit into the MTU."""
     POSTCARD = 4
-    """As it came, and reported: INT-MX on its way, and INT-XD."""
+    """Unchanged, and reported: INT-MX in transit, or INT-XD."""
     SINK = 5
-    """Its INT was removed and reported; of packets that arrive, those that end at this machine."""
+    """Its INT was removed and reported, also if the packet is for this machine."""
     FAILED = 6
-    """Dropped: the kernel had no memory for it half-way through a change."""
+    """Dropped: the kernel ran out of memory halfway through a change."""
     OTHER = 7
-    """As it came: neither TCP nor UDP over IPv4 or IPv6."""
+    """Unchanged: neither TCP nor UDP over IPv4 or IPv6."""
     UNWATCHED = 8
-    """As it came: in no entry of the watch list."""
+    """Unchanged: in no entry of the watch list."""
     UNSAMPLED = 9
-    """As it came: watched, but not the one in `sample`."""
+    """Unchanged: watched, but not chosen by `sample`."""
     LONG = 10
-    """As it came: watched, but with INT too long for the MTU."""
+    """Unchanged: watched, but it would be too long for the MTU with INT."""
     GSO = 11
-    """As it came: segments in one buffer, which are cut later."""
+    """Unchanged: segments in one buffer (GSO), which the kernel cuts later."""
     OPTIONS = 12
-    """As it came: IP options or extension headers."""
+    """Unchanged: IP options or extension headers."""
     FRAGMENT = 13
-    """As it came: an IP fragment."""
+    """Unchanged: an IP fragment."""
     LENGTH = 14
-    """As it came: lengths that contradict each other."""
+    """Unchanged: lengths that contradict each other."""
     INT = 15
-    """As it came: marked as INT, but of another form, or damaged."""
+    """Unchanged: marked as INT, but of another form, or damaged."""
     FULL = 16
-    """As it came: its INT is as long as a shim can say."""
+    """Unchanged: its INT has the greatest length that the shim can state."""
     REFUSED = 17
-    """As it came: the kernel did not let it grow."""
+    """Unchanged: the kernel did not let it grow."""
 
     @property
     def label(self) -> str:
@@ -66,19 +66,19 @@ class ReportCount(IntEnum):
     """
 
     QUEUED = 0
-    """Put into the ring of the process that sends."""
+    """Put into the ring of `hopscope switch run`."""
     RING_FULL = 1
-    """Lost: no room in the ring."""
+    """Lost: the ring was full."""
     NO_SENDER = 2
-    """Not made: `hopscope switch run` does not run."""
+    """Not made: `hopscope switch run` was not running."""
     LIMITED = 3
-    """Drop reports that were not made: there were more than `switch.drop_rate`."""
+    """Not made: more drop reports than `switch.drop_rate` allows."""
     SENT = 4
-    """Sent to the collector, or tried to."""
+    """Sent to the collector, including those in datagrams that failed."""
     DATAGRAMS = 5
-    """Datagrams sent; one has several reports."""
+    """Datagrams sent; one can hold several reports."""
     FAILED = 6
-    """Datagrams that the network stack did not take: there was no route, for example."""
+    """Datagrams that the network stack did not take, for example because there was no route."""
 
     @property
     def label(self) -> str:

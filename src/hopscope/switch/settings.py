@@ -32,7 +32,7 @@ class SwitchLabelSettings(LabellingSettings):
     too_long: Literal["skip"] = "skip"
     """A packet that a label would make too long for the MTU gets none."""
     own: bool = False
-    """Whether packets that this machine sends itself get labels, too."""
+    """Whether packets that this machine itself sends get labels, too."""
     track: Annotated[tuple[TrackedFlowSettings, ...], Field(max_length=1024)] = ()
     """Flows from hosts at `switch.hosts`, or from this machine, that all switches label (INT-label, 3.3)."""
     collector: Receiver = ""
@@ -45,10 +45,10 @@ Monitor = Literal["int-path-tracing", "packetscope-traversal", "netseer-losses",
 
 
 class SwitchDirectSettings(Section):
-    """Reports of this switch as DTA: each monitor reports to its store."""
+    """Reports of this switch by direct telemetry access (DTA): each monitor writes to its own store."""
 
     translator: Receiver = ""
-    """Address of `hopscope translate`, as `192.0.2.1:40040`; `hopscope switch run` sends DTA packets."""
+    """Address of `hopscope translate`, as `192.0.2.1:40040`: `hopscope switch run` sends it DTA packets."""
     collectors: tuple[str, ...] = ()
     """Addresses of collectors' NICs (`hopscope direct serve`), instead of a translator: `hopscope switch run`
     writes into their memory by RoCEv2, UDP port 4791.
@@ -56,9 +56,9 @@ class SwitchDirectSettings(Section):
     address: str = "127.0.0.2"
     """This machine's address towards the collectors."""
     monitors: Annotated[tuple[Monitor, ...], Field(min_length=1)] = ("int-path-tracing",)
-    """What is reported, as the translator's `--monitor`: `int-path-tracing` paths of flows (of an INT sink),
-    `packetscope-traversal` ports, latency and queue of a flow's latest packet at each switch,
-    `netseer-losses` and `packetscope-losses` dropped packets (`switch.drops`).
+    """What is reported, as the translator's `--monitor`. `int-path-tracing`: paths of flows (of an INT sink);
+    `packetscope-traversal`: ports, latency and queue of a flow's latest packet at each switch;
+    `netseer-losses` and `packetscope-losses`: dropped packets (`switch.drops`).
     """
 
     @model_validator(mode="after")
@@ -93,11 +93,11 @@ class SwitchSettings(Section):
     port: Port | None = None
     """UDP destination port that announces INT, instead of a DSCP."""
     watch: Annotated[tuple[WatchSettings, ...], Field(max_length=MAX_WATCHES)] = ()
-    """Packets without INT that get it (INT source), at most 32 entries; the first that matches counts. None:
-    this machine only adds itself to INT that is there (transit).
+    """Packets that get INT or are reported (INT source), at most 32 entries; the first that matches decides.
+    Empty: this machine only handles INT that is there (transit and sink).
     """
     hop_limit: Annotated[int, Field(ge=1, le=255)] = 8
-    """Most hops of the INT that this machine puts in, with itself."""
+    """Hop limit of the INT that this machine puts in, itself included."""
     instructions: Annotated[tuple[Item, ...], Field(min_length=1)] = (
         "node_id", "interfaces", "hop_latency", "egress_timestamp",
     )  # fmt: skip
@@ -109,13 +109,13 @@ class SwitchSettings(Section):
     label: SwitchLabelSettings | None = None
     """INT-label at the same interfaces: `interfaces` lead to switches, `hosts` to hosts."""
     drops: bool = False
-    """Report packets of the watch list that the kernel drops, with its reason (Linux 5.17)."""
+    """Report packets of the watch list that the kernel drops, with its reason."""
     drop_rate: Annotated[int, Field(ge=1, le=10**6)] = 1000
-    """Most drop reports a second of one processor; others are counted."""
+    """Most drop reports per second and processor; further ones are only counted (`reports_limited`)."""
     direct: SwitchDirectSettings | None = None
-    """Direct telemetry access, beside or instead of `collector`."""
+    """Direct telemetry access, in addition to `collector` or instead of it."""
     pins: Path = Path("/sys/fs/bpf/hopscope-switch")
-    """Folder in a BPF file system, made by `attach`, in which programs and counters outlive the command."""
+    """Folder in a BPF file system, made by `attach`, that keeps programs and counters after the command."""
 
     @model_validator(mode="after")
     def _is_on_one_side(self) -> SwitchSettings:
