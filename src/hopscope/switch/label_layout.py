@@ -63,7 +63,7 @@ class LabelCount(IntEnum):
     REJECTED = 21
     """Lost: datagrams with labels that the collector's host rejected, or that could not be sent."""
     STALE = 22
-    """Packets whose labels were lost, because they had waited for more than 10 s for `hopscope switch run`."""
+    """Packets whose labels were lost, having waited for `hopscope switch run` for more than 10 s."""
 
     @property
     def label(self) -> str:
