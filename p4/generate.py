@@ -1,8 +1,8 @@
-"""Writes `include/wire.p4`, the headers and constants of the P4 programs, from the declarations in `wire/`, and
-`include/hashes.p4`, the hash functions of stores, from the polynomials of `direct/hashing`.
+"""Writes `include/wire.p4`, the headers and constants of the P4 programs, from the declarations in `wire/`,
+and `include/hashes.p4`, the hash functions of stores, from the polynomials of `direct/hashing`.
 
 `python p4/generate.py` after a change of a declaration; a test compares the files with what this makes.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ SETTINGS: dict[str, tuple[int, int, str]] = {
 """(bits, value, meaning) of what -D may change when a program is compiled: parsers depend on it."""
 
 KEY_BITS = 32
-KEY_ROWS = (0, 1, 2, 3, 8, 9, 10, 11, 12, 16, 17)
-"""Rows for slots of four copies, five hops, and both halves of the checksum."""
+KEY_ROWS = (0, 1, 2, 3, 8, 9, 10, 11, 12, 16, 17, 18)
+"""Rows for slots of four copies, five hops, both halves of the checksum, and the collector."""
 
 
 def header(name: str, source: Header) -> str:
@@ -118,9 +118,9 @@ def crc(message: bytes, polynomial: int) -> int:
 def hash_function(name: str, words: dict[str, int], polynomial: int) -> str:
     """A CRC-32 in P4, of words of so many bits.
 
-    A CRC is linear: the CRC of zeros, and for each bit that is 1 a number more, all joined by XOR. Divided bit by bit, it
-    would take a compiler minutes.
-    """  # noqa: E501
+    A CRC is linear: the CRC of zeros, and for each bit that is 1 a number more, all joined by XOR. Divided
+    bit by bit, it would take a compiler minutes.
+    """
     size = sum(words.values())
     zeros = crc(bytes(size // 8), polynomial)
     terms, at = [f"32w{zeros:#010x}"], size
@@ -139,7 +139,8 @@ def hashes() -> str:
     """The file of hash functions."""
     parts = [
         HEAD,
-        f"// CRC-32 by row of the polynomials of stores (`direct/hashing`), of keys of {KEY_BITS // 8} bytes.",  # noqa: E501
+        "// CRC-32 by row of the polynomials of stores (`direct/hashing`), "
+        f"of keys of {KEY_BITS // 8} bytes.",
     ]
     parts += [hash_function(f"key_hash_{row}", {"key": KEY_BITS}, POLYNOMIALS[row]) for row in KEY_ROWS]
     return "\n\n".join(parts) + "\n"

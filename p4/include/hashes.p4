@@ -156,3 +156,17 @@ bit<32> key_hash_17(in bit<32> key) {
         (bit<32>)key[5:5] * 0x492d951e ^ (bit<32>)key[4:4] * 0x2496ca8f ^ (bit<32>)key[3:3] * 0xf1d95690 ^
         (bit<32>)key[2:2] * 0x78ecab48 ^ (bit<32>)key[1:1] * 0x3c7655a4 ^ (bit<32>)key[0:0] * 0x1e3b2ad2;
 }
+
+bit<32> key_hash_18(in bit<32> key) {
+    return 32w0x1828526b ^ (bit<32>)key[31:31] * 0x7a262766 ^ (bit<32>)key[30:30] * 0x3d1313b3 ^
+        (bit<32>)key[29:29] * 0xaba82c3f ^ (bit<32>)key[28:28] * 0xe0f5b3f9 ^ (bit<32>)key[27:27] * 0xc55b7c1a ^
+        (bit<32>)key[26:26] * 0x62adbe0d ^ (bit<32>)key[25:25] * 0x84777ae0 ^ (bit<32>)key[24:24] * 0x423bbd70 ^
+        (bit<32>)key[23:23] * 0xbb4e41eb ^ (bit<32>)key[22:22] * 0xe8868513 ^ (bit<32>)key[21:21] * 0xc162e76f ^
+        (bit<32>)key[20:20] * 0xd590d651 ^ (bit<32>)key[19:19] * 0xdfe9cece ^ (bit<32>)key[18:18] * 0x6ff4e767 ^
+        (bit<32>)key[17:17] * 0x82dbd655 ^ (bit<32>)key[16:16] * 0xf44c4ecc ^ (bit<32>)key[15:15] * 0x94f37cdc ^
+        (bit<32>)key[14:14] * 0x4a79be6e ^ (bit<32>)key[13:13] * 0x253cdf37 ^ (bit<32>)key[12:12] * 0xa7bfca7d ^
+        (bit<32>)key[11:11] * 0xe6fe40d8 ^ (bit<32>)key[10:10] * 0x737f206c ^ (bit<32>)key[9:9] * 0x39bf9036 ^
+        (bit<32>)key[8:8] * 0x1cdfc81b ^ (bit<32>)key[7:7] * 0xb521a5e6 ^ (bit<32>)key[6:6] * 0x5a90d2f3 ^
+        (bit<32>)key[5:5] * 0x9869cc9f ^ (bit<32>)key[4:4] * 0xf91543a9 ^ (bit<32>)key[3:3] * 0xc9ab0432 ^
+        (bit<32>)key[2:2] * 0x64d58219 ^ (bit<32>)key[1:1] * 0x874b64ea ^ (bit<32>)key[0:0] * 0x43a5b275;
+}

@@ -1,4 +1,4 @@
-"""The DTA programs on bmv2: reports and RoCEv2 packets equal those of `wire/`, byte for byte.
+"""The DTA and DART programs on bmv2: reports and RoCEv2 packets equal those of `wire/`, byte for byte.
 
 Slots, checksums and codes are those of the stores (`direct/`); scapy computes the invariant CRC again.
 """
@@ -19,7 +19,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
-from hopscope.direct.hashing import POLYNOMIALS, Hashing, checksums_of, slots_of
+from hopscope.direct.hashing import POLYNOMIALS, Hashing, checksums_of, collectors_of, slots_of
 from hopscope.direct.primitives.append_layout import AppendLayout
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout
 from hopscope.direct.primitives.key_write import KeyWriteLayout
@@ -140,7 +140,7 @@ def translator(made: Path) -> Iterator[Translator]:
 
 
 def test_the_division_is_that_of_the_stores() -> None:
-    """Long division, zlib and the tables of `direct/hashing` agree, so expectations have an independent witness."""  # noqa: E501
+    """Long division, zlib and `direct/hashing` agree, so expectations have an independent witness."""
     params = KeyWriteLayout(slots=1 << 32, hashing=Hashing.CRC).params()
     for value in (0, 1, 0x01020304, 0xFFFFFFFF):
         key = value.to_bytes(4, "big")
@@ -152,7 +152,7 @@ def test_the_division_is_that_of_the_stores() -> None:
 @pytest.mark.parametrize("form", list(Form))
 @pytest.mark.parametrize("copies", [1, 2, 4])
 def test_key_write(translator: Translator, form: Form, copies: int) -> None:
-    """As many writes as the redundancy says, each to the slot of its copy, numbered across the wrap of 24 bits."""  # noqa: E501
+    """As many writes as the redundancy says, each to its copy's slot, numbered across the wrap of 24 bits."""
     params = KeyWriteLayout(slots=SLOTS, hashing=Hashing.CRC).params()
     value = 0x01020300 + copies * 16 + form
     translator.sends(DtaReport(Opcode.KEY_WRITE, value.to_bytes(4, "big"), b"data", redundancy=copies), form)
@@ -173,7 +173,7 @@ def test_key_increment(translator: Translator, form: Form) -> None:
     params = KeyIncrementLayout(slots=SLOTS, copies=4, hashing=Hashing.CRC).params()
     shared = next(
         value for value in range(1, 10**6)
-        if len(set(divided(value.to_bytes(4, "big"), POLYNOMIALS[copy]) * SLOTS >> 32 for copy in range(4))) == 3  # noqa: C401, E501
+        if len({divided(value.to_bytes(4, "big"), POLYNOMIALS[copy]) * SLOTS >> 32 for copy in range(4)}) == 3
     )  # fmt: skip
     for value in (0x0A0B0C0D, shared):
         report = DtaReport(
@@ -214,11 +214,10 @@ def test_append(translator: Translator, form: Form) -> None:
 def chunk(key: int, values: list[int | None]) -> tuple[int, bytes]:
     """(offset, bytes) of the chunk of a path."""
     raw = key.to_bytes(4, "big")
+    codes = [zlib.crc32((0xFFFFFFFF if value is None else value).to_bytes(4, "big")) for value in values]
     words = b"".join(
-        (divided(raw, POLYNOMIALS[8 + hop]) ^ zlib.crc32((0xFFFFFFFF if value is None else value).to_bytes(4, "big")))  # noqa: E501
-        .to_bytes(4, "little")
-        for hop, value in enumerate(values)
-    )  # fmt: skip
+        (divided(raw, POLYNOMIALS[8 + hop]) ^ code).to_bytes(4, "little") for hop, code in enumerate(codes)
+    )
     layout = PostcardingLayout(chunks=SLOTS, hashing=Hashing.CRC)
     return int(slots_of(layout.params(), key_of(key), 1)[0, 0]) * layout.stride, words
 
@@ -260,7 +259,7 @@ def test_another_key_evicts_a_path(translator: Translator) -> None:
 
 
 def test_what_is_no_report_is_counted(translator: Translator) -> None:
-    """Too many copies, a list or hop beyond the store, other sizes: nothing is written, all of it is counted."""  # noqa: E501
+    """Too many copies, a list or hop beyond the store, other sizes: nothing is written, all is counted."""
     control = translator.switch.control
     before = [control.counter("rejected", index) for index in range(5)]
     for report in (
@@ -282,7 +281,7 @@ def test_what_is_no_report_is_counted(translator: Translator) -> None:
 
 
 def test_a_nak_sets_the_packet_number(translator: Translator) -> None:
-    """After a sequence NAK the next packet has the number that the NIC expects; ACKs and NAKs end in the switch."""  # noqa: E501
+    """After a sequence NAK the next packet has the number that the NIC expects; answers end in the switch."""
     mapped = 0xFFFF << 32
     for opcode, syndrome in ((RoceOpcode.RC_ACK, 0x1F), (RoceOpcode.RC_ACK, 0x60)):
         answer = codec.Packet(Bth(opcode=opcode, queue_pair=0x99, psn=0x000123), aeth=Aeth(syndrome, 1))
@@ -310,7 +309,7 @@ def test_scapy_computes_the_same_crc(translator: Translator) -> None:
         assert bytes(found) == frame
 
 
-# ---------------------------------------------------------------------------------------------------- reporters  # noqa: E501
+# ----------------------------------------------------------------------------------------- reporters
 
 
 class Reporter:
@@ -395,3 +394,63 @@ def test_the_reporter_speaks_all_forms(reporter: Reporter, form: Form) -> None:
             assert frame[42:] == bytes(body)
     if form is not Form.TWO:
         assert [sequence - sequences[0] for sequence in sequences] == list(range(10))
+
+
+COLLECTORS, COPIES = 3, 4
+
+
+@pytest.fixture(scope="module")
+def dart(made: Path) -> Iterator[Reporter]:
+    """A DART reporter to three collectors, all through one port."""
+    with Bmv2("dart_reporter", made, number=2) as one:
+        control = one.control
+        control.insert("station", {"destination": OTHER + 0x020000000000}, "to_port", port=OTHER)
+        control.default("node", "set_node", id=NODE, epoch_ns=0, queue_unit=1)
+        control.default(
+            "stores", "set_stores", slot_count=SLOTS, copy_count=COPIES, collector_count=COLLECTORS
+        )
+        control.insert("report_ipv4", {"protocol": 6}, "report", sample=0xFFFFFFFF)
+        for collector in range(COLLECTORS):
+            control.clone_session(16 + collector, NIC)
+            control.insert(
+                "collector", {"collector": collector}, "to_nic", source_mac=SOURCE_MAC,
+                destination_mac=TARGET_MAC, source=number(SWITCH_IP), destination=number(NIC_IP),
+                source_port=SPORT + collector, queue_pair=PAIR, operation=RoceOpcode.UC_WRITE_ONLY,
+                first_psn=PSN, address=BASE, memory_key=KEY,
+            )  # fmt: skip
+        made_one = Reporter(one)
+        yield made_one
+        for handle in (made_one.at, made_one.out, made_one.reports):
+            handle.close()
+
+
+def test_dart_writes_one_copy_at_the_right_collector(dart: Reporter) -> None:
+    """Slot, checksum and collector are those of `direct/hashing`, and every copy is drawn."""
+    layout = KeyWriteLayout(slots=SLOTS, copies=COPIES, data_bytes=20, collectors=COLLECTORS, drawn=True,
+                            hashing=Hashing.CRC)  # fmt: skip
+    params, copies, sent = layout.params(), set(), [0] * COLLECTORS
+    for port in range(1, 41):
+        frame = dart.passes(IP(src="10.0.0.1", dst="192.0.2.1") / TCP(sport=1234, dport=port))
+        flow = flow_bytes(number("10.0.0.1"), number("192.0.2.1"), 6, 1234, port).tobytes()
+        key = key_of(zlib.crc32(flow))
+        found = read_frame(frame)
+        collector = int(collectors_of(params, key)[0])
+        assert found.sport == SPORT + collector
+        assert found.packet.reth is not None
+        slot, rest = divmod(found.packet.reth.address - BASE, layout.stride)
+        assert rest == 0
+        copies.add(slots_of(params, key, COPIES)[0].tolist().index(slot))
+        data = found.packet.payload
+        check = int(checksums_of(params, key, 32)[0]).to_bytes(4, "little")
+        assert 0 < int.from_bytes(data[8:12]) < 10**9  # latency
+        ports = (IN << 16 | OTHER).to_bytes(4, "big")
+        # latency, queue occupancy and time are those of bmv2
+        wanted = check + NODE.to_bytes(4, "big") + data[8:16] + ports + data[20:]
+        reth = Reth(BASE + slot * layout.stride, KEY, 24)
+        packet = codec.Packet(bth(RoceOpcode.UC_WRITE_ONLY, PSN + sent[collector]), reth=reth, payload=wanted)
+        mapped = 0xFFFF << 32
+        ends = mapped | number(SWITCH_IP), mapped | number(NIC_IP)
+        assert frame == write_frame(RoceFrame(packet, *ends, SPORT + collector))
+        sent[collector] += 1
+    assert copies == set(range(COPIES))
+    assert all(sent)

@@ -1,8 +1,8 @@
 """INT on bmv2: what leaves a switch equals, byte for byte, what `wire/` makes of the same values.
 
-One switch plays all switches of a path: each port is one of them, and a packet comes in again where it would at
-the next one. A station's address selects the port that a packet leaves through.
-"""  # noqa: E501
+One switch plays all switches of a path: each port is one of them, and a packet comes in again where it would
+at the next one. A station's address selects the port that a packet leaves through.
+"""
 
 from __future__ import annotations
 
@@ -109,16 +109,19 @@ def checked(frame: bytes) -> bytes:
 
 
 CASES = {
-    "udp": IP(src="10.0.0.1", dst="192.0.2.1", tos=0x2B, id=77) / UDP(sport=4000, dport=5001) / Raw(b"odd payload"),  # noqa: E501
+    "udp": IP(src="10.0.0.1", dst="192.0.2.1", tos=0x2B, id=77) / UDP(sport=4000, dport=5001)
+    / Raw(b"odd payload"),
     "no checksum": IP(src="10.0.0.1", dst="192.0.2.1") / UDP(sport=4000, dport=5001, chksum=0) / Raw(b"even"),
     "empty": IP(src="10.0.0.1", dst="192.0.2.1") / UDP(sport=4000, dport=5001),
-    "udp over IPv6": IPv6(src="fd00::1", dst="2001:db8::2", tc=5, fl=0x12345) / UDP(sport=1, dport=5002) / Raw(b"x" * 77),  # noqa: E501
+    "udp over IPv6": IPv6(src="fd00::1", dst="2001:db8::2", tc=5, fl=0x12345)
+    / UDP(sport=1, dport=5002) / Raw(b"x" * 77),
     "tcp": IP(src="10.0.0.1", dst="192.0.2.1") / TCP(sport=1, dport=5003, flags="PA") / Raw(b"y" * 301),
     "tcp with options": IP(src="10.0.0.1", dst="192.0.2.1")
     / TCP(sport=1, dport=5003, options=[("Timestamp", (1, 2)), ("NOP", None), ("NOP", None)])
     / Raw(b"z" * 64),
     "tcp over IPv6": IPv6(src="fd00::1", dst="2001:db8::2") / TCP(sport=1, dport=5003) / Raw(b"z" * 5),
-    "in a VLAN": Dot1Q(vlan=9) / IP(src="10.0.0.1", dst="192.0.2.1") / UDP(sport=4000, dport=5001) / Raw(b"v"),  # noqa: E501
+    "in a VLAN": Dot1Q(vlan=9) / IP(src="10.0.0.1", dst="192.0.2.1") / UDP(sport=4000, dport=5001)
+    / Raw(b"v"),
 }  # fmt: skip
 
 
@@ -161,7 +164,7 @@ def packed(instructions: int, values: dict[str, int]) -> bytes:
 def test_a_packet_gets_int_grows_and_is_restored(
     switch: Bmv2, ends: dict[int, socket.socket], name: str
 ) -> None:
-    """Source, transit and sink: every byte is that of `wire/`, checksums are scapy's, the host gets what was sent."""  # noqa: E501
+    """Source, transit, sink: bytes are those of `wire/`, checksums scapy's; the host gets what was sent."""
     original = checked(packet(CASES[name], DOMAIN))
     at = insert_at(original)
     first = checked(sent(ends, original, HOST, DOMAIN))
@@ -214,9 +217,9 @@ def objects_of(report: bytes) -> dict[str, Any]:
 
 
 def assert_as_crafted(report: bytes) -> None:
-    """A report's headers and metadata equal what `wire/` makes of what it reads of them; its length is that of the
-    packet in it, which `wire/` does not make again.
-    """  # noqa: E501
+    """A report's headers and metadata equal what `wire/` makes of what it reads of them; its length is that
+    of the packet in it, which `wire/` does not make again.
+    """
     again = bytearray(frames_of(craft([objects_of(report)]))[0])
     fields = layout.REPORT_2_0.unpack(report, 50)
     inner = 62 + 4 * fields["metadata_length"]

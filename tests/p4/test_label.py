@@ -22,7 +22,7 @@ from support.bmv2 import Bmv2, taken
 
 pytestmark = [pytest.mark.e2e]
 HOST, DOMAIN, LAST, CONTROLLER, NARROW = 1, 2, 3, 4, 5
-"""Ports: of a sender, to the next switch, of a receiver, of the controller, to the next switch with a small MTU."""  # noqa: E501
+"""Ports: of a sender, to the next switch, of a receiver, of the controller, to the next one, small MTU."""
 NODE, EPOCH, MAX_HOP = 7, 1_700_000_000_000_000_000, 5
 NEVER_AGAIN = 0xFFFFFFFF
 """An interval longer than any test, us."""
@@ -116,11 +116,13 @@ def payload_of(frame: bytes) -> bytes:
 CASES = {
     "udp": IP(src="10.0.0.1", dst="192.0.2.1", tos=3) / UDP(sport=4000, dport=5001) / Raw(b"odd payload"),
     "tcp": IP(src="10.0.0.1", dst="192.0.2.1") / TCP(sport=1, dport=2) / Raw(b"x" * 500),
-    "options": IP(src="10.0.0.1", dst="192.0.2.1", options=b"\1\1\1\1\1\1\1\1") / UDP(sport=1, dport=2) / Raw(b"y"),  # noqa: E501
+    "options": IP(src="10.0.0.1", dst="192.0.2.1", options=b"\1\1\1\1\1\1\1\1")
+    / UDP(sport=1, dport=2) / Raw(b"y"),
     "fragment": IP(src="10.0.0.1", dst="192.0.2.1", frag=9, flags="MF") / Raw(b"x" * 64),
     "wrong checksum": IP(src="10.0.0.1", dst="192.0.2.1", chksum=0x1234) / ICMP(),
     "IPv6": IPv6(src="fd00::1", dst="2001:db8::2", tc=9, fl=0x54321) / TCP(sport=1, dport=2) / Raw(b"z" * 33),
-    "in a VLAN": Dot1Q(vlan=7) / IP(src="10.0.0.1", dst="192.0.2.1") / UDP(sport=4000, dport=5001) / Raw(b"v"),  # noqa: E501
+    "in a VLAN": Dot1Q(vlan=7) / IP(src="10.0.0.1", dst="192.0.2.1") / UDP(sport=4000, dport=5001)
+    / Raw(b"v"),
     "padded": IP(src="10.0.0.1", dst="192.0.2.1") / UDP(sport=1, dport=2, len=9) / Raw(b"a" + b"\0" * 17),
 }  # fmt: skip
 
@@ -129,7 +131,7 @@ CASES = {
 def test_labels_are_pushed_restored_and_exported(
     switch: Bmv2, rules: Rules, ends: dict[int, socket.socket], name: str
 ) -> None:
-    """Two switches label a packet and the last restores it: all bytes are those of `push_label` and `restore`."""  # noqa: E501
+    """Two switches label a packet, the last restores it: bytes are those of `push_label` and `restore`."""
     rules.set(DOMAIN, shift=EVERY)
     rules.set(LAST, interval=NEVER_AGAIN)
     original = packet(CASES[name], DOMAIN)
@@ -183,7 +185,7 @@ def test_the_last_hop_adds_its_own_label(switch: Bmv2, rules: Rules, ends: dict[
 def test_a_tracked_flow_is_labelled_everywhere(
     switch: Bmv2, rules: Rules, ends: dict[int, socket.socket], version: int
 ) -> None:
-    """One packet in two begins at MAX_hop, is labelled although the interval has not passed, and comes with its flow."""  # noqa: E501
+    """One packet in two begins at MAX_hop, is labelled within the interval, and comes with its flow."""
     rules.set(DOMAIN, interval=NEVER_AGAIN)
     rules.set(LAST, interval=NEVER_AGAIN)
     ip = IP(src="10.0.0.1", dst="192.0.2.1") if version == 4 else IPv6(src="fd00::1", dst="2001:db8::2")
@@ -238,9 +240,9 @@ def test_packets_that_cannot_take_a_label_stay_as_they_are(
 def labelled(
     ends: dict[int, socket.socket], frame: bytes, count: int, micros: int = 0
 ) -> list[LabelItem | None]:
-    """The newest label of each of `count` copies of a frame, and of more until this time has passed; None where the
-    port wrote none.
-    """  # noqa: E501
+    """The newest label of each of `count` copies of a frame, and of more until this time has passed; None
+    where the port wrote none.
+    """
     before = 0 if (found := read_labels(frame)) is None else len(found.items)
     until = time.monotonic() + micros / 1e6
     out: list[LabelItem | None] = []
@@ -275,7 +277,7 @@ def test_base_a_and_pro_keep_the_interval(switch: Bmv2, rules: Rules, ends: dict
 def test_base_b_labels_by_chance(
     switch: Bmv2, rules: Rules, ends: dict[int, socket.socket], chance: Chance, carried: int, expected: float
 ) -> None:
-    """Inside the interval a packet with i labels gets another with probability f(i): within 4 standard deviations."""  # noqa: E501
+    """Within the interval a packet with i labels gets another with probability f(i): 4 standard errors."""
     if chance is Chance.TABLE:
         switch.control.insert("chance_table", {"count": (1, 255)}, "label_share",
                               share=0x80000000)  # fmt: skip
