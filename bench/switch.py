@@ -55,9 +55,9 @@ def main() -> None:
     """Every way through the programs, for short and long packets."""
     bench, _ = Bench.start(
         "switch",
-        "ns a packet of the programs at tc, by BPF_PROG_TEST_RUN; transit: of 40 hops, one after the other,"
-        " behind one; source and sink: of a single run, which has a row without INT to compare with; the sink"
-        " and postcards with a report in the ring.",
+        "ns a packet of the programs at tc, by BPF_PROG_TEST_RUN. Transit: mean of 40 runs, each of which"
+        " adds a hop to the packet of the run before. Source and sink: a single run, with a row without INT"
+        " to compare with. Sink and postcards include a report in the ring.",
         "forwarding, and caches of other packets; a single run includes two readings of the clock.",
     )
     rounds = 100 if bench.quick else 1000

@@ -20,7 +20,7 @@ class SwitchCounts(Model):
     reads: Wide
     """States read."""
     drifts: Wide
-    """Reads that found something else than it was asked for."""
+    """Reads that found the switch in another state than the one asked for."""
     changes: Wide
     """Parts of its state that were changed."""
 
