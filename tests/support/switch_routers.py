@@ -9,10 +9,11 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
 
+from hopscope.switch.label_maps import LabelMaps
 from hopscope.testbed.namespaces import inside, run
 from support.waiting import HANG_SECONDS
 
@@ -21,6 +22,7 @@ PREFIX = "hopscope-switch"
 """Of the names of namespaces."""
 ROUTERS = ("r1", "r2", "r3")
 NAMES = ("a", *ROUTERS, "b")
+WITHOUT_LABELS = "#"
 
 
 class Routers:
@@ -28,9 +30,9 @@ class Routers:
     ::2 of link N.
     """
 
-    def __init__(self, folder: Path, stack: ExitStack, *, sink: bool = False) -> None:
-        """`sink`: namespace with a wire in front of host b, from `s0` to `s1`."""
-        self.folder = folder
+    def __init__(self, folder: Path, stack: ExitStack, *, sink: bool = False, mtu: int = 2000) -> None:
+        """`sink`: namespace with a wire in front of host b, from `s0` to `s1`; `mtu`: of all but host a."""
+        self.folder, self._mtu = folder, str(mtu)
         self.pins = folder / "bpf"
         self.pins.mkdir()
         run("mount", "-t", "bpf", "bpf", str(self.pins))
@@ -60,9 +62,10 @@ class Routers:
                     self.route(name, number, f"10.77.{at - 1}.1", f"fd77:{at - 1}::1")
 
     def pair(self, one: str, near: str, other: str, far: str) -> None:
-        """A link between two namespaces that takes packets with INT."""
-        run("ip", "-n", self.full[one], "link", "add", near, "mtu", "2000", "type", "veth",
-            "peer", "name", far, "mtu", "2000", "netns", self.full[other])  # fmt: skip
+        """A link between two namespaces that takes packets with INT; two queues send."""
+        run("ip", "-n", self.full[one], "link", "add", near, "mtu", self._mtu, "numtxqueues", "2",
+            "type", "veth", "peer", "name", far, "mtu", self._mtu,
+            "netns", self.full[other])  # fmt: skip
         for name, interface in ((one, near), (other, far)):
             self.ip(name, "link", "set", interface, "up")
 
@@ -79,9 +82,8 @@ class Routers:
         """What a command prints in a namespace."""
         return run("ip", "netns", "exec", self.full[name], *words, seconds=HANG_SECONDS)
 
-    def command(self, name: str, command: str, more: str = "") -> list[str]:
-        """`hopscope switch COMMAND` on a router, or on a host; router 3 as a sink has hosts on its right."""
-        file = self.folder / f"{name}.toml"
+    def settings(self, name: str, more: str) -> str:
+        """Settings of a router, or of a host; router 3 as a sink has hosts on its right."""
         items = '["node_id", "interfaces", "hop_latency", "ingress_timestamp", "egress_timestamp"]'
         inside_, outside = ("left", "right") if "# sink" in more or name == "b" else ("right", "left")
         lines = [
@@ -92,7 +94,12 @@ class Routers:
         ]
         lines += [f'hosts = ["{outside}"]'] * (name in ROUTERS)
         lines += [f"instructions = {items}"] * ("instructions" not in more)
-        file.write_text("\n".join([*lines, more]))
+        return "\n".join([*lines, more])
+
+    def command(self, name: str, command: str, more: str = "") -> list[str]:
+        """`hopscope switch COMMAND`, with `settings`."""
+        file = self.folder / f"{name}.toml"
+        file.write_text(self.settings(name, more))
         words = [sys.executable, "-m", "hopscope", "switch", command, "--config", str(file)]
         return ["ip", "netns", "exec", self.full[name], *words]
 
@@ -111,8 +118,30 @@ class Routers:
         found = {line.split()[0]: int(line.split()[-1].replace(",", "")) for line in lines}
         return {label: number for label, number in found.items() if number}
 
+    def index(self, name: str, interface: str) -> int:
+        """Number of an interface."""
+        return int(self.ip(name, "-o", "link", "show", interface).split(":")[0])
+
     def socket(self, name: str, *kind: int) -> socket.socket:
         """A socket in a namespace."""
         made: socket.socket = inside(self.full[name], lambda: socket.socket(*kind))
         made.settimeout(HANG_SECONDS)
         return made
+
+
+class LabelRouters(Routers):
+    """The routers with INT-label, which host a and host b know nothing of."""
+
+    def settings(self, name: str, more: str) -> str:
+        """`more`: lines of [switch.label], or WITHOUT_LABELS."""
+        sides = {"r1": ('"right"', '"left"'), "r2": ('"left", "right"', ""), "r3": ('"left"', '"right"')}
+        inner, hosts = sides[name]
+        return (
+            f"[switch]\nnode_id = {name[1]}\ninterfaces = [{inner}]\nhosts = [{hosts}]\n"
+            f'pins = "{self.pins / name}"\n' + (f"[switch.label]\n{more}" if more != WITHOUT_LABELS else "")
+        )
+
+    def counts(self, name: str) -> dict[str, int]:
+        """Counters of INT-label of a router that are not 0."""
+        with closing(LabelMaps.pinned(self.pins / name)) as maps:
+            return {count.name: number for count, number in maps.counts().items() if number}

@@ -28,6 +28,7 @@ struct sock {
 
 struct gnet_stats_queue {
 	__u32 qlen;
+	__u32 backlog;
 };
 
 struct qdisc_skb_head {

@@ -86,7 +86,7 @@ struct label_control {
 	__u32 max_hop;
 	__u32 own;     /* packets of this machine get labels */
 	__u32 tracked; /* flows */
-	__u32 reserved;
+	__u32 processors; /* possible ones */
 	__u64 sent;     /* datagrams to the collector */
 	__u64 rejected; /* datagrams that were lost on the way */
 	__u64 stale;    /* packets whose labels waited too long */

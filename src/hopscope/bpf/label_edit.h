@@ -5,35 +5,17 @@
 #pragma once
 
 #include "label_packet.h"
+#include "queue.h"
 
 #define MAX_IP_OPTIONS 40
 #define NO_PORT 0xffff
 #define MOST_REMOVED 4080 /* bytes that bpf_skb_adjust_room() takes at once are less than 4096 */
 
-/* Fields of the kernel's structures, wherever this kernel has them. */
-struct gnet_stats_queue {
-	__u32 backlog;
-} __attribute__((preserve_access_index));
-
-struct Qdisc {
-	struct gnet_stats_queue qstats;
-} __attribute__((preserve_access_index));
-
-struct net_device {
-	struct Qdisc *qdisc;
-} __attribute__((preserve_access_index));
-
-struct sk_buff {
-	struct net_device *dev;
-} __attribute__((preserve_access_index));
-
-extern void *bpf_cast_to_kern_ctx(void *context) __ksym;
-
-/* Bytes in the queue of the interface, as its root qdisc counts them. */
-inlined __u32 queued_at(struct __sk_buff *skb)
+/* Bytes in the queue of the interface; 0 without one.  Not inlined, as `length_of`. */
+__attribute__((noinline)) __u32 queued_at(struct __sk_buff *skb, __u32 processors)
 {
-	struct sk_buff *kernel = bpf_cast_to_kern_ctx(skb);
-	return kernel->dev->qdisc->qstats.backlog;
+	__u64 found = queued(skb, processors, 1);
+	return found == NO_QUEUE ? 0 : found;
 }
 
 inlined void put_item(struct __sk_buff *skb, const struct label_control *control, __u64 now, __u64 noted,
@@ -42,15 +24,15 @@ inlined void put_item(struct __sk_buff *skb, const struct label_control *control
 	__u32 in = skb->ingress_ifindex, out = skb->ifindex;
 	__u64 time = is_test ? now : bpf_ktime_get_tai_ns() + control->epoch_ns;
 	__u64 waited = noted && noted < now ? now - noted : 0;
-	__u32 queued = queued_at(skb);
+	__u32 waits = queued_at(skb, control->processors);
 	if (is_test && given())
-		queued = given()->queued;
+		waits = given()->queued;
 	item->node_id = bpf_htonl(control->node_id);
 	item->ingress_port = bpf_htons(in && in < NO_PORT ? in : NO_PORT);
 	item->egress_port = bpf_htons(out < NO_PORT ? out : NO_PORT);
 	item->time_ns = bpf_cpu_to_be64(time);
 	item->latency_ns = bpf_htonl(waited < 0xffffffff ? waited : 0xffffffff);
-	item->occupancy = bpf_htonl(queued);
+	item->occupancy = bpf_htonl(waits);
 	item->reserved = 0;
 }
 

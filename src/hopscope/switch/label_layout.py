@@ -123,7 +123,7 @@ LABEL_CONTROL = np.dtype(
         ("max_hop", "<u4"),
         ("own", "<u4"),
         ("tracked", "<u4"),  # flows
-        ("reserved", "<u4"),
+        ("processors", "<u4"),  # possible ones
         ("sent", "<u8"),  # datagrams to the collector
         ("rejected", "<u8"),  # datagrams that were lost on the way
         ("stale", "<u8"),  # packets whose labels waited too long

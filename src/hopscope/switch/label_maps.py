@@ -125,6 +125,7 @@ class LabelMaps:
         """
         self._control["node_id"], self._control["own"] = node_id, own
         self._control["epoch_ns"] = epoch_ns % 2**64
+        self._control["processors"] = os.sysconf("SC_NPROCESSORS_CONF")
 
     def reg2(self) -> dict[int, int]:
         """Reg2 of every port, by the number of its interface: S, or EVERY."""
