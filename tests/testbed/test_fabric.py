@@ -20,6 +20,7 @@ from hopscope.labels.registers import Registers
 from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import FabricPlan, TestbedError, longest_path, next_ports, plan, slot_bytes
 from hopscope.testbed.status import port_rows
+from support.small_disk import small_disk
 
 TOPOLOGIES = ("leaf-spine:2x2x2", "leaf-spine:3x1x2", "fat-tree:4")
 
@@ -259,3 +260,18 @@ def test_unused_flags_are_rejected(words: tuple[str, ...], said: str) -> None:
     values = {**flags, **numbers, "rate": given.get("rate")}
     with pytest.raises(HopscopeError, match=said):
         TrafficRequest(kind=words[0], source=source or None, **values).check()  # type: ignore[arg-type]
+
+
+def test_a_name_in_another_mount_namespace_is_another_fabric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark of a fabric's processes differs where another file system is mounted for fabrics, so that they
+    are not ended there; it is the same before the folder of fabrics exists.
+    """
+    home = tmp_path / "fabric"
+    monkeypatch.setattr(state, "home", lambda: home)
+    before = state.mark_of("test")
+    with small_disk(home, "1m"):
+        assert state.mark_of("test") != before
+    assert home.exists()
+    assert state.mark_of("test") == before

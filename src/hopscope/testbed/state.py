@@ -114,8 +114,11 @@ def folder_of(name: str) -> Path:
 
 
 def mark_of(name: str) -> str:
-    """Environment entry of a fabric's processes."""
-    return f"{MARK}={folder_of(name)}"
+    """Environment entry of a fabric's processes: its folder, and the file system that has it. A fabric of
+    the same name in another mount namespace is another one.
+    """
+    there = next(each for each in (home(), *home().parents) if each.exists())
+    return f"{MARK}={folder_of(name)}@{there.stat().st_dev}"
 
 
 def read(name: str) -> FabricState | None:

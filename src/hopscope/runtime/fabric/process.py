@@ -21,7 +21,7 @@ from ...base import log
 from ...base.errors import HopscopeError
 from ...settings.collector import Settings
 from ...testbed.fabric import TestbedError
-from ...testbed.state import MARK, SETTINGS_FILE, FabricState, read
+from ...testbed.state import SETTINGS_FILE, FabricState, read
 
 _LAST = {"switches": "switching", "collector": "collecting"}
 """Text in the last line of each log if nothing else has happened."""
@@ -36,7 +36,7 @@ def start(state: FabricState, role: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             [sys.executable, "-m", "hopscope.runtime.fabric.process", role, state.name],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-            env={**os.environ, MARK: str(state.folder)},
+            env=os.environ | dict([state.mark.split("=", 1)]),
         )  # fmt: skip
     state.started(role, process.pid)
     return process
