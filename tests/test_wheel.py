@@ -70,7 +70,8 @@ def test_wheel_collects_and_checks(installed: Path, tmp_path: Path) -> None:
         collector.wait(HANG_SECONDS)
     assert not compiled(cache)
     assert "compiling" not in text
-    findings = run(hopscope, "check", "--format", "json", cwd=tmp_path, cache=cache)
+    free = ("--set", 'listen=["udp://127.0.0.1:0"]', "--set", "serve.port=0")  # others use the usual ports
+    findings = run(hopscope, "check", *free, "--format", "json", cwd=tmp_path, cache=cache)
     kernels = [json.loads(line) for line in findings.splitlines() if "kernels of" in line]
     assert kernels
     assert {finding["found"] for finding in kernels} == {"compiled"}
