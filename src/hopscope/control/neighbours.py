@@ -1,4 +1,4 @@
-"""Ports of a switch, and who is behind them by LLDP."""
+"""Ports of a switch, and the neighbour that LLDP names at each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class SwitchPorts(Section):
 
 
 class LocalPorts:
-    """Interfaces of this machine, at which it listens for LLDP; without the right to, it hears nobody."""
+    """Interfaces of this machine, at which it listens for LLDP; without that permission it finds none."""
 
     def __init__(self) -> None:
         self._listener: LldpListener | None = None

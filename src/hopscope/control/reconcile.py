@@ -20,7 +20,7 @@ FIRST_PAUSE = 0.5
 STANDBY_SECONDS = 1.0
 """How often a controller in standby looks whether it may change the switch now."""
 COUNTS = ("connections", "failures", "reads", "drifts", "changes")
-"""Connections made; failed attempts; states read; reads that found what nobody here had asked for; changes
+"""Connections made; failed attempts; states read; reads that found an unrequested change; changes
 applied.
 """
 

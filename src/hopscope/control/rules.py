@@ -61,7 +61,7 @@ def change_watch(rules: Rules, switches: NamedSwitches, changes: Any) -> Rules:
 def change_tracked(rules: Rules, changes: Any) -> Rules:
     """Rules after `changes` of the tracked flows, each known by its addresses. ValueError: rejected."""
     if rules.track is None:
-        raise ValueError("no label.listen: nobody takes the labels of tracked flows")
+        raise ValueError("tracked flows need label.listen, which receives their labels")
     added, removed = _changes(changes, TrackedFlowSettings)
 
     def same(flow: TrackedFlowSettings) -> TrackedFlowSettings:

@@ -64,7 +64,7 @@ def merged(
 
 
 def edges(switches: Mapping[int, SwitchPorts], links: Iterable[Link]) -> frozenset[int]:
-    """Nodes with a port that leads to no switch; of one whose ports nobody knows, nobody can say."""
+    """Nodes with a port that leads to no switch; one whose ports are unknown is not among them."""
     inner = {(link.node, link.port) for link in links if link.next_node is not None}
     return frozenset(
         node for node, found in switches.items() for each in found.ports if (node, each.number) not in inner

@@ -118,7 +118,7 @@ def label_pin(pins: Path, direction: Direction, index: int) -> Path:
 
 def completes_any(interface: str) -> bool:
     """Whether checksums left to the card of an interface are right whatever the IP header's protocol: one
-    that knows TCP and UDP only might not look behind labels. Raises CaptureError.
+    that knows TCP and UDP only might not look past labels. Raises CaptureError.
     """
     found = features(interface)
     generic = found.get("tx-checksum-ip-generic")
