@@ -34,6 +34,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire",
     },
     "history": {"base", "detect", "memory", "settings", "wire"},
+    "lake": {"base", "detect", "history", "memory", "settings", "wire"},
+    "cluster": {
+        "base", "detect", "direct", "export.credentials", "export.destination", "export.tls", "history",
+        "lake", "memory", "present", "settings", "wire",
+    },
     "naming": {"base", "memory", "settings"},
     "present": {
         "base", "control.neighbours", "control.status", "control.topology", "detect", "history", "labels",
@@ -48,16 +53,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testbed": {"base", "capture", "fabric", "labels", "memory", "settings", "wire"},
     "library": {"base", "capture", "detect", "history", "present", "settings", "wire"},
     "serve": {
-        "base", "control", "detect", "direct", "export", "history", "labels", "memory", "present", "rdma",
-        "settings", "wire",
+        "base", "cluster", "control", "detect", "direct", "export", "history", "labels", "lake", "memory",
+        "present", "rdma", "settings", "wire",
     },
     "runtime": {
-        "base", "bpf", "capture", "control", "detect", "direct", "export", "fabric", "history", "labels",
-        "memory", "naming", "present", "rdma", "serve", "settings", "testbed", "wire",
+        "base", "bpf", "capture", "cluster", "control", "detect", "direct", "export", "fabric", "history",
+        "labels", "lake", "memory", "naming", "present", "rdma", "serve", "settings", "testbed", "wire",
     },
     "cli": {
-        "base", "capture", "dashboards", "detect", "direct", "export", "fabric", "history", "labels",
-        "library.samples", "memory", "present", "rdma", "runtime", "settings", "switch", "testbed", "wire",
+        "base", "capture", "cluster", "dashboards", "detect", "direct", "export", "fabric", "history",
+        "labels", "lake", "library.samples", "memory", "present", "rdma", "runtime", "settings", "switch",
+        "testbed", "wire",
     },
     "__init__": {"base", "detect", "library", "settings"},
     "__main__": {"cli"},

@@ -24,6 +24,11 @@ from hopscope.settings.switches import CONTROLLED_KINDS, ControlledSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES: dict[str, Any] = {
+    "cluster.member_seconds": 12.5,
+    "cluster.nats": ["nats://127.0.0.1:4222", "tls://127.0.0.1:4223"],
+    "lake.catalog": "postgresql://hopscope@192.0.2.8/lake",
+    "lake.data": "s3://telemetry/hopscope",
+    "lake.endpoint": "https://192.0.2.8",
     "sink.adapt.factor": 2.5,
     "direct.nic.hosts": ["127.0.0.3", "127.0.0.4"],
     "direct.query.collectors": ["http://192.0.2.7:8080", "data"],
@@ -88,6 +93,8 @@ SAMPLES: dict[str, Any] = {
 }
 """Values of settings that are not free text, by key, or by kind of a destination and key."""
 BESIDE: dict[str, dict[str, Any]] = {
+    "lake.catalog": {"data": "s3://telemetry/hopscope"},
+    "lake.data": {"catalog": "postgresql://hopscope@192.0.2.8/lake"},
     "serve.public_url": {"token": "sixteen-characters"},
     "listen[].interface": {"kind": "mirror"},
     "listen[].filter": {"kind": "mirror", "interface": "eth1"},

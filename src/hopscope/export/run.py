@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ def run(settings: Settings, folder: Path, stop: Stop) -> None:
 def _threads(settings: Settings, folder: Path, rows: Records) -> Iterator[DeliveryThread[Any]]:
     """The thread of every destination, in the order of `places`, with its DESTINATION."""
     names = Names.load(settings.names, folder)
-    member = settings.member or socket.gethostname()
+    member = settings.member_name
     left = (DestinationRow(rows[at : at + 1]) for at in range(len(rows)))
 
     def context(name: str, row: DestinationRow) -> Context:

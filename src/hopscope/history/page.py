@@ -101,7 +101,8 @@ class Page:
         holding = snapshot.holding(keys["shard"], keys["sequence"])
         fresh = [_rows(events, keys) for events in holding.fresh]
         source = replace(holding, fresh=[rows for rows in fresh if len(rows)]).select(cursor)
-        cursor.register("page", {name: keys[name] for name in ("shard", "sequence")})
+        columns = {name: np.ascontiguousarray(keys[name]) for name in ("shard", "sequence")}
+        cursor.register("page", columns)  # DuckDB before 2.0 reads other strides wrongly
         listed = ""
         if len(keys) <= _LISTED:
             listed = f"WHERE sequence IN ({', '.join(map(str, keys['sequence'].tolist())) or 'NULL'})"

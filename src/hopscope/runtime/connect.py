@@ -177,7 +177,7 @@ def _export(key: str, name: str, export: ExportSettings, settings: Settings) -> 
         from ..export.destination import Context
         from ..export.kinds import destination_class
 
-        member = settings.member or socket.gethostname()
+        member = settings.member_name
         context = Context(name, member, Names(), lambda counter, count: None)
         destination = destination_class(export.kind)(export, context)
         with closing(destination):
@@ -193,7 +193,7 @@ def _metrics(key: str, name: str, metrics: MetricsSettings, settings: Settings) 
         from ..export.kinds import METRICS, require_client
 
         require_client(metrics.kind)
-        member = settings.member or socket.gethostname()
+        member = settings.member_name
         destination = METRICS[metrics.kind](
             metrics, Context(name, member, Names(), lambda counter, count: None)
         )

@@ -63,6 +63,18 @@ def _control(child: Child) -> None:
     run(child)
 
 
+def _cluster(child: Child) -> None:
+    from .cluster import run
+
+    run(child)
+
+
+def _lake(child: Child) -> None:
+    from .lake import run
+
+    run(child)
+
+
 def _serve(child: Child) -> None:
     from ..serve.server import run
 
@@ -99,6 +111,8 @@ ROLES = {
     "archive": Role(_archive, niceness=10),
     "names": Role(_names, niceness=10),
     "control": Role(_control),
+    "cluster": Role(_cluster, niceness=5),
+    "lake": Role(_lake, niceness=10),
     "serve": Role(_serve, niceness=5),
     "export": Role(_export, niceness=5),
 }

@@ -200,6 +200,10 @@ class Supervisor:
             (self.folder.path / DISCOVERED).unlink(missing_ok=True)
         if settings.switches:
             helpers.append(Member("control", "control"))
+        if settings.cluster.enabled:
+            helpers.append(Member("cluster", "cluster"))
+        if settings.lake.enabled:
+            helpers.append(Member("lake", "lake"))
         if estate is None:
             self._listeners.probe()
         labels = self._open_labels()
@@ -274,7 +278,9 @@ class Supervisor:
         for member in self.members:
             self._send(member, {"log": form})
         self._renew(found.roles)
-        for role in found.roles & {"export", "names", "control"} - {member.role for member in self.members}:
+        for role in found.roles & {"export", "names", "control", "cluster", "lake"} - {
+            member.role for member in self.members
+        }:
             self.members.append(Member(role, role, due=time.monotonic()))
         self._write_owner()
         self._log.info("settings read again", by=author, changed=found.changed)
@@ -301,7 +307,19 @@ class Supervisor:
         if self._server.process is not None:
             self._server.process.kill()  # it has nothing to clean up
         heir = self._control.heir
-        roles = ["standby", "worker", DETECTOR, "labels", "control", "export", "archive", "names", "serve"]
+        roles = [
+            "standby",
+            "worker",
+            DETECTOR,
+            "labels",
+            "control",
+            "cluster",
+            "export",
+            "lake",
+            "archive",
+            "names",
+        ]
+        roles.append("serve")
         roles.append(FORK_SERVER)
         if heir is not None:
             roles = [*roles[2:], *roles[:2]]

@@ -13,13 +13,15 @@ LIMITS = {
     "labels": 10.0,
     "names": 60.0,
     "control": 60.0,
+    "cluster": 60.0,
+    "lake": 600.0,
     "serve": 60.0,
     "export": 60.0,
     "archive": 600.0,
 }
 """How long a role may stand still before it is killed, seconds: longer than any pause of a healthy one.
 
-Helpers yield the processor to capture; the archive merges large segments in one go.
+Helpers yield the processor to capture; the archive merges large segments in one go, and the lake many files.
 """
 START_SECONDS = 120.0
 """How long a process that is not ready yet may stand still: it imports its rooms, and makes tables."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,10 +10,12 @@ import platformdirs
 from pydantic import AfterValidator, Field, model_validator
 
 from ..wire.address import number_of
+from .cluster import ClusterSettings
 from .destinations.kinds import NamedExports
 from .destinations.metrics import NamedMetrics
 from .direct import DirectSettings
 from .label import LabelSettings
+from .lake import LakeSettings
 from .limits import MAX_SWITCHES, LimitSettings, SwitchLimits, ThresholdSettings, check_sink
 from .names_from import NamedDevices, check_devices
 from .section import (
@@ -408,7 +411,12 @@ class Settings(Section):
     serve: ServeSettings = ServeSettings()
     """HTTP API and live page."""
     member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
-    """Name of this collector in what it exports; empty: the name of the machine."""
+    """Name of this collector in a cluster, in the lake and in what it exports; empty: the name of the
+    machine. It is never used again for another data folder."""
+    cluster: ClusterSettings = ClusterSettings()
+    """Other collectors: members of one cluster."""
+    lake: LakeSettings = LakeSettings()
+    """Shared history of all members."""
     export: NamedExports = Field(default={})
     """Databases, buses and receivers of alerts that events go to, and Redis, by name, as `[export.lab]`."""
     metrics: NamedMetrics = Field(default={})
@@ -453,6 +461,11 @@ class Settings(Section):
     def limits(self) -> LimitSettings:
         """Limits of all switches, and of single ones."""
         return self.detect.limits
+
+    @property
+    def member_name(self) -> str:
+        """Name of this collector: `member`, or the name of the machine."""
+        return self.member or socket.gethostname()
 
     @property
     def workers(self) -> int:

@@ -12,13 +12,31 @@ from .bus import BusSettings
 from .shown import shown
 from .tls import TlsSettings
 
-_Server = Annotated[str, Field(pattern=r"^(nats|tls)://[^\s?#]+$")]
+Server = Annotated[str, Field(pattern=r"^(nats|tls)://[^\s?#]+$")]
 
 
-class NatsSettings(TlsSettings, BusSettings):
+class NatsAccess(TlsSettings):
+    """Who this is to NATS."""
+
+    user: str = ""
+    """User."""
+    password: str = ""
+    """Password; `env:NAME` or `file:PATH` names where it is."""
+    token: str = ""
+    """Token, instead of user and password; `env:NAME` or `file:PATH` names where it is."""
+    credentials: Path | None = None
+    """File with a JWT and its seed, instead of user and password."""
+
+    @property
+    def identified(self) -> bool:
+        """Whether a server can know who this is."""
+        return bool(self.user or self.token or self.credentials or self.cert_file)
+
+
+class NatsSettings(NatsAccess, BusSettings):
     """NATS JetStream: subjects `PREFIX.v1.events.MEMBER.SHARD`."""
 
-    servers: tuple[_Server, ...] = Field(default=("nats://127.0.0.1:4222",), min_length=1)
+    servers: tuple[Server, ...] = Field(default=("nats://127.0.0.1:4222",), min_length=1)
     """Servers of one cluster, `nats://HOST:PORT`, or `tls://HOST:PORT`; any that answers is used."""
     prefix: str = Field(default="hopscope", pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$")
     """First part of every subject."""
@@ -32,14 +50,6 @@ class NatsSettings(TlsSettings, BusSettings):
     """Size of a created stream, in which the oldest messages make room; 0: no limit."""
     duplicate_seconds: Seconds = Field(default=120.0, gt=0)
     """How long a created stream recognizes a message that it has already."""
-    user: str = ""
-    """User."""
-    password: str = ""
-    """Password; `env:NAME` or `file:PATH` names where it is."""
-    token: str = ""
-    """Token, instead of user and password; `env:NAME` or `file:PATH` names where it is."""
-    credentials: Path | None = None
-    """File with a JWT and its seed, instead of user and password."""
 
     @property
     def place(self) -> str:

@@ -1,0 +1,1 @@
+"""Several collectors over NATS: members, configuration, and questions to all of them."""

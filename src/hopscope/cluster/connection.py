@@ -1,0 +1,214 @@
+"""A connection to the NATS servers of a cluster, and requests that many answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..base.errors import HopscopeError
+from ..base.loop_thread import LoopThread
+from ..export.credentials import secret
+from ..export.destination import DeliveryError, one_line
+from ..export.tls import tls_context
+from ..settings.cluster import ClusterSettings
+from .names import ClusterNames
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.js import JetStreamContext
+
+T = TypeVar("T")
+CONNECT_SECONDS = 3
+RECONNECT_SECONDS = 1
+"""Pause before the next attempt, by a connection that is kept."""
+ALIVE_SECONDS = 5
+"""Interval of pings; two without an answer end a connection."""
+MEMBER = "hopscope-member"
+"""Header of an answer: the member that sent it."""
+
+
+class ClusterError(HopscopeError):
+    """NATS does not answer or refuses; the message says which servers, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer of one member."""
+
+    member: str
+    """Its name, as it says."""
+    headers: dict[str, str]
+    body: bytes
+    seconds: float
+    """Time from the request to it."""
+
+
+class Connection:
+    """A connection; its client runs in a thread of its own. Methods raise ClusterError."""
+
+    def __init__(self, settings: ClusterSettings, who: str, *, keep: bool = False) -> None:
+        """`who`: shown by the server. `keep`: of a process that runs on: reconnect for ever."""
+        self.settings = settings
+        self.names = ClusterNames(settings.name)
+        self._who, self._keep = who, keep
+        self._thread: LoopThread | None = None
+        self._client: Client | None = None
+        self.problem = ""
+        """The last error of the connection; empty: none since it was made."""
+
+    def __enter__(self) -> Connection:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def client(self) -> Client:
+        """The client, to be used in the loop (`run`) only."""
+        assert self._client is not None
+        return self._client
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """Its JetStream, to be used in the loop only."""
+        return self.client.jetstream(timeout=self.settings.answer_seconds + 3)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a server answers now."""
+        return self._client is not None and bool(self._client.is_connected)
+
+    def open(self) -> None:
+        """Connect. Raises ClusterError; it may be called again."""
+        self.close()
+        self._thread = LoopThread("nats")
+        try:
+            self.run(self._connect(), CONNECT_SECONDS + 2)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close it, and end its thread."""
+        thread, client, self._thread, self._client = self._thread, self._client, None, None
+        if thread is None:
+            return
+        if client is not None:
+            with suppress(Exception):  # the server may be gone
+                thread.run(client.close(), 1.0)
+        thread.close()
+
+    def run(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+        """Run in the loop. Raises ClusterError; TimeoutError becomes one, too."""
+        import nats.errors
+
+        if self._thread is None:
+            work.close()
+            raise ClusterError(f"NATS at {self.settings.place}: not connected")
+        try:
+            return self._thread.run(work, seconds)
+        except DeliveryError as error:
+            raise ClusterError(f"NATS at {self.settings.place}: {error}") from None
+        except (TimeoutError, nats.errors.Error, OSError, ValueError) as error:
+            text = "no answer" if isinstance(error, TimeoutError) else one_line(error)
+            raise ClusterError(f"NATS at {self.settings.place}: {self.problem or text}") from error
+
+    def ask(
+        self,
+        subject: str,
+        body: bytes,
+        seconds: float,
+        expected: Collection[str],
+        headers: dict[str, str] | None = None,
+    ) -> list[Reply]:
+        """Send a request to all that subscribe to `subject`; the answers that come within `seconds`.
+
+        It returns as soon as every member in `expected` has answered. Of several answers of a member all are
+        returned, but the first completes it.
+        """
+        return self.run(self._ask(subject, body, seconds, set(expected), headers), seconds + 5)
+
+    def answer(self, subject: str, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+        """Call `work` with each request (a message of nats-py) to `subject`, in the loop."""
+
+        async def subscribe() -> None:
+            await self.client.subscribe(subject, cb=work)
+
+        self.run(subscribe(), CONNECT_SECONDS)
+
+    # ------------------------------------------------------------------------------------- in the loop
+
+    async def _ask(
+        self, subject: str, body: bytes, seconds: float, expected: set[str], headers: dict[str, str] | None
+    ) -> list[Reply]:
+        client = self.client
+        begin = time.monotonic()
+        found: list[Reply] = []
+        whole = asyncio.Event()
+
+        async def take(message: Any) -> None:
+            answered = dict(message.headers or {})
+            if MEMBER not in answered:
+                return
+            found.append(Reply(answered[MEMBER], answered, message.data, time.monotonic() - begin))
+            expected.discard(answered[MEMBER])
+            if not expected:
+                whole.set()
+
+        inbox = client.new_inbox()
+        subscription = await client.subscribe(inbox, cb=take)
+        try:
+            await client.publish(subject, body, reply=inbox, headers=headers)
+            if expected:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(whole.wait(), seconds)
+            else:
+                await asyncio.sleep(seconds)
+        finally:
+            with suppress(Exception):
+                await subscription.unsubscribe()
+        return found
+
+    async def _connect(self) -> None:
+        from nats.aio.client import Client
+
+        settings = self.settings
+        self.problem = ""
+        options: dict[str, Any] = {}
+        if settings.user:
+            options |= {"user": settings.user, "password": secret(settings.password)}
+        if settings.token:
+            options["token"] = secret(settings.token)
+        if settings.credentials:
+            options["user_credentials"] = str(settings.credentials)
+        if any(url.startswith("tls:") for url in settings.nats) or settings.ca_file or settings.cert_file:
+            options["tls"] = tls_context(settings)
+        self._client = Client()
+        await asyncio.wait_for(
+            self._client.connect(
+                list(settings.nats),
+                name=f"hopscope {self._who}",
+                allow_reconnect=self._keep,
+                max_reconnect_attempts=-1 if self._keep else 1,
+                reconnect_time_wait=RECONNECT_SECONDS if self._keep else 0,
+                connect_timeout=CONNECT_SECONDS,
+                ping_interval=ALIVE_SECONDS,
+                max_outstanding_pings=2,
+                pending_size=0 if self._keep else 2 * 1024**2,  # nothing is sent later than it was meant
+                error_cb=self._failed,
+                reconnected_cb=self._back,
+                **options,
+            ),
+            CONNECT_SECONDS,
+        )
+
+    async def _failed(self, error: Exception) -> None:
+        self.problem = one_line(error)
+
+    async def _back(self) -> None:
+        self.problem = ""

@@ -1,0 +1,73 @@
+"""Settings of a cluster: several collectors that know of each other over NATS."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from .destinations.nats import NatsAccess, Server
+from .destinations.shown import shown
+from .section import Seconds, is_loopback
+
+Word = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ClusterSettings(NatsAccess):
+    """A cluster of collectors. Each takes reports on its own; NATS has the list of members and their
+    configuration, and carries questions to all of them. Without `nats` there is no cluster.
+    """
+
+    name: str = Field(default="hopscope", pattern=r"^[A-Za-z0-9_-]{1,32}$")
+    """Name of the cluster; its members have the same one. It is part of all names in NATS."""
+    nats: tuple[Server, ...] = ()
+    """NATS servers with JetStream, `nats://HOST:PORT`, or `tls://HOST:PORT`; any that answers is used. Beyond
+    loopback they need a user, a token, credentials or a certificate."""
+    replicas: int = Field(default=3, ge=1, le=5)
+    """NATS servers that keep each bucket and stream, when `hopscope cluster init` makes them."""
+    address: str = Field(default="", max_length=256)
+    """Address of the API of this member, as others show it; empty: that on which it serves."""
+    heartbeat_seconds: Seconds = Field(default=3.0, ge=0.1)
+    """How often a member says that it is there."""
+    member_seconds: Seconds = Field(default=10.0, ge=1)
+    """A member that has not said so for this long is missing; at least twice `heartbeat_seconds`."""
+    answer_seconds: Seconds = Field(default=2.0, ge=0.05, le=60)
+    """How long a question waits for the answers of members. Those that did not answer are named."""
+    events: Literal["none", "stream"] = "none"
+    """`stream`: all events of this member also go to a stream of the cluster, replicated by NATS."""
+    stream_bytes: int = Field(default=1024**3, ge=1024**2)
+    """Size of that stream, in which the oldest messages make room."""
+    postcards: Literal["own", "exchange"] = "own"
+    """`exchange`: postcards go to the member that owns their flow, through NATS, so that those of one packet
+    are joined even if they reach several members. Not needed if switches choose the collector by flow."""
+    announce: tuple[Word, ...] = ()
+    """Command (program and arguments) that is run when this member is ready for reports, as to announce its
+    route; empty: none."""
+    withdraw: tuple[Word, ...] = ()
+    """Command that is run when this member shall get no more reports: it is drained, not ready, or stops."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether this collector is in a cluster."""
+        return bool(self.nats)
+
+    @property
+    def place(self) -> str:
+        """The servers, without passwords."""
+        return ", ".join(map(shown, self.nats))
+
+    @model_validator(mode="after")
+    def _safe(self) -> ClusterSettings:
+        if self.member_seconds < 2 * self.heartbeat_seconds:
+            raise ValueError(
+                f"found member_seconds {self.member_seconds:g}, expected at least twice heartbeat_seconds, "
+                f"{2 * self.heartbeat_seconds:g}"
+            )
+        open_to = [url for url in self.nats if not is_loopback(urlsplit(url).hostname or "")]
+        if open_to and not self.identified:
+            raise ValueError(
+                f"found nats {shown(open_to[0])} without an identity, expected user, token, credentials or "
+                "cert_file: who reaches NATS can change the configuration of all members"
+            )
+        return self
