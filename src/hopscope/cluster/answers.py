@@ -1,0 +1,59 @@
+"""Who answered a question to a cluster, and who did not: part of every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..history.questions import HistoryLike
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAnswer:
+    """Which members an answer is of."""
+
+    answered: tuple[str, ...] = ()
+    """Members whose answers are in it, by name."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Members that are not in it, each with the reason."""
+    local_only: str = ""
+    """Why the cluster could not be asked: the answer is this member's alone. Empty: it was."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all members that are known have answered."""
+        return not self.missing and not self.local_only
+
+    @property
+    def line(self) -> str:
+        """What is lacking, in one line; empty: nothing."""
+        if self.local_only:
+            return f"local only: {self.local_only}"
+        if not self.missing:
+            return ""
+        every = len(self.answered) + len(self.missing)
+        reasons = ", ".join(f"{name} ({reason})" for name, reason in sorted(self.missing.items()))
+        return f"answered by {len(self.answered)} of {every} members; missing: {reasons}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The object `cluster` of an answer of the API."""
+        return {
+            "answered": list(self.answered),
+            "missing": dict(self.missing),
+            "complete": self.complete,
+            "local_only": self.local_only or None,
+        }
+
+    def joined(self, other: ClusterAnswer) -> ClusterAnswer:
+        """Of an answer that needed both: who lacks in one lacks in it."""
+        missing = {**self.missing, **other.missing}
+        answered = sorted(({*self.answered} | {*other.answered}) - missing.keys())
+        return ClusterAnswer(tuple(answered), missing, self.local_only or other.local_only)
+
+
+class ClusterHistory(HistoryLike, Protocol):
+    """History of all members. Tables have the column `member` first. One thread uses it at a time."""
+
+    answer: ClusterAnswer
+    """Who answered since it was opened."""

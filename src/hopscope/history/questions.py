@@ -1,0 +1,85 @@
+"""What can be asked of history: of one data folder (`query.History`), or of all members of a cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, Self, Unpack
+
+if TYPE_CHECKING:
+    from ..detect.distributions.quantiles import By, Distribution
+    from .filters import Filters
+    from .page import Order
+    from .table import Table
+
+
+class HistoryLike(Protocol):
+    """Answers questions of history; `query.History` says what each returns. Raises HistoryError."""
+
+    folder: Path
+    """The data folder of this collector."""
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each file that is left out because it is damaged."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+    def events(
+        self, *, limit: int | None = 1000, order: Order = "newest", after: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Table:  # fmt: skip
+        """Events."""
+        ...
+
+    def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Flows with events, newest first."""
+        ...
+
+    def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Paths of flows, oldest first."""
+        ...
+
+    def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
+        """Events by kind and metric."""
+        ...
+
+    def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Hops by their highest latency."""
+        ...
+
+    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Places by the highest value of a metric."""
+        ...
+
+    def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Labels by port and period, newest first."""
+        ...
+
+    def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Coverage of labels by period, newest first."""
+        ...
+
+    def distributions(
+        self, *, start: int | datetime | None = None, end: int | datetime | None = None,
+        nodes: Collection[int] = (), ports: Collection[int] = (), queues: Collection[int] = (),
+        measures: Collection[str] = (), by: By = "queue",
+    ) -> list[Distribution]:  # fmt: skip
+        """Histograms of values by measure and place."""
+        ...
+
+    def sql(
+        self, text: str, *, limit: int = 10_000, seconds: float = 10.0,
+        memory_bytes: int = 512 * 1024**2, stop: threading.Event | None = None,
+    ) -> Table:  # fmt: skip
+        """One SELECT."""
+        ...
