@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
@@ -92,11 +92,11 @@ def wanted(filters: Filters) -> Criteria:
     )
 
 
-def where(filters: Filters, long_paths: Callable[[], str | None]) -> str:
-    """The condition, `true` without filters; `long_paths` returns a SELECT of all events that may be records
-    of a path of more than PATH_PART nodes, or None: there are none.
+def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequence[str] = ("shard",)) -> str:
+    """The condition, `true` without filters.
 
-    HistoryError: an invalid filter.
+    `long_paths` returns a SELECT of all events that may be records of a path of more than PATH_PART nodes, or
+    None: there are none. `shard`: the columns that name a shard.  HistoryError: an invalid filter.
     """
     terms = []
     if (start := filters.get("start")) is not None:
@@ -112,8 +112,9 @@ def where(filters: Filters, long_paths: Callable[[], str | None]) -> str:
         on_path = f"list_has_any(path, [{listed}]::UINTEGER[])"
         either = f"node_id IN ({listed}) OR {on_path}"
         if (records := long_paths()) is not None:
-            first = f"SELECT shard, sequence - hop // {PATH_PART} FROM ({records})"
-            either += f" OR (shard, sequence) IN ({first} WHERE NOT {HEAD} AND {on_path})"
+            names = ", ".join(shard)
+            first = f"SELECT {names}, sequence - hop // {PATH_PART} FROM ({records})"
+            either += f" OR ({names}, sequence) IN ({first} WHERE NOT {HEAD} AND {on_path})"
         terms.append(f"({either})")
     if ports := filters.get("ports"):
         terms.append(f"port IN ({', '.join(str(int(port)) for port in ports)})")

@@ -1,0 +1,226 @@
+"""Questions about events: each one SELECT, whatever the events are read from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Unpack, cast
+
+import numpy as np
+
+from ..base.names import Names
+from ..detect.records import Metric
+from .files import HistoryError
+from .filters import HEAD, Filters, where
+from .long_paths import LongPaths
+from .page import Order
+from .table import Table
+
+_OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
+_OF_FLOWS = ("start", "end", "flow", "prefix", "since")
+"""Filters that keep all events of a flow's record, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Columns that name a shard, and a flow; those of its shard and its sequence name an event."""
+
+    shard: tuple[str, ...]
+    flow: tuple[str, ...]
+
+    @property
+    def event(self) -> str:
+        """The columns of an event, in order."""
+        return ", ".join((*self.shard, "sequence"))
+
+
+LOCAL = Identity(("shard",), ("flow_id",))
+"""In one data folder."""
+
+
+class EventQuestions(ABC):
+    """Questions about events; a class that reads them has `events` and `_grouped`.
+
+    `names` adds the columns `node` and `port_name`.  HistoryError (of every method): one line that says what
+    to do.
+    """
+
+    identity: Identity = LOCAL
+
+    def __init__(self, names: Names | None = None) -> None:
+        self.names = names
+
+    @abstractmethod
+    def events(
+        self,
+        *,
+        limit: int | None = 1000,
+        order: Order = "newest",
+        after: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Table:
+        """Events, at most `limit`, by time (then shard and sequence), or by shard and sequence.
+
+        For the next page, repeat the call with `after=table.after`.
+        """
+
+    def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Flows with events, newest first: 5-tuple, first and last time, numbers of events by kind.
+
+        The sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest
+        mean latency, `worst_node_id`, `worst_port`, `worst_latency`, of those that match; NULL while the flow
+        is live.  A flow that left and returned has several records.
+        """
+        key = ", ".join(self.identity.flow)
+        whole = cast(Filters, {name: value for name, value in filters.items() if name in _OF_FLOWS})
+        shown = ", ".join(
+            name
+            if name in self.identity.flow
+            else f"{'max' if name == 'flow_id' else 'any_value'}({name}) AS {name}"
+            for name in ("flow_id", "src", "dst", "sport", "dport", "proto")
+        )
+        record = ", ".join((*self.identity.flow, "time", *self.identity.shard))
+        records = f"""SELECT {key}, sum(packets)::UBIGINT AS packets,
+            (sum(packets * latency::DOUBLE) / sum(packets) FILTER (latency IS NOT NULL)) AS mean_latency
+            FROM (SELECT {key}, max(value) FILTER (metric = 'flow_path') AS packets,
+                max(value) FILTER (metric = 'flow_latency') AS latency
+                FROM RECORDED WHERE kind = 'flow_record' GROUP BY {record})
+            GROUP BY {key}"""
+        table = self._grouped(
+            f"""SELECT {shown}, min(time) AS first, max(time) AS last, count(*) AS events,
+            count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,
+            max(value) FILTER (metric = 'flow_latency' AND kind NOT IN ('flow_record', 'cleared'))
+                AS highest_latency,
+            any_value(r.packets) AS packets, any_value(r.mean_latency) AS mean_latency,
+            arg_max(node_id, value) FILTER ({_OF_HOP}) AS worst_node_id,
+            arg_max(port, value) FILTER ({_OF_HOP}) AS worst_port,
+            max(value) FILTER ({_OF_HOP}) AS worst_latency
+            FROM EVENTS LEFT JOIN ({records}) r USING ({key}) WHERE flow_id IS NOT NULL
+            GROUP BY {key} ORDER BY last DESC, {key}""",
+            limit,
+            filters,
+            whole,
+        )
+        self._name(table, "worst_")
+        return table
+
+    def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Paths of flows over time, oldest first, with the kind of event that stored each."""
+        return self._grouped(
+            f"""SELECT time, kind, flow_id, src, dst, sport, dport, proto, path, {self.identity.event}
+            FROM EVENTS WHERE path IS NOT NULL ORDER BY time, {self.identity.event}""",
+            limit,
+            filters,
+        )
+
+    def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
+        """Events by kind and metric; with `bucket_seconds` also by time, in buckets from the epoch on."""
+        bucket = by = ""
+        if bucket_seconds is not None:
+            ns = int(bucket_seconds * 1e9)
+            if ns <= 0:
+                raise HistoryError("a bucket must be longer than 0 s")
+            bucket, by = f"make_timestamp_ns(epoch_ns(time) // {ns} * {ns}) AS bucket,", "bucket,"
+        return self._grouped(
+            f"""SELECT {bucket} kind, metric, count(*) AS events, min(time) AS first, max(time) AS last
+            FROM EVENTS GROUP BY {by} kind, metric ORDER BY {by} events DESC, kind, metric""",
+            None,
+            filters,
+        )
+
+    def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Hops by the highest latency of their events: node, port, events, highest and mean value (ns)."""
+        table = self._grouped(
+            """SELECT node_id, port, count(*) AS events, max(value) AS highest, avg(value) AS mean,
+            arg_max(time, value) AS time
+            FROM EVENTS WHERE metric = 'hop_latency' AND kind != 'cleared'
+            GROUP BY node_id, port ORDER BY highest DESC, node_id, port""",
+            limit,
+            filters,
+        )
+        self._name(table)
+        return table
+
+    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Places by the highest value of a metric in their events: node, port, ident (queue), highest."""
+        return self._grouped(
+            f"""SELECT node_id, port, ident, max(value) AS highest
+            FROM EVENTS WHERE metric = '{Metric[metric.upper()].label}' AND node_id IS NOT NULL
+            AND kind NOT IN ('flow_record', 'cleared')
+            GROUP BY node_id, port, ident ORDER BY highest DESC, node_id, port, ident""",
+            limit,
+            filters,
+        )
+
+    def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Labels by port and period, newest first: number, mean and highest latency (ns), queue (bytes)."""
+        values = ", ".join(
+            f"max({column}) FILTER (metric = '{metric}') AS {name}"
+            for metric, name, highest in (
+                ("label_latency", "latency_ns", "highest_latency_ns"),
+                ("label_occupancy", "occupancy", "highest_occupancy"),
+            )
+            for column, name in (("value", name), ("previous", highest))
+        )
+        table = self._grouped(
+            f"""SELECT time, node_id, port, max(ident) AS labels, {values}
+            FROM EVENTS WHERE kind = 'label_record' AND port IS NOT NULL
+            GROUP BY time, node_id, port ORDER BY time DESC, node_id, port""",
+            limit,
+            filters,
+        )
+        self._name(table)
+        return table
+
+    def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Coverage of labels by period, newest first: telemetry intervals with traffic, mean and lowest."""
+        return self._grouped(
+            """SELECT time, ident AS intervals, value / 1e6 AS coverage, previous / 1e6 AS lowest
+            FROM EVENTS WHERE kind = 'label_record' AND metric = 'label_coverage' ORDER BY time DESC""",
+            limit,
+            filters,
+        )
+
+    @abstractmethod
+    def _grouped(
+        self, select: str, limit: int | None, filters: Filters, recorded: Filters | None = None
+    ) -> Table:
+        """Run a SELECT over EVENTS, the filtered events, and RECORDED, those of fewer filters."""
+
+    def _selected(
+        self, select: str, every: str, filters: Filters, recorded: Filters | None, long_paths: LongPaths
+    ) -> str:
+        """The statement of `_grouped`; `every` is a SELECT of all events, `long_paths` as in `where`."""
+
+        def kept(chosen: Filters, events: str) -> str:
+            return f"SELECT * FROM {events} WHERE {self._where(chosen, long_paths)}"
+
+        views = f"EVENTS AS ({kept(filters, f'({every})')})"
+        if recorded is not None:
+            views = f"RECORDED AS ({kept(recorded, f'({every})')}), EVENTS AS ({kept(filters, 'RECORDED')})"
+        return f"WITH {views} {select}"
+
+    def _where(self, filters: Filters, long_paths: LongPaths) -> str:
+        """The condition of events that match, of a long path the first record."""
+        return f"{where(filters, long_paths, self.identity.shard)} AND {HEAD}"
+
+    def _name(self, table: Table, prefix: str = "") -> None:
+        """Add names of nodes and ports, if there are any; `prefix`: of their columns."""
+        if not self.names:
+            return
+        nodes: list[Any] = table[f"{prefix}node_id"].tolist()
+        ports: list[Any] = table[f"{prefix}port"].tolist()
+        node = [None if n is None else self.names.node(n) for n in nodes]
+        port = [
+            None if n is None or p is None else self.names.port(n, p)
+            for n, p in zip(nodes, ports, strict=True)
+        ]
+        table.columns[f"{prefix}node"] = text_column(node)
+        table.columns[f"{prefix}port_name"] = text_column(port)
+
+
+def text_column(values: list[str | None]) -> Any:
+    """A column of texts."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column

@@ -1,0 +1,66 @@
+"""Paths of more than PATH_PART nodes: their further records are added to the row of the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from ..detect.records import PATH_PART
+from .filters import HEAD
+from .table import Table
+
+LongPaths = Callable[[], str | None]
+"""Returns a SELECT of all events that may be further records; None: there are none."""
+MOST_RECORDS = 255 // PATH_PART
+"""Further records of a path, at most."""
+_MOST_RANGES = 200
+_TYPES = {"shard": "USMALLINT", "sequence": "UBIGINT"}
+
+
+def add_long_paths(
+    table: Table,
+    cursor: duckdb.DuckDBPyConnection,
+    shard: Sequence[str],
+    find: Callable[[Table, npt.NDArray[np.intp]], str | None],
+) -> Table:
+    """Add the further records of long paths to the rows that begin them.
+
+    `shard`: the columns of the table that name a shard. `find` returns a SELECT of what may be further
+    records of these rows of the table, by index; None: there are none.
+    """
+    names = (*shard, "sequence")
+    paths = table["path"].tolist()
+    begins = np.flatnonzero([path is not None and len(path) == PATH_PART for path in paths])
+    if not len(begins) or (found := find(table, begins)) is None:
+        return table
+    keys = [np.ma.getdata(table[name])[begins].tolist() for name in names]
+    places = dict(zip(zip(*keys, strict=True), begins.tolist(), strict=True))
+    first = f"{', '.join(shard)}, sequence - hop // {PATH_PART}"
+    wanted = ", ".join(f"unnest($k{i}::{_TYPES.get(name, 'VARCHAR')}[])" for i, name in enumerate(names))
+    parts = cursor.execute(
+        f"""SELECT {first}, path FROM ({found}) WHERE NOT {HEAD}
+        AND {_within(np.array(keys[-1], np.uint64) + np.uint64(1))}
+        AND ({first}) IN (SELECT {wanted}) ORDER BY hop""",
+        {f"k{i}": values for i, values in enumerate(keys)},
+    ).fetchall()
+    for *key, path in parts:
+        at = places[tuple(key)]
+        paths[at] = np.append(paths[at], np.array(path, np.uint32))
+    column: npt.NDArray[Any] = np.empty(len(paths), object)
+    for at, path in enumerate(paths):
+        column[at] = path
+    table.columns["path"] = np.ma.masked_array(column, mask=[path is None for path in paths])
+    return table
+
+
+def _within(begins: npt.NDArray[np.uint64]) -> str:
+    """A condition for the sequences of further records that begin at one of `begins`."""
+    ends = begins + np.uint64(MOST_RECORDS)
+    if len(begins) > _MOST_RANGES:
+        return f"sequence BETWEEN {begins.min()} AND {ends.max()}"
+    ranges = zip(begins.tolist(), ends.tolist(), strict=True)
+    return f"({' OR '.join(f'sequence BETWEEN {begin} AND {end}' for begin, end in ranges)})"
