@@ -35,7 +35,7 @@ class S3Server(ServerProcess):
             f"-s3.port={self.port}",
             f"-s3.config={folder}/s3.json",
             f"-filer.port={self._filer}",
-            "-volume.max=5",
+            "-volume.max=50",  # of the few, its own log would take all that buckets need
             *ports,
         ]
         super().__init__(words, folder, self._answers)

@@ -24,7 +24,7 @@ class LakeSettings(Section):
     tls: bool = False
     """Connect to the database over TLS, and verify it."""
     schema_name: str = Field(default="hopscope", pattern=r"^[a-z_][a-z0-9_]{0,30}$")
-    """Schema of the lake's tables, and of the catalog's in the database."""
+    """Schema of the catalog's tables in the database, and folder of the lake's files in `data`."""
     data: str = Field(default="", pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,62}(/[^\s?#]*)?|/[^:\x00]*)?$")
     """Where the files are: `s3://BUCKET/PREFIX`, or a folder that all members share."""
     endpoint: str = Field(default="", pattern=r"^(https?://[^\s?#@]+)?$")

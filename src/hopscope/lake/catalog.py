@@ -1,0 +1,314 @@
+"""The lake: DuckLake, with its catalog in PostgreSQL and its files in a folder or an S3 bucket.
+
+`events`: one row is an event, identified by (member, incarnation, shard, sequence).  Its columns are those
+of `history/columns`, then `member` and `incarnation`, both VARCHAR.  It is partitioned by day of `time`, UTC.
+
+`marks`: one row is a commit of a shard's events: `member`, `incarnation`, `shard` USMALLINT, `next` UBIGINT,
+`time` TIMESTAMP_NS.  The mark, the first event that the lake does not have, is the highest `next`.
+
+`gaps`: one row is `events` of a shard, from `first` to before `next`, that are below the mark and not in the
+lake: `member`, `incarnation`, `shard`, `first`, `next`, `events` UBIGINT, `reason` VARCHAR, `time`.  Reasons
+are `history` (they were lost before), `retention`, and `missing` (their member writes those that it has).
+
+A member's events come in one transaction with their marks.  All members of a lake use one schema of the
+database; beside the tables of DuckLake it has two of our own: `hopscope_lake` (version of the tables, and a
+generation, which a rebuilt catalog has a new one of) and `hopscope_member` (which incarnation writes as a
+member).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import duckdb
+
+from ..history.columns import COLUMNS, connect, quoted
+from ..settings.destinations import shown
+from ..settings.lake import LakeSettings
+from .database import Address, Database, LakeError
+from .extensions import load_extensions
+
+__all__ = ["VERSION", "Lake", "LakeError", "create"]
+
+VERSION = 1
+"""Version of the tables; a later one is rejected."""
+EVENT_COLUMNS = ", ".join(name for name, _ in COLUMNS) + ", member, incarnation"
+"""Columns of `events`, in order."""
+_OF_SHARD = "member VARCHAR, incarnation VARCHAR, shard USMALLINT"
+_CATALOG = "lake"
+_SESSION = (
+    "connect_timeout=10 keepalives=1 keepalives_idle=10 keepalives_interval=5 keepalives_count=3 "
+    "tcp_user_timeout=20000 application_name='hopscope lake' "
+    "options='-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 "
+    "-c idle_in_transaction_session_timeout=600s'"
+)
+"""Neither end waits for long for another that is gone without a word."""
+_MARK_ROWS = 4096
+"""Marks are rows of the database, not files, if a commit has fewer."""
+
+
+class Lake:
+    """DuckDB with the lake attached, which must exist (`create`); one thread uses it at a time.
+
+    `read_only`: nothing can be written.  LakeError: it cannot be reached, is not there, or is of a later
+    version.
+    """
+
+    def __init__(
+        self,
+        settings: LakeSettings,
+        *,
+        read_only: bool = False,
+        memory_bytes: int = 1024**3,
+        threads: int = 2,
+        schema: str | None = None,
+    ) -> None:
+        self.settings = settings
+        self.schema = schema or settings.schema_name
+        """Of the catalog in the database."""
+        self.connection = connect(memory_bytes, threads)
+        """DuckDB; `cursor()` of it makes connections for other threads."""
+        try:
+            load_extensions(self.connection)
+            _configure(self.connection, settings)
+            _make_secrets(self.connection, settings)
+            self._attach(read_only)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    @property
+    def events(self) -> str:
+        """Name of the table in SQL."""
+        return self.table("events")
+
+    @property
+    def marks(self) -> str:
+        """Name of the table in SQL."""
+        return self.table("marks")
+
+    @property
+    def gaps(self) -> str:
+        """Name of the table in SQL."""
+        return self.table("gaps")
+
+    def table(self, name: str) -> str:
+        """Name of a table in SQL."""
+        return f"{_CATALOG}.hopscope.{name}"
+
+    @property
+    def name(self) -> str:
+        """The attached database in DuckDB, as functions of DuckLake take it."""
+        return _CATALOG
+
+    def snapshot(self) -> int:
+        """The newest snapshot: `FROM {lake.events} AT (VERSION => n)` reads it while it is kept."""
+        row = self.connection.execute(f"SELECT id FROM {_CATALOG}.current_snapshot()").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def generation(self) -> str:
+        """Changes when the catalog is built again."""
+        return self._own()[1]
+
+    def _attach(self, read_only: bool) -> None:
+        mode = "READ_ONLY" if read_only else "CREATE_IF_NOT_EXISTS false"
+        try:
+            self.connection.execute(
+                f"ATTACH 'ducklake:lake' AS {_CATALOG} (METADATA_SCHEMA {quoted(self.schema)}, {mode})"
+            )
+            version, _ = self._own()
+        except duckdb.Error as error:
+            raise self.named(error) from None
+        if version > VERSION:
+            raise LakeError(
+                f"{self.settings.place}: the lake has version {version}, and this Hopscope knows {VERSION}; "
+                "use the version that made it"
+            )
+
+    def _own(self) -> tuple[int, str]:
+        """Version and generation."""
+        row = self.connection.execute(
+            f"SELECT version, generation FROM __ducklake_metadata_{_CATALOG}.{self.schema}.hopscope_lake"
+        ).fetchone()
+        if row is None:
+            raise LakeError(f"{self.settings.place}: there is no lake; a start with [lake] makes one")
+        return int(row[0]), str(row[1])
+
+    def named(self, error: duckdb.Error) -> LakeError:
+        """An error of DuckDB as one line, without what attaching it was passed."""
+        text = _line(error)
+        if "creating a new DuckLake is explicitly disabled" in text or "hopscope_lake" in text:
+            return LakeError(
+                f"{self.settings.place}: there is no lake in schema {self.schema}; "
+                "a collector with these settings makes one when it starts, or: hopscope lake init"
+            )
+        if "DATA_PATH" in text:
+            return LakeError(f"{self.settings.place}: the lake's files are elsewhere ({text[:300]})")
+        return LakeError(f"{self.settings.place}: {text}")
+
+    def close(self) -> None:
+        """Close DuckDB, and with it its connections to the database."""
+        with suppress(duckdb.Error):
+            self.connection.close()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def create(settings: LakeSettings, database: Database | None = None) -> bool:
+    """Make what the lake lacks; returns whether there was none. Many may do so at once.
+
+    LakeError: the database or the store cannot be reached, refuses, or speaks another language than English.
+    """
+    if database is None:
+        with Database(settings) as database:
+            return create(settings, database)
+    database.check_language()
+    database.lock("create")
+    try:
+        if _exists(database, settings.schema_name):
+            return False
+        make_tables(settings, settings.schema_name, database)
+        return True
+    finally:
+        with suppress(LakeError):
+            database.unlock("create")
+
+
+def _exists(database: Database, schema: str) -> bool:
+    ((found,),) = database.run("SELECT to_regclass(:name) IS NOT NULL", name=f"{schema}.hopscope_lake")
+    return bool(found) and bool(database.run(f"SELECT 1 FROM {schema}.hopscope_lake"))
+
+
+def make_tables(settings: LakeSettings, schema: str, database: Database) -> None:
+    """Make the catalog in a schema of the database. What a killed process left of one is made again."""
+    if settings.data.startswith("/"):
+        try:
+            Path(settings.data).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LakeError(f"{settings.data}: {error.strerror}") from None
+    database.run(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+    database.run(f"CREATE SCHEMA {schema}")
+    database.run(f"CREATE TABLE {schema}.hopscope_lake (version integer, generation text, made timestamptz)")
+    database.run(
+        f"CREATE TABLE {schema}.hopscope_member"
+        " (member text PRIMARY KEY, incarnation text NOT NULL, since timestamptz NOT NULL DEFAULT now())"
+    )
+    connection = connect(256 * 1024**2, 1)
+    try:
+        load_extensions(connection)
+        _configure(connection, settings)
+        _make_secrets(connection, settings)
+        connection.execute(f"ATTACH 'ducklake:lake' AS {_CATALOG} (METADATA_SCHEMA {quoted(schema)})")
+        columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
+        made = f"{_CATALOG}.hopscope"
+        for statement in (
+            "BEGIN",
+            f"CREATE SCHEMA {made}",
+            f"CREATE TABLE {made}.events ({columns}, member VARCHAR, incarnation VARCHAR)",
+            f"ALTER TABLE {made}.events SET PARTITIONED BY (year(time), month(time), day(time))",
+            f"CREATE TABLE {made}.marks ({_OF_SHARD}, next UBIGINT, time TIMESTAMP_NS)",
+            f"CREATE TABLE {made}.gaps ({_OF_SHARD}, first UBIGINT, next UBIGINT, events UBIGINT,"
+            " reason VARCHAR, time TIMESTAMP_NS)",
+            "COMMIT",
+            f"CALL {_CATALOG}.set_option('parquet_compression', 'zstd')",
+            *(
+                f"CALL {_CATALOG}.set_option('data_inlining_row_limit', {rows}, table_name => '{table}',"
+                " schema => 'hopscope')"
+                for table, rows in (("events", 0), ("marks", _MARK_ROWS), ("gaps", _MARK_ROWS))
+            ),
+        ):
+            connection.execute(statement)
+    except duckdb.Error as error:
+        raise LakeError(f"{settings.place}: {_line(error)}") from None
+    finally:
+        connection.close()
+    database.run(
+        f"INSERT INTO {schema}.hopscope_lake VALUES ({VERSION}, :generation, now())",
+        generation=secrets.token_hex(8),
+    )
+
+
+def files_folder(settings: LakeSettings) -> str:
+    """Where the files of the lake are, ending with a slash; nothing else may be there."""
+    return f"{settings.data.rstrip('/')}/{settings.schema_name}/"
+
+
+def _configure(connection: duckdb.DuckDBPyConnection, settings: LakeSettings) -> None:
+    """Limits of waiting and trying again, and whom to trust. LakeError: there is no such file."""
+    ca_file = certificates(settings)
+    for name, value in (
+        ("ducklake_max_retry_count", "100"),
+        ("http_timeout", "20"),
+        ("http_retries", "2"),
+        ("http_proxy", "''"),
+        ("enable_server_cert_verification", "true"),
+        *((("ca_cert_file", quoted(ca_file)),) if ca_file else ()),
+    ):
+        connection.execute(f"SET {name} = {value}")
+
+
+def certificates(settings: LakeSettings) -> str:
+    """The file of certificates to verify servers with; empty: none is known. LakeError: it is missing."""
+    if settings.ca_file is not None:
+        if not os.access(settings.ca_file, os.R_OK):
+            raise LakeError(f"{settings.ca_file}: it is missing, or cannot be read")
+        return str(settings.ca_file)
+    found = ssl.get_default_verify_paths()
+    return found.cafile or ""
+
+
+def _make_secrets(connection: duckdb.DuckDBPyConnection, settings: LakeSettings) -> None:
+    """Passwords and keys, which no error message shows. LakeError: one cannot be read."""
+    address = Address.of(settings)
+    connection.execute(
+        f"CREATE SECRET database (TYPE postgres, HOST {quoted(address.host)}, PORT {address.port},"
+        f" DATABASE {quoted(address.database)}, USER {quoted(address.user)}"
+        + (f", PASSWORD {quoted(address.password)})" if address.password is not None else ")")
+    )
+    if settings.data.startswith("s3://"):
+        connection.execute(f"CREATE SECRET store ({_store(settings)})")
+    tls = "sslmode=disable"
+    if settings.tls:
+        ca_file = certificates(settings)
+        tls = f"sslmode=verify-full sslrootcert='{ca_file or 'system'}'"
+    connection.execute(
+        f"CREATE SECRET lake (TYPE ducklake, METADATA_PATH {quoted(f'{_SESSION} {tls}')},"
+        f" DATA_PATH {quoted(files_folder(settings))},"
+        " METADATA_PARAMETERS MAP {'TYPE': 'postgres', 'SECRET': 'database'})"
+    )
+
+
+def _store(settings: LakeSettings) -> str:
+    """The S3 server."""
+    words = ["TYPE s3", f"REGION {quoted(settings.region)}"]
+    if settings.endpoint:
+        parts = urlsplit(settings.endpoint)
+        words += [f"ENDPOINT {quoted(parts.netloc)}", "URL_STYLE 'path'"]
+        words += [f"USE_SSL {'true' if parts.scheme == 'https' else 'false'}"]
+    if settings.access_key:
+        try:
+            key = shown.secret(settings.secret)
+        except (ValueError, OSError) as error:
+            raise LakeError(f"lake.secret: {error}") from None
+        words += [f"KEY_ID {quoted(settings.access_key)}", f"SECRET {quoted(key)}"]
+    return ", ".join(words)
+
+
+def _line(error: duckdb.Error) -> str:
+    """The cause in an error of DuckDB, in one line, without what attaching the lake was passed."""
+    text = " ".join(str(error).split())
+    _, found, cause = text.rpartition("connection to server")
+    return found + cause if found else text.replace(_SESSION, "")[:400]

@@ -1,0 +1,56 @@
+"""The servers of a lake: PostgreSQL and S3, one each for all tests, and lakes of one's own in them."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hopscope.settings.lake import LakeSettings
+from support.postgres_server import PostgresServer
+from support.s3_server import S3Server
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def database(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    folder = tmp_path_factory.mktemp("database")
+    for parent in (folder, *folder.parents[:2]):  # the server runs as another user
+        parent.chmod(0o755)
+    server = PostgresServer(tool, folder)
+    server.start()
+    server.run("CREATE DATABASE hopscope", "postgres")
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def store(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    server = S3Server(tool(str(Path(sys.executable).with_name("weed"))), tmp_path_factory.mktemp("store"))
+    server.start()
+    server.make_bucket("lake")
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def local(database: PostgresServer, tmp_path: Path) -> LakeSettings:
+    """Settings of a lake that nobody has made yet, whose files are in a folder."""
+    return lake_settings(database, data=str(tmp_path / "lake"))
+
+
+def lake_settings(database: PostgresServer, **more: object) -> LakeSettings:
+    """Settings of a lake in a schema of its own."""
+    place = f"postgresql://hopscope@127.0.0.1:{database.port}/hopscope"
+    return LakeSettings.model_validate(
+        {"catalog": place, "schema_name": f"lake{next(_numbers)}", "every_seconds": 0.5, **more}
+    )
+
+
+def in_bucket(store: S3Server) -> dict[str, object]:
+    """Settings of files in a bucket."""
+    return {"data": "s3://lake/x", "endpoint": store.url, "access_key": store.KEY, "secret": store.SECRET}

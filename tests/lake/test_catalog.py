@@ -1,0 +1,75 @@
+"""The lake is made, attached and read; what is wrong with it is said in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pytest
+
+from hopscope.lake.catalog import Lake, LakeError, create
+from hopscope.lake.database import Database
+from hopscope.settings.lake import LakeSettings
+from support.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_lake_is_made_once_and_read_only(database: PostgresServer, local: LakeSettings) -> None:
+    """Many may make it; a reader changes nothing; its tables are in the database, as psql sees it."""
+    with pytest.raises(LakeError, match=rf"no lake in schema {local.schema_name}; .*hopscope lake init"):
+        Lake(local, read_only=True)
+    assert [create(local), create(local)] == [True, False]
+    with Lake(local, read_only=True) as lake:
+        assert lake.connection.execute(f"SELECT count(*) FROM {lake.events}").fetchall() == [(0,)]
+        with pytest.raises(duckdb.Error, match="read-only"):
+            lake.connection.execute(f"INSERT INTO {lake.marks} VALUES ('m', 'i', 0, 1, NULL)")
+    schema = local.schema_name
+    tables = database.query(f"SELECT table_name FROM {schema}.ducklake_table")
+    assert {row["table_name"] for row in tables} == {"events", "marks", "gaps"}
+    assert database.run(f"SELECT version FROM {schema}.hopscope_lake") == "1\n"
+
+
+def test_what_a_killed_creation_left_is_made_again(database: PostgresServer, local: LakeSettings) -> None:
+    """A catalog without its version is none."""
+    create(local)
+    database.run(f"DELETE FROM {local.schema_name}.hopscope_lake")
+    assert create(local)
+    with Lake(local) as lake:
+        assert lake.connection.execute(f"SELECT count(*) FROM {lake.events}").fetchall() == [(0,)]
+
+
+def test_what_is_wrong_is_named(local: LakeSettings) -> None:
+    """One line with the place, without what DuckDB was passed."""
+    create(local)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"catalog": "postgresql://hopscope@127.0.0.1:1/hopscope"}, "refused"),
+        ({"data": "/nowhere/else"}, "files are elsewhere"),
+        ({"tls": True}, "SSL"),
+        ({"password": "env:NO_SUCH_VARIABLE"}, "NO_SUCH_VARIABLE"),
+        ({"ca_file": "/no/such/file"}, "/no/such/file"),
+    ]
+    for change, problem in wrong:
+        with pytest.raises(LakeError, match=problem) as raised:
+            Lake(LakeSettings.model_validate({**local.model_dump(), **change}), read_only=True)
+        assert "\n" not in str(raised.value)
+        assert "keepalives" not in str(raised.value)
+
+
+def test_a_later_version_is_rejected(database: PostgresServer, local: LakeSettings) -> None:
+    """A newer Hopscope made it: nothing is read or written."""
+    create(local)
+    database.run(f"UPDATE {local.schema_name}.hopscope_lake SET version = 2")
+    with pytest.raises(LakeError, match="version 2"):
+        Lake(local)
+
+
+def test_a_database_in_another_language_is_rejected(
+    local: LakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckLake knows conflicts by their English message."""
+    with Database(local) as one:
+        one.check_language()
+        monkeypatch.setattr(one, "run", lambda _: [["de_DE.UTF-8"]])
+        with pytest.raises(LakeError, match=r"de_DE\.UTF-8, expected English; .*lc_messages = 'C'"):
+            one.check_language()
