@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from ..memory.text_file import read_text, write_text
 from ..settings.collector import Settings
 from ..settings.label import TrackedFlowSettings
 from ..settings.section import Section
 from ..settings.switches import NamedSwitches, WatchRule, check_rules
-from .files import read_text, write_text
 from .state import MAX_TRACKED
 
 FILE_NAME = "control.rules"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .files import read_text, write_text
+from ..memory.text_file import read_text, write_text
 
 FILE_NAME = "control.status"
 

@@ -7,7 +7,10 @@ import secrets
 import stat
 from pathlib import Path
 
+from ..base.errors import HopscopeError
+
 HASH_SECRET = "hash.secret"
+MEMBER_ID = "member.id"
 _LENGTH = 16
 """Characters of the shortest secret that is accepted."""
 
@@ -38,6 +41,17 @@ def hash_secret(folder: Path | None) -> bytes:
     """
     text = None if folder is None else private_text(folder / HASH_SECRET)
     return (text or "").encode()
+
+
+def incarnation(folder: Path) -> str:
+    """What distinguishes a data folder from all others in a cluster: 32 random characters, made on first use.
+
+    Raises HopscopeError if the file cannot be made, or others can read it.
+    """
+    text = private_text(folder / MEMBER_ID)
+    if text is None:
+        raise HopscopeError(f"{folder / MEMBER_ID}: it cannot be made, or others can read it; remove it")
+    return text
 
 
 def _read(path: Path) -> str:
