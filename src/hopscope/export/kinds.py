@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..base.errors import HopscopeError
+from ..settings.cluster import STREAM
 from ..settings.collector import Settings
 from ..settings.destinations.kinds import ENTRY_POINTS
 from .block import EventFilter
@@ -79,12 +80,12 @@ def check_exports(settings: Settings) -> None:
     """Raises HopscopeError if a destination lacks a package, or cannot work with its settings."""
     for metrics in settings.metrics.values():
         require_client(metrics.kind)
-    for name, export in settings.export.items():
+    for name, export in settings.destinations.items():
         try:
             destination_class(export.kind).check(export)
             EventFilter(export)
         except HopscopeError as error:
-            raise HopscopeError(f"export.{name}: {error}") from error
+            raise HopscopeError(f"{name if name == STREAM else f'export.{name}'}: {error}") from error
 
 
 METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {
@@ -99,8 +100,8 @@ def places(settings: Settings) -> Iterator[Place]:
     """The destinations of events, and those of metrics, by name; one of metrics with the name of another is
     `metrics.NAME`.
     """
-    for name, export in settings.export.items():
+    for name, export in settings.destinations.items():
         yield Place(export.kind, export.place, name)
     for name, metrics in settings.metrics.items():
-        shown = f"metrics.{name}" if name in settings.export else name
+        shown = f"metrics.{name}" if name in settings.destinations else name
         yield Place(metrics.kind, metrics.place, shown)

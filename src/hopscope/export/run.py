@@ -60,7 +60,7 @@ def _threads(settings: Settings, folder: Path, rows: Records) -> Iterator[Delive
             idle_seconds=settings.detect.idle_seconds,
         )
 
-    for name, export in settings.export.items():
+    for name, export in settings.destinations.items():
         row = next(left)
         yield Sender(destination_class(export.kind)(export, context(name, row)), folder, row)
     for name, metrics in settings.metrics.items():

@@ -14,6 +14,7 @@ from ..base.names import Names
 from ..detect.links import read_links
 from ..memory.data_folder import read_owner
 from ..memory.running import running_folders
+from ..settings.cluster import STREAM
 from ..settings.collector import ListenSettings, Settings
 from ..settings.destinations.common import ExportSettings
 from ..settings.destinations.metrics_common import MetricsSettings
@@ -121,8 +122,8 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
         yield _switch(name, switch)
     if settings.label.redis:
         yield _redis("label.redis", settings.label.redis)
-    for name, export in settings.export.items():
-        yield _export(f"export.{name}", name, export, settings)
+    for name, export in settings.destinations.items():
+        yield _export(name if name == STREAM else f"export.{name}", name, export, settings)
     for name, metrics in settings.metrics.items():
         yield _metrics(f"metrics.{name}", name, metrics, settings)
     query = settings.direct.query

@@ -162,7 +162,7 @@ class Supervisor:
             from ..export.kinds import require_client
 
             require_client("label.redis")
-        if settings.export or settings.metrics:
+        if settings.destinations or settings.metrics:
             from ..export.kinds import check_exports
 
             check_exports(settings)
@@ -192,7 +192,7 @@ class Supervisor:
             self.url, self.bound = url_of(listener), url_of(listener, bound=True)
         helpers = [page] if settings.serve.enabled else []
         helpers.append(Member("archive", "archive"))
-        if settings.export or settings.metrics:
+        if settings.destinations or settings.metrics:
             helpers.append(Member("export", "export"))
         if settings.names_from:
             helpers.append(Member("names", "names"))
@@ -262,7 +262,7 @@ class Supervisor:
         Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
         """
         _check_names(settings)
-        if settings.export or settings.metrics:
+        if settings.destinations or settings.metrics:
             from ..export.kinds import check_exports
 
             check_exports(settings)

@@ -75,7 +75,7 @@ def steps_for(settings: Settings) -> list[str]:
         + ["report-ring"] * ("ring" in kinds)
         + ["xdp"] * ("xdp" in kinds)
         + ["label-decoder"] * bool(settings.label.listen)
-        + ["export"] * bool(settings.export)
+        + ["export"] * bool(settings.destinations)
     )
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from .destinations.nats import NatsAccess, Server
+from .destinations.nats import NatsAccess, NatsSettings, Server
 from .destinations.shown import shown
 from .section import Seconds, is_loopback
 
 Word = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+STREAM = "cluster.events"
+"""Name of the destination that the stream of the cluster's events is."""
+
+
+class StreamSettings(NatsSettings):
+    """The stream of a cluster's events: subjects `PREFIX.MEMBER.SHARD`."""
+
+    branch: ClassVar[str] = ""
 
 
 class ClusterSettings(NatsAccess):
@@ -56,6 +66,23 @@ class ClusterSettings(NatsAccess):
     def place(self) -> str:
         """The servers, without passwords."""
         return ", ".join(map(shown, self.nats))
+
+    @property
+    def stream(self) -> StreamSettings | None:
+        """The stream of events as a destination; None: events go to none."""
+        if not self.enabled or self.events != "stream":
+            return None
+        access = {name: getattr(self, name) for name in NatsAccess.model_fields}
+        return StreamSettings(
+            **access,
+            kind="nats",
+            servers=self.nats,
+            prefix=f"hopscope.{self.name}.events",
+            stream=f"hopscope-{self.name}-events",
+            replicas=self.replicas,
+            stream_bytes=self.stream_bytes,
+            begin="oldest",
+        )
 
     @model_validator(mode="after")
     def _safe(self) -> ClusterSettings:

@@ -10,7 +10,8 @@ import platformdirs
 from pydantic import AfterValidator, Field, model_validator
 
 from ..wire.address import number_of
-from .cluster import ClusterSettings
+from .cluster import STREAM, ClusterSettings
+from .destinations.common import ExportSettings
 from .destinations.kinds import NamedExports
 from .destinations.metrics import NamedMetrics
 from .direct import DirectSettings
@@ -461,6 +462,12 @@ class Settings(Section):
     def limits(self) -> LimitSettings:
         """Limits of all switches, and of single ones."""
         return self.detect.limits
+
+    @property
+    def destinations(self) -> dict[str, ExportSettings]:
+        """Destinations of events by name: `export`, and the stream of the cluster."""
+        stream = self.cluster.stream
+        return dict(self.export) if stream is None else {**self.export, STREAM: stream}
 
     @property
     def member_name(self) -> str:

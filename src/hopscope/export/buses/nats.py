@@ -14,7 +14,7 @@ from ..block import EventBlock
 from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination, one_line
 from ..tls import tls_context
-from .messages import Encoder, Message, place, safe
+from .messages import Encoder, Message, safe
 
 T = TypeVar("T")
 WINDOW = 256
@@ -58,7 +58,8 @@ class Nats(Destination):
         for message in messages:
             if len(message.body) > limit:
                 raise DeliveryError(f"message of {len(message.body)} bytes, the server takes {limit}", False)
-        subject = place(self.settings.prefix, self._member, block.shard, ".")
+        settings = self.settings
+        subject = f"{settings.prefix}{settings.branch}.{self._member}.{block.shard}"
         if self._window == 1 and block.shard not in self._resumed:
             messages = self._run(self._missing(subject, messages))
             self._resumed.add(block.shard)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -36,6 +36,8 @@ class NatsAccess(TlsSettings):
 class NatsSettings(NatsAccess, BusSettings):
     """NATS JetStream: subjects `PREFIX.v1.events.MEMBER.SHARD`."""
 
+    branch: ClassVar[str] = ".v1.events"
+    """What follows the prefix in subjects, before the member: version and kind of the messages."""
     servers: tuple[Server, ...] = Field(default=("nats://127.0.0.1:4222",), min_length=1)
     """Servers of one cluster, `nats://HOST:PORT`, or `tls://HOST:PORT`; any that answers is used."""
     prefix: str = Field(default="hopscope", pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$")
