@@ -150,6 +150,7 @@ def _settings_of_kind(
 
 def counters() -> str:
     """Every counter."""
+    from hopscope.cluster.counters import CLUSTER_COUNTERS
     from hopscope.control.counters import CONTROL_COUNTERS
     from hopscope.detect.counters import COUNTERS
     from hopscope.direct.counters import TRANSLATOR_COUNTERS
@@ -179,6 +180,9 @@ def counters() -> str:
         + "\n## Switches that the controller reaches\n\n"
         "Of the process that reaches them, if `switches` is set.\n\n"
         + table(CONTROL_COUNTERS.counters)
+        + "\n## Several collectors\n\n"
+        "Of the process that takes part in a cluster, if `cluster.nats` is set.\n\n"
+        + table(CLUSTER_COUNTERS.counters)
         + "\n## Switch ports of a fabric on this machine\n\n"
         "For each port, in `hopscope fabric status --format json`.\n\n"
         + _table(

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import hopscope
 from hopscope.base.names import Names
+from hopscope.cluster import counters as cluster
 from hopscope.control import counters as control
 from hopscope.detect import counters as detect
 from hopscope.direct import counters as direct
@@ -29,6 +30,7 @@ FILES = [
     ("regions", labels.LABEL_COUNTERS),
     ("regions", naming.NAMES_COUNTERS),
     ("regions", control.CONTROL_COUNTERS),
+    ("regions", cluster.CLUSTER_COUNTERS),
     ("direct", direct.TRANSLATOR_COUNTERS),
     ("direct", rdma.NIC_COUNTERS),
 ]
@@ -86,5 +88,5 @@ def test_no_counters_are_declared_elsewhere() -> None:
     """A module that declares counters is one of those above."""
     declaration = re.compile(r"^\w*COUNTERS\b.*= (CounterFile)?\(", re.M)
     declared = {path for path in SOURCE.rglob("*.py") if declaration.search(path.read_text())}
-    modules = (control, detect, labels, direct, naming, rdma)
+    modules = (cluster, control, detect, labels, direct, naming, rdma)
     assert declared == {Path(str(module.__file__)) for module in modules}

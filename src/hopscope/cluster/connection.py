@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.errors import HopscopeError
@@ -33,6 +35,12 @@ MEMBER = "hopscope-member"
 
 class ClusterError(HopscopeError):
     """NATS does not answer or refuses; the message says which servers, and why."""
+
+
+def require_client() -> None:
+    """Raises ClusterError if nats-py is not installed."""
+    if find_spec("nats") is None:
+        raise ClusterError("cluster: a package is missing; install it with: pip install 'hopscope[cluster]'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +91,15 @@ class Connection:
         """Whether a server answers now."""
         return self._client is not None and bool(self._client.is_connected)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has to be opened (again): it was not yet, or the client has given up."""
+        return self._client is None or bool(self._client.is_closed)
+
     def open(self) -> None:
         """Connect. Raises ClusterError; it may be called again."""
         self.close()
+        require_client()
         self._thread = LoopThread("nats")
         try:
             self.run(self._connect(), CONNECT_SECONDS + 2)
@@ -112,6 +126,9 @@ class Connection:
             raise ClusterError(f"NATS at {self.settings.place}: not connected")
         try:
             return self._thread.run(work, seconds)
+        except (CancelledError, RuntimeError) as error:  # closed meanwhile, by another thread
+            work.close()
+            raise ClusterError(f"NATS at {self.settings.place}: the connection was closed") from error
         except DeliveryError as error:
             raise ClusterError(f"NATS at {self.settings.place}: {error}") from None
         except (TimeoutError, nats.errors.Error, OSError, ValueError) as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..base.names import Names
 from ..base.stop import Stop
+from ..memory.counter_region import CounterFile
 from ..present.collector_state import CollectorState
 from ..settings.collector import Settings
 from ..wire.records import Records
@@ -25,14 +26,15 @@ CLOSE_SECONDS = 5.0
 """Maximum time for destinations to deliver what waits at the end."""
 
 
-def run(settings: Settings, folder: Path, stop: Stop) -> None:
+def run(settings: Settings, folder: Path, stop: Stop, more: Sequence[CounterFile] = ()) -> None:
     """Export from the data folder `folder` until `stop` is set; then deliver the rest within CLOSE_SECONDS.
 
+    `more`: counters that metrics have, too (`Families`).
     Raises HopscopeError if a destination lacks a requirement.
     """
     check_exports(settings)
     rows = open_counters(folder, list(places(settings)))["destinations"]
-    threads = list(_threads(settings, folder, rows))
+    threads = list(_threads(settings, folder, rows, more))
     for thread in threads:
         thread.start()
     try:
@@ -42,7 +44,9 @@ def run(settings: Settings, folder: Path, stop: Stop) -> None:
         stop_all(threads, CLOSE_SECONDS)
 
 
-def _threads(settings: Settings, folder: Path, rows: Records) -> Iterator[DeliveryThread[Any]]:
+def _threads(
+    settings: Settings, folder: Path, rows: Records, more: Sequence[CounterFile]
+) -> Iterator[DeliveryThread[Any]]:
     """The thread of every destination, in the order of `places`, with its DESTINATION."""
     names = Names.load(settings.names, folder)
     member = settings.member_name
@@ -66,6 +70,6 @@ def _threads(settings: Settings, folder: Path, rows: Records) -> Iterator[Delive
     for name, metrics in settings.metrics.items():
         row = next(left)
         families = Families(
-            CollectorState(folder), names, folder, settings.stores_folder, settings.serve.top_flows
+            CollectorState(folder), names, folder, settings.stores_folder, settings.serve.top_flows, more
         )
         yield MetricsSender(METRICS[metrics.kind](metrics, context(name, row)), families.collect, row)

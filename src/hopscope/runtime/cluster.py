@@ -2,12 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ..cluster.process import Condition, Context, Part
 from .child import Child
 
 
 def run(child: Child) -> None:
     """Take part in the cluster until `child.stop` is set."""
+    from ..cluster.counters import CLUSTER_COUNTERS
+    from ..cluster.process import ClusterProcess
+    from ..cluster.status import FILE_NAME
+    from ..memory.private_file import incarnation
+
     child.started = True
     child.report(ready=True)
-    while not child.stop.wait(0.2):
-        pass
+    if not child.settings.cluster.enabled:  # any more: settings were read again
+        (child.regions / FILE_NAME).unlink(missing_ok=True)
+        while not child.stop.wait(0.5):
+            pass
+        return
+    context = Context(
+        child.settings,
+        child.data,
+        child.regions,
+        CLUSTER_COUNTERS.open(child.regions),
+        incarnation(child.data),
+        _looker(child),
+    )
+    ClusterProcess(context, parts(context)).run(child.stop)
+
+
+def parts(context: Context) -> list[Part]:
+    """The parts of the process (ARCHITECTURE.md, "Parts of the cluster process"), in the order in which they
+    start; the record of this member first. Each is imported only if the settings need it.
+    """
+    from ..cluster.membership import Membership
+
+    return [Membership(context)]
+
+
+def _looker(child: Child) -> Callable[[], Condition]:
+    """Looks how this collector is, for the record of its member."""
+    from ..detect.counters import INDEX, STORED
+    from ..memory.data_folder import read_owner
+    from ..present.collector_state import CollectorState
+    from ..serve.readiness import components
+
+    state = CollectorState(child.data)
+    events = [INDEX[f"events_total.{kind.label}"] for kind in STORED]
+
+    def look() -> Condition:
+        owner = read_owner(child.data)
+        rates = state.rates()
+        waiting = [part for part in components(state, child.data) if not part.ready]
+        return Condition(
+            ready=not waiting,
+            reason=_line("; ".join(f"{part.name}: {part.detail}" for part in waiting)),
+            reports_per_second=rates["reports_total"],
+            events_per_second=float(rates.total[events].sum()),
+            address=_line(child.settings.cluster.address or owner.get("api") or ""),
+            started_ns=owner.get("started_ns") or 0,
+        )
+
+    return look
+
+
+def _line(text: str) -> str:
+    """One line of printable text, as records take it."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:500]

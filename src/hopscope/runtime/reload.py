@@ -18,6 +18,7 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "names_from": ("names",),
     "switches": ("control",),
     "control": ("control",),
+    "cluster": ("cluster", "serve"),
     "export": ("export",),
     "metrics": ("export",),
     "history.keep_days": ("archive",),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base import control_client as control
+from ..cluster.status import read_status
 from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import health_of, lost_of, names_of, read_counters
@@ -145,6 +146,30 @@ def reporters(stores: Path) -> list[Component]:
         return []
     detail = f"numbers of {untracked:,} reports were not checked"
     return [Component("reporters", not counters["dta_reporters_full"], detail)]
+
+
+def cluster(regions: Path) -> list[Component]:
+    """The cluster as this member sees it: ready while NATS answers, all members are there and ready, and have
+    the newest configuration. Nothing waits for it: this collector goes on alone.
+    """
+    status = read_status(regions)
+    if not status:
+        return []
+    problems = [status["problem"]] if status["problem"] else []
+    problems += [f"{each['name']} is missing" for each in status["missing"]]
+    newest = max((each["revision"] for each in status["members"]), default=0)
+    for each in status["members"]:
+        if each["revision_problem"]:
+            problems.append(f"{each['name']} has revision {each['revision']}: {each['revision_problem']}")
+        elif each["revision"] != newest:
+            problems.append(f"{each['name']} has revision {each['revision']}, not {newest}")
+        if not each["ready"]:
+            problems.append(f"{each['name']} is not ready")
+    since = f" since {when(status['since_ns'])}"
+    state = {"joined": "joined", "away": f"local only{since}"}.get(status["state"], status["state"] + since)
+    detail = f"{state}, {len(status['members'])} members, revision {newest} of the configuration"
+    ready = status["state"] == "joined" and not problems
+    return [Component(f"cluster {status['cluster']}", ready, "; ".join([detail, *problems]))]
 
 
 def exports(folder: Path) -> list[Component]:

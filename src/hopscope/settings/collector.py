@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 from typing import Annotated, Literal
@@ -37,6 +38,8 @@ from .sink import DistributionSettings, SinkSettings
 from .switches import ControlSettings, NamedSwitches, check_switches
 from .top_flows import TopFlowSettings
 
+MEMBER = re.compile(r"(?=.{1,64}$)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+"""Name of a member of a cluster: a key of NATS' buckets."""
 PORTS = {"sflow": 6343, "ipfix": 4739}
 """Ports of the kinds of listeners that are not for Telemetry Reports."""
 
@@ -443,6 +446,15 @@ class Settings(Section):
     def _named(self) -> Settings:
         check_devices(self.names_from)
         check_switches(self.switches, self.control.watch)
+        return self
+
+    @model_validator(mode="after")
+    def _member(self) -> Settings:
+        if (self.cluster.enabled or self.lake.enabled) and not MEMBER.fullmatch(self.member_name):
+            raise ValueError(
+                f"member: found {self.member_name!r}, expected at most 64 letters, digits, `_`, `-`, and "
+                "dots between them"
+            )
         return self
 
     @model_validator(mode="after")

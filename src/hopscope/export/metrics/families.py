@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,8 @@ _INTERFACE_TEXTS = {
 class Families(Collector):
     """All metrics of a collector, from snapshots taken when they are asked for.
 
-    `stores` is the folder of a translator or a software NIC, `top` says which flows have series of their own.
+    `stores` is the folder of a translator or a software NIC, `top` says which flows have series of their own,
+    `more` has counters of processes that this room does not know.
     """
 
     def __init__(
@@ -103,9 +104,11 @@ class Families(Collector):
         folder: Path,
         stores: Path,
         top: TopFlowSettings | None = None,
+        more: Sequence[CounterFile] = (),
     ) -> None:
         self._state, self._names, self._folder, self._stores = state, names, folder, stores
         self._top = top or TopFlowSettings()
+        self._more = more
         self._left_out = 0
 
     def describe(self) -> Iterable[Family]:
@@ -129,7 +132,8 @@ class Families(Collector):
         yield from _of_file(LABEL_COUNTERS, self._state.regions)
         yield from _of_file(NIC_COUNTERS, self._stores)
         yield from _of_file(NAMES_COUNTERS, self._state.regions)
-        yield from _of_file(CONTROL_COUNTERS, self._state.regions)
+        for file in (CONTROL_COUNTERS, *self._more):
+            yield from _of_file(file, self._state.regions)
         yield from self._switches()
 
     def _switches(self) -> Iterable[Family]:

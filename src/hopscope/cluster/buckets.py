@@ -1,0 +1,179 @@
+"""Buckets (key-value stores) of NATS JetStream: entries by key, changed by compare-and-set."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .connection import ClusterError, Connection
+
+if TYPE_CHECKING:
+    from nats.js.api import RawStreamMsg
+    from nats.js.kv import KeyValue
+
+T = TypeVar("T")
+MAX_KEYS = 2000
+"""Most entries that are read of a bucket: whoever has credentials can write more."""
+RUN_SECONDS = 20.0
+"""Longest time of one method."""
+AT_ONCE = 64
+"""Requests for entries that wait for an answer at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value, and when the server stored it."""
+
+    key: str
+    value: bytes
+    revision: int
+    time_ns: int
+    """Of the server's clock."""
+
+
+class Bucket:
+    """A bucket of the cluster. Methods raise ClusterError, also if the bucket is missing."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection, self.name = connection, name
+
+    def entries(self) -> dict[str, Entry]:
+        """All entries by key."""
+        return self._run(self._entries())
+
+    def get(self, key: str) -> Entry | None:
+        """The newest entry of a key; None: there is none."""
+        return self._run(self._get(key))
+
+    def at(self, key: str, revision: int) -> Entry | None:
+        """The entry that a key had; None: it is not kept any more."""
+        return self._run(self._at(key, revision))
+
+    def history(self, key: str) -> list[Entry]:
+        """The entries of a key that are kept, oldest first."""
+        return self._run(self._history(key))
+
+    def change(self, key: str, value: bytes, revision: int) -> int | None:
+        """Store a value if the key's newest entry is `revision` (0: if there is none); returns its revision,
+        or None if the key has another one.
+        """
+        return self._run(self._change(key, value, revision))
+
+    def put(self, key: str, value: bytes) -> int:
+        """Store a value; its revision."""
+
+        async def put() -> int:
+            return await self._values().put(key, value)
+
+        return self._run(put())
+
+    def delete(self, key: str, revision: int = 0) -> None:
+        """Remove a key; only if its newest entry is `revision`, unless that is 0."""
+
+        async def delete() -> None:
+            await self._values().delete(key, revision or None)
+
+        self._run(delete())
+
+    def seconds(self) -> float:
+        """How long entries are kept; 0: for ever."""
+
+        async def info() -> float:
+            found = await self._connection.jetstream.stream_info(self._stream)
+            return found.config.max_age or 0
+
+        return self._run(info())
+
+    # ------------------------------------------------------------------------------------- in the loop
+
+    @property
+    def _stream(self) -> str:
+        return f"KV_{self.name}"
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        import nats.js.errors
+
+        try:
+            return self._connection.run(work, RUN_SECONDS)
+        except ClusterError as error:
+            cause = error.__cause__
+            if isinstance(cause, nats.js.errors.NotFoundError | nats.js.errors.NoStreamResponseError):
+                where = self._connection.settings.place
+                raise ClusterError(
+                    f"NATS at {where}: bucket {self.name} is missing; `hopscope cluster init` makes it"
+                ) from None
+            raise
+
+    def _values(self) -> KeyValue:
+        from nats.js.kv import KeyValue
+
+        return KeyValue(self.name, self._stream, f"$KV.{self.name}.", self._connection.jetstream, False)
+
+    async def _entries(self) -> dict[str, Entry]:
+        info = await self._connection.jetstream.stream_info(self._stream, ">")
+        keys = sorted(subject.removeprefix(f"$KV.{self.name}.") for subject in info.state.subjects or ())
+        if len(keys) > MAX_KEYS:
+            raise ClusterError(f"bucket {self.name} has {len(keys):,} entries, expected at most {MAX_KEYS:,}")
+        found: list[Entry | None] = []
+        for at in range(0, len(keys), AT_ONCE):
+            found += await asyncio.gather(*map(self._get, keys[at : at + AT_ONCE]))
+        return {entry.key: entry for entry in found if entry is not None}
+
+    async def _get(self, key: str) -> Entry | None:
+        from nats.js.errors import NotFoundError
+
+        jetstream = self._connection.jetstream
+        try:
+            message = await jetstream.get_last_msg(self._stream, f"$KV.{self.name}.{key}")
+        except NotFoundError as error:
+            if error.err_code == _NO_STREAM:
+                raise
+            return None
+        return self._entry(message)
+
+    async def _at(self, key: str, revision: int) -> Entry | None:
+        from nats.js.errors import NotFoundError
+
+        try:
+            message = await self._connection.jetstream.get_msg(self._stream, revision)
+        except NotFoundError as error:
+            if error.err_code == _NO_STREAM:
+                raise
+            return None
+        return self._entry(message) if message.subject == f"$KV.{self.name}.{key}" else None
+
+    async def _history(self, key: str) -> list[Entry]:
+        info = await self._connection.jetstream.stream_info(self._stream)
+        state = info.state
+        revisions = range(state.first_seq, state.last_seq + 1)[-MAX_KEYS:]
+        found: list[Entry | None] = []
+        for at in range(0, len(revisions), AT_ONCE):
+            found += await asyncio.gather(*(self._at(key, each) for each in revisions[at : at + AT_ONCE]))
+        return [entry for entry in found if entry is not None]
+
+    async def _change(self, key: str, value: bytes, revision: int) -> int | None:
+        from nats.js.errors import KeyWrongLastSequenceError
+
+        values = self._values()
+        try:
+            return await (values.update(key, value, revision) if revision else values.create(key, value))
+        except KeyWrongLastSequenceError:
+            return None
+
+    def _entry(self, message: RawStreamMsg) -> Entry | None:
+        """None: the key was removed."""
+        if (message.headers or {}).get("KV-Operation") in ("DEL", "PURGE"):
+            return None
+        assert message.subject is not None
+        return Entry(
+            message.subject.removeprefix(f"$KV.{self.name}."),
+            message.data or b"",
+            message.seq or 0,
+            round(message.time.timestamp() * 1e9) if message.time else 0,
+        )
+
+
+_NO_STREAM = 10059
+"""Error of JetStream: there is no such stream."""

@@ -1,0 +1,112 @@
+"""The part of the process that says that this member is there, and looks who else is."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+
+from ..base.errors import HopscopeError
+from ..base.log import logger
+from ..base.version import VERSION
+from .buckets import Bucket
+from .connection import ClusterError
+from .members import Directory, MemberRecord, NameTakenError, Seat
+from .process import Context, Part
+
+KNOWN_SECONDS = 30.0
+"""How often the record that stays when this member is gone is renewed, and those of others are read."""
+READ_SECONDS = 0.05
+"""Least time between two readings of the living, for each of them: 100 members are read every 5 s."""
+
+
+class Membership(Part):
+    """`members`: the heartbeat."""
+
+    name = "members"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.seconds = context.settings.cluster.heartbeat_seconds
+        self._place = place_of(context.data)
+        self._seat = Seat(context.connection, context.settings.cluster.member_seconds)
+        self._directory = Directory(context.connection)
+        self._read_at = self._known_at = 0.0
+        self._log = logger("cluster")
+
+    def start(self) -> None:
+        """Check that heartbeats are frequent enough for the bucket."""
+        kept = Bucket(self.context.connection, self.context.connection.names.members).seconds()
+        if kept and kept < 2 * self.seconds:
+            raise ClusterError(
+                f"cluster.heartbeat_seconds: found {self.seconds:g}, but NATS keeps records of members for "
+                f"{kept:g} s (member_seconds at the last `hopscope cluster init`)"
+            )
+        self._read_at = self._known_at = 0.0
+
+    def turn(self) -> None:
+        """Renew the record, and read those of others."""
+        context, now = self.context, time.monotonic()
+        known = now >= self._known_at
+        record = self._record()
+        try:
+            self._seat.put(record)
+            if known:
+                self._seat.remember(record)
+        except NameTakenError as error:
+            context.counts["refusals"] += 1
+            context.refused, context.joined = str(error), False
+            self._read(known=known)
+            raise
+        context.counts["heartbeats"] += 1
+        context.record, context.refused = record, ""
+        self._read(known=known)
+        if not context.joined:
+            context.joined = True
+            context.wake_all()
+
+    def stop(self) -> None:
+        """Leave: others see at once that this member has stopped."""
+        joined, self.context.joined = self.context.joined, False
+        if joined and self.context.connected:
+            self._seat.leave(self._record(state="stopped"))
+
+    def _read(self, *, known: bool) -> None:
+        """Read who is there; and who ever was, if it is time or `known`."""
+        context, now = self.context, time.monotonic()
+        if not known and now < self._read_at:
+            return
+        living = self._directory.living()
+        if known or living.keys() != context.living.keys():
+            context.known = self._directory.known()
+            self._known_at = now + KNOWN_SECONDS
+        context.living, context.bad = living, self._directory.bad
+        self._read_at = now + READ_SECONDS * len(living)
+
+    def _record(self, **more: object) -> MemberRecord:
+        context = self.context
+        condition = context.condition()
+        own = {
+            "name": context.name,
+            "incarnation": context.incarnation,
+            "place": self._place,
+            "version": VERSION,
+            "time_ns": time.time_ns(),
+            **condition.fields(),
+            **context.own,
+            **more,
+        }
+        return MemberRecord(**own)  # type: ignore[arg-type]
+
+
+def place_of(data: Path) -> str:
+    """Where a data folder is, hashed: a copy of it, on this machine or another one, is somewhere else. Raises
+    HopscopeError.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+        state = data.stat()
+    except OSError as error:
+        raise HopscopeError(f"{error.filename}: {error.strerror}") from error
+    where = b"%s %d %d" % (boot, state.st_dev, state.st_ino)
+    return hashlib.blake2b(where, digest_size=12).hexdigest()

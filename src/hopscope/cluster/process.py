@@ -1,0 +1,353 @@
+"""The process of a member: a connection to NATS, and the parts that use it.
+
+A part is one thing that a member does in its cluster: `members` (its record), `configuration`, `questions`,
+`owners`, `stream`, … Each has a thread of its own, so that one that waits delays no other, nor the tick for
+the supervisor. Its methods are called by that thread alone:
+
+- `start` once NATS is connected and the member has joined; after a failure it is called again.
+- `turn` every `seconds`, or at once after `Context.wake(name)`, while NATS is connected.
+- `stop` when the process ends, the connection was closed for good, or the member is no more one: another
+  process has its name. `start` may follow, with a new connection. It may raise; NATS may be away.
+
+nats-py reconnects by itself, with all subscriptions: no `stop` comes before or after that. Any exception is
+counted, shown and repeated: a ClusterError is expected, anything else a defect of the part. A part
+must come back within `HANG_SECONDS`, or the process ends and is started again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..base.errors import HopscopeError, described
+from ..base.log import logger
+from ..base.stop import Stop
+from ..memory.counter_region import CounterRegion
+from ..settings.collector import Settings
+from .connection import ClusterError, Connection
+from .counters import PARTS
+from .members import MemberRecord
+from .status import write_status
+
+TURN_SECONDS = 0.1
+STATUS_SECONDS = 1.0
+"""How often the file of the status is written if nothing changes."""
+RETRY_SECONDS = 1.0
+"""Pause after a failed attempt to connect, or of a part."""
+HANG_SECONDS = 45.0
+"""How long a part may stay in one call."""
+STOP_SECONDS = 5.0
+"""How long all parts may take to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How a collector is: what its record says of it."""
+
+    ready: bool = True
+    reason: str = ""
+    reports_per_second: float = 0.0
+    events_per_second: float = 0.0
+    address: str = ""
+    started_ns: int = 0
+    lag_events: int | None = None
+    lag_seconds: float | None = None
+    lag_problem: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """Fields of a record."""
+        return asdict(self)
+
+
+@dataclass
+class Context:
+    """What all parts of a member know and share. Each attribute is written by one part."""
+
+    settings: Settings
+    data: Path
+    regions: Path
+    counters: CounterRegion
+    incarnation: str
+    """Of the data folder."""
+    condition: Callable[[], Condition] = Condition
+    """Looks how this collector is."""
+    connection: Connection = field(init=False)
+    """Opened before `start` of any part is called, except for those that need no NATS."""
+    living: dict[str, MemberRecord] = field(default_factory=dict)
+    """Members that are there, this one included, at the last heartbeat (`members` writes)."""
+    known: dict[str, MemberRecord] = field(default_factory=dict)
+    """All that ever were, but for forgotten ones (`members` writes)."""
+    bad: dict[str, str] = field(default_factory=dict)
+    """Records that are no good, and why (`members` writes)."""
+    joined: bool = False
+    """Whether this process is the member of its name (`members` writes)."""
+    refused: str = ""
+    """Why it is not: another process is (`members` writes)."""
+    record: MemberRecord | None = None
+    """This member's newest record in NATS (`members` writes)."""
+    own: dict[str, Any] = field(default_factory=dict)
+    """Fields of this member's next record, as parts know them: `revision`, `state`, … (`wake("members")`)."""
+    shown: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What parts show in the status, by part: JSON."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """See `counters`."""
+    failures: Counter[str] = field(default_factory=Counter)
+    wakers: dict[str, threading.Event] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.connection = Connection(self.settings.cluster, self.name, keep=True)
+
+    @property
+    def name(self) -> str:
+        """Of this member."""
+        return self.settings.member_name
+
+    @property
+    def connected(self) -> bool:
+        """Whether NATS answers."""
+        return self.connection.connected
+
+    def wake(self, part: str) -> None:
+        """Let a part turn now, if there is one of this name."""
+        if part in self.wakers:
+            self.wakers[part].set()
+
+    def wake_all(self) -> None:
+        """Let all parts turn now."""
+        for waker in self.wakers.values():
+            waker.set()
+
+
+class Part(ABC):
+    """One thing that a member does; see above."""
+
+    name: ClassVar[str]
+    """One of `counters.PARTS`."""
+    needs_nats: ClassVar[bool] = True
+    """False: it also starts and turns while NATS is away, and before the member has joined."""
+    seconds: float = 1.0
+    """Time between two turns."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def start(self) -> None:  # noqa: B027 - not every part has something to do then
+        """Subscribe, open, prepare."""
+
+    @abstractmethod
+    def turn(self) -> None:
+        """Do what is due."""
+
+    def stop(self) -> None:  # noqa: B027
+        """Undo `start`."""
+
+
+class _PartThread:
+    """Calls one part."""
+
+    def __init__(self, part: Part, process: ClusterProcess) -> None:
+        self.part, self._process = part, process
+        self.problem = ""
+        """Why the last call failed; empty: it did not."""
+        self.since = 0.0
+        """When the call that is under way began, monotonic; 0: there is none."""
+        self._session = 0
+        """Connection that the part has started with; 0: it has not."""
+        self._ending = False
+        self._wake = process.context.wakers.setdefault(part.name, threading.Event())
+        self._thread = threading.Thread(target=self._work, name=part.name, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Let it stop."""
+        self._ending = True
+        self._wake.set()
+
+    def ended(self, seconds: float) -> bool:
+        """Whether it has stopped within that time."""
+        self._thread.join(max(0.0, seconds))
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        while not self._ending:
+            self._wake.clear()
+            pause = self.part.seconds if self._turn() else RETRY_SECONDS
+            self._wake.wait(pause)
+        if self._session:
+            self._call(self.part.stop)
+
+    def _turn(self) -> bool:
+        """False: it failed, or may not turn yet."""
+        wanted = self._process.session_for(self.part)
+        if self._session and self._session != wanted:
+            self._session = 0
+            self._call(self.part.stop)
+        if not wanted:
+            return False
+        if not self._session:
+            if not self._call(self.part.start):
+                with suppress(Exception):  # it may not have got far
+                    self.part.stop()
+                return False
+            self._session = wanted
+        if self.part.needs_nats and not self._process.context.connected:
+            return False
+        return self._call(self.part.turn)
+
+    def _call(self, what: Callable[[], object]) -> bool:
+        self.since = time.monotonic()
+        try:
+            what()
+        except Exception as error:
+            problem = str(error) if isinstance(error, HopscopeError) else described(error)
+            self._process.context.failures[self.part.name] += 1
+            if problem != self.problem and self._process.context.connected:
+                self._process.log.warning("failed, and is repeated", part=self.part.name, reason=problem)
+            self.problem = problem
+            return False
+        finally:
+            self.since = 0.0
+        self.problem = ""
+        return True
+
+
+class ClusterProcess:
+    """Runs parts until it is stopped. The first one is stopped last."""
+
+    def __init__(self, context: Context, parts: Sequence[Part]) -> None:
+        assert {part.name for part in parts} <= set(PARTS)
+        self.context, self._parts = context, parts
+        self.log = logger("cluster")
+        self._threads: list[_PartThread] = []
+        self._session = 0
+        """Counts connections that were opened."""
+        self._problem = "it has not been reached yet"
+        """Why NATS is away."""
+        self._state, self._since_ns = "", 0
+        self._open_at = self._write_at = 0.0
+
+    def run(self, stop: Stop) -> None:
+        """Take part until `stop` is set. Raises ClusterError if a part hangs."""
+        self._threads = [_PartThread(part, self) for part in self._parts]
+        try:
+            while not stop.wait(TURN_SECONDS):
+                self._link()
+                self._show()
+                self._check()
+        finally:
+            self._end()
+
+    def session_for(self, part: Part) -> int:
+        """With which connection a part may work now; 0: with none."""
+        if not part.needs_nats:
+            return -1
+        return self._session if part.name == "members" or self.context.joined else 0
+
+    def status(self) -> dict[str, Any]:
+        """What the file of the status says."""
+        context, settings = self.context, self.context.settings.cluster
+        problems = {each.part.name: each.problem for each in self._threads if each.problem}
+        return {
+            "time_ns": time.time_ns(),
+            "cluster": settings.name,
+            "member": context.name,
+            "incarnation": context.incarnation,
+            "nats": settings.place,
+            "state": self._state,
+            "since_ns": self._since_ns,
+            "problem": self._why(problems),
+            "problems": problems,
+            "members": [asdict(record) for _, record in sorted(context.living.items())],
+            "missing": [asdict(context.known[name]) for name in missing(context)],
+            "bad": context.bad,
+            **context.shown,
+        }
+
+    # ------------------------------------------------------------------------------------------- turns
+
+    def _link(self) -> None:
+        """Connect, if there is no connection; a lost one comes back by itself."""
+        connection, now = self.context.connection, time.monotonic()
+        if not connection.closed or now < self._open_at:
+            return
+        self._open_at = now + RETRY_SECONDS
+        self._session_ends()
+        try:
+            connection.open()
+        except HopscopeError as error:
+            self._problem = str(error)
+            self.context.counts["unreachable"] += 1
+            return
+        self.context.counts["connections"] += 1
+        self._session = self.context.counts["connections"]
+        self.context.wake_all()
+
+    def _session_ends(self) -> None:
+        if self._session:
+            self._session = 0
+            with suppress(HopscopeError):
+                self.context.connection.close()
+
+    def _show(self) -> None:
+        context, now = self.context, time.monotonic()
+        state = "away" if not context.connected else "joined" if context.joined else "joining"
+        if state == "joining" and context.refused:
+            state = "refused"
+        changed = state != self._state
+        if changed:
+            self._say(state)
+            self._state, self._since_ns = state, time.time_ns()
+        if not changed and now < self._write_at:
+            return
+        self._write_at = now + STATUS_SECONDS
+        counts = context.counts
+        counts["members"], counts["missing"] = len(context.living), len(missing(context))
+        counts["not_ready"] = sum(not record.ready for record in context.living.values())
+        counts["bad"], counts["revision"] = len(context.bad), context.own.get("revision", 0)
+        counts["late"] = bool(context.own.get("revision_problem"))
+        context.counters.collect(context)
+        write_status(context.regions, self.status())
+
+    def _say(self, state: str) -> None:
+        cluster = self.context.settings.cluster
+        if state == "joined":
+            self.log.info("joined", cluster=cluster.name, member=self.context.name, nats=cluster.place)
+        elif state == "away":
+            self.log.warning("local only: NATS is away", nats=cluster.place, reason=self._away())
+
+    def _why(self, problems: dict[str, str]) -> str:
+        if self._state == "away":
+            return f"NATS is away: {self._away()}"
+        return problems.get("members", "")
+
+    def _away(self) -> str:
+        return self.context.connection.problem or self._problem
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        for each in self._threads:
+            if each.since and now - each.since > HANG_SECONDS:
+                raise ClusterError(f"cluster: {each.part.name} has not come back for {HANG_SECONDS:g} s")
+
+    def _end(self) -> None:
+        until = time.monotonic() + STOP_SECONDS
+        first, *others = self._threads
+        for each in others:
+            each.end()
+        for each in others:
+            each.ended(until - time.monotonic())
+        first.end()
+        first.ended(until - time.monotonic() + 1)
+        self._session_ends()
+
+
+def missing(context: Context) -> list[str]:
+    """Members that are known and not there, by name."""
+    return sorted(context.known.keys() - context.living.keys())

@@ -1,0 +1,101 @@
+"""Buckets and streams of a cluster in NATS: made, or changed as the settings say; none is ever deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..settings.cluster import ClusterSettings
+from .connection import Connection
+from .names import ClusterNames
+
+if TYPE_CHECKING:
+    from nats.js.api import StreamConfig
+
+REVISIONS = 64
+"""Revisions of the configuration that are kept: the most that NATS keeps of a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A bucket or stream as it should be."""
+
+    name: str
+    """Of the stream: that of a bucket is `KV_` and its name."""
+    about: str
+    subjects: tuple[str, ...] = ()
+    history: int = -1
+    """Values that are kept of each key (a bucket); -1: it is a stream."""
+    seconds: float = 0.0
+    """How long messages are kept; 0: for ever."""
+    most_bytes: int = -1
+    """Size in which the oldest messages make room (a stream); -1: no limit."""
+    duplicate_seconds: float = 120.0
+    """How long the id of a message is remembered."""
+
+
+def wanted(settings: ClusterSettings) -> list[Wanted]:
+    """The buckets and streams of a cluster."""
+    names = ClusterNames(settings.name)
+    return [
+        _bucket(names.members, "Members that are there", seconds=settings.member_seconds),
+        _bucket(names.known, "All members that ever were there"),
+        _bucket(names.configuration, "Configuration of all members", history=REVISIONS),
+        _bucket(names.owners, "Owners of keys, by generation", history=REVISIONS),
+    ]
+
+
+def init(connection: Connection) -> list[tuple[str, str]]:
+    """Make what is missing, and change what differs: the name of each, and `made`, `changed` or `there`.
+
+    Raises ClusterError.
+    """
+    return connection.run(_init(connection), 60)
+
+
+async def _init(connection: Connection) -> list[tuple[str, str]]:
+    from nats.js.errors import NotFoundError
+
+    jetstream, done = connection.jetstream, []
+    for each in wanted(connection.settings):
+        try:
+            info = await jetstream.stream_info(each.name)
+        except NotFoundError:
+            await jetstream.add_stream(_config(each, connection.settings.replicas))
+            done.append((each.name, "made"))
+            continue
+        config = _config(each, connection.settings.replicas)
+        before = info.config
+        shape = replace(
+            before, max_age=config.max_age, duplicate_window=config.duplicate_window,
+            num_replicas=config.num_replicas, max_bytes=config.max_bytes,
+            max_msgs_per_subject=config.max_msgs_per_subject,
+        )  # fmt: skip
+        if shape != before:
+            await jetstream.update_stream(shape)
+        done.append((each.name, "there" if shape == before else "changed"))
+    return done
+
+
+def _bucket(name: str, about: str, *, history: int = 1, seconds: float = 0.0) -> Wanted:
+    duplicates = min(120.0, seconds or 120.0)
+    return Wanted(f"KV_{name}", about, (f"$KV.{name}.>",), history, seconds, -1, duplicates)
+
+
+def _config(wanted: Wanted, replicas: int) -> StreamConfig:
+    from nats.js.api import DiscardPolicy, StreamConfig
+
+    bucket = wanted.history > 0
+    return StreamConfig(
+        name=wanted.name,
+        description=wanted.about,
+        subjects=list(wanted.subjects),
+        num_replicas=replicas,
+        max_age=wanted.seconds,
+        max_bytes=wanted.most_bytes,
+        max_msgs_per_subject=wanted.history,
+        duplicate_window=wanted.duplicate_seconds,
+        discard=DiscardPolicy.NEW if bucket else DiscardPolicy.OLD,
+        allow_rollup_hdrs=bucket,
+        deny_delete=bucket,
+    )

@@ -1,0 +1,196 @@
+"""Members: who is there, who is missing, and that a name belongs to one data folder at a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.cluster.connection import ClusterError, Connection
+from hopscope.cluster.counters import CLUSTER_COUNTERS
+from hopscope.cluster.members import Directory, MemberRecord, Seat, decode
+from hopscope.cluster.membership import place_of
+from hopscope.cluster.process import Condition
+from support.cluster import Member, make, running, settings_of, with_nats
+from support.server_process import NatsServer
+from support.waiting import eventually
+
+
+def keys(url: str, bucket: str) -> dict[str, dict[str, Any]]:
+    """What a bucket has, read by NATS' own client."""
+
+    async def read(client: Any, jetstream: Any) -> dict[str, dict[str, Any]]:
+        from nats.js.errors import NoKeysError
+
+        values = await jetstream.key_value(bucket)
+        try:
+            names = await values.keys()
+        except NoKeysError:
+            return {}
+        return {name: json.loads((await values.get(name)).value) for name in names}
+
+    return with_nats(url, read)
+
+
+def test_members_see_each_other_and_who_has_gone(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
+    """A record has what its member says; one that stops is missing at once, and known as stopped."""
+    how = Condition(ready=False, reason="no disk", reports_per_second=7.5, lag_events=3, lag_seconds=1.5)
+    one = Member(settings_of(nats.url, cluster, "c1"), tmp_path / "1", condition=lambda: how)
+    two = Member(settings_of(nats.url, cluster, "c2.rack"), tmp_path / "2")
+    make(settings_of(nats.url, cluster, "c1"))
+    with running(one, two):
+        eventually(lambda: {each["name"] for each in two.status()["members"]} == {"c1", "c2.rack"})
+        stored = keys(nats.url, f"hopscope-{cluster}-members")
+        assert stored.keys() == {"c1", "c2.rack"}
+        assert stored["c1"]["incarnation"] == (tmp_path / "1" / "member.id").read_text().strip()
+        said = {"ready": False, "reason": "no disk", "reports_per_second": 7.5, "lag_events": 3}
+        assert said.items() <= stored["c1"].items()
+        one.stop()
+        eventually(lambda: [each["name"] for each in two.status()["missing"]] == ["c1"])
+        assert two.status()["missing"][0]["state"] == "stopped"
+        assert keys(nats.url, f"hopscope-{cluster}-members").keys() == {"c2.rack"}
+        assert CLUSTER_COUNTERS.read(two.regions)["cluster_members_missing"] == 1
+
+
+def test_a_name_belongs_to_one_data_folder(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
+    """Another folder with a member's name is refused, also a copy of its folder, and the first one's record
+    stays. It joins once the first has left.
+    """
+    settings = settings_of(nats.url, cluster, "c1")
+    make(settings)
+    first = Member(settings, tmp_path / "1")
+    (tmp_path / "2").mkdir()
+    with running(first):
+        (tmp_path / "2" / "member.id").write_text((tmp_path / "1" / "member.id").read_text())
+        (tmp_path / "2" / "member.id").chmod(0o600)
+        copy, other = Member(settings, tmp_path / "2").start(), Member(settings, tmp_path / "3").start()
+        try:
+            for each in (copy, other):
+                assert "there already" in each.await_state("refused")["problem"]
+            before = keys(nats.url, f"hopscope-{cluster}-members")["c1"]
+            assert before["place"] == first.context.record.place  # type: ignore[union-attr]
+            copy.stop()
+            first.stop()
+            other.await_state("joined")
+            after = keys(nats.url, f"hopscope-{cluster}-members")["c1"]
+            assert after["incarnation"] == (tmp_path / "3" / "member.id").read_text().strip()
+        finally:
+            copy.stop()
+            other.stop()
+
+
+def test_a_process_takes_over_from_a_killed_one(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
+    """A process on the same data folder, whose lock it has, does not wait until the record of the killed one
+    is gone: the bucket would keep it for an hour here.
+    """
+    settings = settings_of(nats.url, cluster, "c1", member_seconds=3600)
+    make(settings)
+    with Connection(settings.cluster, "test") as connection:
+        member = Member(settings, tmp_path / "1")
+        killed = MemberRecord("c1", member.context.incarnation, place_of(tmp_path / "1"))
+        Seat(connection, 3600).put(killed)
+        with running(member):
+            assert keys(nats.url, f"hopscope-{cluster}-members")["c1"]["time_ns"] > 0
+
+
+def test_without_buckets_the_remedy_is_named(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
+    """A member that starts before `cluster init` says what is missing, and joins afterwards by itself."""
+    settings = settings_of(nats.url, cluster, "c1")
+    member = Member(settings, tmp_path / "1").start()
+    try:
+        eventually(lambda: "hopscope cluster init" in member.status().get("problem", ""))
+        assert {state for _, state in make(settings)} == {"made"}
+        assert {state for _, state in make(settings)} == {"there"}
+        member.await_state("joined")
+    finally:
+        member.stop()
+
+
+def test_a_member_comes_back_by_itself(tmp_path: Path, tool: Any) -> None:
+    """NATS away: the state says so, and since when; NATS back: the member is there again."""
+    (tmp_path / "nats").mkdir()
+    server = NatsServer(tool("nats-server"), tmp_path / "nats")
+    settings = settings_of(server.url, "back", "c1")
+    member = Member(settings, tmp_path / "1").start()
+    try:
+        assert "NATS is away" in member.await_state("away")["problem"]
+        server.start()
+        make(settings)
+        member.await_state("joined")
+        server.kill()
+        assert member.await_state("away")["since_ns"] > 0
+        server.start()
+        member.await_state("joined")
+        assert keys(server.url, "hopscope-back-members").keys() == {"c1"}
+    finally:
+        member.stop()
+        server.kill()
+
+
+GOOD = {"name": "c9", "incarnation": "x" * 32}
+BAD = {
+    b"": "EOF",
+    b"[1, 2]": "object",
+    b"{" * 100_000: "bytes",
+    b"[" * 5000: "recursion",
+    b'{"name": "c9"}': "incarnation",
+    json.dumps({**GOOD, "name": "c8"}).encode(): "expected 'c9'",
+    json.dumps({**GOOD, "reports_per_second": "1"}).encode(): "number",
+    b'{"name": "c9", "incarnation": "x", "reports_per_second": NaN}': "finite",
+    json.dumps({**GOOD, "revision": 2**70}).encode(): "revision",
+    json.dumps({**GOOD, "ready": 1}).encode(): "ready",
+    json.dumps({**GOOD, "address": "\x1b[2J"}).encode(): "printable",
+    json.dumps({**GOOD, "state": "dead"}).encode(): "state",
+    b'\xff{"name": "c9"}': "JSON",
+}
+
+
+@pytest.mark.parametrize("value", BAD, ids=lambda value: str(value[:40]))
+def test_bad_records_are_named(value: bytes) -> None:
+    """A record that is no good is rejected in one line that says why."""
+    with pytest.raises(ValueError, match=BAD[value]) as found:
+        decode("c9", value)
+    assert str(found.value).isprintable()
+
+
+def test_records_of_later_versions_are_read() -> None:
+    """Keys that this version does not know are ignored, and absent ones have their defaults."""
+    assert decode("c9", json.dumps({**GOOD, "new": {}}).encode()) == MemberRecord("c9", "x" * 32)
+    assert decode("c9", MemberRecord("c9", "x", revision=4).encode()).revision == 4
+
+
+def test_bad_records_hide_no_member(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
+    """Records that strangers write are named, counted and not used."""
+    settings = settings_of(nats.url, cluster, "c1")
+    make(settings)
+
+    async def write(client: Any, jetstream: Any) -> None:
+        values = await jetstream.key_value(f"hopscope-{cluster}-known")
+        await values.put("evil", b"{}")
+        await client.publish(f"$KV.hopscope-{cluster}-known.od d", b"")
+
+    member = Member(settings, tmp_path / "1")
+    with_nats(nats.url, write)
+    with running(member), Connection(settings.cluster, "test") as connection:
+        directory = Directory(connection)
+        assert directory.known().keys() == {"c1"}
+        assert [key.rpartition("/")[2] for key in directory.bad] == ["evil"]
+        eventually(lambda: CLUSTER_COUNTERS.read(member.regions)["cluster_bad_records"] == 1)
+
+
+def test_only_missing_members_are_forgotten(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
+    """A member that is there stays, unless forced; one that is missing is known no more."""
+    settings = settings_of(nats.url, cluster, "c1")
+    make(settings)
+    member = Member(settings, tmp_path / "1")
+    with running(member), Connection(settings.cluster, "test") as connection:
+        directory = Directory(connection)
+        with pytest.raises(ClusterError, match="stop it first"):
+            directory.forget("c1")
+        with pytest.raises(ClusterError, match="no such member"):
+            directory.forget("c2")
+        member.stop()
+        directory.forget("c1")
+        assert directory.known() == {}
