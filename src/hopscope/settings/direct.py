@@ -189,10 +189,14 @@ def _collector(text: str) -> str:
     return text
 
 
+CollectorPlace = Annotated[str, AfterValidator(_collector)]
+"""Whom queries ask: the address of a collector's API, or a data folder."""
+
+
 class QuerySettings(Section):
     """Whom queries ask: `hopscope direct query`, `direct list`, and the API."""
 
-    collectors: tuple[Annotated[str, AfterValidator(_collector)], ...] = ()
+    collectors: tuple[CollectorPlace, ...] = ()
     """Collectors in the order in which keys are spread over them: the address of a collector's API, as
     `http://192.0.2.7:8080`, or a data folder. Each key is asked of its collector; empty: only the stores of
     this data folder are asked."""

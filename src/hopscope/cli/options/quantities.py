@@ -31,11 +31,21 @@ def bit_rate(name: str, text: str) -> float:
 
 
 def per_second(name: str, text: str) -> float:
-    """Times per second, of `10/s`, `10Hz` or a number. HopscopeError names the flag `name`."""
+    """Times per second, of `10/s`, `10Hz`, `50M/s` or a number. HopscopeError names the flag `name`."""
     number, unit = _split(text)
-    if number is None or unit.lower() not in ("/s", "hz", ""):
-        raise HopscopeError(f"{name} {text}: expected times per second, as 10/s")
-    return number
+    scale = _SCALES.get(unit.lower().removesuffix("hz").removesuffix("/s"))
+    if number is None or scale is None:
+        raise HopscopeError(f"{name} {text}: expected times per second, as 10/s or 50M/s")
+    return number * scale
+
+
+def days(name: str, text: str) -> float:
+    """Days, of `90d`, `12h`, `8w`, `2y` or a number. HopscopeError names the flag `name`."""
+    number, unit = _split(text)
+    scale = {"": 1.0, "d": 1.0, "h": 1 / 24, "w": 7.0, "y": 365.0}.get(unit)
+    if number is None or scale is None:
+        raise HopscopeError(f"{name} {text}: expected a time, as 90d, 12h or 8w")
+    return number * scale
 
 
 def _split(text: str) -> tuple[float | None, str]:

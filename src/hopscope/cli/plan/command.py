@@ -1,4 +1,4 @@
-"""`hopscope plan`: memory, collectors and label intervals that a network will need."""
+"""`hopscope plan`: memory, collectors, clusters and label intervals that a network will need."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ...base.errors import HopscopeError
 from ..options.declare import Commands, Options, option
 from ..output.printer import Summary
+from .cluster import cluster
 from .label import label
 from .options import PlanOutput
 
 if TYPE_CHECKING:
     from ...direct.plan import NetworkPlan, StorePlan
 
-app = Commands(help="Plan memory, collectors and label intervals.")
+app = Commands(help="Plan memory, collectors, clusters and label intervals.")
 app.command()(label)
+app.command()(cluster)
 
 
 @dataclass(frozen=True)

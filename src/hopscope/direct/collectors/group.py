@@ -24,12 +24,14 @@ Answer = dict[str, Any]
 class CollectorGroup:
     """The collectors over which keys are spread, in the order of their numbers.
 
-    One collector is asked as it is. Methods raise StoreError for a query without sense, and CollectorError if
-    no collector can be reached.
+    `shares`: the collector of each share of the keys; None: collector n has share n. One collector is asked
+    as it is. Methods raise StoreError for a query without sense, and CollectorError if no collector can be
+    reached.
     """
 
-    def __init__(self, collectors: Sequence[Collector]) -> None:
+    def __init__(self, collectors: Sequence[Collector], shares: Sequence[int] | None = None) -> None:
         self.collectors = tuple(collectors)
+        self._shares = np.array(range(len(self.collectors)) if shares is None else shares, np.int64)
 
     def stores(self) -> list[Answer]:
         """Descriptions of the stores of all collectors; of several, with `collector`."""
@@ -63,13 +65,18 @@ class CollectorGroup:
         }
         return [found[row] for row in range(len(texts))]
 
+    def owners(self, layout: Layout, texts: Sequence[str]) -> list[frozenset[str]]:
+        """Names of the collectors that have each key in stores of this layout."""
+        found = [owners_of(layout, parse_keys([text]), self._shares)[0][:, 0].tolist() for text in texts]
+        return [frozenset(self.collectors[number].name for number in each) for each in found]
+
     def _query(self, store: str, texts: Sequence[str], options: QueryOptions, epoch: Epoch) -> list[Answer]:
         """Answers to keys of one length."""
         if len(self.collectors) == 1:
             return self.collectors[0].query(store, texts, options, epoch)
         layout = self._layout(store)
         keys = parse_keys(list(texts))
-        owners, asked = owners_of(layout, keys, len(self.collectors), options.copies)
+        owners, asked = owners_of(layout, keys, self._shares, options.copies)
         spread = len(owners) > 1
         for_one = QueryOptions(options.copies, 1, options.values, options.partial, options.limit)
 
@@ -91,7 +98,8 @@ class CollectorGroup:
 
         found = self._each(ask, range(len(self.collectors)))
         copies = [
-            [found[int(owners[copy, row])][row] for copy in range(len(owners))] for row in range(len(keys))
+            [found[number][row] for number in dict.fromkeys(owners[:, row].tolist())]
+            for row in range(len(keys))
         ]
         drawn = isinstance(layout, KeyWriteLayout) and layout.drawn
         return [
@@ -110,7 +118,7 @@ class CollectorGroup:
         if len(self.collectors) == 1:
             return self.collectors[0].read_list(store, number, after, limit)
         key = np.frombuffer(number.to_bytes(8), np.uint8).reshape(1, -1)
-        owners, (text,) = owners_of(self._layout(store), key, len(self.collectors))
+        owners, (text,) = owners_of(self._layout(store), key, self._shares)
         return self.collectors[int(owners[0, 0])].read_list(store, int(text, 0), after, limit)
 
     def primitive(self, store: str) -> str:
@@ -145,7 +153,8 @@ class CollectorGroup:
 
 
 def merge_copies(answers: Sequence[Answer], consensus: int, drawn: bool) -> Answer:
-    """The answer to a key whose copies are at different collectors; `answers` in the order of the copies.
+    """The answer to a key whose copies are at different collectors; `answers` in the order of the copies, one
+    of each collector.
 
     As `key_write.query` over all stores: the lowest copy is the newest, unless copies are drawn at random.
     """
@@ -155,7 +164,9 @@ def merge_copies(answers: Sequence[Answer], consensus: int, drawn: bool) -> Answ
         return {"status": "conflict"}
     if not found:
         return lacking or answers[0]
-    votes = Counter(answer["data"] for answer in found)
+    votes: Counter[str] = Counter()
+    for answer in found:  # neighbouring shares may be at one collector
+        votes[answer["data"]] += answer["votes"]
     newest = found[0]
     if drawn and len(votes) > 1:
         return {"status": "conflict"}

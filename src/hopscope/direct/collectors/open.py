@@ -15,17 +15,23 @@ def open_collectors(
 ) -> CollectorGroup:
     """Collectors by the address of their API, or their data folder; without any, that of the folder `stores`.
 
-    `token`: of the APIs.
+    There is a place for each share of the keys: one that is named several times is one collector with several
+    shares. `token`: of the APIs.
     """
     if not places:
         return CollectorGroup([LocalCollector(stores)])
-    found: list[Collector] = []
-    for place in places:
-        if "://" in place:
-            from .http import HttpCollector
+    distinct = list(dict.fromkeys(places))
+    return CollectorGroup(
+        [open_collector(place, token=token, timeout_seconds=timeout_seconds) for place in distinct],
+        [distinct.index(place) for place in places],
+    )
 
-            found.append(HttpCollector(place, token, timeout_seconds))
-        else:
-            folder = Path(place)
-            found.append(LocalCollector(folder / STORES if (folder / STORES).is_dir() else folder))
-    return CollectorGroup(found)
+
+def open_collector(place: str, *, token: str | None = None, timeout_seconds: float = 5.0) -> Collector:
+    """The collector at the address of its API, or with this data folder, or folder of stores."""
+    if "://" in place:
+        from .http import HttpCollector
+
+        return HttpCollector(place, token, timeout_seconds)
+    folder = Path(place)
+    return LocalCollector(folder / STORES if (folder / STORES).is_dir() else folder)

@@ -15,31 +15,33 @@ Owners = npt.NDArray[np.int64]
 
 
 def owners_of(
-    layout: Layout, keys: npt.NDArray[np.uint8], collectors: int, copies: int | None = None
+    layout: Layout, keys: npt.NDArray[np.uint8], shares: Owners, copies: int | None = None
 ) -> tuple[Owners, list[str]]:
     """Collectors of keys, int64 [copies, keys], and the keys to ask them for, as text.
 
-    `keys`: uint8 [keys, bytes]; for Append and cardinality they are numbers. There is one row, except for a
-    store whose copies are spread over collectors. Lists of a store that is not spread are numbered on from
+    `keys`: uint8 [keys, bytes]; for Append and cardinality they are numbers. `shares`: the collector of each
+    share of the keys, int64 [layout.collectors]: the look-up table of DART 3.2. There is one row, except for
+    a store whose copies are spread over collectors. Lists of a store that is not spread are numbered on from
     one collector to the next; a collector counts its own from 0. Raises StoreError.
     """
     texts = [f"0x{bytes(key).hex()}" for key in keys]
-    if isinstance(layout, AppendLayout) and layout.collectors != collectors:
+    if isinstance(layout, AppendLayout) and layout.collectors != len(shares):
+        collectors = int(shares.max()) + 1
         numbers = [_list(layout, key, collectors) for key in keys]
         return np.array([[number // layout.lists for number in numbers]]), [
             str(number % layout.lists) for number in numbers
         ]
-    if layout.collectors != collectors:
+    if layout.collectors != len(shares):
         raise StoreError(
-            f"the store is spread over {layout.collectors} collectors, the settings name {collectors}"
+            f"the store is spread over {layout.collectors} collectors, the settings name {len(shares)}"
         )
     if isinstance(layout, AppendLayout | CardinalityLayout):
-        return np.array([[int.from_bytes(key.tobytes()) % collectors for key in keys]]), texts
+        return shares[[[int.from_bytes(key.tobytes()) % len(shares) for key in keys]]], texts
     first = collectors_of(layout.params(), keys).astype(np.int64)
     if not (isinstance(layout, KeyWriteLayout) and layout.spread):
-        return first[None, :], texts
+        return shares[first][None, :], texts
     copy = np.arange(layout.copies if copies is None else copies)
-    return (first[None, :] + copy[:, None]) % collectors, texts
+    return shares[(first[None, :] + copy[:, None]) % len(shares)], texts
 
 
 def _list(layout: AppendLayout, key: npt.NDArray[np.uint8], collectors: int) -> int:

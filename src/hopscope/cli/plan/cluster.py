@@ -1,0 +1,178 @@
+"""`hopscope plan cluster`: members, NATS, PostgreSQL and S3 for a rate of reports, and what failures do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast, get_args
+
+from ...base.errors import HopscopeError
+from ..options.declare import Options, option
+from ..options.network import SeedOption
+from ..options.quantities import bit_rate, days, per_second
+from ..output.printer import Summary
+from .options import PlanOutput
+
+if TYPE_CHECKING:
+    from ...cluster.failures import FailureModel
+    from ...cluster.sizing import ClusterDemand, ClusterPlan
+
+
+@dataclass(frozen=True)
+class DemandOptions(Options):
+    """What the cluster must take."""
+
+    reports: Annotated[
+        str, option("--reports", metavar="RATE", help="Reports of all switches, as 50M/s.")
+    ] = "1M/s"
+    events: Annotated[
+        str | None,
+        option("--events", metavar="RATE", help="Events that come of them.", show_default="1 % of reports"),
+    ] = None
+    retention: Annotated[
+        str, option("--retention", metavar="TIME", help="Time that the lake keeps them; 0: no lake.")
+    ] = "90d"
+    local: Annotated[
+        str, option("--local", metavar="TIME", help="Time that members keep them (history.keep_days).")
+    ] = "7d"
+    hops: Annotated[float, option("--hops", metavar="HOPS", help="Hops of a report, with 8 fields each.")] = 3
+    flows: Annotated[float, option("--flows", metavar="COUNT", help="Flows that are active at a time.")] = 1e6
+    path: Annotated[
+        str,
+        option(
+            "--path", metavar="PATH",
+            help="How reports arrive: udp (one in a datagram), trains, ring or xdp.",
+        ),
+    ] = "udp"  # fmt: skip
+    questions: Annotated[str, option("--questions", metavar="RATE", help="Questions to all members.")] = "1/s"
+
+
+@dataclass(frozen=True)
+class MachineOptions(Options):
+    """The machines."""
+
+    title: ClassVar = "Members"
+
+    members: Annotated[
+        int | None,
+        option("--members", metavar="COUNT", help="Members.", show_default="as many as are needed"),
+    ] = None
+    cores: Annotated[int, option("--cores", metavar="COUNT", help="Cores of a member.")] = 16
+    headroom: Annotated[
+        float, option("--headroom", metavar="SHARE", help="Share of processors and cards that stays free.")
+    ] = 0.5
+    down: Annotated[
+        int, option("--down", metavar="COUNT", help="Members that may be away with this headroom left.")
+    ] = 1
+    line_rate: Annotated[
+        str, option("--line-rate", metavar="BITS", help="Rate of a member's network card.")
+    ] = "25G"
+    shards: Annotated[int, option("--shards", metavar="COUNT", help="Shards of a member's events.")] = 1
+    replicas: Annotated[
+        int, option("--replicas", metavar="COUNT", help="NATS servers with a copy: 1, 3 or 5.")
+    ] = 3
+    stream: Annotated[bool, option("--stream", help="Events go to the cluster's stream, too.")] = False
+    every: Annotated[
+        float, option("--every", metavar="SECONDS", help="Time between commits (lake.every_seconds).")
+    ] = 30.0
+    cost: Annotated[
+        list[str] | None,
+        option(
+            "--cost", metavar="NAME=VALUE",
+            help="A cost that you have measured, as udp_3=900; JSON names them. Repeatable.",
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SimulationOptions(Options):
+    """Members that are killed, drained and added: a simulation, not a measurement."""
+
+    title: ClassVar = "Simulation"
+
+    simulate: Annotated[bool, option("--simulate", help="Simulate failures of this cluster.")] = False
+    sources: Annotated[int, option("--sources", metavar="COUNT", help="Addresses that send reports.")] = (
+        10_000
+    )
+    rounds: Annotated[int, option("--rounds", metavar="COUNT", help="Failures of each kind.")] = 1000
+    seed: SeedOption = 1
+
+
+def cluster(
+    demand: DemandOptions, machines: MachineOptions, simulation: SimulationOptions, output: PlanOutput
+) -> None:
+    """Members of a cluster for a rate of reports and events; NATS, PostgreSQL, S3, traffic, memory and disk.
+
+    Computed from measured costs of one core, which are listed with --format json. --simulate draws failures.
+    """
+    from dataclasses import asdict
+
+    from ...cluster.failures import simulate
+    from ...cluster.sizing import COSTS, plan_cluster
+
+    plan = plan_cluster(_demand(demand, machines))
+    found = simulate(_model(plan, simulation)) if simulation.simulate else None
+    if output.plot is not None:
+        from .cluster_plot import save
+
+        save(output.plot, plan, found)
+    if output.form is Summary.JSON:
+        costs = {
+            name: asdict(cost) | ({"value": plan.demand.cost(name), "source": "--cost"} if given else {})
+            for name, cost in COSTS.items()
+            for given in [name in plan.demand.costs]
+        }
+        print(json.dumps(asdict(plan) | {"costs": costs, "simulated": found and asdict(found)}))
+    else:
+        from .cluster_view import show
+
+        show(plan, found)
+
+
+def _demand(demand: DemandOptions, machines: MachineOptions) -> ClusterDemand:
+    """Raises HopscopeError."""
+    from ...cluster.sizing import ClusterDemand, ReportPath
+
+    if demand.path not in get_args(ReportPath):
+        raise HopscopeError(f"--path {demand.path}: expected {', '.join(get_args(ReportPath))}")
+    reports = per_second("--reports", demand.reports)
+    return ClusterDemand(
+        reports=reports,
+        events=reports / 100 if demand.events is None else per_second("--events", demand.events),
+        retention_days=days("--retention", demand.retention),
+        local_days=days("--local", demand.local),
+        hops=demand.hops,
+        flows=demand.flows,
+        path=cast(ReportPath, demand.path),
+        cores=machines.cores,
+        headroom=machines.headroom,
+        down=machines.down,
+        line_rate=bit_rate("--line-rate", machines.line_rate),
+        members=machines.members,
+        shards=machines.shards,
+        replicas=machines.replicas,
+        stream=machines.stream,
+        every_seconds=machines.every,
+        questions=per_second("--questions", demand.questions),
+        costs=dict(map(_cost, machines.cost or ())),
+    )
+
+
+def _model(plan: ClusterPlan, options: SimulationOptions) -> FailureModel:
+    from ...cluster.failures import FailureModel
+
+    return FailureModel(
+        members=plan.members, sources=options.sources, rounds=options.rounds, seed=options.seed,
+        heartbeat=plan.demand.heartbeat_seconds, every=plan.demand.every_seconds,
+    )  # fmt: skip
+
+
+def _cost(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e15:
+        raise HopscopeError(f"--cost {text}: expected NAME=VALUE, as udp_3=900")
+    return name, number

@@ -1,0 +1,360 @@
+"""How large a cluster has to be: members, NATS, PostgreSQL, S3, network, disk and memory.
+
+Everything is computed from costs that were measured on one core (`COSTS`), and from assumptions that the plan
+lists. With R reports/s, E events/s, n members that are up, h the share of a processor that stays free:
+
+    processors         P = R (path + several) + E (journal + archive + lake + stream)       [cores]
+    members            n = max(P / (cores (1 - h)),             processors
+                               R detector / (1 - h),            the one detector of a collector
+                               R bits / (line (1 - h)),         its network card
+                               E lake / (1 - h)),               its one lake process
+                       rounded up; the cluster has n + down of them
+    PostgreSQL         commits/s = n shards max(1 / every, E / n / shards / batch)
+    S3                 bytes a day = E 86,400 event
+    NATS               bytes/s = members record / heartbeat, and E block if events are streamed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil, isfinite
+from typing import Literal
+
+from ..base.errors import HopscopeError
+
+ReportPath = Literal["udp", "trains", "ring", "xdp"]
+DAY = 86_400
+FRAME_BYTES = 20 + 18 + 20 + 8
+"""Of a datagram on the wire: preamble and gap, Ethernet with its check, IPv4, UDP."""
+COMMITS = 4.0
+"""Commits of the catalog per second with ten writers, the lower end of what was measured: beyond it, writers
+wait for each other.
+"""
+NATS_SERVERS = 3
+MTU_PAYLOAD = 1472
+
+
+class SizingError(HopscopeError):
+    """The demand cannot be met, or makes no sense; the message names the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A measured cost, and where it is from."""
+
+    value: float
+    unit: str
+    source: str
+
+
+def _ns(value: float, source: str) -> Cost:
+    return Cost(value, "ns", source)
+
+
+def _bytes(value: float, source: str) -> Cost:
+    return Cost(value, "B", source)
+
+
+_PATHS = "docs/measurements/collector.md, every path: worker, 8 fields, 100 flows"
+COSTS: Mapping[str, Cost] = {
+    "udp_1": _ns(1073, _PATHS),
+    "udp_3": _ns(1088, _PATHS),
+    "udp_6": _ns(1298, _PATHS),
+    "udp_12": _ns(1935, _PATHS),
+    "trains_1": _ns(135.5, _PATHS),
+    "trains_3": _ns(222.3, _PATHS),
+    "trains_6": _ns(382.8, _PATHS),
+    "trains_12": _ns(829.8, _PATHS),
+    "ring_1": _ns(458.8, _PATHS),
+    "ring_3": _ns(609.2, _PATHS),
+    "ring_6": _ns(704.5, _PATHS),
+    "ring_12": _ns(1331, _PATHS),
+    "xdp_1": _ns(99 + 59.6, _PATHS + "; and its program, a report"),
+    "xdp_3": _ns(133 + 87.4, _PATHS + "; and its program, a report"),
+    "xdp_6": _ns(185 + 52.1, _PATHS + "; and its program, a report"),
+    "xdp_12": _ns(330 + 380.3, _PATHS + "; and its program, a report"),
+    "interrupt": _ns(600, "assumed: what the kernel does for a datagram before the worker; not measured"),
+    "many_flows": Cost(
+        1.5, "times", "docs/measurements/collector.md, every path: udp, 100,000 flows for 100"
+    ),
+    "several": _ns(158, "docs/measurements/collector.md, several workers: 115 + 249 - 206, 3 hops"),
+    "detector": _ns(249, "docs/measurements/collector.md, several workers: the detector, 3 hops"),
+    "xdp_event": _ns(1235, "docs/measurements/collector.md, every path: xdp, 1,474 - 239"),
+    "journal": _ns(400, "docs/measurements/events.md: an event in the journal"),
+    "archive": _ns(3201, "docs/measurements/tables.md: Parquet, folder"),
+    "lake": _ns(3771, "docs/measurements/tables.md: Parquet, SeaweedFS"),
+    "stream": _ns(1080, "docs/measurements/buses.md: binary blocks to NATS"),
+    "event": _bytes(136, "docs/measurements/collector.md: an event in memory and journal"),
+    "segment": _bytes(24.1, "docs/measurements/history.md: segments and indexes, an event"),
+    "block": _bytes(136, "docs/measurements/buses.md: binary blocks, an event"),
+    "flow": _bytes(645.3, "docs/measurements/collector.md: a flow in the table"),
+    "process": _bytes(285 * 2**20, "ARCHITECTURE.md, decisions: all processes of a collector (PSS), at most"),
+    "record": _bytes(700, "the record of a member and its headers, written by hand"),
+    "answer": _bytes(4096, "assumed: what a member answers to a question"),
+    "server": Cost(268_000, "events/s", "docs/measurements/buses.md: NATS with 3 replicas on 2 cores"),
+}
+"""What the plan reckons with. Each may be given otherwise."""
+HOPS = (1, 3, 6, 12)
+"""Hops for which the cost of a report was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDemand:
+    """What a cluster must take, and what its machines are."""
+
+    reports: float
+    """Reports per second, all members."""
+    events: float
+    """Events per second, all members."""
+    retention_days: float = 90.0
+    """Days in the lake; 0: no lake."""
+    local_days: float = 7.0
+    """Days in each member's own history (`history.keep_days`)."""
+    hops: float = 3.0
+    """Hops of a report, with eight fields each."""
+    flows: float = 1e6
+    """Flows that are active at a time, all members."""
+    path: ReportPath = "udp"
+    """How reports come in: single datagrams, trains of them, by `ring://` or by `xdp://`."""
+    cores: int = 16
+    """Of a member."""
+    headroom: float = 0.5
+    """Share of processors, card and detector that stays free for bursts."""
+    down: int = 1
+    """Members that may be away while the others still have this headroom."""
+    line_rate: float = 25e9
+    """Of a member's network card, bit/s."""
+    members: int | None = None
+    """Of the cluster; None: as many as are needed."""
+    shards: int = 1
+    """Shards of a member's events: 1, its detector."""
+    replicas: int = 3
+    """Servers that keep each bucket and stream."""
+    stream: bool = False
+    """Events also go to the stream of the cluster."""
+    heartbeat_seconds: float = 3.0
+    every_seconds: float = 30.0
+    batch_events: float = 1e6
+    questions: float = 1.0
+    """Questions to all members, per second."""
+    costs: Mapping[str, float] = field(default_factory=dict)
+    """Costs instead of those of `COSTS`."""
+
+    def cost(self, name: str) -> float:
+        """A cost, in its unit."""
+        return self.costs.get(name, COSTS[name].value)
+
+    def checked(self) -> ClusterDemand:
+        """Itself. Raises SizingError."""
+        for name, low in (
+            ("reports", 1), ("events", 0), ("retention_days", 0), ("local_days", 0), ("hops", 1),
+            ("flows", 1), ("cores", 1), ("line_rate", 1e6), ("down", 0), ("shards", 1), ("questions", 0),
+            ("heartbeat_seconds", 0.1), ("every_seconds", 0.5), ("batch_events", 1000),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not (isfinite(value) and value >= low):
+                raise SizingError(f"{name.replace('_', ' ')}: found {value:g}, expected at least {low:g}")
+        if not 0 <= self.headroom < 1:
+            raise SizingError(f"headroom: found {self.headroom:g}, expected 0 to less than 1")
+        if self.replicas not in (1, 3, 5):
+            raise SizingError(f"replicas: found {self.replicas}, expected 1, 3 or 5")
+        if self.members is not None and self.members <= self.down:
+            raise SizingError(
+                f"members: found {self.members}, expected more than the {self.down} that may be down"
+            )
+        if unknown := sorted(self.costs.keys() - COSTS.keys()):
+            raise SizingError(f"cost {unknown[0]}: unknown; known: {', '.join(COSTS)}")
+        if self.hops > 64:
+            raise SizingError(f"hops: found {self.hops:g}, expected at most 64")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Processor time of one part of the work."""
+
+    what: str
+    cores: float
+    """In all members together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How many members one resource needs, if all others were free."""
+
+    what: str
+    members: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """A cluster for a demand. Rates of a member are those when `down` members are away."""
+
+    demand: ClusterDemand
+    report_ns: float
+    """Processor time of a report."""
+    report_bytes: float
+    """Of a report on the wire."""
+    parts: tuple[Part, ...]
+    bounds: tuple[Bound, ...]
+    """The largest decides."""
+    members: int
+    """Of the cluster, with those that may be down."""
+    up: int
+    """Members that take everything while others are down."""
+    load: float
+    """Share of a member's processors in use then."""
+    load_all: float
+    """The same while all are up."""
+    member_reports: float
+    member_events: float
+    member_in: float
+    """bit/s of reports."""
+    member_out: float
+    """bit/s to S3 and NATS."""
+    member_memory: float
+    """Bytes: processes, flow tables, journals in memory."""
+    member_disk: float
+    """Bytes: local history."""
+    commits: float
+    """Of the catalog, per second."""
+    commit_load: float
+    """Of what the catalog was seen to take."""
+    s3_day: float
+    """Bytes per day."""
+    s3_total: float
+    """Bytes in all."""
+    s3_rate: float
+    """Bytes per second."""
+    nats_servers: int
+    nats_bytes: float
+    """Bytes per second that come to the servers."""
+    nats_traffic: float
+    """Bytes per second between them, for replicas."""
+    nats_disk_hour: float
+    """Bytes of the stream of events per hour, in each replica."""
+    moved_share: float
+    """Share of the sources that move when one member joins."""
+    notes: tuple[str, ...]
+    """Assumptions, and what to look at."""
+
+
+def plan_cluster(demand: ClusterDemand) -> ClusterPlan:
+    """The smallest cluster for a demand, or what `members` of them would do. Raises SizingError."""
+    demand = demand.checked()
+    cost, free = demand.cost, 1 - demand.headroom
+    report_bytes = FRAME_BYTES + 80 + 44 * demand.hops
+    report_ns = report_cost(demand)
+    event_ns = {name: cost(name) for name in ("journal", "archive")}
+    if demand.retention_days:
+        event_ns["lake"] = cost("lake")
+    if demand.stream:
+        event_ns["stream"] = cost("stream")
+    if demand.path == "xdp":
+        event_ns["reports that the XDP program passes up"] = cost("xdp_event")
+    parts = (
+        Part("reports", demand.reports * report_ns * 1e-9),
+        *(Part(name, demand.events * ns * 1e-9) for name, ns in event_ns.items()),
+    )
+    processors = sum(part.cores for part in parts)
+    bounds = [
+        Bound("processors", processors / (demand.cores * free)),
+        Bound("network card", demand.reports * report_bytes * 8 / (demand.line_rate * free)),
+        Bound("lake process", demand.events * event_ns.get("lake", 0.0) * 1e-9 / free),
+    ]
+    detected = demand.events if demand.path == "xdp" else demand.reports
+    bounds.insert(1, Bound("detector", detected * cost("detector") * 1e-9 / free))
+    needed = max(1, *(ceil(round(bound.members, 9)) for bound in bounds))
+    members = needed + demand.down if demand.members is None else demand.members
+    up = members - demand.down
+    reports, events = demand.reports / up, demand.events / up
+    commits = (
+        members
+        * demand.shards
+        * max(1 / demand.every_seconds, demand.events / members / demand.shards / demand.batch_events)
+        if demand.retention_days
+        else 0.0
+    )
+    s3_rate = demand.events * cost("segment") if demand.retention_days else 0.0
+    heartbeats = members * cost("record") / demand.heartbeat_seconds
+    streamed = demand.events * cost("block") if demand.stream else 0.0
+    asked = demand.questions * members * cost("answer")
+    servers = NATS_SERVERS * max(1, ceil(demand.events / cost("server"))) if demand.stream else NATS_SERVERS
+    plan = ClusterPlan(
+        demand=demand,
+        report_ns=report_ns,
+        report_bytes=report_bytes,
+        parts=parts,
+        bounds=tuple(bounds),
+        members=members,
+        up=up,
+        load=processors / (up * demand.cores),
+        load_all=processors / (members * demand.cores),
+        member_reports=reports,
+        member_events=events,
+        member_in=reports * report_bytes * 8,
+        member_out=8 * (s3_rate + streamed + asked) / up,
+        member_memory=cost("process") + 2 * demand.flows / up * cost("flow"),
+        member_disk=demand.events / up * demand.local_days * DAY * cost("segment")
+        + 3600 * events * cost("event"),
+        commits=commits,
+        commit_load=commits / COMMITS,
+        s3_day=s3_rate * DAY,
+        s3_total=s3_rate * DAY * demand.retention_days,
+        s3_rate=s3_rate,
+        nats_servers=servers,
+        nats_bytes=heartbeats + streamed + 2 * asked,
+        nats_traffic=(demand.replicas - 1) * (heartbeats + streamed),
+        nats_disk_hour=streamed * 3600,
+        moved_share=1 / (members + 1),
+        notes=(),
+    )
+    return replace(plan, notes=tuple(_notes(plan, needed)))
+
+
+def report_cost(demand: ClusterDemand) -> float:
+    """Processor time of a report, ns: on its path, between workers, and in the kernel before them."""
+    points = [(hops, demand.cost(f"{demand.path}_{hops}")) for hops in HOPS]
+    upper = next((at for at in range(1, len(points)) if demand.hops <= points[at][0]), len(points) - 1)
+    (left, low), (right, high) = points[upper - 1], points[upper]
+    spent = low + (high - low) * (demand.hops - left) / (right - left)
+    if demand.flows > 100_000:
+        spent *= demand.cost("many_flows")
+    if demand.path == "xdp":
+        return spent  # its program runs where the interrupt does
+    datagrams = 1.0
+    if demand.path == "trains":
+        datagrams = (80 + 44 * demand.hops) / MTU_PAYLOAD  # merged by the card
+    return spent + demand.cost("several") + datagrams * demand.cost("interrupt")
+
+
+def _notes(plan: ClusterPlan, needed: int) -> list[str]:
+    demand = plan.demand
+    decisive = max(plan.bounds, key=lambda bound: bound.members)
+    notes = [f"{decisive.what} decides how many members are needed"]
+    if demand.members is not None and demand.members < needed + demand.down:
+        notes.append(
+            f"too few: {needed + demand.down} members are needed for this headroom with {demand.down} down"
+        )
+    if plan.commit_load > 1:
+        every = plan.members * demand.shards / COMMITS
+        notes.append(
+            f"{plan.commits:.3g} commits/s, but the catalog was seen to take {COMMITS:g}: set "
+            f"lake.every_seconds to {ceil(every)} or more"
+        )
+    if decisive.what == "detector":
+        notes.append(
+            "a collector has one detector: with several collectors on a machine, fewer machines are needed"
+        )
+    notes += [
+        f"a report has {demand.hops:g} hops of eight fields, {plan.report_bytes:.0f} B on the wire, and "
+        f"takes {plan.report_ns:.0f} ns of a core of about 2.5 GHz (path {demand.path})",
+        f"{100 * demand.headroom:.0f} % of each processor stay free, also with {demand.down} of the members "
+        "down; sources are spread evenly, as by a hash of many sources",
+        "memory: tables have two rows for each flow; disk: local history, and an hour in journals; S3: "
+        "without the copies that the store itself makes",
+        "figures of costs were measured on two shared cores; how they grow with many cores was not: measure "
+        "yours with `hopscope bench`, and give it as --cost",
+    ]
+    return notes
