@@ -131,9 +131,9 @@ class CollectorGenerations(CollectorGroup):
         group: CollectorGroup, store: str, texts: Sequence[str], options: QueryOptions, epoch: Epoch
     ) -> list[Answer]:
         """As `query` of the group; of one collector, too, answers name it, and say if it is unreachable."""
-        if len(group.collectors) > 1:
+        only, *others = group.collectors
+        if others:
             return group.query(store, texts, options, epoch)
-        only = group.collectors[0]
         try:
             found = group.query(store, texts, options, epoch)
         except CollectorError as error:
