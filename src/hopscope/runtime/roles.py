@@ -87,11 +87,11 @@ def _serve(child: Child) -> None:
 
 def _export(child: Child) -> None:
     from ..export.run import run
-    from ..serve.prometheus import MORE_COUNTERS
+    from ..serve.prometheus import MORE_FILES
 
     child.started = True
     child.report(ready=True)
-    run(child.settings, child.data, child.stop, MORE_COUNTERS)
+    run(child.settings, child.data, child.stop, MORE_FILES)
 
 
 @dataclass(frozen=True, slots=True)

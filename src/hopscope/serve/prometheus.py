@@ -14,7 +14,7 @@ from ..present.collector_state import CollectorState
 from ..settings.top_flows import TopFlowSettings
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MORE_COUNTERS = (CLUSTER_COUNTERS,)
+MORE_FILES = (CLUSTER_COUNTERS,)
 """Counters of processes that `export` does not know, since their rooms import it."""
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -30,14 +30,14 @@ def render(
     state: CollectorState, names: Names, folder: Path, stores: Path, top: TopFlowSettings | None = None
 ) -> bytes:
     """The whole exposition, text format 0.0.4; the parameters are those of `Families`."""
-    return generate_latest(_registry(Families(state, names, folder, stores, top, MORE_COUNTERS)))
+    return generate_latest(_registry(Families(state, names, folder, stores, top, MORE_FILES)))
 
 
 def render_openmetrics(
     state: CollectorState, names: Names, folder: Path, stores: Path, top: TopFlowSettings | None = None
 ) -> bytes:
     """The same as OpenMetrics 1.0, which has exemplars."""
-    registry = _registry(Families(state, names, folder, stores, top, MORE_COUNTERS))
+    registry = _registry(Families(state, names, folder, stores, top, MORE_FILES))
     text: bytes = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
     return text
 
