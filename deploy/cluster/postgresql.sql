@@ -12,11 +12,6 @@ GRANT CONNECT ON DATABASE lake TO hopscope;
 -- DuckLake knows the errors that it may try again by their English texts
 ALTER ROLE hopscope SET lc_messages = 'C';
 ALTER ROLE hopscope_owner SET lc_messages = 'C';
--- A collector whose machine has lost its power shall not hold a lock for long
-ALTER ROLE hopscope SET tcp_keepalives_idle = 10;
-ALTER ROLE hopscope SET tcp_keepalives_interval = 5;
-ALTER ROLE hopscope SET tcp_keepalives_count = 3;
-ALTER ROLE hopscope SET idle_in_transaction_session_timeout = '5min';
 -- What the owner makes (`hopscope cluster init`), collectors read and write
 \connect lake
 REVOKE ALL ON SCHEMA public FROM PUBLIC;

@@ -142,7 +142,7 @@ def test_another_account_sees_nothing(servers: ClusterServers) -> None:
     assert "NotFound" in refused(other, read)
     as_user(other, make)
     with Connection(servers.settings("c1"), "member") as member, Connection(other, "asks") as asks:
-        heard = []
+        heard: list[bytes] = []
 
         async def answer(message: Any) -> None:
             heard.append(message.data)
