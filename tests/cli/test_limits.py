@@ -12,7 +12,7 @@ import pytest
 from hopscope.detect.thresholds import CONTROL_FILE, create_control, read_limits
 from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.control import ControlServer
-from hopscope.runtime.limits import change_limits
+from hopscope.runtime.live_limits import LiveLimits
 from hopscope.settings.collector import Settings
 from hopscope.settings.file import load
 from support import command
@@ -44,9 +44,10 @@ def sink(tmp_path: Path) -> Iterator[Any]:
         folder.write_owner(listen=[], api=None)
         control = create_control(folder.regions / CONTROL_FILE, settings.limits, sink=True)
 
+        limits = LiveLimits(control, settings)
+
         def answer(request: dict[str, Any], author: str) -> dict[str, Any]:
-            change_limits(control, settings, request, author)
-            return {}
+            return limits.answer(request, author) or {}
 
         server = ControlServer(folder.path, answer)
         server.start()

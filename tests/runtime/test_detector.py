@@ -22,7 +22,7 @@ from hopscope.memory.private_file import HASH_SECRET
 from hopscope.memory.region import Region
 from hopscope.present.collector_state import CollectorState
 from hopscope.runtime.detector import Detector
-from hopscope.runtime.limits import change_limits
+from hopscope.runtime.live_limits import LiveLimits
 from hopscope.runtime.mode import mode_of
 from hopscope.runtime.pipeline import HandOver
 from hopscope.runtime.shard import Shard
@@ -132,7 +132,7 @@ def single(folder: Path, timed: bool = True, change_at: int = 0) -> dict[str, An
             pipeline.tick(due)
             due += TICK_NS
         if number == change_at:
-            change_limits(control, settings, CHANGE, "a test")
+            LiveLimits(control, settings).answer(CHANGE, "a test")
         pipeline.take(copy(reports), CLOCK)
     pipeline.tick(due)
     state = state_of(folder)
@@ -196,7 +196,7 @@ def several(folder: Path, timed: bool = True, kill_at: int = -1, change_at: int 
         if number == change_at:
             workers.advance(time)
             workers.take()
-            change_limits(workers.control, workers.settings, CHANGE, "a test")
+            LiveLimits(workers.control, workers.settings).answer(CHANGE, "a test")
         workers.workers[receiver].take(reports, CLOCK)
         workers.workers[receiver].advance(time)
         if number == kill_at:

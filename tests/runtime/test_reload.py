@@ -15,6 +15,7 @@ import pytest
 from hopscope.detect.thresholds import create_control, read_change, read_limits
 from hopscope.runtime import supervisor as module
 from hopscope.runtime.child import send
+from hopscope.runtime.live_limits import LiveLimits
 from hopscope.runtime.member import Member
 from hopscope.runtime.reload import CHANGEABLE, reload
 from hopscope.runtime.supervisor import Supervisor
@@ -79,7 +80,7 @@ def test_changeable_settings_exist() -> None:
 def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
     """One with a page and a worker that are ordinary processes, started by no one else."""
     one = Supervisor(Settings(data=tmp_path))
-    one._limits = create_control(None, one.settings.limits)
+    one._limits = LiveLimits(create_control(None, one.settings.limits), one.settings)
     monkeypatch.setattr(one, "_write_owner", lambda: None)
     monkeypatch.setattr(one, "_launch", lambda member: not member.started(sleeper(), None))
     monkeypatch.setattr(one, "_can_start", lambda _: True)
@@ -102,8 +103,9 @@ def test_a_reload_of_a_collector(supervisor: Supervisor) -> None:
     after = {"detect": {"thresholds": {"hop_latency": {"raise_above": 5}}}, "serve": {"sql_rows": 7}}
     supervisor.reload(Settings.model_validate({"data": supervisor.settings.data, **after}), "SIGHUP")
     assert supervisor._limits is not None
-    assert read_limits(supervisor._limits).general.hop_latency.raise_above == 5
-    change = read_change(supervisor._limits)
+    region = supervisor._limits._region
+    assert read_limits(region).general.hop_latency.raise_above == 5
+    change = read_change(region)
     assert change is not None
     assert change.author == "SIGHUP"
     process = before["serve"]

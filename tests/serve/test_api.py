@@ -617,7 +617,7 @@ def test_openapi_describes_every_route(api: Any, tmp_path: Any) -> None:
     ("path", "error"),
     [
         ("/flows?prefx=10.0.0.0/8", "unknown parameter 'prefx'; did you mean prefix?"),
-        ("/summary?sort=latency", "unknown parameter 'sort'; expected none"),
+        ("/summary?sort=latency", "unknown parameter 'sort'; expected scope"),
         ("/events?limit=1&begin=5m", "unknown parameter 'begin'; expected since, until, kind, metric"),
         ("/labels?x=1", "unknown parameter 'x'; expected"),
         ("/direct/stores?x=1", "unknown parameter 'x'; expected"),

@@ -16,6 +16,7 @@ from fastapi import HTTPException
 
 from hopscope.base.names import Names
 from hopscope.history.sandbox import Sandbox, SqlError
+from hopscope.present.history import Past
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context
 from hopscope.settings.collector import ServeSettings
@@ -30,7 +31,8 @@ def request(gone: bool = False) -> Any:
     async def is_disconnected() -> bool:
         return gone
 
-    return SimpleNamespace(client=SimpleNamespace(host="192.0.2.1"), is_disconnected=is_disconnected)
+    client = SimpleNamespace(host="192.0.2.1")
+    return SimpleNamespace(client=client, query_params={}, is_disconnected=is_disconnected)
 
 
 def test_health_is_answered_while_everything_else_is_full(api: Any, collector: Any) -> None:
@@ -42,7 +44,8 @@ def test_health_is_answered_while_everything_else_is_full(api: Any, collector: A
             context: Context = client._transport.app.app.state.context
             held: list[Any] = [context.run(free.wait) for _ in range(budgets.WAITING)]
             held += [
-                context.query(request(), lambda _: free.wait(HANG_SECONDS)) for _ in range(budgets.PER_CLIENT)
+                context.query(request(), lambda _, gone: free.wait(HANG_SECONDS))
+                for _ in range(budgets.PER_CLIENT)
             ]
             tasks = [asyncio.ensure_future(each) for each in held]
             await asyncio.sleep(0)
@@ -87,16 +90,16 @@ def test_a_client_has_few_queries_at_a_time(tmp_path: Path) -> None:
     async def use() -> None:
         context = Context(ServeSettings(), tmp_path, Names(), tmp_path)
         tasks = [
-            asyncio.ensure_future(context.query(request(), lambda _: free.wait(HANG_SECONDS)))
+            asyncio.ensure_future(context.query(request(), lambda _, gone: free.wait(HANG_SECONDS)))
             for _ in range(budgets.PER_CLIENT)
         ]
         await asyncio.sleep(0)
         with pytest.raises(HTTPException, match="too many queries") as refused:
-            await context.query(request(), lambda _: True)
+            await context.query(request(), lambda _, gone: True)
         assert refused.value.status_code == 503
         free.set()
         assert all(await asyncio.gather(*tasks))
-        assert await context.query(request(), lambda _: True)
+        assert await context.query(request(), lambda _, gone: True)
         assert not context.asking.total()
         context.close()
 
@@ -107,7 +110,7 @@ def test_a_query_ends_with_its_client(collector: Any) -> None:
     """SQL that would take for ever: its process is killed once the client is gone, and its place is free."""
     ended = threading.Event()
 
-    def work(gone: threading.Event) -> None:
+    def work(_: Past, gone: threading.Event) -> None:
         with closing(Sandbox(collector.folder)) as sandbox, pytest.raises(SqlError, match="stopped"):
             sandbox.run(SLOW["sql"], {}, limit=1, seconds=200, memory_bytes=1 << 28, stop=gone)
         ended.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -31,6 +32,8 @@ ALIVE_SECONDS = 5
 """Interval of pings; two without an answer end a connection."""
 MEMBER = "hopscope-member"
 """Header of an answer: the member that sent it."""
+MORE = "hopscope-more"
+"""Header of a message: the member's answer goes on in another one."""
 
 
 class ClusterError(HopscopeError):
@@ -142,13 +145,25 @@ class Connection:
         seconds: float,
         expected: Collection[str],
         headers: dict[str, str] | None = None,
+        most_bytes: int = 64 * 1024**2,
     ) -> list[Reply]:
         """Send a request to all that subscribe to `subject`; the answers that come within `seconds`.
 
         It returns as soon as every member in `expected` has answered. Of several answers of a member all are
-        returned, but the first completes it.
+        returned, but the first without the header MORE completes it. No more than `most_bytes` of a member
+        are kept.
         """
-        return self.run(self._ask(subject, body, seconds, set(expected), headers), seconds + 5)
+        work = self._ask(subject, body, seconds, set(expected), headers, most_bytes)
+        return self.run(work, seconds + 5)
+
+    def send(self, subject: str, body: bytes) -> None:
+        """Send a message to all that subscribe to `subject` now."""
+
+        async def send() -> None:
+            await self.client.publish(subject, body)
+            await self.client.flush(CONNECT_SECONDS)
+
+        self.run(send(), CONNECT_SECONDS + 1)
 
     def answer(self, subject: str, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
         """Call `work` with each request (a message of nats-py) to `subject`, in the loop."""
@@ -161,19 +176,31 @@ class Connection:
     # ------------------------------------------------------------------------------------- in the loop
 
     async def _ask(
-        self, subject: str, body: bytes, seconds: float, expected: set[str], headers: dict[str, str] | None
+        self,
+        subject: str,
+        body: bytes,
+        seconds: float,
+        expected: set[str],
+        headers: dict[str, str] | None,
+        most_bytes: int,
     ) -> list[Reply]:
         client = self.client
         begin = time.monotonic()
         found: list[Reply] = []
+        sizes: Counter[str] = Counter()
         whole = asyncio.Event()
 
         async def take(message: Any) -> None:
             answered = dict(message.headers or {})
-            if MEMBER not in answered:
+            member = answered.get(MEMBER)
+            if member is None:
                 return
-            found.append(Reply(answered[MEMBER], answered, message.data, time.monotonic() - begin))
-            expected.discard(answered[MEMBER])
+            sizes[member] += len(message.data)
+            too_much = sizes[member] > most_bytes
+            if not too_much:
+                found.append(Reply(member, answered, message.data, time.monotonic() - begin))
+            if too_much or MORE not in answered:
+                expected.discard(member)
             if not expected:
                 whole.set()
 

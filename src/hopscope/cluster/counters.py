@@ -37,6 +37,13 @@ CLUSTER_COUNTERS = CounterFile("cluster.counters", "cluster counters", 1, (
     Counter("cluster_heartbeats_total", "Records of this member that NATS took.", of="counts.heartbeats"),
     Counter("cluster_refusals_total", "Records that were not written, since another process has the name.",
             of="counts.refusals"),
+    Counter("cluster_questions_total", "Questions of members to this one.", of="counts.questions"),
+    Counter("cluster_questions_failed_total", "Of these, answered with an error.",
+            of="counts.questions_failed"),
+    Counter("cluster_questions_late_total", "Of these, not answered before their deadline.",
+            of="counts.questions_late"),
+    Counter("cluster_questions_bad_total", "Messages on the subject of questions that are none.",
+            of="counts.questions_bad"),
     *family("cluster_failures_total", "Failed attempts, by part of the process; each is repeated.", "part",
             PARTS, of="failures"),
 ))  # fmt: skip

@@ -90,12 +90,18 @@ def decode(key: str, value: bytes) -> MemberRecord:
     try:
         record: MemberRecord = _form().validate_json(value, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{where}: {first['msg']}" if where else str(first["msg"])) from None
+        raise ValueError(first_problem(error)) from None
     if record.name != key:
         raise ValueError(f"name: found {record.name!r}, expected {key!r}")
     return record
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first of the problems, as one printable line."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    text = f"{where}: {first['msg']}" if where else str(first["msg"])
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:500]
 
 
 @cache

@@ -95,7 +95,7 @@ class Context:
     own: dict[str, Any] = field(default_factory=dict)
     """Fields of this member's next record, as parts know them: `revision`, `state`, … (`wake("members")`)."""
     shown: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What parts show in the status, by part: JSON."""
+    """Keys that parts add to the status, by part: JSON. A part replaces its own as a whole."""
     counts: Counter[str] = field(default_factory=Counter)
     """See `counters`."""
     failures: Counter[str] = field(default_factory=Counter)
@@ -267,7 +267,8 @@ class ClusterProcess:
             "members": [asdict(record) for _, record in sorted(context.living.items())],
             "missing": [asdict(context.known[name]) for name in missing(context)],
             "bad": context.bad,
-            **context.shown,
+            "configuration": {"newest": 0, "revision": 0, "revision_problem": ""},
+            **{key: value for shown in context.shown.values() for key, value in shown.items()},
         }
 
     # ------------------------------------------------------------------------------------------- turns

@@ -17,7 +17,7 @@ from .page import Order
 from .table import Table
 
 _OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
-_OF_FLOWS = ("start", "end", "flow", "prefix", "since")
+_OF_FLOWS = ("start", "end", "flow", "flows", "prefix", "since")
 """Filters that keep all events of a flow's record, or none."""
 
 

@@ -49,6 +49,8 @@ class Filters(TypedDict, total=False):
     """Egress ports of the event itself."""
     flow: Flow | None
     """Parts of the 5-tuple."""
+    flows: Collection[Flow]
+    """Any of these, if there are some."""
     prefix: str | Collection[str] | None
     """Networks, such as `10.1.0.0/16`; either end of the flow is in one of them."""
     since: Mapping[int, int] | None
@@ -77,8 +79,10 @@ def wanted(filters: Filters) -> Criteria:
         keys.append(tuple(port_key(int(port)) for port in ports))
     if flow.flow_id is not None:
         keys.append((flow_key(flow.flow_id),))
-    for networks in ((flow.src,), (flow.dst,), (prefix,) if isinstance(prefix, str) else tuple(prefix)):
-        ends = [_network(each) for each in networks if each is not None]
+    flows = filters.get("flows") or ()
+    sides = ((flow.src,), (flow.dst,), tuple(each.src for each in flows), tuple(each.dst for each in flows))
+    for networks in (*sides, (prefix,) if isinstance(prefix, str) else tuple(prefix)):
+        ends = [] if None in networks else [_network(each) for each in networks if each is not None]
         if ends and all(first == last for first, last in ends):
             keys.append(tuple(address_key(first) for first, _ in ends))
     return Criteria(
@@ -120,6 +124,9 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
         terms.append(f"port IN ({', '.join(str(int(port)) for port in ports)})")
     if (flow := filters.get("flow")) is not None:
         terms += _flow_terms(flow)
+    if flows := filters.get("flows"):
+        either = " OR ".join(f"({' AND '.join(_flow_terms(each)) or 'true'})" for each in flows)
+        terms.append(f"({either})")
     if prefix := filters.get("prefix"):
         prefixes = [prefix] if isinstance(prefix, str) else prefix
         ends = [_prefix_sql(side, each) for each in prefixes for side in ("src", "dst")]

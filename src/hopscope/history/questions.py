@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ class HistoryLike(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
     def close(self) -> None:
         """Let go of what it holds."""

@@ -257,7 +257,7 @@ def _configure(connection: duckdb.DuckDBPyConnection, settings: LakeSettings) ->
         ("enable_server_cert_verification", "true"),
         *((("ca_cert_file", quoted(ca_file)),) if ca_file else ()),
     ):
-        connection.execute(f"SET GLOBAL {name} = {value}")  # DuckLake lists files in a session of its own
+        connection.execute(f"SET {name} = {value}")
 
 
 def certificates(settings: LakeSettings) -> str:

@@ -34,7 +34,8 @@ from ..detect.distributions.quantiles import Distribution
 from .collector_state import CollectorState
 
 if TYPE_CHECKING:
-    from ..history.query import Flow, History
+    from ..history.filters import Flow
+    from ..history.questions import HistoryLike
 
 Source = Literal["distributions", "flows", "events", "none"]
 MAX_FLOWS = 1_000_000
@@ -75,24 +76,30 @@ class FlowAttribution:
 
 
 def network(
-    state: CollectorState, history: History | None, start_ns: int | None = None, end_ns: int | None = None
+    state: CollectorState | None,
+    history: HistoryLike | None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
 ) -> NetworkAttribution:
     """The network's, from `start_ns` to `end_ns` (None: all that is known, up to now).
 
+    `state` None: from history alone, as that of a cluster.
+
     Slow flows are counted as they are now, if the window is open.  Raises HistoryError.
     """
-    parts = state.distributions() if start_ns is None and end_ns is None else []
+    parts = state.distributions() if state is not None and start_ns is None and end_ns is None else []
     if not parts and history is not None:
         parts = history.distributions(start=start_ns, end=end_ns)
     queues = Queues(parts)
     losses = [] if history is None else of_drops(_drops(history, start_ns, end_ns))
-    sums = _sums(state, queues) if end_ns is None else None
+    live = state if end_ns is None else None
+    sums = None if live is None else _sums(live, queues)
     slow = None if sums is None or sums.slow_above_ns is None else sums.slow
-    gauges = gauges_of(state.ports(), queues.places()) if end_ns is None else {}
+    gauges = {} if live is None else gauges_of(live.ports(), queues.places())
     items = of_network(queues, slow, gauges)
     source: Source = "distributions"
-    if not items and start_ns is None and sums is not None:
-        source, gauges = "flows", gauges_of(state.ports(), sums.sums)
+    if not items and start_ns is None and live is not None and sums is not None:
+        source, gauges = "flows", gauges_of(live.ports(), sums.sums)
         if history is not None:
             gauges = _with_peaks(gauges, history)
         items = of_sums(sums.sums, slow, gauges)
@@ -113,7 +120,11 @@ def network(
 
 
 def flow(
-    state: CollectorState, history: History | None, row: np.void | None, named: Flow | None, by: By = "latest"
+    state: CollectorState,
+    history: HistoryLike | None,
+    row: np.void | None,
+    named: Flow | None,
+    by: By = "latest",
 ) -> FlowAttribution:
     """Contributions of a flow's hops: `row` is its FLOW if live, `named` the flow for history.
 
@@ -167,7 +178,7 @@ def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
     return sums
 
 
-def _drops(history: History, start_ns: int | None, end_ns: int | None) -> dict[Place, int]:
+def _drops(history: HistoryLike, start_ns: int | None, end_ns: int | None) -> dict[Place, int]:
     table = history.events(kinds=("drop",), start=start_ns, end=end_ns, limit=MAX_DROPS)
     found: dict[Place, int] = {}
     for row in table.rows():
@@ -179,7 +190,7 @@ def _drops(history: History, start_ns: int | None, end_ns: int | None) -> dict[P
 
 
 def _with_peaks(
-    gauges: dict[Place, tuple[Gauge, Gauge]], history: History
+    gauges: dict[Place, tuple[Gauge, Gauge]], history: HistoryLike
 ) -> dict[Place, tuple[Gauge, Gauge]]:
     """With the highest values of history: those of the port table are since the last push."""
     queues: dict[Place, int] = {}
@@ -203,7 +214,7 @@ def _raised(gauge: Gauge, peak: int | None) -> Gauge:
 
 
 def _of_events(
-    history: History, start_ns: int | None, end_ns: int | None, named: Flow | None = None
+    history: HistoryLike, start_ns: int | None, end_ns: int | None, named: Flow | None = None
 ) -> dict[Place, tuple[int, int]]:
     """(Sum, number) of the stored hop latencies by place."""
     table = history.hops(limit=None, start=start_ns, end=end_ns, flow=named)

@@ -132,7 +132,8 @@ def event_fields(row: np.void) -> Fields:
 def event_object(
     event: np.void | Fields, names: Naming, paths: Mapping[tuple[int, int], list[int]] = NO_PATHS
 ) -> dict[str, Any]:
-    """An EVENT record, or a row of history, as JSON; with all keys, null if without meaning.
+    """An EVENT record, or a row of history, as JSON; with all keys, null if without meaning. A row of a
+    cluster's history has its `member`.
 
     `paths` are the `long_paths` of the records around it.
     """
@@ -165,6 +166,7 @@ def event_object(
         "hop": row["hop"] if metric == Metric.HOP_LATENCY.label else None,
         "path": None if path is None else [node_object(names, each) for each in path],
         "source": source,
+        **({"member": row["member"]} if "member" in row else {}),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +16,25 @@ from .events import event_object, node_object, wide
 from .select import EventFilter
 
 if TYPE_CHECKING:
-    from ..history.query import History, Table
+    from ..history.questions import HistoryLike
+    from ..history.table import Table
 
 
 class Past:
-    """One `History`, shared by the requests of this process. Raises HistoryError."""
+    """One history, shared by the requests of this process. Raises HistoryError."""
 
-    def __init__(self, folder: Path, names: Names) -> None:
-        self._folder, self._names = folder, names
+    def __init__(self, folder: Path, names: Names, make: Callable[[], HistoryLike] | None = None) -> None:
+        """`make`: opens another history than that of the data folder, in which live flows are already."""
+        self._folder, self._names, self._make = folder, names, make
         self._lock = threading.Lock()
-        self._history: History | None = None
+        self._history: HistoryLike | None = None
 
-    def history(self) -> History:
-        """The history of the data folder, opened once."""
+    def history(self) -> HistoryLike:
+        """The history of the data folder, or another one; opened once."""
         with self._lock:
-            if self._history is None:
+            if self._history is None and self._make is not None:
+                self._history = self._make()
+            elif self._history is None:
                 from ..history.query import History  # DuckDB is not needed before
 
                 self._history = History(self._folder, memory_bytes=256 * 1024**2, threads=1)
@@ -60,7 +64,9 @@ class Past:
     ) -> tuple[list[dict[str, Any]], bool]:
         """Flows as the API shows them, and whether there are more."""
         table = self.history().flows(limit=limit, **chosen.of_history())
-        rows = with_live(table.rows(), state, chosen)
+        rows: Iterable[dict[str, Any]] = table.rows()
+        if self._make is None:
+            rows = with_live(rows, state, chosen)
         return [past_flow_object(row, self._names) for row in rows], table.truncated
 
     def sql(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> Table:
@@ -108,8 +114,9 @@ def past_flow_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
     if node_id is not None:
         port = None if port_id is None else {"id": port_id, "name": names.port(node_id, port_id)}
         worst = {"node": node_object(names, node_id), "port": port, "latency": row["worst_latency"]}
+    parts = {"members": row["members"]} if row.get("members") else {}
     shown = ("first", "last", "packets", "events", "path_changes", "drops", "highest_latency", "mean_latency")
-    return {"flow": flow_key(row), **{key: safe(row[key]) for key in shown}, "worst_hop": worst}
+    return {"flow": flow_key(row), **{key: safe(row[key]) for key in shown}, "worst_hop": worst, **parts}
 
 
 def safe(value: Any) -> Any:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ..cluster.process import Condition, Context, Part
 from .child import Child
+
+if TYPE_CHECKING:
+    from ..cluster.answer import Answerer
 
 
 def run(child: Child) -> None:
@@ -37,9 +42,31 @@ def parts(context: Context) -> list[Part]:
     """The parts of the process (ARCHITECTURE.md, "Parts of the cluster process"), in the order in which they
     start; the record of this member first. Each is imported only if the settings need it.
     """
+    from ..cluster.answer import Questions
+    from ..cluster.applying import Applying
     from ..cluster.membership import Membership
 
-    return [Membership(context)]
+    answerers = {"api": partial(_api, context), "history": partial(_history, context)}
+    return [Membership(context), Applying(context), Questions(context, answerers)]
+
+
+def _api(context: Context) -> Answerer:
+    """Answers of the API: an application of its own, made when the first question comes."""
+    from ..base.names import Names
+    from ..cluster.answer_api import ApiAnswerer
+    from ..serve.api import create_app
+
+    settings = context.settings
+    names = Names.load(settings.names, context.data)
+    application = create_app(settings.serve, context.data, names, settings.direct.folder)
+    return ApiAnswerer(application, application.state.context.close)
+
+
+def _history(context: Context) -> Answerer:
+    """Answers of the data folder."""
+    from ..cluster.answer_history import HistoryAnswerer
+
+    return HistoryAnswerer(context.data, context.name)
 
 
 def _looker(child: Child) -> Callable[[], Condition]:

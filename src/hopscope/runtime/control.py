@@ -22,6 +22,7 @@ MAX_BY = 200
 CHANGES = {
     "set_limits": "limits changed",
     "reset_limits": "limits are those of the settings again",
+    "set_cluster": "configuration of the cluster applied",
     "set_tracked": "tracked flows changed",
     "set_watch": "watch lists changed",
 }
@@ -110,15 +111,17 @@ class ControlServer:
                 raise ValueError(f"by: expected a line of at most {MAX_BY} characters")
             if not isinstance(request, dict) or len(request) != 1:
                 raise ValueError(
-                    f"expected an object with one key: ping, status, tracked, watch, switches, take_over, "
-                    f"{', '.join(CHANGES)}"
+                    f"expected an object with one key: ping, status, tracked, watch, cluster, switches, "
+                    f"take_over, {', '.join(CHANGES)}"
                 )
             author = f"{by} ({peer})" if by else peer
             with self._lock:
                 answer = self._answer(request, author)
                 for name, text in CHANGES.items():
                     if name in request:
-                        self._log.info(text, by=author, change=request[name])
+                        change = request[name]
+                        shown = change["revision"] if name == "set_cluster" else change
+                        self._log.info(text, by=author, change=shown)
                 return {"ok": True, **answer}
         except RecursionError:
             return {"error": "too many brackets within each other"}

@@ -7,9 +7,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..detect.thresholds import read_limits, set_limits
-from ..memory.region import Region
-from ..settings.collector import Settings
 from ..settings.errors import error_lines
 from ..settings.limits import (
     LIMITS,
@@ -23,21 +20,6 @@ from ..settings.limits import (
 )
 
 EXPECTED = 'expected limits by metric, as {"general": {"hop_latency": {"change": 20000}}}'
-
-
-def change_limits(
-    control: Region, settings: Settings, request: dict[str, Any], author: str
-) -> LimitSettings | None:
-    """Do what a request `set_limits` or `reset_limits` asks for. None: it is another one. ValueError: no."""
-    before = read_limits(control)
-    if "set_limits" in request:
-        after = changed_limits(before, request["set_limits"], sink=settings.sink.enabled)
-    elif "reset_limits" in request:
-        after = reset_limits(before, settings.limits, request["reset_limits"])
-    else:
-        return None
-    set_limits(control, after, author)
-    return after
 
 
 def changed_limits(limits: LimitSettings, changes: Any, *, sink: bool) -> LimitSettings:

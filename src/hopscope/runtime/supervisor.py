@@ -27,22 +27,20 @@ from ..control.status import read_status
 from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
 from ..detect.links import read_links
 from ..detect.report_queue import create_queue, queue_path
-from ..detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits
+from ..detect.thresholds import CONTROL_FILE, create_control
 from ..history.start_clock import StartClock, check_clock
 from ..labels.counters import LABEL_COUNTERS
 from ..memory.data_folder import DataFolder
 from ..memory.private_file import HASH_SECRET, hash_secret
-from ..memory.region import Region
 from ..settings.collector import Settings
-from ..settings.limits import as_json
 from ..settings.source import url
 from . import fork_server
 from .child import receive, send
 from .control import ControlServer
 from .environment import memory_text
 from .labels import listen_settings
-from .limits import change_limits
 from .listeners import Listeners
+from .live_limits import LiveLimits
 from .member import Member
 from .mode import mode_of
 from .processors import check as check_processors
@@ -98,7 +96,7 @@ class Supervisor:
         self._control = ControlServer(self.folder.path, self._answer)
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
-        self._limits: Region | None = None
+        self._limits: LiveLimits | None = None
         self._changing = threading.Lock()
         """Held while limits change, by a request or a reload."""
         self._listeners = Listeners(settings)
@@ -173,7 +171,10 @@ class Supervisor:
         if estate is None:
             self._prepare()
         control, sink = self.folder.regions / CONTROL_FILE, settings.sink.enabled
-        self._limits = create_control(control, settings.limits, sink=sink)
+        self._limits = LiveLimits(
+            create_control(control, settings.limits, sink=sink), settings, self.folder.path
+        )
+        self._limits.resume(self._log.warning)
         self._set_rules()
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
         if estate is not None:
@@ -269,9 +270,8 @@ class Supervisor:
         found = reload(self.settings, settings)
         assert self._limits is not None
         with self._changing:
+            self._limits.configure(found.settings, author)
             self.settings = settings = found.settings
-            if read_limits(self._limits) != settings.limits:
-                set_limits(self._limits, settings.limits, author)
             self._set_rules()
         form = {"level": settings.log.level, "form": settings.log.format}
         log.configure(level=form["level"], form=form["form"])
@@ -588,10 +588,10 @@ class Supervisor:
             with self._changing:
                 return answer_rules(self.settings, self.folder.regions, request)
         with self._changing:
-            limits = change_limits(self._limits, self.settings, request, author)
-        if limits is None:
+            answer = self._limits.answer(request, author)
+        if answer is None:
             raise ValueError(f"unknown request {next(iter(request))!r}")
-        return {"limits": as_json(limits)}
+        return answer
 
     def _agree(self, wanted: dict[str, Any]) -> dict[str, Any]:
         """Whether another sink may take over, and is answered later; raises ValueError."""

@@ -31,6 +31,7 @@ from .guard import Guard
 from .routes import bottleneck, control, direct, distributions, events, health, labels, limits, state
 from .routes import models as m
 from .routes.router import PREFIX
+from .scope import ClusterScope
 from .token_file import change_token, token_of
 
 log = logger("serve")
@@ -64,13 +65,14 @@ def create_app(
     names: Names | None = None,
     stores: Path | None = None,
     collectors: CollectorGroup | None = None,
+    cluster: ClusterScope | None = None,
 ) -> FastAPI:
     """The application for the data folder `folder`; serve `app.state.guarded`, which authenticates.
 
     `stores`: the folder of the stores, if it is not `direct` in the data folder. `collectors`: those over
-    which keys are spread; None: this one has all.
+    which keys are spread; None: this one has all. `cluster`: that this collector is in.
     """
-    context = Context(settings, folder, names or Names(), stores or folder / "direct", collectors)
+    context = Context(settings, folder, names or Names(), stores or folder / "direct", collectors, cluster)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -13,17 +13,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 from fastapi import Depends, HTTPException, Request
 
 from ..base.names import Names
+from ..cluster.answers import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
 from ..direct.collectors.open import open_collectors
 from ..present.collector_state import CollectorState
 from ..present.feed import Feed
 from ..present.history import Past
 from ..settings.collector import ServeSettings
+from .routes.models import Cluster, ClusterModel
+from .scope import ClusterScope, asks_cluster
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +35,8 @@ WAITING = 64
 """Requests of state that may wait for a thread; one more is answered with 503."""
 QUERIES = 2
 """Queries of history that run at a time."""
+CLUSTER_QUESTIONS = 4
+"""Questions to all members of a cluster that wait for their answers at a time."""
 MOST_QUERIES = 32
 """Queries of history that run or wait."""
 STREAMS = 32
@@ -52,6 +57,7 @@ class Context:
         names: Names,
         stores: Path,
         collectors: CollectorGroup | None = None,
+        cluster: ClusterScope | None = None,
     ) -> None:
         self.settings = settings
         self.folder = folder
@@ -65,6 +71,7 @@ class Context:
         self.state = CollectorState(folder)
         self.feed = Feed(folder / "regions")
         self.past = Past(folder, names)
+        self._cluster = cluster
         self.closing = asyncio.Event()
         """Set when the server ends: live feeds stop."""
         self._pools = {
@@ -74,6 +81,7 @@ class Context:
                 ("state", 2),
                 ("stores", 2),
                 ("history", QUERIES),
+                ("cluster", CLUSTER_QUESTIONS),
                 ("feed", 1),
                 ("page", 1),
             )
@@ -121,16 +129,32 @@ class Context:
         result: T = await asyncio.shield(self._shared[work])
         return result
 
-    async def query(self, request: Request, work: Callable[[threading.Event], T]) -> T:
-        """Run a query of history, a few at a time; `work` gets an event, set when its client is gone."""
+    @property
+    def in_cluster(self) -> ClusterScope:
+        """The cluster that this collector is in; 400 if there is none."""
+        if self._cluster is None:
+            raise HTTPException(400, "scope: this collector is in no cluster: set cluster.nats")
+        return self._cluster
+
+    async def ask_cluster(self, work: Callable[[], T]) -> T:
+        """Ask all members; 503 if too many requests wait."""
+        return await self._run("cluster", work)
+
+    async def query(self, request: Request, work: Callable[[Past, threading.Event], T]) -> T:
+        """Run a query of history, a few at a time; `work` gets the history of this member, or that of its
+        cluster if the request says so, and an event, set when its client is gone.
+        """
         client = client_of(request)
         if self.asking.total() >= MOST_QUERIES or self.asking[client] >= PER_CLIENT:
             raise HTTPException(
                 503, "too many queries of history at once: try again when one of yours is answered"
             )
-        self.asking[client] += 1
         gone = threading.Event()
-        answer = self._start("history", partial(work, gone))
+        pool, asked = "history", partial(work, self.past, gone)
+        if asks_cluster(request):
+            pool, asked = "cluster", partial(_of_cluster, self.in_cluster.past(), work, gone)
+        self.asking[client] += 1
+        answer = self._start(pool, asked)
         try:
             while not (await asyncio.wait({answer}, timeout=_LOOK_SECONDS))[0]:
                 if await request.is_disconnected():
@@ -160,6 +184,19 @@ class Context:
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
         self.past.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _of_cluster(past: Past, work: Callable[[Past, threading.Event], T], gone: threading.Event) -> T:
+    """An answer of all members, and who gave it."""
+    try:
+        found = work(past, gone)
+        history = cast(ClusterHistory, past.history())
+        cast(ClusterModel, found).cluster = Cluster(**history.answer.as_json())
+        return found
+    finally:
+        past.close()
 
 
 def client_of(request: Request) -> str:

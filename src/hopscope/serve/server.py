@@ -77,6 +77,7 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     from ..direct.collectors.open import open_collectors
     from .api import create_app  # the framework takes half a second to import
     from .live_mount import mount
+    from .scope import ClusterScope
 
     query = settings.direct.query
     collectors = open_collectors(
@@ -86,7 +87,8 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
         timeout_seconds=query.timeout_seconds,
     )
     names = Names.load(settings.names, folder)
-    app = create_app(settings.serve, folder, names, settings.direct.folder, collectors)
+    cluster = ClusterScope(settings, folder, names) if settings.cluster.enabled else None
+    app = create_app(settings.serve, folder, names, settings.direct.folder, collectors, cluster)
     mount(app)
     await serve_app(app.state.guarded, stop, listener, app.state.closing, lifespan="on")
 

@@ -16,11 +16,12 @@ from ...present.units import duration
 from ..options.declare import option
 from ..options.filters import FlowOption, flow_filter
 from ..output.printer import Format
-from .options import Answer, FlowIdOption, HistoryOptions, Window, flow_number
+from .options import Answer, FlowIdOption, HistoryOptions, Scope, Window, flow_number
 
 if TYPE_CHECKING:
     from ...base.names import Names
-    from ...history.query import Flow, History
+    from ...history.filters import Flow
+    from ...history.questions import HistoryLike
     from ...present.collector_state import CollectorState
 
 PLACE_COLUMNS = (
@@ -54,14 +55,18 @@ def bottleneck(
 
     Queues are ordered by their share of the latency of all packets in the time window, and by their share of
     the drops; the hops of a flow by their share of its latency, next to the usual latency there.  Two bounds
-    are those of the value's bin.
+    are those of the value's bin.  Of a cluster, history answers, without live flows and gauges.
     """
     from ...present.collector_state import CollectorState
 
+    of_flow = flow is not None or flow_id is not None
+    if of_flow and source.scope is Scope.CLUSTER:
+        raise HopscopeError("--scope cluster: expected no flow: its hops are known to one member")
     with source.history() as (history, names):
         state = CollectorState(history.folder)
-        if flow is None and flow_id is None:
-            _network(state, history, names, window.ns(), answer)
+        if not of_flow:
+            live = state if source.scope is Scope.MEMBER else None
+            _network(live, history, names, window.ns(), answer)
         elif window.since or window.until:
             raise HopscopeError(
                 "--flow, --flow-id: expected no --since or --until: a flow has no time window"
@@ -74,8 +79,8 @@ def bottleneck(
 
 
 def _network(
-    state: CollectorState,
-    history: History,
+    state: CollectorState | None,
+    history: HistoryLike,
     names: Names,
     window: tuple[int | None, int | None],
     answer: Answer,
@@ -101,7 +106,7 @@ def _network(
 
 def _flow(
     state: CollectorState,
-    history: History,
+    history: HistoryLike,
     names: Names,
     flow: str | None,
     flow_id: str | None,

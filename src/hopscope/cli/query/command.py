@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -20,6 +21,8 @@ from .options import (
     HopOptions,
     PathOptions,
     PortOptions,
+    Row,
+    Scope,
     Window,
     age_ns,
 )
@@ -58,8 +61,8 @@ def events(
             answer.print(EVENT_TABLE, rows, event_cells, history, table, NO_EVENTS)
         else:
             answer.print(EVENT_COLUMNS, rows, event_texts, history, table, NO_EVENTS)
-    if table.after:
-        print(f"more: --after {table.after}", file=sys.stderr)
+        if table.after:
+            print(f"more: --after {table.after}", file=sys.stderr)
 
 
 @app.command()
@@ -74,7 +77,9 @@ def flows(filters: EventOptions, answer: Answer, source: HistoryOptions) -> None
     with source.history() as (history, names):
         chosen = filters.chosen(names)
         table = history.flows(limit=answer.limit, **chosen.of_history())
-        rows = with_live(table.rows(), CollectorState(history.folder), chosen)
+        rows: Iterable[Row] = table.rows()
+        if source.scope is Scope.MEMBER:  # members of a cluster have added theirs
+            rows = with_live(rows, CollectorState(history.folder), chosen)
         answer.print(
             FLOW_COLUMNS,
             (past_flow_object(row, names) for row in rows),

@@ -70,20 +70,22 @@ def distributions(
             by=cast(By, by),
         )
         counted = bool(found) or bool(history.distributions())
-    printer = Printer(answer.form, TABLE if answer.form is Format.TABLE else CSV)
-    for distribution in found[: answer.limit]:
-        row = distribution_object(distribution, names)
-        printer.put([row if answer.form is Format.JSON else _SHAPES[answer.form](row, distribution, names)])
-    printer.flush()
-    left_out(history)
-    if not counted:
-        print("hopscope: distributions are off: set distributions.enabled = true", file=sys.stderr)
-    elif not found:
-        print("hopscope: no distributions match", file=sys.stderr)
-    if len(found) > answer.limit:
-        print(f"hopscope: more than {answer.limit} rows: see --limit", file=sys.stderr)
-    if found and answer.form is Format.TABLE:
-        print(_covered(found[0]), file=sys.stderr)
+        printer = Printer(answer.form, TABLE if answer.form is Format.TABLE else CSV)
+        for distribution in found[: answer.limit]:
+            row = distribution_object(distribution, names)
+            printer.put(
+                [row if answer.form is Format.JSON else _SHAPES[answer.form](row, distribution, names)]
+            )
+        printer.flush()
+        left_out(history)
+        if not counted:
+            print("hopscope: distributions are off: set distributions.enabled = true", file=sys.stderr)
+        elif not found:
+            print("hopscope: no distributions match", file=sys.stderr)
+        if len(found) > answer.limit:
+            print(f"hopscope: more than {answer.limit} rows: see --limit", file=sys.stderr)
+        if found and answer.form is Format.TABLE:
+            print(_covered(found[0]), file=sys.stderr)
 
 
 def texts(row: dict[str, Any], distribution: Distribution, names: Names) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...base.errors import HopscopeError
@@ -21,9 +22,14 @@ from ..output.printer import GREEN, RED, Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
     from ...base.names import Names
-    from ...history.query import History, Table
+    from ...cluster.answers import ClusterHistory
+    from ...history.questions import HistoryLike
+    from ...history.table import Table
+    from ...settings.collector import Settings
 
 Row = dict[str, Any]
+OF_MEMBERS = ("member", "members")
+"""Columns of a cluster's tables."""
 _ALARMING = {kind.label for kind in ALARMING}
 FlowIdOption = Annotated[
     str | None, option("--flow-id", metavar="ID", help="Only the flow with this id (hexadecimal).")
@@ -105,19 +111,62 @@ class EventOptions(PathOptions):
         return replace(found, ports=tuple(self.egress_port or ()))
 
 
+class Scope(StrEnum):
+    """Whose history is asked."""
+
+    MEMBER = "member"
+    CLUSTER = "cluster"
+
+
+class IncompleteError(HopscopeError):
+    """An answer of a cluster was printed that is not whole; the message says who lacks."""
+
+    status = 3
+
+
 @dataclass(frozen=True)
 class HistoryOptions(CollectorOptions):
-    """Data folder of the history."""
+    """Data folder of the history, or all members of its cluster."""
+
+    scope: Annotated[
+        Scope,
+        option("--scope", case_sensitive=False, help="Of this collector, or of all members of its cluster."),
+    ] = Scope.MEMBER
 
     @contextmanager
-    def history(self) -> Iterator[tuple[History, Names]]:
-        """The history of the data folder, and the names of its nodes. Raises HopscopeError."""
+    def history(self) -> Iterator[tuple[HistoryLike, Names]]:
+        """The history, and the names of its nodes. Raises HopscopeError; after an answer of a cluster that is
+        not whole, IncompleteError.
+        """
         from ...base.names import Names
-        from ...history.query import History
 
         settings = self.load()
-        with History(settings.data) as history:
-            yield history, Names.load(settings.names, settings.data)
+        names = Names.load(settings.names, settings.data)
+        if self.scope is Scope.MEMBER:
+            from ...history.query import History
+
+            with History(settings.data) as history:
+                yield history, names
+            return
+        with _of_cluster(settings) as history_of_all:
+            yield history_of_all, names
+            answer = history_of_all.answer
+        if not answer.complete:
+            sys.stdout.flush()
+            raise IncompleteError(answer.line)
+
+
+@contextmanager
+def _of_cluster(settings: Settings) -> Iterator[ClusterHistory]:
+    """The history of all members."""
+    if not settings.cluster.enabled:
+        raise HopscopeError("--scope cluster: this collector is in no cluster: set cluster.nats")
+    from ...cluster.ask import Asker
+    from ...cluster.connection import Connection
+    from ...cluster.members_history import MembersHistory
+
+    with closing(Asker(Connection(settings.cluster, "query"))) as asker:
+        yield MembersHistory(settings.data, settings.member_name, asker)
 
 
 @dataclass(frozen=True)
@@ -136,9 +185,12 @@ class Answer(Options):
 
     def print(
         self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None,
-        history: History, table: Table, empty: str,
+        history: HistoryLike, table: Table, empty: str,
     ) -> None:  # fmt: skip
-        """Print the rows of a table of history; report on stderr what is left out, or that there are none."""
+        """Print the rows of a table of history; report on stderr what is left out, or that there are none.
+        Those of a cluster have a column for their members.
+        """
+        columns = (*columns, *(each for each in OF_MEMBERS if each in table.columns and each not in columns))
         if not self.put(columns, rows, texts):
             print(f"hopscope: {empty}", file=sys.stderr)
         left_out(history)
@@ -152,7 +204,7 @@ def colour(row: Mapping[str, Any]) -> str:
     return RED if kind in _ALARMING else GREEN if kind == Kind.CLEARED.label else ""
 
 
-def left_out(history: History) -> None:
+def left_out(history: HistoryLike) -> None:
     """Report files that are damaged."""
     for line in history.problems:
         print(f"hopscope: left out: {line}", file=sys.stderr)

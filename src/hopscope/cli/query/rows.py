@@ -25,6 +25,7 @@ def flow_texts(row: dict[str, Any]) -> dict[str, Any]:
     mean, worst = row["mean_latency"], row["worst_hop"]
     place = worst and ":".join(str(label(worst[part])) for part in ("node", "port") if worst[part])
     return row | {
+        "members": ", ".join(row.get("members", ())),
         "flow": flow_text(row["flow"]),
         "id": row["flow"]["id"],
         "highest_latency_ns": row["highest_latency"],
@@ -38,7 +39,8 @@ def path_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
     """A row of `History.paths` with the keys of an event."""
     path = [node_object(names, node) for node in row["path"]]
     name = f"{row['shard']}-{row['sequence']}"
-    return {"time": row["time"], "kind": row["kind"], "flow": flow_key(row), "path": path, "id": name}
+    shown = {"time": row["time"], "kind": row["kind"], "flow": flow_key(row), "path": path, "id": name}
+    return shown | {key: row[key] for key in ("member",) if key in row}
 
 
 def port_object(row: dict[str, Any], names: Names) -> dict[str, Any]:

@@ -11,8 +11,10 @@ from fastapi import HTTPException, Path, Query, Request
 
 from ...present import bottleneck as attribution
 from ...present.bottleneck_json import flow_object_of, network_object
+from ...present.history import Past
 from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
+from ..scope import asks_cluster
 from . import models as m
 from .bottleneck_models import FlowBottlenecks, NetworkBottlenecks
 from .router import api_router
@@ -35,12 +37,13 @@ async def network(
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of places of each kind")] = 20,
 ) -> NetworkBottlenecks:
     """Switches with port and queue by their share of the latency of all packets in a time window, and of the
-    drops in it.
+    drops in it. Of a cluster, from history alone: without live flows and gauges.
     """
     start_ns, end_ns = _moment("since", since), _moment("until", until)
 
-    def work(_: threading.Event) -> NetworkBottlenecks:
-        found = attribution.network(context.state, context.past.history(), start_ns, end_ns)
+    def work(past: Past, _: threading.Event) -> NetworkBottlenecks:
+        state = None if asks_cluster(request) else context.state
+        found = attribution.network(state, past.history(), start_ns, end_ns)
         return NetworkBottlenecks.model_validate(network_object(found, context.names, limit))
 
     return await context.query(request, work)
@@ -60,13 +63,13 @@ async def flow(
     """
     number = int(flow_id, 16)
 
-    def work(_: threading.Event) -> FlowBottlenecks:
+    def work(past: Past, _: threading.Event) -> FlowBottlenecks:
         from ...history.query import Flow
 
         rows = context.state.flows()
         rows = rows[rows["flow_id"] == np.uint64(number)]
         row = rows[np.argmax(rows["last_ns"])] if len(rows) else None
-        found = attribution.flow(context.state, context.past.history(), row, Flow(flow_id=number), by)
+        found = attribution.flow(context.state, past.history(), row, Flow(flow_id=number), by)
         return FlowBottlenecks.model_validate(flow_object_of(found, context.names))
 
     return await context.query(request, work)

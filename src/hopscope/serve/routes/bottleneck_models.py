@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .models import FlowKey, Model, Node, Port, Time, Wide
+from .models import ClusterModel, FlowKey, Model, Node, OfMember, Port, Time, Wide
 
 
 class Bounds(Model):
@@ -76,7 +76,7 @@ class EndToEnd(Model):
     p99_ns: Bounds | None
 
 
-class NetworkBottlenecks(Model):
+class NetworkBottlenecks(ClusterModel):
     """Places by their share, the largest first."""
 
     source: str
@@ -114,7 +114,7 @@ class HopContribution(PlaceModel):
     utilization: GaugeModel
 
 
-class FlowBottlenecks(Model):
+class FlowBottlenecks(OfMember, ClusterModel):
     """Hops of a flow by their share, the largest first."""
 
     source: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from .models import Model, Time, Wide
+from .models import ClusterModel, Model, Time, Wide
 
 
 class CounterValue(Model):
@@ -19,7 +19,7 @@ class CounterValue(Model):
     """Over the last seconds."""
 
 
-class Summary(Model):
+class Summary(ClusterModel):
     """The collector at a glance."""
 
     time: Time
@@ -55,7 +55,7 @@ class Query(Model):
     """Maximum number of rows; the configuration may allow fewer."""
 
 
-class Table(Model):
+class Table(ClusterModel):
     """Rows of a query."""
 
     columns: list[str]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict
 
 from ...settings.switches import WatchRule
-from .models import Model, Node, Port, Time, Wide
+from .models import ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
 
 
 class SwitchCounts(Model):
@@ -25,7 +25,7 @@ class SwitchCounts(Model):
     """Parts of its state that were changed."""
 
 
-class ControlledSwitch(Model):
+class ControlledSwitch(OfMember):
     """A switch that the controller reaches."""
 
     name: str
@@ -57,7 +57,7 @@ class ControlledSwitch(Model):
     counts: SwitchCounts
 
 
-class TopologyLink(Model):
+class TopologyLink(OfMembers):
     """Where an egress port leads to. Each direction of a cable is a link of its own."""
 
     node: Node
@@ -74,14 +74,14 @@ class TopologyLink(Model):
     """Whether another source leads elsewhere: the file counts first, then LLDP."""
 
 
-class Topology(Model):
+class Topology(ClusterModel):
     """Links between switches."""
 
     total: int
     items: list[TopologyLink]
 
 
-class SwitchList(Model):
+class SwitchList(ClusterModel):
     """Switches, and how many do what is asked of them."""
 
     total: int

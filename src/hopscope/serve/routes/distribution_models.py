@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .models import Model, Node, Port, Time, Wide
+from .models import ClusterModel, Model, Node, Port, Time, Wide
 
 MeasureName = Literal["hop_latency", "queue_occupancy", "link_utilization", "end_to_end"]
 
@@ -51,7 +51,7 @@ class Distribution(Model):
     """Bins with values; null unless requested."""
 
 
-class DistributionPage(Model):
+class DistributionPage(ClusterModel):
     """Distributions, by measure and place."""
 
     total: int

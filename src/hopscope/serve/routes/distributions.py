@@ -10,6 +10,7 @@ from fastapi import HTTPException, Query, Request
 
 from ...detect.distributions.quantiles import By
 from ...present.distributions import distribution_object
+from ...present.history import Past
 from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
 from . import distribution_models as d
@@ -47,8 +48,8 @@ async def distributions(
     start, end = (_moment(name, text) for name, text in (("since", since), ("until", until)))
     nodes = [context.node(each) for each in node or ()]
 
-    def work(_: threading.Event) -> d.DistributionPage:
-        found = context.past.history().distributions(
+    def work(past: Past, _: threading.Event) -> d.DistributionPage:
+        found = past.history().distributions(
             start=start,
             end=end,
             nodes=nodes,

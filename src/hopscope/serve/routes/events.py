@@ -9,9 +9,10 @@ from typing import Annotated
 from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
+from ...cluster.cursor import PATTERN
 from ...history.files import HistoryError
 from ...present.feed import parse_cursor
-from ...present.history import safe
+from ...present.history import Past, safe
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
 from ...present.text import UnreadableError, parse_when
 from ..context import Context, Ctx, client_of
@@ -29,7 +30,10 @@ Ports = Annotated[list[int] | None, Query(max_length=64, description="Egress por
 FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
 Prefix = Annotated[str | None, Query(max_length=100, description="Source or destination is in it")]
 Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
-After = Annotated[str | None, Query(pattern=r"^\d{1,19}-\d{1,5}-\d{1,20}$", description="`next` of a page")]
+After = Annotated[
+    str | None,
+    Query(pattern=rf"^(\d{{1,19}}-\d{{1,5}}-\d{{1,20}}|{PATTERN})$", description="`next` of a page"),
+]
 DESCRIPTION = "Server-sent events: `hello`, then `event` with an Event, and `lost` with how many were missed."
 
 
@@ -80,8 +84,8 @@ async def events(
         context, kind, metric, node, port, flow, prefix, moment("since", since), moment("until", until)
     )
 
-    def work(_: threading.Event) -> m.EventPage:
-        rows, following = context.past.events(chosen, limit, oldest_first, after)
+    def work(past: Past, _: threading.Event) -> m.EventPage:
+        rows, following = past.events(chosen, limit, oldest_first, after)
         return m.EventPage(items=[m.Event.model_validate(row) for row in rows], next=following)
 
     return await context.query(request, work)
@@ -104,8 +108,8 @@ async def past_flows(
         context, None, None, node, port, flow, prefix, moment("since", since), moment("until", until)
     )
 
-    def work(_: threading.Event) -> m.PastFlows:
-        rows, truncated = context.past.flows(chosen, limit, context.state)
+    def work(past: Past, _: threading.Event) -> m.PastFlows:
+        rows, truncated = past.flows(chosen, limit, context.state)
         return m.PastFlows(items=[m.PastFlow.model_validate(row) for row in rows], truncated=truncated)
 
     return await context.query(request, work)
@@ -143,8 +147,8 @@ async def sql(context: Ctx, request: Request, query: c.Query) -> c.Table:
     """One SELECT over history, within the limits of time, memory and rows of the configuration."""
     rows = min(query.limit, context.settings.sql_rows)
 
-    def work(gone: threading.Event) -> c.Table:
-        table = context.past.sql(query.sql, rows, context.settings, gone)
+    def work(past: Past, gone: threading.Event) -> c.Table:
+        table = past.sql(query.sql, rows, context.settings, gone)
         values = [[safe(value) for value in row.values()] for row in table.rows()]
         return c.Table(columns=list(table.columns), rows=values, truncated=table.truncated)
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from .models import Model, Node, Port, Time, Wide
+from .models import ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
 
 
-class LabelPort(Model):
+class LabelPort(OfMembers):
     """An egress port that labels packets, and its newest label (INT-label, Algorithm 4)."""
 
     node: Node
@@ -39,7 +39,7 @@ class LabelPort(Model):
     """Reg2: the port labels every T / 2^S; with mode `one-bit` 1 means every packet."""
 
 
-class LabelPage(Model):
+class LabelPage(ClusterModel):
     """Ports that label."""
 
     mode: Literal["off", "shift", "one-bit"] | None
@@ -84,7 +84,7 @@ class TrackedTuple(Model):
     dport: int
 
 
-class TrackedFlow(Model):
+class TrackedFlow(OfMember):
     """A tracked flow, with its newest path (INT-label, 3.3)."""
 
     flow: TrackedTuple
@@ -116,7 +116,7 @@ class TrackedFlow(Model):
     """The path before, as last received."""
 
 
-class TrackedPage(Model):
+class TrackedPage(ClusterModel):
     """Tracked flows."""
 
     total: int
@@ -138,7 +138,7 @@ class TrackedRule(Model):
     """All switches label one of this many packets."""
 
 
-class LabelRecord(Model):
+class LabelRecord(OfMember):
     """Labels of a port in a period."""
 
     time: Time
@@ -154,7 +154,7 @@ class LabelRecord(Model):
     highest_occupancy: Wide
 
 
-class LabelHistory(Model):
+class LabelHistory(ClusterModel):
     """Labels by port and period, the newest first."""
 
     items: list[LabelRecord]
@@ -162,7 +162,7 @@ class LabelHistory(Model):
     """There are more than `limit`."""
 
 
-class CoverageRecord(Model):
+class CoverageRecord(OfMember):
     """Coverage of a period."""
 
     time: Time
@@ -174,7 +174,7 @@ class CoverageRecord(Model):
     lowest: float
 
 
-class CoverageHistory(Model):
+class CoverageHistory(ClusterModel):
     """Coverage by period, the newest first."""
 
     items: list[CoverageRecord]

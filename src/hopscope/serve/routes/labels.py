@@ -13,7 +13,7 @@ from ...base.names import Names
 from ...history.filters import Filters
 from ...labels.state import NEVER
 from ...present.events import when, wide
-from ...present.history import safe
+from ...present.history import Past, safe
 from ...present.labels import spanned
 from ...present.select import FlowFilter
 from ...present.tracked import latencies, passes, path_of
@@ -127,8 +127,8 @@ async def history(
     """Mean and highest latency and queue of each port's labels (`label.period_seconds`), newest first."""
     chosen = _chosen(context, since, until, node)
 
-    def work(_: threading.Event) -> m.LabelHistory:
-        table = context.past.history().labels(limit=limit, **chosen)
+    def work(past: Past, _: threading.Event) -> m.LabelHistory:
+        table = past.history().labels(limit=limit, **chosen)
         return m.LabelHistory(
             items=[_record(row, context.names) for row in table.rows()], truncated=table.truncated
         )
@@ -144,8 +144,8 @@ async def coverage_history(
     """Mean and lowest coverage of each period (`label.period_seconds`), newest first."""
     chosen = _chosen(context, since, until)
 
-    def work(_: threading.Event) -> m.CoverageHistory:
-        table = context.past.history().coverage(limit=limit, **chosen)
+    def work(past: Past, _: threading.Event) -> m.CoverageHistory:
+        table = past.history().coverage(limit=limit, **chosen)
         return m.CoverageHistory(
             items=[m.CoverageRecord.model_validate(row) for row in table.rows()], truncated=table.truncated
         )

@@ -17,6 +17,44 @@ class Model(BaseModel):
     """Base of all answers: docstrings of attributes are the descriptions in OpenAPI (`api.Application`)."""
 
 
+def _absent(value: object) -> bool:
+    return value is None
+
+
+class Cluster(Model):
+    """Which members of a cluster an answer is of."""
+
+    answered: list[str]
+    """Their names."""
+    missing: dict[str, str]
+    """Members that did not answer, each with the reason."""
+    complete: bool
+    """Whether all members that are known have answered."""
+    local_only: str | None
+    """Why the cluster could not be asked: the answer is this member's alone."""
+
+
+class ClusterModel(Model):
+    """An answer that may be one of a whole cluster."""
+
+    cluster: Cluster | None = Field(default=None, exclude_if=_absent)
+    """With `scope=cluster`: who answered."""
+
+
+class OfMember(Model):
+    """A row of one member."""
+
+    member: str | None = Field(default=None, exclude_if=_absent)
+    """With `scope=cluster`: whose row it is."""
+
+
+class OfMembers(Model):
+    """A row that several members may have a part of."""
+
+    members: list[str] | None = Field(default=None, exclude_if=_absent)
+    """With `scope=cluster`: whose rows are in it."""
+
+
 class Error(Model):
     """Why a request was not answered."""
 
@@ -68,7 +106,7 @@ class Hop(Model):
     """Metrics that are above their limit."""
 
 
-class Flow(Model):
+class Flow(OfMember):
     """A live flow."""
 
     flow: FlowKey
@@ -87,14 +125,14 @@ class Flow(Model):
     """Metrics that are above their limit."""
 
 
-class FlowDetail(Flow):
+class FlowDetail(Flow, ClusterModel):
     """A live flow with its path."""
 
     path: list[Hop]
     """Source side first."""
 
 
-class FlowPage(Model):
+class FlowPage(ClusterModel):
     """Part of the live flows."""
 
     total: int
@@ -103,7 +141,7 @@ class FlowPage(Model):
     items: list[Flow]
 
 
-class PortState(Model):
+class PortState(OfMembers):
     """An egress port and its link."""
 
     node: Node
@@ -119,7 +157,7 @@ class PortState(Model):
     alarms: list[str]
 
 
-class QueueState(Model):
+class QueueState(OfMembers):
     """A queue or a buffer of a switch."""
 
     node: Node
@@ -140,7 +178,7 @@ class QueueState(Model):
     alarms: list[str]
 
 
-class PortPage(Model):
+class PortPage(ClusterModel):
     """Part of the ports."""
 
     total: int
@@ -148,7 +186,7 @@ class PortPage(Model):
     items: list[PortState]
 
 
-class QueuePage(Model):
+class QueuePage(ClusterModel):
     """Part of the queues and buffers."""
 
     total: int
@@ -156,7 +194,7 @@ class QueuePage(Model):
     items: list[QueueState]
 
 
-class Switch(Model):
+class Switch(OfMembers):
     """A switch, from the state of its queues, buffers and ports."""
 
     node: Node
@@ -170,7 +208,7 @@ class Switch(Model):
     alarms: list[str]
 
 
-class SwitchPage(Model):
+class SwitchPage(ClusterModel):
     """Part of the switches."""
 
     total: int
@@ -178,14 +216,14 @@ class SwitchPage(Model):
     items: list[Switch]
 
 
-class SwitchDetail(Switch):
+class SwitchDetail(Switch, ClusterModel):
     """A switch with its ports and queues."""
 
     port_states: list[PortState]
     queue_states: list[QueueState]
 
 
-class Source(Model):
+class Source(OfMembers):
     """One sequence space of reports."""
 
     address: str
@@ -203,7 +241,7 @@ class Source(Model):
     last_seen: Time
 
 
-class SourcePage(Model):
+class SourcePage(ClusterModel):
     """Part of the sources."""
 
     total: int
@@ -219,7 +257,7 @@ class EventSource(Model):
     hw_id: int
 
 
-class Event(Model):
+class Event(OfMember):
     """One event."""
 
     id: str
@@ -249,7 +287,7 @@ class Event(Model):
     source: EventSource | None = None
 
 
-class EventPage(Model):
+class EventPage(ClusterModel):
     """Events, newest first unless asked otherwise."""
 
     items: list[Event]
@@ -266,7 +304,7 @@ class WorstHop(Model):
     """Mean, ns."""
 
 
-class PastFlow(Model):
+class PastFlow(OfMembers):
     """A flow of history. `packets` and `mean_latency` are sums of its flow records and of the flow table,
     `worst_hop` is of its records; null: unknown, or not yet.
     """
@@ -286,7 +324,7 @@ class PastFlow(Model):
     worst_hop: WorstHop | None
 
 
-class PastFlows(Model):
+class PastFlows(ClusterModel):
     """Flows of history, the most recent first."""
 
     items: list[PastFlow]

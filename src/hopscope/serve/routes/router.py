@@ -6,11 +6,18 @@ for each application, which takes 0.2 s of a processor before the first answer.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi.routing import APIRoute
 
+from ...cluster.answers import ClusterAnswer
+from ...cluster.merge import rule_of
 from ...settings.errors import did_you_mean
+from ..context import Context
+from ..scope import OF_HISTORY, Handler, Question, Scope, asks_cluster, of_member, with_cluster
 from . import models as m
 
 PREFIX = "/api/v0"
@@ -28,13 +35,66 @@ def api_router(tag: str | None = None, prefix: str = "") -> APIRouter:
         tags=[tag] if tag else None,
         responses=_ERRORS,
         dependencies=[Depends(_known_parameters)],
+        route_class=ApiRoute,
     )
+
+
+async def _scope(
+    scope: Annotated[
+        Scope,
+        Query(
+            description="`cluster`: of all members; the answer has `cluster`, its rows `member` or `members`"
+        ),
+    ] = "member",
+) -> None:
+    """A parameter of all routes that may be asked of a cluster."""
+
+
+class ApiRoute(APIRoute):
+    """A route that may be asked of a cluster, if there is a rule for merging its answers."""
+
+    def __init__(
+        self, path: str, endpoint: Callable[..., Any], *, dependencies: Any = None, **more: Any
+    ) -> None:
+        self._rule = rule_of(path)
+        if self._rule is not None or path in OF_HISTORY:
+            dependencies = [*(dependencies or ()), Depends(_scope)]
+        super().__init__(path, endpoint, dependencies=dependencies, **more)
+
+    def get_route_handler(self) -> Handler:
+        """Answers for this member, or for all."""
+        handler: Handler = super().get_route_handler()
+        if self._rule is None:
+            return handler
+
+        async def answer(request: Request) -> Response:
+            return await (self._of_all(request, handler) if asks_cluster(request) else handler(request))
+
+        return answer
+
+    async def _of_all(self, request: Request, handler: Handler) -> Response:
+        assert self._rule is not None
+        context: Context = request.app.state.context
+        models = {
+            route.path: route.response_model for route in request.app.routes if isinstance(route, APIRoute)
+        }
+        try:
+            question = Question(request, self._rule, [models[path] for path in (self.path, *self._rule.also)])
+        except ValueError:
+            return await handler(request)  # which says what is wrong
+        found = await context.ask_cluster(partial(context.in_cluster.ask, question))
+        if isinstance(found, ClusterAnswer):
+            return with_cluster(await handler(of_member(request)), found)
+        return found
 
 
 async def _known_parameters(request: Request) -> None:
     """400 for a query parameter that the route does not have: a typo must not answer with everything."""
-    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    dependant = request.scope["route"].dependant
+    known = [field.alias for each in (dependant, *dependant.dependencies) for field in each.query_params]
     for name in request.query_params:
+        if name == "scope" and name not in known:
+            raise HTTPException(400, "scope: this is asked of one member, not of a cluster")
         if name not in known:
             hint = did_you_mean(name, known) or f"; expected {', '.join(known) or 'none'}"
             raise HTTPException(400, f"unknown parameter {name[:60]!r}{hint}")

@@ -1,0 +1,156 @@
+"""Answers of a member to questions of its cluster, a few at a time, and none after its deadline.
+
+Whoever has credentials of NATS can ask; a question reads, whatever it says. What is no question is counted
+and gets no answer; what cannot be answered gets a status, as of HTTP, and one line of text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from ..base.errors import HopscopeError, described
+from ..base.log import logger
+from ..base.loop_thread import LoopThread
+from .ask import ASK
+from .connection import MEMBER
+from .parts import Answer, split
+from .process import Context, Part
+
+AT_ONCE = 4
+"""Questions that are answered at a time."""
+MOST_WAITING = 64
+"""Questions that wait; one more is answered with 503."""
+MOST_BYTES = 256 * 1024
+"""Longest question."""
+MOST_SECONDS = 60.0
+
+
+class Answerer(Protocol):
+    """Answers questions of one kind."""
+
+    async def __call__(self, question: Mapping[str, Any]) -> Answer:
+        """Answer it; cancelled at the deadline. HopscopeError: 503 with its text."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+
+class Questions(Part):
+    """Answers questions of each kind in `answerers`, made when the first one comes."""
+
+    name = "questions"
+    seconds = 10.0
+
+    def __init__(self, context: Context, answerers: Mapping[str, Callable[[], Answerer]]) -> None:
+        super().__init__(context)
+        self._make = answerers
+        self._made: dict[str, Answerer] = {}
+        self._loop: LoopThread | None = None
+        self._free = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
+
+    def start(self) -> None:
+        """Subscribe."""
+        self._loop = LoopThread("questions")  # the client's loop has heartbeats to send
+        self._free, self._waiting = asyncio.Semaphore(AT_ONCE), 0
+        connection = self.context.connection
+        connection.answer(connection.names.subject(ASK), self._take)
+
+    def turn(self) -> None:
+        """Questions come by themselves."""
+
+    def stop(self) -> None:
+        """Cancel what is under way."""
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+        for answerer in self._made.values():
+            answerer.close()
+        self._made = {}
+
+    async def _take(self, message: Any) -> None:
+        """In the client's loop: hand a question over."""
+        loop, client = self._loop, asyncio.get_running_loop()
+        if loop is None or not message.reply:
+            return
+        question = _question(message.data)
+        if question is None:
+            self.context.counts["questions_bad"] += 1
+            return
+        to = question.get("to")
+        if isinstance(to, list) and self.context.name not in to:
+            return
+        self.context.counts["questions"] += 1
+        with suppress(RuntimeError):  # it has just been closed
+            asyncio.run_coroutine_threadsafe(self._work(question, message, client), loop.loop)
+
+    async def _work(self, question: dict[str, Any], message: Any, client: asyncio.AbstractEventLoop) -> None:
+        """In this part's loop: answer it, if there is time."""
+        try:
+            async with asyncio.timeout(question["seconds"]):
+                answer = await self._answer(question)
+        except TimeoutError:
+            self.context.counts["questions_late"] += 1
+            return
+        if answer.status >= 500:
+            self.context.counts["questions_failed"] += 1
+        with suppress(RuntimeError):
+            asyncio.run_coroutine_threadsafe(self._send(answer, message), client)
+
+    async def _answer(self, question: dict[str, Any]) -> Answer:
+        if self._waiting >= MOST_WAITING:
+            return Answer(503, b"too many questions at once: try again in a moment")
+        self._waiting += 1
+        try:
+            async with self._free:
+                return await self._answerer(question["kind"])(question)
+        except HopscopeError as error:
+            return Answer(503, str(error).encode())
+        except (asyncio.CancelledError, TimeoutError):
+            raise
+        except Exception as error:
+            logger("cluster").error("a question failed", kind=question["kind"], error=described(error))
+            return Answer(500, b"internal error: see this member's log")
+        finally:
+            self._waiting -= 1
+
+    def _answerer(self, kind: str) -> Answerer:
+        if kind not in self._made:
+            if kind not in self._make:
+                raise HopscopeError(
+                    f"unknown kind of question {kind[:40]!r}: its version may be an older one"
+                )
+            self._made[kind] = self._make[kind]()
+        return self._made[kind]
+
+    async def _send(self, answer: Answer, message: Any) -> None:
+        """In the client's loop: send it in as many messages as it needs."""
+        import nats.errors
+
+        client = self.context.connection.client
+        with suppress(nats.errors.Error):  # the connection is gone: the member is named as missing
+            for headers, body in split(answer, secrets.token_hex(8), client.max_payload):
+                await client.publish(message.reply, body, headers={MEMBER: self.context.name, **headers})
+
+
+def _question(body: bytes) -> dict[str, Any] | None:
+    """A question with its kind and the seconds that it leaves; None: it is none."""
+    if len(body) > MOST_BYTES:
+        return None
+    try:
+        question = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(question, dict) or not isinstance(question.get("kind"), str):
+        return None
+    seconds = question.get("seconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MOST_SECONDS:
+        return None
+    return question

@@ -1,0 +1,58 @@
+"""Questions to history: a member answers from its own data folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..base.errors import HopscopeError
+from .history_question import HistoryQuestion
+from .parts import Answer
+from .tables import encode
+
+THREADS = 2
+"""Questions at a time: the others wait, and those whose deadline comes are not answered."""
+MEMORY_BYTES = 256 * 1024**2
+
+
+class HistoryAnswerer:
+    """Answers from the data folder of the member `name`, which it opens when the first question comes."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        from ..history.query import History  # DuckDB is not needed before
+
+        self._name = name
+        self._history = History(folder, memory_bytes=MEMORY_BYTES, threads=1)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="history")
+
+    def close(self) -> None:
+        """Close the folder; a question that is under way fails."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._history.close()
+
+    async def __call__(self, question: Mapping[str, Any]) -> Answer:
+        """The table or the distributions. HopscopeError: it is no question, or of a newer version."""
+        try:
+            asked = HistoryQuestion.model_validate_json(json.dumps(question.get("ask")))
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise HopscopeError(f"found no question of this version: {place}: {first['msg']}") from None
+        stop = threading.Event()
+
+        def work() -> Answer:
+            if stop.is_set():
+                return Answer(503, b"its deadline has passed")
+            return Answer(200, encode(asked.ask(self._history, self._name, stop), self._history.problems))
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            stop.set()

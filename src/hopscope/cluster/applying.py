@@ -1,0 +1,66 @@
+"""The part of the process that applies the cluster's configuration to this member, by its control socket."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from ..base import control_client as control
+from .configuration import Configurations, Revision
+from .connection import ClusterError
+from .process import Context, Part
+
+
+class Applying(Part):
+    """`configuration`: each new revision is applied, all or nothing; the record says which is in force."""
+
+    name = "configuration"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.seconds = context.settings.cluster.heartbeat_seconds
+        self._configurations = Configurations(context.connection)
+
+    def start(self) -> None:
+        """Learn of changes at once; each turn looks, too, since messages may be lost."""
+        self._configurations.follow(lambda: self.context.wake(self.name))
+
+    def turn(self) -> None:
+        """Apply the newest revision, unless this member has it."""
+        context = self.context
+        newest = self._configurations.newest()
+        has = self._applied()
+        problem = ""
+        if newest.number != has:
+            problem = self._apply(newest)
+            has = has if problem else newest.number
+        said = {"revision": has, "revision_problem": problem}
+        context.shown["configuration"] = {"configuration": {"newest": newest.number, **said}}
+        if {**context.own, **said} != context.own:
+            context.own.update(said)
+            context.wake("members")
+
+    def _applied(self) -> int:
+        """The revision that the collector has."""
+        try:
+            answer = control.request(self.context.data, {"cluster": {}})["cluster"]
+        except control.ControlError as error:
+            raise ClusterError(str(error)) from None
+        return int(answer["revision"]) if answer["cluster"] == self.context.settings.cluster.name else 0
+
+    def _apply(self, revision: Revision) -> str:
+        """Why it could not be applied; empty: it was."""
+        if revision.problem:
+            return f"revision {revision.number} cannot be read: {revision.problem}"
+        request = {
+            "cluster": self.context.settings.cluster.name,
+            "revision": revision.number,
+            "limits": asdict(revision.configuration.limits),
+        }
+        by = revision.configuration.by
+        try:
+            control.request(self.context.data, {"set_cluster": request, **({"by": by[:200]} if by else {})})
+        except control.RejectedError as error:
+            return f"revision {revision.number}: {error}"
+        except control.ControlError as error:
+            raise ClusterError(str(error)) from None
+        return ""

@@ -1,0 +1,153 @@
+"""One question to a history, as members send it to each other, and its answer by one member's own history."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from typing import Annotated, Literal, Self, cast
+
+from pydantic import BaseModel, Field
+
+from ..detect.distributions.quantiles import By, Distribution
+from ..detect.records import Metric
+from ..history.files import HistoryError
+from ..history.filters import Filters, Flow, to_ns
+from ..history.questions import HistoryLike
+from ..history.table import Table
+from ..present.collector_state import CollectorState
+from ..present.history import with_live
+from ..present.select import EventFilter
+from .cursor import ClusterCursor
+from .tables import table_of
+
+Number = Annotated[int, Field(ge=0, lt=2**63)]
+Words = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=1000)]
+Numbers = Annotated[list[Number], Field(max_length=10_000)]
+MOST_ROWS = 1_000_000
+MOST_FLOWS = 10_000
+
+
+class _Model(BaseModel, strict=True):
+    """Keys beyond those of this version are ignored."""
+
+
+class FlowModel(_Model):
+    """`filters.Flow`."""
+
+    src: Annotated[str, Field(max_length=100)] | None = None
+    dst: Annotated[str, Field(max_length=100)] | None = None
+    sport: Number | None = None
+    dport: Number | None = None
+    proto: Number | None = None
+    flow_id: Annotated[int, Field(ge=0, lt=2**64)] | None = None
+
+
+class FiltersModel(_Model):
+    """`filters.Filters`."""
+
+    start: Number | None = None
+    end: Number | None = None
+    kinds: Words = []
+    metrics: Words = []
+    nodes: Numbers = []
+    ports: Numbers = []
+    flow: FlowModel | None = None
+    flows: Annotated[list[FlowModel], Field(max_length=MOST_FLOWS)] = []
+    prefix: Words = []
+
+    @classmethod
+    def of(cls, filters: Filters) -> Self:
+        """Those of a call."""
+        start, end, prefix = filters.get("start"), filters.get("end"), filters.get("prefix") or ()
+        flow = filters.get("flow")
+        return cls(
+            start=None if start is None else to_ns(start),
+            end=None if end is None else to_ns(end),
+            kinds=list(filters.get("kinds") or ()),
+            metrics=list(filters.get("metrics") or ()),
+            nodes=[int(node) for node in filters.get("nodes") or ()],
+            ports=[int(port) for port in filters.get("ports") or ()],
+            flow=None if flow is None else FlowModel(**asdict(flow)),
+            flows=[FlowModel(**asdict(each)) for each in filters.get("flows") or ()],
+            prefix=[prefix] if isinstance(prefix, str) else list(prefix),
+        )
+
+    def filters(self) -> Filters:
+        """For a call."""
+        found = self.model_dump(exclude={"flow", "flows"})
+        flow = None if self.flow is None else Flow(**self.flow.model_dump())
+        return cast(
+            Filters, {**found, "flow": flow, "flows": [Flow(**each.model_dump()) for each in self.flows]}
+        )
+
+
+class HistoryQuestion(_Model):
+    """A method of a history and its arguments."""
+
+    method: Literal[
+        "events", "flows", "paths", "summary", "hops", "peaks", "labels", "coverage", "distributions", "sql"
+    ]
+    filters: FiltersModel = FiltersModel()
+    limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = None
+    order: Literal["newest", "oldest"] = "newest"
+    after: Annotated[str, Field(max_length=200)] | None = None
+    """A cursor of the cluster."""
+    bucket_seconds: Annotated[float, Field(gt=0, lt=1e9)] | None = None
+    metric: Annotated[str, Field(max_length=100)] = ""
+    queues: Numbers = []
+    measures: Words = []
+    by: By = "queue"
+    text: Annotated[str, Field(max_length=20_000)] = ""
+    seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
+    memory_bytes: Annotated[int, Field(ge=2**20, le=2**34)] = 512 * 1024**2
+
+    def ask(
+        self, history: HistoryLike, member: str, stop: threading.Event | None = None
+    ) -> Table | list[Distribution]:
+        """The answer of the history of a member. Raises HistoryError."""
+        filters = self.filters.filters()
+        match self.method:
+            case "events":
+                after = self.after and ClusterCursor.parse(self.after).of(member, self.order)
+                return history.events(limit=self.limit, order=self.order, after=after, **filters)
+            case "flows":
+                return _with_live(history, history.flows(limit=self.limit, **filters), self.filters.end)
+            case "paths":
+                return history.paths(limit=self.limit, **filters)
+            case "summary":
+                return history.summary(bucket_seconds=self.bucket_seconds, **filters)
+            case "hops":
+                return history.hops(limit=self.limit, **filters)
+            case "peaks":
+                if self.metric.upper() not in Metric.__members__:
+                    raise HistoryError(f"unknown metric {self.metric!r}")
+                return history.peaks(self.metric, limit=self.limit, **filters)
+            case "labels":
+                return history.labels(limit=self.limit, **filters)
+            case "coverage":
+                return history.coverage(limit=self.limit, **filters)
+            case "distributions":
+                return history.distributions(
+                    start=self.filters.start,
+                    end=self.filters.end,
+                    nodes=self.filters.nodes,
+                    ports=self.filters.ports,
+                    queues=self.queues,
+                    measures=self.measures,
+                    by=self.by,
+                )
+            case "sql":
+                return history.sql(
+                    self.text,
+                    limit=self.limit or 10_000,
+                    seconds=self.seconds,
+                    memory_bytes=self.memory_bytes,
+                    stop=stop,
+                )
+
+
+def _with_live(history: HistoryLike, table: Table, end_ns: int | None) -> Table:
+    """With packets and means of live flows, which only their own member knows."""
+    state = CollectorState(history.folder)
+    rows = list(with_live(table.rows(), state, EventFilter(end_ns=end_ns)))
+    return table_of(rows, tuple(table.columns), truncated=table.truncated)

@@ -1,0 +1,334 @@
+"""History of a cluster without a lake: every member asks its own, and the tables are merged.
+
+A flow is known by its 5-tuple: its id is that of one member, and other members have other ids for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar, Unpack
+
+import numpy as np
+
+from ..detect.distributions.quantiles import By, Distribution, grouped
+from ..history.files import HistoryError
+from ..history.filters import Filters, to_ns
+from ..history.page import Order
+from ..history.table import Table
+from .answers import ClusterAnswer
+from .ask import Asker
+from .connection import ClusterError
+from .cursor import ClusterCursor
+from .history_question import MOST_FLOWS, FiltersModel, FlowModel, HistoryQuestion
+from .parts import Answer
+from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
+
+F = TypeVar("F", Rows, Counts)
+_TUPLE = ("src", "dst", "sport", "dport", "proto")
+_HOP = ("node_id", "port")
+
+
+class MembersHistory:
+    """See `history.questions.HistoryLike`. If NATS is away, the answers are those of `folder` alone."""
+
+    def __init__(self, folder: Path, member: str, asker: Asker) -> None:
+        self.folder, self._member, self._asker = folder, member, asker
+        self.answer = ClusterAnswer()
+        """Who answered since it was opened."""
+        self._problems: dict[str, tuple[str, ...]] = {}
+        self._asked = False
+
+    @property
+    def problems(self) -> list[str]:
+        """Damaged files, by member."""
+        return [f"{member}: {line}" for member, lines in self._problems.items() for line in lines]
+
+    def __enter__(self) -> MembersHistory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """It holds nothing: its asker has the connection."""
+
+    def events(
+        self,
+        *,
+        limit: int | None = 1000,
+        order: Order = "newest",
+        after: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Table:
+        """By time, then member, shard and sequence; `after` is a `ClusterCursor`."""
+        if order == "sequence":
+            raise HistoryError("events of a cluster have an order by time only, found sequence")
+        if after is not None:
+            ClusterCursor.parse(after)
+        found = self._rows(
+            HistoryQuestion(
+                method="events", filters=FiltersModel.of(filters), limit=limit, order=order, after=after
+            )
+        )
+        table = _sorted(found, limit, _place, descends=order == "newest")
+        if table.truncated and len(table):
+            last = {name: table[name][-1] for name in ("time", "member", "shard", "sequence")}
+            time_ns = int(np.datetime64(last["time"].removesuffix("Z"), "ns").astype(np.int64))
+            table.after = str(ClusterCursor(time_ns, last["member"], last["shard"], last["sequence"]))
+        return table
+
+    def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Flows by their 5-tuple, newest first; `flow_id` is that of the member that saw it last."""
+        question = HistoryQuestion(method="flows", filters=FiltersModel.of(filters), limit=limit)
+        found = self._rows(question)
+        groups = _grouped(found, _TUPLE)
+        truncated = any(each.truncated for each in found.values())
+        newest = sorted(groups, key=lambda key: max(row["last"] or "" for row in groups[key]), reverse=True)
+        shown = newest if limit is None else newest[:limit]
+        if truncated and len(found) > 1 and shown:
+            # a member may have left out its part of a flow that is newer elsewhere
+            chosen = [FlowModel(**dict(zip(_TUPLE, key, strict=True))) for key in shown[:MOST_FLOWS]]
+            again = question.model_copy(
+                update={"filters": question.filters.model_copy(update={"flows": chosen}), "limit": None}
+            )
+            groups = _grouped(self._rows(again), _TUPLE) | {key: groups[key] for key in shown[MOST_FLOWS:]}
+        rows = [_flow(groups[key]) for key in shown if key in groups]
+        columns = (*_columns(found)[1:], "members")
+        return table_of(rows, columns, truncated=truncated or len(shown) < len(newest))
+
+    def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """By time, then member, shard and sequence."""
+        question = HistoryQuestion(method="paths", filters=FiltersModel.of(filters), limit=limit)
+        return _sorted(self._rows(question), limit, _place)
+
+    def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
+        """Sums over members."""
+        question = HistoryQuestion(
+            method="summary", filters=FiltersModel.of(filters), bucket_seconds=bucket_seconds
+        )
+        found = self._rows(question)
+        key = ("kind", "metric") if bucket_seconds is None else ("bucket", "kind", "metric")
+        rows = [
+            {
+                **parts[0],
+                "events": _total(parts, "events"),
+                "first": _lowest(parts, "first"),
+                "last": _highest(parts, "last"),
+            }
+            for parts in _grouped(found, key).values()
+        ]
+        rows.sort(
+            key=lambda row: (row.get("bucket") or "", -row["events"], row["kind"] or "", row["metric"] or "")
+        )
+        return table_of(rows, _columns(found)[1:], truncated=False)
+
+    def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Of all members."""
+        found = self._rows(HistoryQuestion(method="hops", filters=FiltersModel.of(filters)))
+        rows = [_hop(parts) for parts in _grouped(found, _HOP).values()]
+        return _top(rows, found, limit, _HOP)
+
+    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Of all members."""
+        key = (*_HOP, "ident")
+        found = self._rows(HistoryQuestion(method="peaks", metric=metric, filters=FiltersModel.of(filters)))
+        rows = [
+            {**parts[0], "highest": _highest(parts, "highest")} for parts in _grouped(found, key).values()
+        ]
+        return _top(rows, found, limit, key)
+
+    def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Of each member that takes labels."""
+        question = HistoryQuestion(method="labels", filters=FiltersModel.of(filters), limit=limit)
+        return _newest_first(self._rows(question), limit, _HOP)
+
+    def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Of each member that takes labels."""
+        question = HistoryQuestion(method="coverage", filters=FiltersModel.of(filters), limit=limit)
+        return _newest_first(self._rows(question), limit, ())
+
+    def distributions(
+        self,
+        *,
+        start: int | datetime | None = None,
+        end: int | datetime | None = None,
+        nodes: Collection[int] = (),
+        ports: Collection[int] = (),
+        queues: Collection[int] = (),
+        measures: Collection[str] = (),
+        by: By = "queue",
+    ) -> list[Distribution]:
+        """Counts of all members, added."""
+        filters = FiltersModel(
+            start=None if start is None else to_ns(start),
+            end=None if end is None else to_ns(end),
+            nodes=list(nodes),
+            ports=list(ports),
+        )
+        question = HistoryQuestion(
+            method="distributions", filters=filters, queues=list(queues), measures=list(measures), by=by
+        )
+        found = self._ask(question, read_distributions)
+        return grouped((each for counts in found.values() for each in counts.distributions), by)
+
+    def sql(
+        self,
+        text: str,
+        *,
+        limit: int = 10_000,
+        seconds: float = 10.0,
+        memory_bytes: int = 512 * 1024**2,
+        stop: threading.Event | None = None,
+    ) -> Table:
+        """Each member runs the SELECT over its own history: the rows of all, with the member first. A sum is
+        thus one of each member.
+        """
+        question = HistoryQuestion(
+            method="sql", text=text, limit=limit, seconds=min(seconds, 60.0), memory_bytes=memory_bytes
+        )
+        found = self._ask(question, read_any_rows)
+        every = dict.fromkeys(name for each in found.values() for name in each.columns)
+        member = "member"
+        while member in every:
+            member += "_"
+        rows = [{**row, member: name} for name, each in found.items() for row in each.rows]
+        truncated = len(rows) > limit or any(each.truncated for each in found.values())
+        return table_of(rows[:limit], (member, *every), truncated=truncated)
+
+    # ----------------------------------------------------------------------------------------- asking
+
+    def _rows(self, question: HistoryQuestion) -> dict[str, Rows]:
+        """Rows by member, with the column `member`."""
+        found = self._ask(question, read_rows)
+        for member, each in found.items():
+            for row in each.rows:
+                row["member"] = member
+        return found
+
+    def _ask(self, question: HistoryQuestion, read: Callable[[Answer], F]) -> dict[str, F]:
+        body = {"ask": question.model_dump(exclude_defaults=True)}
+        try:
+            found, answer = self._gathered(body, read)
+        except ClusterError as error:
+            found, answer = (
+                {self._member: read(self._alone(question, error))},
+                ClusterAnswer((self._member,), {}, str(error)),
+            )
+        self.answer = self.answer.joined(answer) if self._asked else answer
+        self._asked = True
+        self._problems |= {member: each.problems for member, each in found.items()}
+        return found
+
+    def _gathered(
+        self, body: Mapping[str, Any], read: Callable[[Answer], F]
+    ) -> tuple[dict[str, F], ClusterAnswer]:
+        gathered = self._asker.ask("history", body, read)
+        return gathered.found, gathered.answer
+
+    def _alone(self, question: HistoryQuestion, error: ClusterError) -> Answer:
+        """The answer of this data folder."""
+        from ..history.query import History
+
+        try:
+            with History(self.folder) as history:
+                return Answer(200, encode(question.ask(history, self._member), history.problems))
+        except HistoryError as local:
+            raise HistoryError(f"{error}; and {local}") from None
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return row["time"] or "", row["member"], row["shard"] or 0, row["sequence"] or 0
+
+
+def _sorted(
+    found: Mapping[str, Rows],
+    limit: int | None,
+    key: Callable[[Row], tuple[Any, ...]],
+    *,
+    descends: bool = False,
+) -> Table:
+    """All rows in an order."""
+    rows = sorted((row for each in found.values() for row in each.rows), key=key, reverse=descends)
+    truncated = any(each.truncated for each in found.values()) or (limit is not None and len(rows) > limit)
+    return table_of(rows[:limit], _columns(found), truncated=truncated)
+
+
+def _newest_first(found: Mapping[str, Rows], limit: int | None, place: Sequence[str]) -> Table:
+    table = {
+        member: replace(each, rows=sorted(each.rows, key=lambda row: _numbers(row, place)))
+        for member, each in found.items()
+    }
+    return _sorted(table, limit, lambda row: (row["time"] or "",), descends=True)
+
+
+def _top(rows: list[Row], found: Mapping[str, Rows], limit: int | None, place: Sequence[str]) -> Table:
+    """Places by their highest value."""
+    rows.sort(key=lambda row: (-(row["highest"] or 0), *_numbers(row, place)))
+    truncated = limit is not None and len(rows) > limit
+    return table_of(rows[:limit], _columns(found)[1:], truncated=truncated)
+
+
+def _numbers(row: Row, names: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(float("inf") if row[name] is None else row[name] for name in names)
+
+
+def _columns(found: Mapping[str, Rows]) -> tuple[str, ...]:
+    """`member`, and the columns of all, in the order of the first member."""
+    every = dict.fromkeys(name for each in found.values() for name in each.columns)
+    return ("member", *(name for name in every if name != "member"))
+
+
+def _grouped(found: Mapping[str, Rows], key: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for each in found.values():
+        for row in each.rows:
+            groups.setdefault(tuple(row[name] for name in key), []).append(row)
+    return groups
+
+
+def _values(parts: Iterable[Row], name: str) -> list[Any]:
+    return [part[name] for part in parts if part[name] is not None]
+
+
+def _total(parts: Iterable[Row], name: str) -> Any:
+    """Their sum; None: all are unknown."""
+    values = _values(parts, name)
+    return sum(values) if values else None
+
+
+def _highest(parts: Iterable[Row], name: str) -> Any:
+    return max(_values(parts, name), default=None)
+
+
+def _lowest(parts: Iterable[Row], name: str) -> Any:
+    return min(_values(parts, name), default=None)
+
+
+def _mean(parts: Iterable[Row], name: str, weight: str) -> float | None:
+    """Mean of the parts' means, by their weights."""
+    known = [(part[name], part[weight] or 0) for part in parts if part[name] is not None]
+    weights = sum(each for _, each in known)
+    return sum(value * each for value, each in known) / weights if weights else None
+
+
+def _hop(parts: Sequence[Row]) -> Row:
+    top = max(parts, key=lambda part: part["highest"] or 0)
+    return {**top, "events": _total(parts, "events"), "mean": _mean(parts, "mean", "events")}
+
+
+def _flow(parts: Sequence[Row]) -> Row:
+    last = max(parts, key=lambda part: (part["last"] or "", part["member"]))
+    worst = max(parts, key=lambda part: part["worst_latency"] or -1)
+    return {
+        **last,
+        **{name: worst[name] for name in ("worst_node_id", "worst_port", "worst_latency")},
+        **{name: _total(parts, name) for name in ("packets", "events", "path_changes", "drops")},
+        "first": _lowest(parts, "first"),
+        "highest_latency": _highest(parts, "highest_latency"),
+        "mean_latency": _mean(parts, "mean_latency", "packets"),
+        "members": sorted({part["member"] for part in parts}),
+    }

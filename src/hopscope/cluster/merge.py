@@ -1,0 +1,267 @@
+"""How the answers of members to one question become one answer: a table, by path of the API.
+
+Rows that belong to one member get `member`; rows that several members have a part of are joined, and get
+`members`. Answers are as JSON; a TypeError, KeyError or ValueError says that one is no good.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from ipaddress import ip_address
+from typing import Any
+
+from .merge_switches import buffers, ports, queues, switch, switches
+from .merged import Bodies, Item, Query, newest, number, total
+from .sources import merged_source
+from .summary import summary
+
+MOST_ROWS = 100_000
+"""Rows of each member that one answer may need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one question is asked and answered."""
+
+    merge: Callable[[Bodies, Query], Any]
+    paged: bool = False
+    """Its answers have `items`, with offset and limit."""
+    every: bool = False
+    """All rows of each member are needed, since they are joined; else as many as offset and limit say."""
+    also: tuple[str, ...] = ()
+    """Further paths whose answers it needs, all rows of each."""
+    absent: bool = False
+    """404 says that a member has nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """Pages of rows. Rows with one identity are joined, if there is a `join`."""
+
+    identity: Callable[[Item], object]
+    sorts: Mapping[str, Callable[[Item], Any]]
+    """Value of a row by which it is sorted; None comes last. The first is the default."""
+    join: Callable[[Sequence[Item]], Item] | None = None
+    descends: bool = True
+    """The default order."""
+
+    def __call__(self, bodies: Bodies, query: Query) -> Any:
+        groups: dict[object, dict[str, Item]] = {}
+        for member, (body, *_) in bodies.items():
+            for item in body["items"]:
+                key = self.identity(item), None if self.join else member
+                groups.setdefault(key, {})[member] = item
+        items = [self._row(parts) for parts in groups.values()]
+        every = sum(body["total"] for body, *_ in bodies.values()) if self.join is None else len(items)
+        first, *_ = next(iter(bodies.values()))
+        offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
+        items = self._sorted(items, query)[offset : offset + limit]
+        return {**first, "total": every, "offset": offset, "items": items}
+
+    def _row(self, parts: Mapping[str, Item]) -> Item:
+        if self.join is None:
+            ((member, item),) = parts.items()
+            return {**item, "member": member}
+        return {**self.join(list(parts.values())), "members": sorted(parts)}
+
+    def _sorted(self, items: list[Item], query: Query) -> list[Item]:
+        value = self.sorts[query.get("sort", next(iter(self.sorts)))]
+        descends = query["order"] == "desc" if "order" in query else self.descends
+        items.sort(key=lambda item: (repr(self.identity(item)), item.get("member", "")))
+        known = [item for item in items if value(item) is not None]
+        known.sort(key=value, reverse=descends)
+        return known + [item for item in items if value(item) is None]
+
+
+def rule_of(path: str) -> Rule | None:
+    """The rule of a path (or of its template, as FastAPI writes it); None: it is not asked of a cluster."""
+    for pattern, rule in _patterns():
+        if pattern.fullmatch(path):
+            return rule
+    return None
+
+
+def query_of(pairs: Iterable[tuple[str, str]]) -> Query:
+    """Parameters by name; the last of several counts, as for FastAPI."""
+    return dict(pairs)
+
+
+def _flow(item: Item) -> object:
+    return item["flow"]["id"]
+
+
+def _tuple(item: Item) -> object:
+    return tuple(str(item["flow"][part]) for part in ("src", "dst", "proto", "sport", "dport"))
+
+
+def _place(item: Item) -> object:
+    return int(item["node"]["id"]), int(item["port"]["id"])
+
+
+def _node(item: Item) -> int:
+    return int(item["node"]["id"])
+
+
+def _numeric(name: str, absent: int | None = None) -> Callable[[Item], Any]:
+    def value(item: Item) -> Any:
+        found = number(item[name])
+        return absent if found is None else found
+
+    return value
+
+
+def _text(name: str) -> Callable[[Item], Any]:
+    return lambda item: item[name]
+
+
+def _label(parts: Sequence[Item]) -> Item:
+    return {**newest(parts), "labels": total(parts, "labels"), "late": total(parts, "late")}
+
+
+def _link(parts: Sequence[Item]) -> Item:
+    """A link that several members know; where they disagree, the first one by name counts."""
+    first = parts[0]
+    far = [(each["next_node"] or {}).get("id") for each in parts]
+    return {
+        **first,
+        "sources": sorted({each for part in parts for each in part["sources"]}),
+        "disputed": any(part["disputed"] for part in parts) or any(each != far[0] for each in far),
+    }
+
+
+def _links(bodies: Bodies, query: Query) -> Any:
+    pages = _Pages(_place, {"node": _place}, _link, descends=False)
+    return _without_pages(pages(bodies, {"limit": str(MOST_ROWS)}))
+
+
+def _controlled(bodies: Bodies, query: Query) -> Any:
+    pages = _Pages(lambda item: item["name"], {"name": _text("name")}, descends=False)
+    found = _without_pages(pages(bodies, {"limit": str(MOST_ROWS)}))
+    return {**found, "in_sync": sum(body["in_sync"] for body, *_ in bodies.values())}
+
+
+def _without_pages(body: dict[str, Any]) -> dict[str, Any]:
+    del body["offset"]
+    return body
+
+
+def _one(bodies: Bodies, query: Query) -> Any:
+    """Of the member that has it; of several, the one that saw it last."""
+    found = {member: body for member, (body, *_) in bodies.items() if body is not None}
+    if not found:
+        return None
+    member = max(found, key=lambda name: (str(found[name].get("last_seen", "")), name))
+    return {**found[member], "member": member}
+
+
+def _attributed(bodies: Bodies, query: Query) -> Any:
+    """Of the member where the flow is live, else of one that has values of it."""
+    order = ("none", "events", "flows")
+    member = max(bodies, key=lambda name: (order.index(bodies[name][0]["source"]), name))
+    return {**bodies[member][0], "member": member}
+
+
+RULES: Mapping[str, Rule] = {
+    "/api/v0/flows": Rule(
+        _Pages(
+            _flow,
+            {
+                "latency": _numeric("latency_ns"),
+                "mean_latency": _numeric("latency_mean_ns"),
+                "packets": _numeric("packets"),
+                "last_seen": _text("last_seen"),
+                "first_seen": _text("first_seen"),
+                "hops": _numeric("hop_count"),
+            },
+        ),
+        paged=True,
+    ),
+    "/api/v0/flows/{flow_id}": Rule(_one, absent=True),
+    "/api/v0/flows/{flow_id}/bottleneck": Rule(_attributed),
+    "/api/v0/ports": Rule(
+        _Pages(
+            _place,
+            {
+                "latest": _numeric("link_utilization", 0),
+                "highest": _numeric("highest"),
+                "last_seen": _text("last_seen"),
+                "node": _node,
+            },
+            ports,
+        ),
+        paged=True,
+        every=True,
+    ),
+    "/api/v0/queues": Rule(
+        _Pages(
+            buffers,
+            {
+                "latest": _numeric("occupancy", 0),
+                "highest": _numeric("highest_occupancy"),
+                "last_seen": _text("last_seen"),
+                "node": _node,
+            },
+            queues,
+        ),
+        paged=True,
+        every=True,
+    ),
+    "/api/v0/switches": Rule(switches, paged=True, every=True, also=("/api/v0/ports", "/api/v0/queues")),
+    "/api/v0/switches/{node}": Rule(switch, absent=True),
+    "/api/v0/sources": Rule(
+        _Pages(
+            lambda item: (item["address"], int(item["node"]["id"]), int(item["hw_id"])),
+            {
+                "lost": _numeric("lost"),
+                "received": _numeric("received"),
+                "last_seen": _text("last_seen"),
+                "address": lambda item: int(ip_address(item["address"])),
+            },
+            merged_source,
+        ),
+        paged=True,
+        every=True,
+    ),
+    "/api/v0/summary": Rule(summary, also=("/api/v0/switches", "/api/v0/sources")),
+    "/api/v0/labels": Rule(
+        _Pages(
+            _place,
+            {
+                "node": _place,
+                "age": _numeric("age_ns", 2**63),
+                "labels_per_second": _numeric("labels_per_second"),
+                "latency": _numeric("latency_ns", 0),
+                "occupancy": _numeric("occupancy", 0),
+                "s": _numeric("s"),
+            },
+            _label,
+            descends=False,
+        ),
+        paged=True,
+        every=True,
+    ),
+    "/api/v0/labels/flows": Rule(
+        _Pages(
+            _tuple,
+            {
+                "last_seen": _text("last_seen"),
+                "latency": _numeric("latency_ns"),
+                "packets": _numeric("packets"),
+                "changes": _numeric("changes"),
+                "changed": lambda item: item["changed"] or "",
+            },
+        ),
+        paged=True,
+    ),
+    "/api/v0/control/switches": Rule(_controlled),
+    "/api/v0/topology": Rule(_links),
+}
+"""Rules by path. What is not here is a question to one member, or to history (`cluster.members_history`)."""
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], Rule], ...]:
+    return tuple((re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), rule) for path, rule in RULES.items())

@@ -1,0 +1,107 @@
+"""Switches whose ports and queues several members know: latest values of the newest report, sums, maxima."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from .merged import Bodies, Item, Query, alarms, highest, newest, total
+
+
+def ports(parts: Sequence[Item]) -> Item:
+    """One egress port."""
+    return {
+        **newest(parts),
+        "highest": highest(parts, "highest"),
+        "samples": total(parts, "samples"),
+        "drops": total(parts, "drops"),
+        "alarms": alarms(parts),
+    }
+
+
+def queues(parts: Sequence[Item]) -> Item:
+    """One queue or buffer."""
+    return {
+        **newest(parts),
+        "highest_occupancy": highest(parts, "highest_occupancy"),
+        "highest_congestion": highest(parts, "highest_congestion"),
+        "samples": total(parts, "samples"),
+        "alarms": alarms(parts),
+    }
+
+
+def buffers(item: Item) -> object:
+    """Which queue or buffer it is."""
+    return int(item["node"]["id"]), str(item["kind"]), int(item["id"])
+
+
+def switches(bodies: Bodies, query: Query) -> Any:
+    """A page of switches; their ports and queues are counted once, whoever knows them."""
+    rows, links, waiting = (_rows(bodies, at) for at in range(3))
+    by_node: dict[int, dict[str, Item]] = {}
+    for member, items in rows.items():
+        for item in items:
+            by_node.setdefault(int(item["node"]["id"]), {})[member] = item
+    ids = sorted(by_node)
+    offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
+    shown = ids[offset : offset + limit]
+    all_ports = _by_node(_joined(links, _port, ports))
+    all_queues = _by_node(_joined(waiting, buffers, queues))
+    items = [_switch(by_node[node], all_ports[node], all_queues[node]) for node in shown]
+    return {"total": len(ids), "offset": offset, "items": items}
+
+
+def switch(bodies: Bodies, query: Query) -> Any:
+    """One switch, of the members that know it."""
+    known = {member: body for member, (body, *_) in bodies.items() if body is not None}
+    if not known:
+        return None
+    port_states = _joined({m: body["port_states"] for m, body in known.items()}, _port, ports)
+    queue_states = _joined({m: body["queue_states"] for m, body in known.items()}, buffers, queues)
+    return {
+        **_switch(known, port_states, queue_states),
+        "port_states": port_states,
+        "queue_states": queue_states,
+    }
+
+
+def _switch(parts: Mapping[str, Item], links: Sequence[Item], waiting: Sequence[Item]) -> Item:
+    every = list(parts.values())
+    return {
+        "node": newest(every)["node"],
+        "ports": len(links),
+        "queues": len(waiting),
+        "highest_occupancy": highest(waiting, "occupancy"),
+        "highest_utilization": highest(links, "link_utilization"),
+        "last_seen": newest(every)["last_seen"],
+        "alarms": alarms(every),
+        "members": sorted(parts),
+    }
+
+
+def _rows(bodies: Bodies, at: int) -> dict[str, list[Item]]:
+    return {member: body[at]["items"] for member, body in bodies.items()}
+
+
+def _by_node(items: Iterable[Item]) -> defaultdict[int, list[Item]]:
+    found = defaultdict(list)
+    for item in items:
+        found[int(item["node"]["id"])].append(item)
+    return found
+
+
+def _port(item: Item) -> object:
+    return int(item["node"]["id"]), int(item["port"]["id"])
+
+
+def _joined(
+    items: Mapping[str, Sequence[Item]],
+    identity: Callable[[Item], Any],
+    join: Callable[[Sequence[Item]], Item],
+) -> list[Item]:
+    groups: dict[Any, dict[str, Item]] = {}
+    for member, some in items.items():
+        for item in some:
+            groups.setdefault(identity(item), {})[member] = item
+    return [{**join(list(parts.values())), "members": sorted(parts)} for _, parts in sorted(groups.items())]

@@ -1,0 +1,105 @@
+"""Sources whose reports reached several members: lost is what no member received.
+
+Each member counts by the numbers that it saw: how many, up to which one, how many were missing. Laid beside
+each other, those of all members span a stretch of numbers; what was received of it, by whomever, is not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import product
+from typing import TypeAlias
+
+from ..present.events import wide
+from .merged import Item, newest, number, total
+
+_End: TypeAlias = tuple[int, int]
+"""When a stretch begins or ends (ns), and the number there."""
+_NO_GAP = {22: 1 << 20, 32: 1 << 24}
+"""Numbers that may be missing between two members' stretches, by bits: beyond, the source has begun again, as
+in `detect/flows/source_table_kernel`."""
+
+
+def by_source(items: Mapping[str, Sequence[Item]]) -> dict[object, dict[str, Item]]:
+    """Rows of one source by member, from those of all members."""
+    found: dict[object, dict[str, Item]] = {}
+    for member, some in items.items():
+        for item in some:
+            key = item["address"], int(item["node"]["id"]), int(item["hw_id"])
+            found.setdefault(key, {})[member] = item
+    return found
+
+
+def merged_source(parts: Sequence[Item]) -> Item:
+    """One source, from its row of each member that knows it."""
+    last = newest(parts)
+    return {
+        **last,
+        "received": total(parts, "received"),
+        "duplicate": total(parts, "duplicate"),
+        "reordered": total(parts, "reordered"),
+        "lost": wide(lost(parts)),
+        "silent": all(part["silent"] for part in parts),
+        "first_seen": min(str(part["first_seen"]) for part in parts),
+    }
+
+
+def lost(parts: Sequence[Item]) -> int:
+    """Numbers that the rows of one source span, less those that any member received."""
+    missing = 0
+    while parts:
+        first, *others = sorted(parts, key=lambda part: str(part["first_seen"]))
+        (begin, end), received = _stretch(first), _received(first)
+        placed, apart = list(_ends(first, end)), []
+        for part in others:
+            last = _placed(part, placed) if part["sequence_bits"] == first["sequence_bits"] else None
+            if last is None:  # it counts another numbering
+                apart.append(part)
+                continue
+            placed += _ends(part, last)
+            begin, end = min(begin, placed[-2][1]), max(end, last)
+            received += _received(part)
+        missing += max(0, end - begin + 1 - received)
+        parts = apart
+    return missing
+
+
+def _received(part: Item) -> int:
+    """Different numbers."""
+    return max(0, int(number(part["received"])) - int(number(part["duplicate"])))
+
+
+def _stretch(part: Item) -> tuple[int, int]:
+    """First and last number that it spans; the last one is as sent."""
+    end = number(part["highest_sequence"])
+    return end - _received(part) - number(part["lost"]) + 1, end
+
+
+def _placed(part: Item, placed: Sequence[_End]) -> int | None:
+    """The last number of `part`, among those of other stretches, whose ends are `placed`: numbers that go on
+    beyond the width of the field. Of all ends, the two that are nearest in time are near each other in
+    number. None: these are too far apart.
+    """
+    bits, last = int(part["sequence_bits"]), number(part["highest_sequence"])
+    if bits not in _NO_GAP:
+        return None
+    ours = _ends(part, last)
+    (_, here), (_, there) = min(product(placed, ours), key=lambda ends: abs(ends[0][0] - ends[1][0]))
+    half = 1 << bits - 1
+    step = (there - here + half) % (2 * half) - half
+    return last + here + step - there if abs(step) <= _NO_GAP[bits] else None
+
+
+def _ends(part: Item, last: int) -> tuple[_End, _End]:
+    """The ends of a stretch up to the number `last`."""
+    begin, end = _stretch(part)
+    return (_ns(part["first_seen"]), begin + last - end), (_ns(part["last_seen"]), last)
+
+
+def _ns(text: str) -> int:
+    """ns since the epoch of a time as the API shows it."""
+    if text.isdecimal():  # no calendar reaches it
+        return int(text)
+    whole, _, rest = text.removesuffix("Z").partition(".")
+    return round(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * 10**9 + int(f"{rest:0<9}"[:9] or 0)

@@ -1,0 +1,180 @@
+"""Questions to all members of a cluster (`?scope=cluster`): asked, checked by the models, and merged."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
+
+from fastapi import HTTPException, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import TypeAdapter
+
+from ..base.names import Names
+from ..cluster.answers import ClusterAnswer, ClusterHistory
+from ..cluster.merge import MOST_ROWS, Rule, query_of
+from ..present.history import Past
+from ..settings.collector import Settings
+
+if TYPE_CHECKING:
+    from ..cluster.ask import Asker, Gathered
+    from ..cluster.parts import Answer
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+Scope = Literal["member", "cluster"]
+OF_HISTORY = frozenset(
+    f"/api/v0/{path}"
+    for path in (
+        *("events", "history/flows", "distributions", "sql", "bottleneck"),
+        *("labels/history", "labels/coverage/history"),
+    )
+)
+"""Routes that ask the history of a cluster themselves, by `Context.query`."""
+_BAD = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
+"""What rules of merging raise for an answer that is no good."""
+
+
+def asks_cluster(request: Request) -> bool:
+    """Whether a request is to all members."""
+    return request.query_params.get("scope") == "cluster"
+
+
+def of_member(request: Request) -> Request:
+    """The same request to this member."""
+    query = [(name, value) for name, value in request.query_params.multi_items() if name != "scope"]
+    return Request({**request.scope, "query_string": urlencode(query).encode()}, request.receive)
+
+
+class ClusterScope:
+    """Asks the cluster of a member. Its connection is made when the first question comes, and kept."""
+
+    def __init__(self, settings: Settings, folder: Path, names: Names) -> None:
+        self._settings, self._folder, self._names = settings, folder, names
+        self._asker: Asker | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def asker(self) -> Asker:
+        """Made once."""
+        with self._lock:
+            if self._asker is None:
+                from ..cluster.ask import Asker
+                from ..cluster.connection import Connection
+
+                who = f"{self._settings.member_name} serve"
+                self._asker = Asker(Connection(self._settings.cluster, who, keep=True))
+            return self._asker
+
+    def history(self) -> ClusterHistory:
+        """The history of all members, for one request."""
+        from ..cluster.members_history import MembersHistory
+
+        return MembersHistory(self._folder, self._settings.member_name, self.asker)
+
+    def past(self) -> Past:
+        """The same as routes ask it."""
+        return Past(self._folder, self._names, self.history)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._asker is not None:
+            self._asker.close()
+
+    def ask(self, question: Question) -> Response | ClusterAnswer:
+        """The merged answers. If NATS is away, only who answers: this member alone."""
+        from ..cluster.connection import ClusterError
+
+        try:
+            return question.answered(
+                self.asker.ask("api", {"gets": question.gets}, question.read, accepted=(200, 400, 404))
+            )
+        except ClusterError as error:
+            return ClusterAnswer((self._settings.member_name,), {}, str(error))
+
+
+class Question:
+    """One request as a question to all members. Raises ValueError: its offset or limit is no number."""
+
+    def __init__(self, request: Request, rule: Rule, models: Sequence[Any]) -> None:
+        """`models`: of the answers to its path, and to `rule.also`."""
+        given = [(name, value) for name, value in request.query_params.multi_items() if name != "scope"]
+        self._rule, self._query = rule, query_of(given)
+        self._models = models
+        rows = None
+        if rule.paged:
+            rows = int(self._query.get("offset", 0)) + int(self._query.get("limit", 100))
+            if rows > MOST_ROWS:
+                raise HTTPException(400, f"offset: expected at most {MOST_ROWS:,} rows up to the page's end")
+            rows = MOST_ROWS if rule.every else rows
+        self.gets = [
+            {"path": request.url.path, "query": given, "rows": rows},
+            *({"path": path, "query": [], "rows": MOST_ROWS} for path in rule.also),
+        ]
+
+    def read(self, answer: Answer) -> Answer | list[Any]:
+        """Bodies of a good answer; ValueError: it is none. One that a member refused stays as it is."""
+        if answer.status != 200:
+            return answer
+        bodies = json.loads(answer.body)
+        if not isinstance(bodies, list) or len(bodies) != len(self._models):
+            raise ValueError("its answer is damaged: found another number of bodies")
+        try:
+            checked = [_checked(kind, body) for kind, body in zip(self._models, bodies, strict=True)]
+            for body in checked[0 if self._rule.every else 1 :]:
+                if body["total"] > len(body["items"]) == MOST_ROWS:
+                    raise ValueError(f"it has more than {MOST_ROWS:,} rows")
+            self._rule.merge({"": checked}, self._query)
+        except _BAD as error:
+            text = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(f"its answer is damaged: {text}") from None
+        return checked
+
+    def answered(self, gathered: Gathered[Answer | list[Any]]) -> Response:
+        """The answer to the request."""
+        bodies: dict[str, list[Any]] = {}
+        refused: dict[str, str] = {}
+        nothing = "none of the members has it"
+        for member, found in gathered.found.items():
+            if isinstance(found, list):
+                bodies[member] = found
+                continue
+            text = found.body.decode("utf-8", "replace")
+            if found.status == 404 and self._rule.absent:
+                bodies[member], nothing = [None], text
+            else:
+                refused[member] = f"error {found.status}: {text}"
+        answer = ClusterAnswer(tuple(sorted(bodies)), {**gathered.answer.missing, **refused})
+        if not bodies and refused:  # a parameter is wrong, and all say so
+            return _error(400, next(iter(refused.values())).partition(": ")[2], answer)
+        if not bodies:
+            return _error(503, "no member of the cluster answered", answer)
+        merged = self._rule.merge(bodies, self._query)
+        if merged is None:
+            return _error(404, nothing, answer)
+        return JSONResponse({**merged, "cluster": answer.as_json()})
+
+
+def with_cluster(response: Response, answer: ClusterAnswer) -> Response:
+    """The answer of this member alone, which says so."""
+    body: Mapping[str, Any] = json.loads(bytes(response.body))
+    return JSONResponse({**body, "cluster": answer.as_json()}, response.status_code)
+
+
+def _error(status: int, text: str, answer: ClusterAnswer) -> Response:
+    return JSONResponse({"error": " ".join(text.split()), "cluster": answer.as_json()}, status)
+
+
+def _checked(kind: Any, body: Any) -> Any:
+    """A body with the keys of its model. Raises ValueError."""
+    adapter = _adapter(kind)
+    return adapter.dump_python(adapter.validate_python(body), mode="json")
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    make: Callable[[Any], TypeAdapter[Any]] = TypeAdapter
+    return make(kind)
