@@ -17,7 +17,7 @@ import pytest
 from hopscope.base.names import Names
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.runtime.control import ControlServer
-from hopscope.runtime.limits import change_limits
+from hopscope.runtime.live_limits import LiveLimits
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.shard import Shard
 from hopscope.serve.api import create_app
@@ -64,13 +64,14 @@ class Collector:
         (folder / "regions").symlink_to(regions)
         (folder / "owner.json").write_text('{"schema": 1, "pid": 1}')
         self.control = create_control(regions / CONTROL_FILE, self.settings.limits)
+        self.limits = LiveLimits(self.control, self.settings)
         self.pipeline = pipeline_of(self.settings, Shard(self.settings.history, data=folder, regions=regions))
         self.server = ControlServer(folder, self._answer)
         self.server.start()
         self.sequence = 0
 
     def _answer(self, request: dict[str, Any], author: str) -> dict[str, Any]:
-        if change_limits(self.control, self.settings, request, author):
+        if self.limits.answer(request, author):
             return {}
         return {
             "processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}]

@@ -45,7 +45,7 @@ class Member:
         self,
         settings: Settings,
         folder: Path,
-        parts: Callable[[Context], list[Part]] | None = None,
+        parts: Callable[[Context], Sequence[Part]] | None = None,
         condition: Callable[[], Condition] = Condition,
     ) -> None:
         (folder / "regions").mkdir(parents=True, exist_ok=True)

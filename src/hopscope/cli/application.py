@@ -16,7 +16,7 @@ from . import completion
 from .options.declare import Commands
 
 GROUPS = {
-    "Collect": ("collect", "sink", "switch", "control", "limits", "translate", "label", "replay"),
+    "Collect": ("collect", "sink", "switch", "control", "limits", "cluster", "translate", "label", "replay"),
     "Query": ("query", "top", "open", "direct", "decode"),
     "Simulate": ("demo", "simulate", "blast", "bench", "samples", "fabric", "plan", "craft"),
     "Tools": ("config", "dashboards", "check", "doctor", "report-issue", "warmup", "dissector", "version"),
@@ -24,7 +24,7 @@ GROUPS = {
 """Commands by what they are for, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = frozenset(
-    {"decode", "demo", "direct", "fabric", "label", "plan", "query", "replay", "simulate", "top"}
+    {"cluster", "decode", "demo", "direct", "fabric", "label", "plan", "query", "replay", "simulate", "top"}
 )
 """Commands with a folder; the others are a module."""
 

@@ -67,9 +67,9 @@ def set(
     folder, names = _opened(settings)
     given: dict[str, dict[str, Any]] = {}
     for text in changes:
-        metric, limit, value = _parse(text)
+        metric, limit, value = parse_change(text)
         given.setdefault(metric, {})[limit] = value
-    nodes = _nodes(node, names)
+    nodes = node_texts(node, names)
     wanted: dict[str, Any] = {"switches": dict.fromkeys(nodes, given)} if nodes else {"general": given}
     _ask(folder, {"set_limits": wanted})
     _print(_in_force(folder), names, Format.TABLE)
@@ -89,7 +89,7 @@ def reset(
     Exit status 2: nothing was changed.
     """
     folder, names = _opened(settings)
-    wanted = {"metrics": list(metrics or ()), "switches": _nodes(node, names)}
+    wanted = {"metrics": list(metrics or ()), "switches": node_texts(node, names)}
     _ask(folder, {"reset_limits": {name: each for name, each in wanted.items() if each}})
     _print(_in_force(folder), names, Format.TABLE)
 
@@ -101,7 +101,8 @@ def _opened(settings: CollectorOptions) -> tuple[Path, Names]:
     return loaded.data, Names.load(loaded.names, loaded.data)
 
 
-def _nodes(given: list[str] | None, names: Names) -> list[str]:
+def node_texts(given: list[str] | None, names: Names) -> list[str]:
+    """Node ids of switches, given by id or name."""
     from .options.filters import node_ids
 
     return [str(node) for node in node_ids(given or (), names)]
@@ -125,7 +126,7 @@ def _ask(folder: Path, message: dict[str, Any]) -> None:
         raise HopscopeError(str(error)) from None
 
 
-def _parse(text: str) -> tuple[str, str, int | str | None]:
+def parse_change(text: str) -> tuple[str, str, int | str | None]:
     """Metric, limit and value of `hop_latency.raise_above=50us`; the collector checks them."""
     from .options.quantities import seconds
 

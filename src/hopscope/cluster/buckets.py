@@ -98,11 +98,14 @@ class Bucket:
         try:
             return self._connection.run(work, RUN_SECONDS)
         except ClusterError as error:
-            cause = error.__cause__
+            cause, where = error.__cause__, self._connection.settings.place
             if isinstance(cause, nats.js.errors.NotFoundError | nats.js.errors.NoStreamResponseError):
-                where = self._connection.settings.place
                 raise ClusterError(
                     f"NATS at {where}: bucket {self.name} is missing; `hopscope cluster init` makes it"
+                ) from None
+            if isinstance(cause, TimeoutError | nats.js.errors.ServiceUnavailableError):
+                raise ClusterError(
+                    f"NATS at {where}: JetStream does not answer; more than half of its servers must run"
                 ) from None
             raise
 

@@ -1,0 +1,153 @@
+"""`hopscope cluster`: several collectors that know of each other over NATS."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..options.declare import Commands, option
+from ..output.printer import Format, print_rows
+from .config import app as config
+from .connect import ClusterOptions, connected
+
+if TYPE_CHECKING:
+    from ...cluster.members import MemberRecord
+    from ...cluster.overview import Overview
+    from ...settings.collector import Settings
+
+app = Commands(help="Set up, watch and configure a cluster of collectors.")
+app.add_typer(config, name="config")
+COLUMNS = (
+    "member",
+    "state",
+    "reports/s",
+    "events/s",
+    "revision",
+    "not_in_lake",
+    "oldest",
+    "version",
+    "address",
+)
+JsonOption = Annotated[bool, option("--json", help="As one JSON object.")]
+
+
+@app.command()
+def init(settings: ClusterOptions) -> None:
+    """Make what the cluster needs in NATS, and the lake if the settings have one.
+
+    It may be repeated: what is there is kept, and follows changed settings (replicas, member_seconds).
+    Exit status 2: NATS or the lake cannot be reached.
+    """
+    from ...cluster.setup import init as make
+
+    loaded = settings.load()
+    with connected(loaded) as connection:
+        for name, done in make(connection):
+            print(f"{name}: {done}")
+    if loaded.lake.enabled:
+        from ...lake.catalog import create
+
+        print(f"lake in {loaded.lake.place}: {'made' if create(loaded.lake) else 'there'}")
+
+
+@app.command()
+def status(settings: ClusterOptions, as_json: JsonOption = False) -> None:
+    """Print all members: whether they are ready, their rates, and what a lost disk would cost.
+
+    `not_in_lake` are events that only the member's own disk has, `oldest` is the age of the first of them.
+    Exit status 1: a member is missing or not ready, or has another revision of the configuration. 2: NATS
+    cannot be reached.
+    """
+    from ...cluster.overview import look
+
+    loaded = settings.load()
+    with connected(loaded) as connection:
+        found = look(connection)
+    problems = found.problems()
+    if as_json:
+        print(json.dumps(_tree(found, loaded), indent=2))
+    else:
+        print_rows(Format.TABLE, COLUMNS, _rows(found))
+        print(f"\ncluster {loaded.cluster.name} at {loaded.cluster.place}: {_sum(found)}")
+        for problem in problems:
+            print(f"- {problem}")
+    if problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def forget(
+    settings: ClusterOptions,
+    member: Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.")],
+    force: Annotated[bool, option("--force", help="Also if it is there; it comes back if it runs.")] = False,
+) -> None:
+    """Forget a member that is missing, and will not come back.
+
+    Its events in the lake stay. Exit status 2: it is there, or there is no such member.
+    """
+    from ...cluster.members import Directory
+
+    with connected(settings.load()) as connection:
+        Directory(connection).forget(member, force=force)
+    print(f"{member} is forgotten.")
+    print(
+        "On its machine, the data folder and a folder /dev/shm/hopscope-* may be left: events that are not "
+        "in the lake are only there.",
+        file=sys.stderr,
+    )
+
+
+def _rows(found: Overview) -> Iterator[dict[str, Any]]:
+    for record in sorted([*found.living.values(), *found.missing.values()], key=lambda each: each.name):
+        yield {
+            "member": record.name,
+            "state": _state(found, record),
+            "reports/s": f"{record.reports_per_second:,.0f}" if record.name in found.living else "",
+            "events/s": f"{record.events_per_second:,.0f}" if record.name in found.living else "",
+            "revision": record.revision,
+            "not_in_lake": "" if record.lag_events is None else f"{record.lag_events:,}",
+            "oldest": "" if record.lag_seconds is None else f"{record.lag_seconds:,.0f} s",
+            "version": record.version,
+            "address": record.address,
+        }
+
+
+def _state(found: Overview, record: MemberRecord) -> str:
+    import time
+
+    from ...cluster.overview import gone
+    from ...present.units import ago
+
+    if record.name in found.living:
+        return record.state if record.state != "live" else "ready" if record.ready else "not ready"
+    since = found.seen_ns.get(record.name)
+    return gone(record) + (f" for {ago(time.time_ns() - since)}" if since else "")
+
+
+def _sum(found: Overview) -> str:
+    text = f"{len(found.living)} members, {len(found.missing)} missing"
+    if found.newest.number:
+        text += f", revision {found.newest.number} of the configuration"
+    lags = [record.lag_events for record in found.living.values() if record.lag_events is not None]
+    return text + (f", {sum(lags):,} events not in the lake" if lags else "")
+
+
+def _tree(found: Overview, settings: Settings) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    def record(each: MemberRecord) -> dict[str, Any]:
+        return {**asdict(each), "seen_ns": found.seen_ns.get(each.name), "problem": found.problem(each)}
+
+    return {
+        "cluster": settings.cluster.name,
+        "nats": settings.cluster.place,
+        "revision": found.newest.number,
+        "members": [record(each) for _, each in sorted(found.living.items())],
+        "missing": [record(each) for _, each in sorted(found.missing.items())],
+        "bad": found.bad,
+        "problems": found.problems(),
+    }
