@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from hopscope.cluster.answers import ClusterAnswer
-from hopscope.cluster.cursor import ClusterCursor
 from hopscope.history.files import HistoryError
+from hopscope.lake.cursor import ClusterCursor
 
 
 def test_an_answer_is_complete_only_if_all_known_members_are_in_it() -> None:
@@ -22,7 +22,8 @@ def test_an_answer_is_complete_only_if_all_known_members_are_in_it() -> None:
     alone = ClusterAnswer(("c1",), {}, "NATS does not answer")
     assert (alone.complete, alone.line) == (False, "local only: NATS does not answer")
     assert alone.as_json() == {
-        "answered": ["c1"], "missing": {}, "complete": False, "local_only": "NATS does not answer",
+        "answered": ["c1"], "missing": {}, "complete": False,
+        "local_only": "NATS does not answer", "without_lake": None,
     }  # fmt: skip
 
 

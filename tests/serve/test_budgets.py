@@ -111,7 +111,7 @@ def test_a_query_ends_with_its_client(collector: Any) -> None:
     ended = threading.Event()
 
     def work(_: Past, gone: threading.Event) -> None:
-        with closing(Sandbox(collector.folder)) as sandbox, pytest.raises(SqlError, match="stopped"):
+        with closing(Sandbox()) as sandbox, pytest.raises(SqlError, match="stopped"):
             sandbox.run(SLOW["sql"], {}, limit=1, seconds=200, memory_bytes=1 << 28, stop=gone)
         ended.set()
 

@@ -19,22 +19,26 @@ class ClusterAnswer:
     """Members that are not in it, each with the reason."""
     local_only: str = ""
     """Why the cluster could not be asked: the answer is this member's alone. Empty: it was."""
+    without_lake: str = ""
+    """Why the lake could not be asked: events are those of members' own histories. Empty: it was, or there is
+    none."""
 
     @property
     def complete(self) -> bool:
-        """Whether all members that are known have answered."""
-        return not self.missing and not self.local_only
+        """Whether all members that are known have answered, and the lake if there is one."""
+        return not (self.missing or self.local_only or self.without_lake)
 
     @property
     def line(self) -> str:
         """What is lacking, in one line; empty: nothing."""
-        if self.local_only:
-            return f"local only: {self.local_only}"
-        if not self.missing:
-            return ""
-        every = len(self.answered) + len(self.missing)
-        reasons = ", ".join(f"{name} ({reason})" for name, reason in sorted(self.missing.items()))
-        return f"answered by {len(self.answered)} of {every} members; missing: {reasons}"
+        lacking = [f"local only: {self.local_only}"] if self.local_only else []
+        if self.without_lake:
+            lacking.append(f"local history only, without the lake: {self.without_lake}")
+        if self.missing:
+            every = len(self.answered) + len(self.missing)
+            reasons = ", ".join(f"{name} ({reason})" for name, reason in sorted(self.missing.items()))
+            lacking.append(f"answered by {len(self.answered)} of {every} members; missing: {reasons}")
+        return "; ".join(lacking)
 
     def as_json(self) -> dict[str, Any]:
         """The object `cluster` of an answer of the API."""
@@ -43,13 +47,19 @@ class ClusterAnswer:
             "missing": dict(self.missing),
             "complete": self.complete,
             "local_only": self.local_only or None,
+            "without_lake": self.without_lake or None,
         }
 
     def joined(self, other: ClusterAnswer) -> ClusterAnswer:
         """Of an answer that needed both: who lacks in one lacks in it."""
         missing = {**self.missing, **other.missing}
         answered = sorted(({*self.answered} | {*other.answered}) - missing.keys())
-        return ClusterAnswer(tuple(answered), missing, self.local_only or other.local_only)
+        return ClusterAnswer(
+            tuple(answered),
+            missing,
+            self.local_only or other.local_only,
+            self.without_lake or other.without_lake,
+        )
 
 
 class ClusterHistory(HistoryLike, Protocol):

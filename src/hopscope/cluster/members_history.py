@@ -19,10 +19,10 @@ from ..history.files import HistoryError
 from ..history.filters import Filters, to_ns
 from ..history.page import Order
 from ..history.table import Table
+from ..lake.cursor import ClusterCursor
 from .answers import ClusterAnswer
 from .ask import Asker
 from .connection import ClusterError
-from .cursor import ClusterCursor
 from .history_question import MOST_FLOWS, FiltersModel, FlowModel, HistoryQuestion
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of

@@ -69,7 +69,8 @@ class EventQuestions(ABC):
 
         The sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest
         mean latency, `worst_node_id`, `worst_port`, `worst_latency`, of those that match; NULL while the flow
-        is live.  A flow that left and returned has several records.
+        is live.  A flow that left and returned has several records.  Of several members: a flow has the id
+        that one of its `members` gave it.
         """
         key = ", ".join(self.identity.flow)
         whole = cast(Filters, {name: value for name, value in filters.items() if name in _OF_FLOWS})
@@ -86,6 +87,8 @@ class EventQuestions(ABC):
                 max(value) FILTER (metric = 'flow_latency') AS latency
                 FROM RECORDED WHERE kind = 'flow_record' GROUP BY {record})
             GROUP BY {key}"""
+        if self.identity is not LOCAL:
+            shown += ", list_sort(list(DISTINCT member)) AS members"
         table = self._grouped(
             f"""SELECT {shown}, min(time) AS first, max(time) AS last, count(*) AS events,
             count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,

@@ -25,6 +25,7 @@ from .filters import Filters, Flow, to_ns, wanted
 from .long_paths import MOST_RECORDS, add_long_paths
 from .page import Order, Page
 from .sandbox import Sandbox
+from .sandboxed_query import folder_source
 from .segments import first_line
 from .source import HistorySource, Snapshot
 from .table import Table, fetch
@@ -55,7 +56,7 @@ class History(EventQuestions):
         super().__init__(names)
         self.folder = Path(folder)
         self._source = HistorySource(self.folder)
-        self._sandbox = Sandbox(self.folder)
+        self._sandbox = Sandbox()
         self._connection = connect(memory_bytes, threads or min(4, os.cpu_count() or 1))
 
     @property
@@ -147,7 +148,12 @@ class History(EventQuestions):
         """
         damaged, checked = self._source.check()
         return self._sandbox.run(
-            text, damaged, checked, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+            text,
+            folder_source(self.folder, damaged, checked),
+            limit=limit,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+            stop=stop,
         )
 
     def _grouped(

@@ -16,13 +16,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..base.process_title import show_name
-from .files import DamagedError
 from .sandboxed_query import SqlError, answer, pull
 from .table import Table
 
@@ -37,10 +37,9 @@ _LENGTH = struct.Struct("<Q")
 
 
 class Sandbox:
-    """Runs queries over a data folder; its process starts with the first one. Threads may share it."""
+    """Runs queries; its process starts with the first one. Threads may share it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
@@ -54,17 +53,16 @@ class Sandbox:
     def run(
         self,
         text: str,
-        damaged: Mapping[Path, DamagedError],
-        checked: Collection[Path] = (),
+        source: Mapping[str, Any],
+        body: bytes = b"",
         *,
         limit: int,
         seconds: float,
         memory_bytes: int,
         stop: threading.Event | None = None,
     ) -> Table:
-        """Answer one SELECT over the data folder without its `damaged` files, unless `stop` is set meanwhile.
-
-        `checked` files are known to be whole.
+        """Answer one SELECT, unless `stop` is set meanwhile. `source` and `body`: what is read, see
+        `sandboxed_query`.
 
         SqlError: it is invalid, failed, or was stopped.
         """
@@ -72,9 +70,7 @@ class Sandbox:
         if stop.is_set():
             raise SqlError("the query was stopped")
         request = {
-            "folder": str(self._folder),
-            "damaged": {str(path): str(error) for path, error in damaged.items()},
-            "checked": list(map(str, checked)),
+            **source,
             "text": text,
             "limit": limit,
             "seconds": seconds,
@@ -83,7 +79,8 @@ class Sandbox:
         with self._begin() as connection:
             connection.settimeout(_START_SECONDS)
             with suppress(OSError):  # it has ended: there is no answer, either
-                connection.sendall(json.dumps(request).encode())
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                connection.sendall(body)
                 connection.shutdown(socket.SHUT_WR)
             received = _receive(connection, seconds, stop)
         head, body = received[: _LENGTH.size], received[_LENGTH.size :]
@@ -212,7 +209,7 @@ def _forked(client: socket.socket, requests: socket.socket, queries: Mapping[int
             os.dup2(nothing.fileno(), 2)
         client.setblocking(True)
         with client.makefile("rb") as request:
-            found = answer(json.load(request))
+            found = answer(json.loads(request.readline()), request.read())
         client.sendall(_LENGTH.pack(len(found)) + found)
         os._exit(0)
     finally:

@@ -1,11 +1,11 @@
 """A user's SQL query in a process of its own, which can only read and answer.
 
-DuckDB is restricted first: only the folder of segments may be opened (`allowed_directories`, before external
-access is disabled), the configuration is locked, and one statement is accepted, a SELECT.  DuckDB alone is
-not enough: it neither counts nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB
-and 20 s under a limit of 256 MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into
-allowed folders.  So the process has limits on address space, CPU time and file sizes (0: it cannot write),
-and is killed when its time is over.
+DuckDB is restricted first: only the folder of segments, or the files of a lake, may be opened
+(`allowed_directories` or `allowed_paths`, before external access is disabled), the configuration is locked,
+and one statement is accepted, a SELECT.  DuckDB alone is not enough: it neither counts nor interrupts every
+allocation (measured: `repeat('x', 3000000000)` took 6 GB and 20 s under a limit of 256 MB and an interrupt
+after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into allowed folders.  So the process has limits on
+address space, CPU time and file sizes (0: it cannot write), and is killed when its time is over.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 from .columns import connect, quoted
 from .files import DamagedError, HistoryError
 from .period_files import FOLDER
+from .sandboxed_files import open_files
 from .source import HistorySource
 from .table import Table, fetch, plain
 
@@ -37,16 +39,38 @@ class SqlError(HistoryError):
     """A query that is rejected, fails, or exceeds its limits."""
 
 
-def answer(request: dict[str, Any]) -> bytes:
+def folder_source(
+    folder: Path, damaged: Mapping[Path, DamagedError], checked: Collection[Path] = ()
+) -> dict[str, Any]:
+    """A data folder, without its `damaged` files; `checked` ones are known to be whole."""
+    return {
+        "folder": str(folder),
+        "damaged": {str(path): str(error) for path, error in damaged.items()},
+        "checked": list(map(str, checked)),
+    }
+
+
+def answer(request: dict[str, Any], body: bytes) -> bytes:
     """The answer of a request of `Sandbox`, for `pull`. It limits this process, which must end after it."""
     _limit_process(request["seconds"])
     try:
-        return _push(_answer(request))
+        return _push(_of_files(request, body) if "files" in request else _of_folder(request))
     except HistoryError as error:
         return json.dumps({"error": str(error)}).encode() + b"\n"
 
 
-def _answer(request: dict[str, Any]) -> Table:
+def _of_files(request: dict[str, Any], body: bytes) -> Table:
+    """Over files of a lake, and events that it does not have yet: see `sandboxed_files`."""
+    connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
+    try:
+        open_files(connection, request, body)
+        _lock(connection, "allowed_paths", request["files"])
+        return _select(connection, request, "the view events")
+    except (duckdb.IOException, duckdb.InvalidInputException, duckdb.HTTPException) as error:
+        raise SqlError(f"{message(error)}; if files were merged meanwhile, it helps to try again") from error
+
+
+def _of_folder(request: dict[str, Any]) -> Table:
     damaged = {Path(path): DamagedError(text) for path, text in request["damaged"].items()}
     source = HistorySource(Path(request["folder"]), damaged, {Path(path) for path in request["checked"]})
     for _ in range(20):
@@ -55,34 +79,31 @@ def _answer(request: dict[str, Any]) -> Table:
         periods = source.periods()
         connection.execute(f"CREATE VIEW events AS {snapshot.select(connection)}")
         connection.execute(f"CREATE VIEW distributions AS {periods.select(connection)}")
-        _close(connection, Path(request["folder"]))
+        folder = Path(request["folder"]).absolute()
+        _lock(connection, "allowed_directories", [str(folder / part) for part in ("segments", FOLDER)])
         try:
-            return _select(connection, request)
+            return _select(connection, request, "the views events and distributions")
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
             source.blame(snapshot.paths + periods.paths, error)
     raise SqlError("the segments change faster than they can be read: try again")
 
 
-def _close(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Restrict DuckDB to the segments. In this order: no folder can be allowed once access is off."""
-    allowed = ", ".join(quoted((folder / part).absolute()) for part in ("segments", FOLDER))
-    connection.execute(f"SET allowed_directories = [{allowed}]")
+def _lock(connection: duckdb.DuckDBPyConnection, setting: str, allowed: Sequence[str]) -> None:
+    """Restrict DuckDB to these files or folders. In this order: none can be allowed once access is off."""
+    connection.execute(f"SET {setting} = [{', '.join(map(quoted, allowed))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET enable_progress_bar = false")  # it would be written into the answer
     connection.execute("SET lock_configuration = true")
 
 
-def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Table:
+def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any], views: str) -> Table:
     text = request["text"].strip().rstrip(";")
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
         raise SqlError(message(error)) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise SqlError(
-            "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over the views events and"
-            " distributions"
-        )
+        raise SqlError(f"expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over {views}")
     _limit_memory(request["memory"])
     late = threading.Event()
 

@@ -247,17 +247,27 @@ def files_folder(settings: LakeSettings) -> str:
 
 
 def _configure(connection: duckdb.DuckDBPyConnection, settings: LakeSettings) -> None:
-    """Limits of waiting and trying again, and whom to trust. LakeError: there is no such file."""
+    """Limits of waiting and trying again, and how to reach the store. LakeError as of `store_statements`."""
+    for statement in ("SET ducklake_max_retry_count = 100", *store_statements(settings)):
+        connection.execute(statement)
+
+
+def store_statements(settings: LakeSettings) -> list[str]:
+    """Statements after which DuckDB, with httpfs, reads the lake's files; the key is in them. LakeError: a
+    file of certificates is missing, or the key cannot be read.
+    """
     ca_file = certificates(settings)
-    for name, value in (
-        ("ducklake_max_retry_count", "100"),
-        ("http_timeout", "20"),
-        ("http_retries", "2"),
-        ("http_proxy", "''"),
-        ("enable_server_cert_verification", "true"),
-        *((("ca_cert_file", quoted(ca_file)),) if ca_file else ()),
-    ):
-        connection.execute(f"SET {name} = {value}")
+    values = {
+        "http_timeout": "20",
+        "http_retries": "2",
+        "http_proxy": "''",
+        "enable_server_cert_verification": "true",
+        **({"ca_cert_file": quoted(ca_file)} if ca_file else {}),
+    }
+    found = [f"SET {name} = {value}" for name, value in values.items()]
+    if settings.data.startswith("s3://"):
+        found.append(f"CREATE SECRET store ({_store(settings)})")
+    return found
 
 
 def certificates(settings: LakeSettings) -> str:
@@ -278,8 +288,6 @@ def _make_secrets(connection: duckdb.DuckDBPyConnection, settings: LakeSettings)
         f" DATABASE {quoted(address.database)}, USER {quoted(address.user)}"
         + (f", PASSWORD {quoted(address.password)})" if address.password is not None else ")")
     )
-    if settings.data.startswith("s3://"):
-        connection.execute(f"CREATE SECRET store ({_store(settings)})")
     tls = "sslmode=disable"
     if settings.tls:
         ca_file = certificates(settings)

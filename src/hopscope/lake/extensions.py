@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -14,10 +15,10 @@ NAMES = ("httpfs", "ducklake", "postgres_scanner")
 _HELP = "install what fits together with: pip install 'hopscope[lake]'"
 
 
-def extension_files() -> list[Path]:
-    """The files, in the order in which they load. LakeError: one is missing, or is for another DuckDB."""
+def extension_files(names: Sequence[str] = NAMES) -> list[Path]:
+    """Their files, in the order in which they load. LakeError: one is missing, or is for another DuckDB."""
     found = []
-    for name in NAMES:
+    for name in names:
         spec = importlib.util.find_spec(f"duckdb_extension_{name}")
         if spec is None or not spec.submodule_search_locations:
             raise LakeError(f"lake: DuckDB's extension {name} is missing; {_HELP}")

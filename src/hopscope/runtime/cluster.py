@@ -46,7 +46,11 @@ def parts(context: Context) -> list[Part]:
     from ..cluster.applying import Applying
     from ..cluster.membership import Membership
 
-    answerers = {"api": partial(_api, context), "history": partial(_history, context)}
+    answerers = {
+        "api": partial(_api, context),
+        "history": partial(_history, context),
+        "tail": partial(_tail, context),
+    }
     return [Membership(context), Applying(context), Questions(context, answerers)]
 
 
@@ -67,6 +71,13 @@ def _history(context: Context) -> Answerer:
     from ..cluster.answer_history import HistoryAnswerer
 
     return HistoryAnswerer(context.data, context.name)
+
+
+def _tail(context: Context) -> Answerer:
+    """Events that the lake does not have yet."""
+    from ..cluster.tails import TailAnswerer
+
+    return TailAnswerer(context.data, context.name, context.incarnation)
 
 
 def _looker(child: Child) -> Callable[[], Condition]:

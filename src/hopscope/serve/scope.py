@@ -22,6 +22,7 @@ from ..settings.collector import Settings
 
 if TYPE_CHECKING:
     from ..cluster.ask import Asker, Gathered
+    from ..cluster.history import SharedLake
     from ..cluster.parts import Answer
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -55,6 +56,7 @@ class ClusterScope:
     def __init__(self, settings: Settings, folder: Path, names: Names) -> None:
         self._settings, self._folder, self._names = settings, folder, names
         self._asker: Asker | None = None
+        self._lake: SharedLake | None = None
         self._lock = threading.Lock()
 
     @property
@@ -71,18 +73,23 @@ class ClusterScope:
 
     def history(self) -> ClusterHistory:
         """The history of all members, for one request."""
-        from ..cluster.members_history import MembersHistory
+        from ..cluster.history import SharedLake, open_history
 
-        return MembersHistory(self._folder, self._settings.member_name, self.asker)
+        asker = self.asker
+        with self._lock:
+            if self._lake is None and self._settings.lake.enabled:
+                self._lake = SharedLake(self._settings)
+        return open_history(self._settings, self._folder, asker, self._lake)
 
     def past(self) -> Past:
         """The same as routes ask it."""
         return Past(self._folder, self._names, self.history)
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._asker is not None:
-            self._asker.close()
+        """Close the connections."""
+        for each in (self._asker, self._lake):
+            if each is not None:
+                each.close()
 
     def ask(self, question: Question) -> Response | ClusterAnswer:
         """The merged answers. If NATS is away, only who answers: this member alone."""

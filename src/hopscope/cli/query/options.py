@@ -163,10 +163,13 @@ def _of_cluster(settings: Settings) -> Iterator[ClusterHistory]:
         raise HopscopeError("--scope cluster: this collector is in no cluster: set cluster.nats")
     from ...cluster.ask import Asker
     from ...cluster.connection import Connection
-    from ...cluster.members_history import MembersHistory
+    from ...cluster.history import open_history
 
-    with closing(Asker(Connection(settings.cluster, "query"))) as asker:
-        yield MembersHistory(settings.data, settings.member_name, asker)
+    with (
+        closing(Asker(Connection(settings.cluster, "query"))) as asker,
+        open_history(settings, settings.data, asker) as history,
+    ):
+        yield history
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Annotated
 from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from ...cluster.cursor import PATTERN
 from ...history.files import HistoryError
+from ...lake.cursor import PATTERN
 from ...present.feed import parse_cursor
 from ...present.history import Past, safe
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled

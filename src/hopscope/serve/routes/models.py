@@ -32,6 +32,8 @@ class Cluster(Model):
     """Whether all members that are known have answered."""
     local_only: str | None
     """Why the cluster could not be asked: the answer is this member's alone."""
+    without_lake: str | None
+    """Why the lake could not be asked: events are those of members' own histories."""
 
 
 class ClusterModel(Model):

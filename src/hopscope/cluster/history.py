@@ -1,0 +1,240 @@
+"""One history of all members: the lake up to its marks, and from there on what the members have.
+
+If the lake does not answer, the members' own histories are asked (`members_history`), and the answer says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+
+from ..base.errors import HopscopeError
+from ..history.filters import Filters
+from ..history.page import Order
+from ..history.table import Table
+from ..lake.database import LakeError
+from ..lake.questions import LakeQuestions, Tail, TailRequest
+from ..lake.reader import LakeReader, LakeSnapshot
+from ..lake.sql import LakeSql
+from ..memory.private_file import MEMBER_ID, incarnation
+from ..present.events import when
+from ..settings.collector import Settings
+from ..wire.records import Records
+from .answers import ClusterAnswer, ClusterHistory
+from .ask import Asker
+from .connection import ClusterError
+from .members_history import MembersHistory
+from .parts import Answer
+from .tails import KIND, TailAnswerer, after_marks, decode, request_json
+
+if TYPE_CHECKING:
+    from ..detect.distributions.quantiles import By, Distribution
+
+
+Found: TypeAlias = "tuple[str, Records, str]"
+"""An answer: incarnation, EVENT records, and why they are not all."""
+
+
+class SharedLake:
+    """What histories of one process share: a connection to the lake, and the processes of SQL queries."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.reader = LakeReader(settings.lake)
+        self.sql = LakeSql(self.reader)
+
+    def close(self) -> None:
+        """End both."""
+        self.sql.close()
+        self.reader.close()
+
+
+def open_history(
+    settings: Settings, folder: Path, asker: Asker, lake: SharedLake | None = None
+) -> ClusterHistory:
+    """The history of all members; `folder`: the data folder of this one. Who does not answer is named later.
+
+    Without `lake` one is made, if the settings have one, and closed with the history.
+    """
+    members = MembersHistory(folder, settings.member_name, asker)
+    if not settings.lake.enabled:
+        return members
+    return LakeHistory(settings, folder, asker, members, lake)
+
+
+class LakeHistory:
+    """See `history.questions.HistoryLike`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        asker: Asker,
+        members: MembersHistory,
+        lake: SharedLake | None = None,
+    ) -> None:
+        self.folder, self.answer = folder, ClusterAnswer()
+        self._member, self._asker, self._members = settings.member_name, asker, members
+        self._own = SharedLake(settings) if lake is None else None
+        self._lake = lake or self._own or SharedLake(settings)
+        self._questions = LakeQuestions(self._lake.reader, self._tails)
+        self._said: list[ClusterAnswer] = []
+
+    @property
+    def problems(self) -> list[str]:
+        """Damaged files of members whose own history was asked."""
+        return self._members.problems
+
+    def __enter__(self) -> LakeHistory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the lake, unless others share it."""
+        if self._own is not None:
+            self._own.close()
+
+    def events(
+        self,
+        *,
+        limit: int | None = 1000,
+        order: Order = "newest",
+        after: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Table:
+        """By time, then member, shard, sequence and incarnation; or by all but time."""
+        return self._either(lambda asked: asked.events(limit=limit, order=order, after=after, **filters))
+
+    def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Flows by their 5-tuple."""
+        return self._either(lambda asked: asked.flows(limit=limit, **filters))
+
+    def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Paths of flows."""
+        return self._either(lambda asked: asked.paths(limit=limit, **filters))
+
+    def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
+        """Events by kind and metric."""
+        return self._either(lambda asked: asked.summary(bucket_seconds=bucket_seconds, **filters))
+
+    def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Hops by their highest latency."""
+        return self._either(lambda asked: asked.hops(limit=limit, **filters))
+
+    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Places by the highest value of a metric."""
+        return self._either(lambda asked: asked.peaks(metric, limit=limit, **filters))
+
+    def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Labels by port and period."""
+        return self._either(lambda asked: asked.labels(limit=limit, **filters))
+
+    def coverage(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Coverage of labels by period."""
+        return self._either(lambda asked: asked.coverage(limit=limit, **filters))
+
+    def distributions(
+        self,
+        *,
+        start: int | datetime | None = None,
+        end: int | datetime | None = None,
+        nodes: Collection[int] = (),
+        ports: Collection[int] = (),
+        queues: Collection[int] = (),
+        measures: Collection[str] = (),
+        by: By = "queue",
+    ) -> list[Distribution]:
+        """Counts of all members, added: they are not in the lake."""
+        found = self._members.distributions(
+            start=start, end=end, nodes=nodes, ports=ports, queues=queues, measures=measures, by=by
+        )
+        self._say(self._members.answer)
+        return found
+
+    def sql(
+        self,
+        text: str,
+        *,
+        limit: int = 10_000,
+        seconds: float = 10.0,
+        memory_bytes: int = 512 * 1024**2,
+        stop: threading.Event | None = None,
+    ) -> Table:
+        """One SELECT over the view `events` of all members, with the columns `member` and `incarnation`; see
+        `lake.sql`. LakeError if the lake is away: a SELECT over each member's own history would answer
+        another question.
+        """
+        return self._lake.sql.run(
+            text, self._tails, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+        )
+
+    # ----------------------------------------------------------------------------------------- asking
+
+    def _either(self, ask: Callable[[LakeQuestions | MembersHistory], Table]) -> Table:
+        try:
+            return ask(self._questions)
+        except LakeError as error:
+            found = ask(self._members)
+            self._say(self._members.answer.joined(ClusterAnswer(without_lake=str(error))))
+            return found
+
+    def _say(self, answer: ClusterAnswer) -> None:
+        """Add who answered."""
+        self._said.append(answer)
+        self.answer = self._said[0]
+        for each in self._said[1:]:
+            self.answer = self.answer.joined(each)
+
+    def _tails(self, snapshot: LakeSnapshot, request: TailRequest) -> list[Tail]:
+        """Ask all members."""
+        question = request_json(snapshot, request)
+        try:
+            gathered = self._asker.ask(KIND, question, _read)
+            found, missing = gathered.found, dict(gathered.answer.missing)
+        except ClusterError as error:
+            found, missing = self._alone(snapshot, question, error)
+        absent = missing.keys() - found.keys()
+        missing = {
+            member: f"{why}; {_since(snapshot, member)}" if member in absent else why
+            for member, why in missing.items()
+        }
+        missing |= {member: cut for member, (_, _, cut) in found.items() if cut}
+        for member, events in snapshot.gaps.items():
+            missing.setdefault(
+                member, f"{events:,} of its events are not in the lake until it writes them again"
+            )
+        self._say(ClusterAnswer(tuple(sorted(found.keys() - missing.keys())), missing))
+        return [after_marks(snapshot, member, of, events) for member, (of, events, _) in found.items()]
+
+    def _alone(
+        self, snapshot: LakeSnapshot, question: Mapping[str, Any], error: ClusterError
+    ) -> tuple[dict[str, Found], dict[str, str]]:
+        """Of this member alone, without NATS, and who is missing."""
+        missing = dict.fromkeys(snapshot.times, str(error))
+        found: dict[str, Found] = {}
+        if (self.folder / MEMBER_ID).exists():
+            try:
+                own = TailAnswerer(self.folder, self._member, incarnation(self.folder))
+                found[self._member] = decode(own.read(question))
+                missing.pop(self._member, None)
+            except HopscopeError as local:
+                missing[self._member] = str(local)
+        return found, missing
+
+
+def _read(answer: Answer) -> Found:
+    return decode(answer.body)
+
+
+def _since(snapshot: LakeSnapshot, member: str) -> str:
+    """Which events of a member that has not answered are missing."""
+    if member not in snapshot.times:
+        return "none of its events are in the lake"
+    return f"its events after {when(snapshot.times[member])}, when it last wrote into the lake, are missing"

@@ -1,0 +1,263 @@
+"""Events that the lake does not have yet: each member answers with its own, from its marks on.
+
+An answer is one line of JSON (its form is `_Head`), then the fields of EVENT that were asked for, one after
+the other, each for all rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ..base.errors import HopscopeError
+from ..detect.records import EVENT, PATH_PART, Metric
+from ..history.filters import Flow, to_ns
+from ..history.follow import EventFollower
+from ..history.page import Order
+from ..lake.cursor import ClusterCursor
+from ..lake.questions import Tail, TailRequest
+from ..lake.reader import LakeSnapshot
+from ..present.events import continues
+from ..present.select import KINDS, METRICS, EventFilter, FlowFilter, Mask, labelled
+from ..wire.records import Records
+from .parts import ANSWER_BYTES, Answer
+
+KIND = "tail"
+"""Kind of this question, see `ask`."""
+_BATCH = 65_536
+"""Events that are read at a time."""
+_SHARE = 0.6
+"""Of the time for an answer, how much reading may take; the rest is for sending it."""
+_FIELDS = {
+    "time": ("time_ns",),
+    "src": ("src_hi", "src_lo"),
+    "dst": ("dst_hi", "dst_lo"),
+    "path": ("path", "hop_count"),
+}
+"""Fields of EVENT that a column is made of, if they are not named as it is."""
+_ALWAYS = ("sequence", "time_ns", "shard", "kind", "metric", "hop", "ip_version", "flow_id")
+"""Fields that filters and other columns need."""
+_MOST_ROWS = ANSWER_BYTES // 16
+
+
+class TailError(HopscopeError):
+    """A request or an answer that is no good: one line."""
+
+
+def fields_of(columns: frozenset[str]) -> tuple[str, ...]:
+    """The fields of EVENT that these columns of history need, in the order of EVENT."""
+    wanted = {*_ALWAYS, *(field for name in columns for field in _FIELDS.get(name, (name,)))}
+    return tuple(name for name in EVENT.names or () if name in wanted)
+
+
+# ------------------------------------------------------------------------------------------- the request
+
+
+def request_json(snapshot: LakeSnapshot, request: TailRequest) -> dict[str, Any]:
+    """A request to all members, as arguments of a question."""
+    marks: dict[str, dict[str, dict[str, int]]] = {}
+    for (member, incarnation, shard), mark in snapshot.marks.items():
+        marks.setdefault(member, {}).setdefault(incarnation, {})[str(shard)] = mark
+    filters = request.filters
+    flow = filters.get("flow") or Flow()
+    prefix = filters.get("prefix") or ()
+    return {
+        "marks": marks,
+        "start": _ns(filters.get("start")),
+        "end": _ns(filters.get("end")),
+        "kinds": list(filters.get("kinds") or ()),
+        "metrics": list(filters.get("metrics") or ()),
+        "nodes": [int(node) for node in filters.get("nodes") or ()],
+        "ports": [int(port) for port in filters.get("ports") or ()],
+        "flow": {name: getattr(flow, name) for name in ("src", "dst", "sport", "dport", "proto", "flow_id")},
+        "prefixes": [prefix] if isinstance(prefix, str) else list(prefix),
+        "columns": sorted(request.columns),
+        "order": request.order,
+        "limit": request.limit,
+        "after": None if request.after is None else str(request.after),
+    }
+
+
+def _ns(moment: Any) -> int | None:
+    return None if moment is None else to_ns(moment)
+
+
+class _Wanted:
+    """A request as a member reads it. Raises TailError."""
+
+    def __init__(self, question: Mapping[str, Any], member: str, incarnation: str) -> None:
+        try:
+            marks = question["marks"].get(member, {}).get(incarnation, {})
+            self.marks = {int(shard): int(mark) for shard, mark in marks.items()}
+            flow = dict(question["flow"])
+            flow_id = flow.pop("flow_id")
+            self.window = EventFilter(start_ns=question["start"], end_ns=question["end"])
+            self.filter = EventFilter(
+                question["start"],
+                question["end"],
+                labelled("kind", question["kinds"], KINDS),
+                labelled("metric", question["metrics"], METRICS),
+                tuple(map(int, question["nodes"])),
+                flow_id,
+                FlowFilter(**flow, prefixes=tuple(question["prefixes"])),
+                tuple(map(int, question["ports"])),
+            )
+            self.fields = fields_of(frozenset(map(str, question["columns"])))
+            self.order = cast(Order, question["order"])
+            self.limit = None if question["limit"] is None else int(question["limit"])
+            after = question["after"]
+            self.after = None if after is None else ClusterCursor.parse(after)
+            self.filter.mask(np.zeros(0, EVENT))
+        except (HopscopeError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise TailError(f"its version knows no such tail: {' '.join(str(error).split())[:200]}") from None
+        self._who = member, incarnation
+
+    def matching(self, rows: Records) -> Mask:
+        """Which rows match, of a long path the first, if it is known here whether it does."""
+        kept = self.filter.mask(rows)
+        if self.after is not None:
+            kept &= self.after.mask(rows, *self._who, self.order)
+        return kept
+
+    def long(self, rows: Records) -> Mask:
+        """Which rows are of long paths, which one record does not decide about."""
+        path = (rows["metric"] == Metric.FLOW_PATH) & (rows["hop_count"] > PATH_PART)
+        kept: Mask = path | continues(rows)
+        if self.window.start_ns is not None:
+            kept &= rows["time_ns"] >= self.window.start_ns
+        if self.window.end_ns is not None:
+            kept &= rows["time_ns"] < self.window.end_ns
+        return kept
+
+    def first(self, rows: Records) -> Records:
+        """The rows that come first in the order, as many as are wanted, by sequence."""
+        if self.limit is None or len(rows) <= self.limit:
+            return rows
+        keys = ("sequence", "shard") if self.order == "sequence" else ("sequence", "shard", "time_ns")
+        by = np.lexsort([rows[name] for name in keys])
+        chosen = (by[::-1] if self.order == "newest" else by)[: self.limit]
+        first: Records = rows[np.sort(chosen)]
+        return first
+
+
+# -------------------------------------------------------------------------------------------- the member
+
+
+class TailAnswerer:
+    """Answers questions of KIND with the events of a data folder."""
+
+    def __init__(self, folder: Path, member: str, incarnation: str) -> None:
+        self._folder, self._who = folder, (member, incarnation)
+
+    async def __call__(self, question: Mapping[str, Any]) -> Answer:
+        """The answer; it holds no event twice. TailError: it is no question."""
+        return Answer(200, await asyncio.to_thread(self.read, question))
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+    def read(self, question: Mapping[str, Any]) -> bytes:
+        """The body of an answer."""
+        wanted = _Wanted(question, *self._who)
+        size = sum(EVENT[name].itemsize for name in wanted.fields)
+        until = time.monotonic() + _SHARE * float(question.get("seconds", 1.0))
+        rows, cut = tail(self._folder, wanted, (ANSWER_BYTES - 4096) // size, until)
+        return encode(rows, wanted.fields, self._who[1], cut)
+
+
+def tail(folder: Path, wanted: _Wanted, most: int, until: float) -> tuple[Records, str]:
+    """EVENT records that are wanted, and why it is not all of them; empty: it is."""
+    kept: list[Records] = []
+    """Those that match, and of long paths all."""
+    held, cut = 0, ""
+    follower = EventFollower(folder)
+    try:
+        for rows in _batches(follower, wanted.marks):
+            matching, long = wanted.matching(rows), wanted.long(rows)
+            some = rows[matching & ~long], rows[long]
+            kept += [each for each in some if len(each)]
+            held += sum(map(len, some))
+            if held > most or (wanted.limit is not None and held > 4 * max(wanted.limit, _BATCH)):
+                kept = [_trimmed(np.concatenate(kept), wanted)]
+                held = len(kept[0])
+            if held > most or time.monotonic() > until:
+                why = "too many events wait for the lake" if held > most else "reading took too long"
+                cut = f"{why}: a part of them is not in the answer"
+                break
+    finally:
+        follower.close()
+    found = _trimmed(np.concatenate(kept), wanted) if kept else np.empty(0, EVENT)
+    return found[:most], cut
+
+
+def _trimmed(rows: Records, wanted: _Wanted) -> Records:
+    long = wanted.long(rows)
+    trimmed: Records = np.concatenate([wanted.first(rows[~long]), rows[long]])
+    return trimmed
+
+
+def _batches(follower: EventFollower, marks: Mapping[int, int]) -> Iterator[Records]:
+    """All events from the marks on, as of now."""
+    for shard in follower.shards():
+        position, end = marks.get(shard, 0), follower.end(shard)
+        while position < end:
+            rows = follower.read(shard, position, _BATCH)
+            if not len(rows):
+                break
+            yield rows
+            position = int(rows["sequence"][-1]) + 1
+
+
+def encode(rows: Records, fields: tuple[str, ...], incarnation: str, cut: str) -> bytes:
+    """An answer."""
+    head = {"incarnation": incarnation, "rows": len(rows), "fields": fields, "cut": cut}
+    blocks = [np.ascontiguousarray(rows[name]).tobytes() for name in fields]
+    return b"".join([json.dumps(head).encode() + b"\n", *blocks])
+
+
+# --------------------------------------------------------------------------------------------- the asker
+
+
+def decode(body: bytes) -> tuple[str, Records, str]:
+    """Incarnation, EVENT records (0 in fields that were not asked for), and why they are not all. Raises
+    TailError.
+    """
+    head, found, blocks = body.partition(b"\n")
+    try:
+        about = json.loads(head)
+        rows, fields, incarnation, cut = (about[name] for name in ("rows", "fields", "incarnation", "cut"))
+        if not (isinstance(rows, int) and 0 <= rows <= _MOST_ROWS and isinstance(cut, str)):
+            raise ValueError("rows")
+        if not (isinstance(incarnation, str) and incarnation.isprintable() and len(incarnation) <= 64):
+            raise ValueError("incarnation")
+        layout = [(name, EVENT[name]) for name in fields]
+        if len(set(fields)) < len(fields) or not {*_ALWAYS} <= {*fields}:
+            raise ValueError("fields")
+        if not found or len(blocks) != rows * sum(kind.itemsize for _, kind in layout):
+            raise ValueError("length")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TailError(f"its tail is damaged: {' '.join(str(error).split())[:100]}") from None
+    events = np.zeros(rows, EVENT)
+    at = 0
+    for name, kind in layout:
+        field = np.frombuffer(blocks, kind.base, rows * (kind.itemsize // kind.base.itemsize), at)
+        events[name] = field.reshape((rows, *kind.shape))
+        at += field.nbytes
+    return incarnation, events, " ".join(cut.split())[:300]
+
+
+def after_marks(snapshot: LakeSnapshot, member: str, incarnation: str, events: Records) -> Tail:
+    """The tail of a member, without what the lake has, or what is there twice."""
+    events = events[np.lexsort((events["sequence"], events["shard"]))]
+    kept = np.ones(len(events), np.bool_)
+    kept[1:] = (np.diff(events["sequence"]) != 0) | (np.diff(events["shard"]) != 0)
+    for shard in np.unique(events["shard"]).tolist():
+        mark = snapshot.marks.get((member, incarnation, shard), 0)
+        kept &= (events["shard"] != shard) | (events["sequence"] >= np.uint64(mark))
+    return Tail(member, incarnation, events[kept])

@@ -1,0 +1,184 @@
+"""History's questions over the lake and what its members have that it does not have yet, each event once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar, Unpack
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from ..base.names import Names
+from ..detect.records import EVENT, PATH_PART
+from ..history.columns import COLUMNS
+from ..history.event_questions import EventQuestions, Identity
+from ..history.files import HistoryError
+from ..history.filters import Filters, to_ns
+from ..history.long_paths import add_long_paths
+from ..history.page import Order
+from ..history.sandboxed_files import NAMES, of_member
+from ..history.table import Table, fetch
+from ..wire.records import Records
+from .cursor import ClusterCursor, order_sql
+from .reader import LakeReader, LakeSnapshot
+
+T = TypeVar("T")
+MEMBERS = Identity(
+    ("member", "incarnation", "shard"), ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto")
+)
+"""In several data folders: hashes are keyed, so that the ids of a flow differ."""
+DESCRIBED = [("member", "VARCHAR"), *COLUMNS, ("incarnation", "VARCHAR")]
+_FURTHER = f"metric = 'flow_path' AND hop >= {PATH_PART}"
+_EVERY = "SELECT * FROM everything"
+
+
+@dataclass(frozen=True, slots=True)
+class TailRequest:
+    """Which events are asked of members: those after their marks that match, and all records of long paths.
+    More may come.
+    """
+
+    filters: Filters
+    columns: frozenset[str] = frozenset(name for name, _ in COLUMNS)
+    """Columns of history that are needed."""
+    order: Order = "newest"
+    limit: int | None = None
+    """Only the first ones in this order …"""
+    after: ClusterCursor | None = None
+    """… that come after this event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Events of one member after its marks."""
+
+    member: str
+    incarnation: str
+    events: Records
+
+
+Tails = Callable[[LakeSnapshot, TailRequest], list[Tail]]
+"""Asks the members."""
+
+
+@dataclass
+class LakeQuestions(EventQuestions):
+    """The events of all members. HistoryError and LakeError, of every method."""
+
+    reader: LakeReader
+    tails: Tails
+    names: Names | None = None
+    identity: Identity = field(default=MEMBERS, init=False)
+
+    def events(
+        self,
+        *,
+        limit: int | None = 1000,
+        order: Order = "newest",
+        after: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Table:
+        """See `EventQuestions`; by time, then by member, incarnation, shard and sequence."""
+        cursor = None if after is None else ClusterCursor.parse(after)
+        by, rows = order_sql(order), "" if limit is None else f"LIMIT {limit + 1}"
+        matching = self._where(filters, lambda: _further(filters))
+        wanted = filters
+        if cursor is not None:
+            matching += f" AND {cursor.sql(order)}"
+            wanted = cursor.limited(filters, order)
+        # each has a LIMIT of its own: of the lake, DuckDB then reads the files with the first rows alone
+        arms = " UNION ALL ".join(
+            f"(SELECT {NAMES} FROM {source} WHERE {matching} ORDER BY {by} {rows})"
+            for source in ("of_lake", "of_members")
+        )
+        request = TailRequest(wanted, order=order, limit=None if limit is None else limit + 1, after=cursor)
+
+        def ask(ready: _Ready) -> Table:
+            table = ready.fetch(f"{arms} ORDER BY {by}", limit, DESCRIBED)
+            if table.truncated and len(table):
+                table.after = str(ClusterCursor.last(table))
+            return ready.with_long_paths(table)
+
+        table = self._asked(request, ask)
+        self._name(table)
+        return table
+
+    def _grouped(
+        self, select: str, limit: int | None, filters: Filters, recorded: Filters | None = None
+    ) -> Table:
+        statement = self._selected(select, _EVERY, filters, recorded, lambda: _further(filters))
+        wanted = filters if recorded is None else recorded
+        request = TailRequest(wanted, _named_columns(statement))
+
+        def ask(ready: _Ready) -> Table:
+            table = ready.fetch(statement, limit)
+            return ready.with_long_paths(table) if "path" in table.columns else table
+
+        return self._asked(request, ask)
+
+    def _asked(self, request: TailRequest, ask: Callable[[_Ready], T]) -> T:
+        if request.filters.get("since"):
+            raise HistoryError("since: sequences are those of one member, not of a cluster")
+
+        def work(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot) -> T:
+            tails = self.tails(snapshot, request)
+            return ask(_Ready(cursor, snapshot, register_tails(cursor, tails)))
+
+        return self.reader.ask(work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A snapshot and the tails of its members, to be asked."""
+
+    cursor: duckdb.DuckDBPyConnection
+    snapshot: LakeSnapshot
+    tails: str
+
+    def fetch(self, select: str, limit: int | None, described: list[tuple[str, str]] | None = None) -> Table:
+        """Run a SELECT over `of_lake`, `of_members`, and `everything`, which is both."""
+        return fetch(self.cursor, self._over(select), limit, described)
+
+    def with_long_paths(self, table: Table) -> Table:
+        """The table, with the further records of its long paths."""
+
+        def find(table: Table, rows: npt.NDArray[np.intp]) -> str:
+            times = table["time"][rows].astype(np.int64)
+            window: Filters = {"start": int(times.min()), "end": int(times.max()) + 1}
+            return self._over(_further(window))
+
+        return add_long_paths(table, self.cursor, MEMBERS.shard, find)
+
+    def _over(self, select: str) -> str:
+        return (
+            f"WITH of_lake AS NOT MATERIALIZED ({self.snapshot.events}),"
+            f" of_members AS NOT MATERIALIZED ({self.tails}),"
+            " everything AS NOT MATERIALIZED (SELECT * FROM of_lake UNION ALL SELECT * FROM of_members)"
+            f" SELECT * FROM ({select})"
+        )
+
+
+def register_tails(connection: duckdb.DuckDBPyConnection, tails: list[Tail]) -> str:
+    """A SELECT of their events, with the columns NAMES."""
+    some = [tail for tail in tails if len(tail.events)] or [Tail("", "", np.empty(0, EVENT))]
+    selects = []
+    for number, tail in enumerate(some):
+        selects.append(of_member(connection, f"tail_{number}", tail.member, tail.incarnation, tail.events))
+    return " UNION ALL ".join(selects)
+
+
+def _further(filters: Filters) -> str:
+    """A SELECT of all that may be further records of long paths; they have the time of the first."""
+    start, end = filters.get("start"), filters.get("end")
+    since = "" if start is None else f" AND time >= make_timestamp_ns({to_ns(start)})"
+    until = "" if end is None else f" AND time < make_timestamp_ns({to_ns(end)})"
+    return f"{_EVERY} WHERE {_FURTHER}{since}{until}"
+
+
+def _named_columns(statement: str) -> frozenset[str]:
+    """The columns of history that a statement names."""
+    words = set(re.findall(r"\w+", statement))
+    return frozenset(name for name, _ in COLUMNS if name in words)

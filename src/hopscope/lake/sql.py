@@ -1,0 +1,76 @@
+"""Users' SQL over the events of all members, in the sandbox of `history.sandboxed_query`."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from ..history.columns import quoted
+from ..history.sandbox import Sandbox, SqlError
+from ..history.table import Table
+from .catalog import store_statements
+from .extensions import extension_files
+from .questions import TailRequest, Tails
+from .reader import LakeReader, LakeSnapshot
+
+
+class LakeSql:
+    """Runs queries; its process starts with the first one. Threads may share it."""
+
+    def __init__(self, reader: LakeReader) -> None:
+        self._reader = reader
+        self._sandbox = Sandbox()
+
+    def close(self) -> None:
+        """End its processes, and with them all queries."""
+        self._sandbox.close()
+
+    def run(
+        self,
+        text: str,
+        tails: Tails,
+        *,
+        limit: int,
+        seconds: float,
+        memory_bytes: int,
+        stop: threading.Event | None = None,
+    ) -> Table:
+        """One SELECT over the view `events`, of one snapshot of the lake and what `tails` finds.
+
+        SqlError: it is invalid, failed, or was stopped. LakeError: the lake is away.
+        """
+
+        def look(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot) -> tuple[dict[str, Any], bytes]:
+            found = [tail for tail in tails(snapshot, TailRequest({})) if len(tail.events)]
+            source = {
+                "files": files(cursor, snapshot),
+                "before": self._before(),
+                "tails": [(tail.member, tail.incarnation, len(tail.events)) for tail in found],
+            }
+            return source, b"".join(np.ascontiguousarray(tail.events).tobytes() for tail in found)
+
+        source, body = self._reader.ask(look)
+        return self._sandbox.run(
+            text, source, body, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+        )
+
+    def _before(self) -> list[str]:
+        """Statements that make the files readable."""
+        settings = self._reader.settings
+        if not settings.data.startswith("s3://"):
+            return []
+        (httpfs,) = extension_files(["httpfs"])
+        return [f"LOAD {quoted(httpfs)}", *store_statements(settings)]
+
+
+def files(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot) -> list[str]:
+    """The Parquet files of a snapshot. SqlError: rows were deleted from one, which they do not show."""
+    rows = cursor.execute(snapshot.files).fetchall()
+    if any(deleted is not None for _, deleted in rows):
+        raise SqlError(
+            "rows were deleted from files of the lake: SQL is possible after `hopscope lake compact`"
+        )
+    return [str(path) for path, _ in rows]
