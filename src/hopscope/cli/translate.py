@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+from ..base.errors import HopscopeError
 from .options.declare import Flag, Key, Options, option
 from .options.settings import FolderOptions, LogOptions, StoreOptions
+
+if TYPE_CHECKING:
+    from ..cluster.follow_owners import OwnersFollower
+    from ..settings.collector import Settings
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,8 @@ class TranslateOptions(Options):
         list[str] | None,
         option(
             "--to", metavar="HOST",
-            help="NIC of a collector, written to over RoCEv2. Repeatable. Default: stores on this machine.",
+            help="NIC of a collector, written to over RoCEv2. Repeatable; cluster: owners of the cluster. "
+            "Default: stores on this machine.",
         ),
         Key("direct.translator.collectors"),
     ] = None  # fmt: skip
@@ -64,15 +72,18 @@ def translate(
     loaded = settings.load(options, stores, log)
     log.configure(loaded)
     translator = loaded.direct.translator
-    with until_stopped() as stop, owned_stores(loaded.stores_folder):
+    notify = logger("translator").info
+    with until_stopped() as stop, owned_stores(loaded.stores_folder), ExitStack() as opened:
         compile_parts("direct")
-        notify = logger("translator").info
-        process = TranslatorProcess(loaded.direct, loaded.stores_folder, notify=notify)
+        owners = None
+        if translator.follows_cluster:
+            owners = opened.enter_context(_followed(loaded, notify)).newest
+        process = TranslatorProcess(loaded.direct, loaded.stores_folder, notify=notify, owners=owners)
         process.open()
         where = (
             f"stores in {loaded.stores_folder}"
             if translator.transport == "memory"
-            else f"collectors {', '.join(translator.collectors)}"
+            else f"collectors {', '.join(dict.fromkeys(translator.collectors))}"
         )
         print(
             f"DTA reports ({translator.form}{'' if translator.form == 'sized' else '-byte header'}) on "
@@ -80,3 +91,12 @@ def translate(
             file=sys.stderr,
         )
         run_counted(process, TRANSLATOR_COUNTERS.counters, "dta_datagrams_total", "reports", stop, notify)
+
+
+def _followed(settings: Settings, notify: Callable[[str], object]) -> OwnersFollower:
+    """The table of owners of the cluster. Raises HopscopeError if there is no cluster."""
+    from ..cluster.follow_owners import OwnersFollower
+
+    if not settings.cluster.enabled:
+        raise HopscopeError('direct.translator.collectors is "cluster", but cluster.nats names no servers')
+    return OwnersFollower(settings.cluster, settings.stores_folder, notify)

@@ -45,13 +45,14 @@ def parts(context: Context) -> list[Part]:
     from ..cluster.answer import Questions
     from ..cluster.applying import Applying
     from ..cluster.membership import Membership
+    from ..cluster.owners_file import OwnersPart
 
     answerers = {
         "api": partial(_api, context),
         "history": partial(_history, context),
         "tail": partial(_tail, context),
     }
-    return [Membership(context), Applying(context), Questions(context, answerers)]
+    return [Membership(context), Applying(context), Questions(context, answerers), OwnersPart(context)]
 
 
 def _api(context: Context) -> Answerer:

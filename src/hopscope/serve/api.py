@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,14 @@ def create_app(
     folder: Path,
     names: Names | None = None,
     stores: Path | None = None,
-    collectors: CollectorGroup | None = None,
+    collectors: CollectorGroup | Callable[[], CollectorGroup] | None = None,
     cluster: ClusterScope | None = None,
 ) -> FastAPI:
     """The application for the data folder `folder`; serve `app.state.guarded`, which authenticates.
 
     `stores`: the folder of the stores, if it is not `direct` in the data folder. `collectors`: those over
-    which keys are spread; None: this one has all. `cluster`: that this collector is in.
+    which keys are spread, or a function that returns them; None: this one has all. `cluster`: that this
+    collector is in.
     """
     context = Context(settings, folder, names or Names(), stores or folder / "direct", collectors, cluster)
 

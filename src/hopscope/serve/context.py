@@ -56,7 +56,7 @@ class Context:
         folder: Path,
         names: Names,
         stores: Path,
-        collectors: CollectorGroup | None = None,
+        collectors: CollectorGroup | Callable[[], CollectorGroup] | None = None,
         cluster: ClusterScope | None = None,
     ) -> None:
         self.settings = settings
@@ -65,8 +65,7 @@ class Context:
         """Folder of the stores of direct telemetry access."""
         self.own_stores = open_collectors((), stores)
         """The stores of this collector."""
-        self.collectors = collectors or self.own_stores
-        """The collectors over which keys are spread."""
+        self._collectors = collectors
         self.names = names
         self.state = CollectorState(folder)
         self.feed = Feed(folder / "regions")
@@ -80,6 +79,7 @@ class Context:
                 ("health", 1),
                 ("state", 2),
                 ("stores", 2),
+                ("collectors", 4),
                 ("history", QUERIES),
                 ("cluster", CLUSTER_QUESTIONS),
                 ("feed", 1),
@@ -100,9 +100,18 @@ class Context:
         """Do blocking work of a request of state; 503 if too many wait."""
         return await self._run("state", partial(work, *args, **kwargs))
 
-    async def look_up(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Query stores, perhaps of other collectors; 503 if too many requests wait."""
-        return await self._run("stores", partial(work, *args, **kwargs))
+    def group(self, local: bool) -> CollectorGroup:
+        """The collectors that have keys; `local`: only this one. Raises CollectorError: they are unknown."""
+        if local or self._collectors is None:
+            return self.own_stores
+        return self._collectors() if callable(self._collectors) else self._collectors
+
+    async def look_up(self, local: bool, work: Callable[[CollectorGroup], T]) -> T:
+        """Query stores; 503 if too many requests wait. Those that ask other collectors have threads of their
+        own: two collectors that ask each other do not wait for each other.
+        """
+        pool = "stores" if local or self._collectors is None else "collectors"
+        return await self._run(pool, lambda: work(self.group(local)))
 
     async def _run(self, pool: str, work: Callable[[], T]) -> T:
         if self._waiting[pool] >= WAITING:

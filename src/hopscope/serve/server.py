@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,6 +20,9 @@ from ..settings.collector import ServeSettings, Settings
 from ..settings.secrets import value_of
 from ..settings.section import is_loopback
 from .token_file import token_of
+
+if TYPE_CHECKING:
+    from ..direct.collectors.group import CollectorGroup
 
 _BACKLOG = 128
 _GRACE_SECONDS = 3
@@ -80,12 +83,16 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     from .scope import ClusterScope
 
     query = settings.direct.query
-    collectors = open_collectors(
-        query.collectors,
-        settings.stores_folder,
-        token=value_of("direct.query.token", query.token),
-        timeout_seconds=query.timeout_seconds,
-    )
+    asked: dict[str, Any] = {
+        "token": value_of("direct.query.token", query.token),
+        "timeout_seconds": query.timeout_seconds,
+    }
+    group = open_collectors(query.collectors, settings.stores_folder, **asked)
+    collectors: CollectorGroup | Callable[[], CollectorGroup] = group
+    if settings.cluster.enabled and not query.collectors:
+        from ..cluster.owners_file import OwnersGroup
+
+        collectors = OwnersGroup(folder, settings.member_name, group, **asked)
     names = Names.load(settings.names, folder)
     cluster = ClusterScope(settings, folder, names) if settings.cluster.enabled else None
     app = create_app(settings.serve, folder, names, settings.direct.folder, collectors, cluster)

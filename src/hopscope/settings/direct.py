@@ -17,6 +17,8 @@ def _network(text: str) -> str:
     return text
 
 
+CLUSTER = "cluster"
+"""Instead of addresses: the owners of the cluster."""
 Network = Annotated[str, AfterValidator(_network)]
 
 
@@ -118,7 +120,9 @@ class TranslatorSettings(Section):
     transport: Literal["memory", "rocev2"] = "memory"
     """`memory`: writes to stores of this data folder; `rocev2`: writes to stores of collectors."""
     collectors: tuple[str, ...] = ("127.0.0.1",)
-    """Addresses of the collectors' NICs (UDP port 4791), in the order in which keys are spread over them."""
+    """Addresses of the collectors' NICs (UDP port 4791), one for each share of the keys: an address that is
+    there several times has several shares. `["cluster"]`: the owners of the cluster (`hopscope cluster
+    owners`), also when they change."""
     address: str = "127.0.0.2"
     """Our own address towards the collectors: RoCEv2 has one UDP port for both sides."""
     reliable: bool = True
@@ -142,7 +146,14 @@ class TranslatorSettings(Section):
     def _one_collector(self) -> TranslatorSettings:
         if self.transport == "rocev2" and not self.collectors:
             raise ValueError("found no collectors, expected the address of at least one")
+        if CLUSTER in self.collectors and len(self.collectors) > 1:
+            raise ValueError(f'found collectors beside "{CLUSTER}", expected it alone, or addresses')
         return self
+
+    @property
+    def follows_cluster(self) -> bool:
+        """Whether the collectors are the owners of the cluster."""
+        return self.transport == "rocev2" and CLUSTER in self.collectors
 
 
 class NicSettings(Section):
@@ -198,8 +209,9 @@ class QuerySettings(Section):
 
     collectors: tuple[CollectorPlace, ...] = ()
     """Collectors in the order in which keys are spread over them: the address of a collector's API, as
-    `http://192.0.2.7:8080`, or a data folder. Each key is asked of its collector; empty: only the stores of
-    this data folder are asked."""
+    `http://192.0.2.7:8080`, or a data folder. Each key is asked of its collector; one that is there several
+    times has several shares. Empty: the owners of the cluster, if it has a table of them, else only the
+    stores of this data folder are asked."""
     token: str | None = None
     """Bearer token of these APIs; `env:NAME` or `file:PATH` names where it is."""
     timeout_seconds: Seconds = Field(default=5.0, gt=0)

@@ -13,6 +13,7 @@ from ..options.declare import Commands, option
 from ..output.printer import Format, print_rows
 from .config import app as config
 from .connect import ClusterOptions, connected
+from .owners import app as owners
 
 if TYPE_CHECKING:
     from ...cluster.members import MemberRecord
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 app = Commands(help="Set up, watch and configure a cluster of collectors.")
 app.add_typer(config, name="config")
+app.add_typer(owners, name="owners")
 COLUMNS = (
     "member",
     "state",

@@ -83,11 +83,17 @@ class AskedOptions(StoresOptions):
 
         loaded = self.load()
         query = loaded.direct.query
+        token = value_of("direct.query.token", query.token)
+        if loaded.cluster.enabled and not query.collectors:
+            from ...cluster.connection import Connection
+            from ...cluster.owners import read_owners
+
+            with Connection(loaded.cluster, "query") as connection:
+                table, _ = read_owners(connection)
+            if table is not None:
+                return table.collectors(token=token, timeout_seconds=query.timeout_seconds)
         return open_collectors(
-            query.collectors,
-            loaded.stores_folder,
-            token=value_of("direct.query.token", query.token),
-            timeout_seconds=query.timeout_seconds,
+            query.collectors, loaded.stores_folder, token=token, timeout_seconds=query.timeout_seconds
         )
 
 

@@ -125,8 +125,11 @@ class StoresOptions(FolderOptions):
     def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
         """With the folder of the stores. Raises HopscopeError if several could be meant."""
         loaded = super().loaded(*groups, flags=flags)
-        if loaded.settings.direct.query.collectors or not {"data", "direct.folder"}.isdisjoint(
-            loaded.origins
+        settings = loaded.settings
+        if (
+            settings.direct.query.collectors
+            or settings.cluster.enabled
+            or not {"data", "direct.folder"}.isdisjoint(loaded.origins)
         ):
             return loaded
         folder = _running_stores(loaded.settings.stores_folder)

@@ -122,14 +122,17 @@ def routes_of(
     *,
     names: Sequence[str] = (),
     rules: Sequence[StoreRule] = (),
+    shares: Sequence[int] = (),
 ) -> tuple[Route, ...]:
     """Routes by rules, if every collector has the same stores, in the order of `layouts`.
 
     A store without rules takes all reports of its primitive, with data of its length if there are several
-    such stores. A store whose layout has as many collectors as there are is spread over them, by keys or
-    lists. The lists of another Append store are numbered on from one collector to the next. `names` of the
-    stores default to those of their primitives. Raises RouteError for a report that fits two stores.
+    such stores. A store whose layout has as many collectors as there are shares is spread over them, by keys
+    or lists. The lists of another Append store are numbered on from one collector to the next. `names` of the
+    stores default to those of their primitives. `shares`: collector of each share; default: collector n has
+    share n. Raises RouteError for a report that fits two stores.
     """
+    shares = shares or range(collectors)
     names = names or [layout.name for layout in layouts]
     if unknown := sorted({rule.store for rule in rules} - set(names)):
         raise RouteError(
@@ -139,7 +142,7 @@ def routes_of(
     for target, (name, layout) in enumerate(zip(names, layouts, strict=True)):
         alone = sum(other.opcode == layout.opcode for other in layouts) == 1
         for rule in [rule for rule in rules if rule.store == name] or [StoreRule(store=name)]:
-            found += _routes(rule, layout, target, collectors, alone)
+            found += _routes(rule, layout, target, shares, alone)
     for number, route in enumerate(found):
         for other in found[:number]:
             if route.overlaps(other):
@@ -151,17 +154,20 @@ def routes_of(
     return tuple(found)
 
 
-def _routes(rule: StoreRule, layout: Layout, target: int, collectors: int, alone: bool) -> Iterator[Route]:
+def _routes(
+    rule: StoreRule, layout: Layout, target: int, shares: Sequence[int], alone: bool
+) -> Iterator[Route]:
     """The routes of one rule: one, or one for each collector that has lists of its own."""
-    spread = collectors in (1, layout.collectors)
+    collectors = max(shares) + 1
+    spread = collectors == 1 or layout.collectors == len(shares)
     if layout.opcode != APPEND and not spread:
         raise RouteError(
-            f"{layout.name}: its keys are spread over {layout.collectors} collectors, expected {collectors}"
+            f"{layout.name}: its keys are spread over {layout.collectors} collectors, expected {len(shares)}"
         )
     if layout.opcode != APPEND and rule.lists:
         raise RouteError(f"store {rule.store}: a rule with lists, but its primitive is {layout.name}")
     own_bytes = 0 if alone else getattr(layout, "data_bytes", 0)
-    at = tuple((share % collectors, target) for share in range(max(layout.collectors, 1)))
+    at = tuple((shares[share % len(shares)], target) for share in range(max(layout.collectors, 1)))
     route = Route(
         name=rule.store, layout=layout, at=at, port=rule.port, sources=rule.sources, key_bytes=rule.key_bytes,
         data_bytes=rule.data_bytes or own_bytes,

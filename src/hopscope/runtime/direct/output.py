@@ -96,12 +96,12 @@ class TranslatorOptions:
             limit=self.limit,
         )
         made.make_room = self.make_room
-        for writer in made.writers:
+        for route, writer in zip(made.routes, made.writers, strict=True):
             if isinstance(writer, AppendWriter | PostcardingWriter):
                 writer.idle_ns = self.flush_ns
             elif isinstance(writer, KeyWriteWriter) and self.adaptive_copies:
-                layout = writer.layout
-                writer.adaptive = AdaptiveCopies(layout.slots, layout.copies, layout.collectors)
+                layout, collectors = writer.layout, {collector for collector, _ in route.at}
+                writer.adaptive = AdaptiveCopies(layout.slots, layout.copies, len(collectors))
             elif isinstance(writer, KeyIncrementWriter) and self.combine_increments:
                 writer.idle_ns = self.flush_ns
                 writer.combine()

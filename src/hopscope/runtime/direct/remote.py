@@ -33,7 +33,8 @@ ROUNDS = 16
 
 
 class RemoteStores:
-    """Connections to all collectors of the settings.
+    """Connections to all collectors of the settings: the address of each share of the keys, so one that is
+    named several times has several shares.
 
     The first collector to connect announces which stores there are; while one is connected, the others must
     announce the same.
@@ -51,7 +52,8 @@ class RemoteStores:
     ) -> None:
         """Compiles, and opens the socket. Raises CaptureError; ValueError for a bad address."""
         translator = settings.translator
-        self._addresses = translator.collectors
+        self._addresses = tuple(dict.fromkeys(translator.collectors))
+        self._shares = [self._addresses.index(address) for address in translator.collectors]
         self._mode = LossMode.RELIABLE if translator.reliable else LossMode.RESYNC
         self._options, self._notify = options, notify
         self._endpoint = Endpoint(translator.address)
@@ -64,7 +66,7 @@ class RemoteStores:
         self._idle_ns = [0] * len(self._addresses)
         self._stores: list[tuple[int, str, Layout]] = []
         self._translator = self._make([])
-        self.connections = {"made": 0, "lost": 0}
+        self.connections = Counter(made=0, lost=0)
         """Counts; lost: neither side had disconnected."""
         self._closing = False
         self._ended: Counter[str] = Counter()
@@ -116,6 +118,12 @@ class RemoteStores:
                 except RdmaError as error:
                     self._next_ns[number] = now + RETRY_NS
                     self._notify(f"collector {self._addresses[number]}: {error}")
+
+    def continue_counters(self, other: RemoteStores) -> None:
+        """Continue the counters of another one, which is closed."""
+        self._translator.continue_counters(other._translator)
+        self.connections.update(other.connections)
+        self._ended += other.requesters
 
     def idle(self) -> bool:
         """Whether all that was submitted is acknowledged; what a lost connection held cannot be."""
@@ -174,14 +182,16 @@ class RemoteStores:
         if not session.renewed:
             return
         regions, session.renewed = session.renewed, []
+        advertised = session.advertisement
         self._generation = (self._generation + 1) & 0xFFFFFF
         for route, writer in zip(self._translator.routes, self._translator.writers, strict=True):
             for which, (collector, target) in enumerate(route.at):
                 if collector == number and target in regions:
-                    advertised = session.advertisement
-                    progress = bytes(advertised.progress.pop(target, b""))
+                    progress = bytes(advertised.progress.get(target, b""))
                     epoch = advertised.regions[target].epoch
                     writer.begin(which, WriterStart(self._generation, None, epoch, progress))
+        for target in regions:
+            advertised.progress.pop(target, None)
 
     def _keep_alive(self, number: int, session: Session, now: int) -> None:
         """Ask a collector that has nothing to do whether it is there: the requester notices if it is not."""
@@ -206,15 +216,16 @@ class RemoteStores:
     def _make(self, stores: list[tuple[int, str, Layout]]) -> Translator:
         """A translator for these stores, none connected; it counts on."""
         layouts = [layout for _, _, layout in stores]
-        count = len(self._addresses)
         names = [name for _, name, _ in stores]
         routes = [
             replace(route, at=tuple((collector, stores[target][0]) for collector, target in route.at))
             for route in (
-                routes_of(layouts, count, names=names, rules=self._options.rules) if layouts else ()
+                routes_of(layouts, names=names, rules=self._options.rules, shares=self._shares)
+                if layouts
+                else ()
             )
         ]
-        made = self._options.translator(layouts, [None] * count, routes)
+        made = self._options.translator(layouts, [None] * len(self._addresses), routes)
         if layouts:
             made.continue_counters(self._translator)
         return made

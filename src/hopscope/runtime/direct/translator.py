@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from .local import LocalStores
 from .output import Output, TranslatorOptions
 from .stores import store_specs
 from .warm import warm_translator
+
+if TYPE_CHECKING:
+    from ...cluster.owners import OwnerTable
 
 TICK_NS = 100_000_000
 PAUSE = loop.Pause(seconds=0.0005, below=64)
@@ -45,19 +49,25 @@ class TranslatorProcess:
     """A translator with its workers' sockets, its counters and its output.
 
     `folder`: of the stores and counters, `DATA/direct`. `notify` gets a line about every collector that
-    connects or disconnects, and when the table of reporters is full. Raises StoreError, RegionError,
-    RouteError, CaptureError, and ValueError for a bad address.
+    connects or disconnects, and when the table of reporters is full. `owners`: the table of a cluster, if its
+    members are the collectors. Raises StoreError, RegionError, RouteError, CaptureError, and ValueError for a
+    bad address.
     """
 
     def __init__(
-        self, settings: DirectSettings, folder: Path, *, notify: Callable[[str], object] | None = None
+        self,
+        settings: DirectSettings,
+        folder: Path,
+        *,
+        notify: Callable[[str], object] | None = None,
+        owners: Callable[[], OwnerTable | None] | None = None,
     ) -> None:
         self._settings = settings.translator
         self.counted = TRANSLATOR_COUNTERS.open(folder)
         """Updated ten times per second."""
         self.options = TranslatorOptions.of(settings, self._make_room)
         self._findings = self.options.findings
-        self.output = self._open_output(settings, folder, notify or (lambda _: None))
+        self.output = self._open_output(settings, folder, notify or (lambda _: None), owners)
         self._lock = threading.Lock()
         self.intakes = [
             Intake(self.options.form, self.options.acknowledger(), self._write, self._lock)
@@ -77,9 +87,19 @@ class TranslatorProcess:
         self._ending = threading.Event()
         self._failure: BaseException | None = None
 
-    def _open_output(self, settings: DirectSettings, folder: Path, notify: Callable[[str], object]) -> Output:
+    def _open_output(
+        self,
+        settings: DirectSettings,
+        folder: Path,
+        notify: Callable[[str], object],
+        owners: Callable[[], OwnerTable | None] | None,
+    ) -> Output:
         if settings.translator.transport == "memory":
             return LocalStores(settings, folder, self.options)
+        if owners is not None:
+            from .following import FollowingStores
+
+            return FollowingStores(settings, self.options, notify, owners)
         from .remote import RemoteStores
 
         return RemoteStores(settings, self.options, notify)

@@ -12,7 +12,7 @@ from ...direct.monitors.query import decode_entries, monitor_of, query_decoded
 from ...direct.monitors.registry import MONITORS
 from ...direct.stores.answers import QueryOptions
 from ...direct.stores.numbers import parse_numbers
-from ..context import Context, Ctx
+from ..context import Ctx
 from . import models as m
 from .router import api_router
 
@@ -32,9 +32,7 @@ Keys = Annotated[
 ]
 
 
-Local = Annotated[
-    bool, Query(description="Ask only this collector's stores, whatever direct.query.collectors says")
-]
+Local = Annotated[bool, Query(description="Ask only this collector's stores, whoever has the key")]
 MonitorName = Annotated[
     str | None,
     Query(
@@ -43,10 +41,6 @@ MonitorName = Annotated[
     ),
 ]
 MAX_VALUES = 100_000
-
-
-def _group(context: Context, local: bool) -> CollectorGroup:
-    return context.own_stores if local else context.collectors
 
 
 def _known(group: CollectorGroup, name: str, monitor: str | None) -> None:
@@ -61,7 +55,7 @@ def _known(group: CollectorGroup, name: str, monitor: str | None) -> None:
 @router.get("/stores", summary="Stores")
 async def stores(context: Ctx, local: Local = False) -> m.StoreList:
     """Every store of the collectors: primitive, memory, epoch, layout."""
-    found = await context.look_up(_group(context, local).stores)
+    found = await context.look_up(local, lambda group: group.stores())
     return m.StoreList(items=[m.StoreInfo(**store) for store in found])
 
 
@@ -87,15 +81,14 @@ async def query(
     local: Local = False,
 ) -> m.StoreAnswers:
     """Data, paths, counters, estimates or lists by key, with status, from the collector that has each."""
-    group = _group(context, local)
 
-    def work() -> list[dict[str, Any]]:
+    def work(group: CollectorGroup) -> list[dict[str, Any]]:
         _known(group, name, monitor)
         numbers = None if values is None else parse_numbers(values, MAX_VALUES)
         options = QueryOptions(copies, consensus, numbers, partial, limit)
         return query_decoded(group, name, key, options, epoch, monitor_of(name, monitor))
 
-    return m.StoreAnswers(items=await context.look_up(work))
+    return m.StoreAnswers(items=await context.look_up(local, work))
 
 
 @router.get("/stores/{name}/lists/{number}", summary="Poll a list", responses={404: {"model": m.Error}})
@@ -109,13 +102,12 @@ async def poll(
     local: Local = False,
 ) -> m.ListEntries:
     """Entries of an Append list since `after`, or from the oldest that is there; each once."""
-    group = _group(context, local)
 
-    def work() -> m.ListEntries:
+    def work(group: CollectorGroup) -> m.ListEntries:
         _known(group, name, monitor)
         items, lost, place = group.read_list(name, number, after, limit)
         decoder = monitor_of(name, monitor)
         decoded = [entry.get("decoded") for entry in decode_entries(items, decoder)]
         return m.ListEntries(items=items, decoded=decoded if any(decoded) else None, lost=lost, next=place)
 
-    return await context.look_up(work)
+    return await context.look_up(local, work)

@@ -1,0 +1,138 @@
+"""Stores of the members of a cluster as the output of a translator: it follows the table of owners.
+
+A switch of generations takes a moment in which reports wait in the sockets: what caches and batches hold goes
+to the owners of before, their connections end when all of it is acknowledged, and those to the new owners are
+made. Lists and sketches begin where the new owner's memory says, as after any connection.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from ...cluster.owners import OwnerTable
+from ...direct.translation.translator import Translator
+from ...settings.direct import DirectSettings
+from ...wire.roce.layout import ROCE_PORT
+from .output import TranslatorOptions
+from .remote import RemoteStores
+
+SWITCH_SECONDS = 1.0
+"""Longest time that old owners have to acknowledge what is under way; and new ones, to connect."""
+WAIT_SECONDS = 0.0002
+
+
+class FollowingStores:
+    """Connections to the owners that a table names. `table`: the newest one; None: there is none."""
+
+    stores = transport = None
+
+    def __init__(
+        self,
+        settings: DirectSettings,
+        options: TranslatorOptions,
+        notify: Callable[[str], object],
+        table: Callable[[], OwnerTable | None],
+        *,
+        port: int = ROCE_PORT,
+    ) -> None:
+        """Compiles, and opens a socket once there is a table."""
+        self._settings, self._options, self._notify, self._table = settings, options, notify, table
+        self._port = port
+        self._remote: RemoteStores | None = None
+        self._none = options.translator([], [None], ())
+        self._shown = ""
+        self.generation = 0
+        """Of the table that is in use; 0: none."""
+        self._addresses: tuple[str, ...] = ()
+        self.tick(time.time_ns())
+
+    @property
+    def translator(self) -> Translator:
+        """See `Output`."""
+        return self._none if self._remote is None else self._remote.translator
+
+    @property
+    def ready(self) -> bool:
+        """See `Output`."""
+        return self._remote is not None and self._remote.ready
+
+    @property
+    def connections(self) -> Counter[str]:
+        """Counts, as those of `RemoteStores`."""
+        return Counter() if self._remote is None else self._remote.connections
+
+    @property
+    def requesters(self) -> Counter[str]:
+        """See `RemoteStores`."""
+        return Counter() if self._remote is None else self._remote.requesters
+
+    def turn(self) -> int:
+        """See `Output`."""
+        return 0 if self._remote is None else self._remote.turn()
+
+    def tick(self, now_ns: int) -> None:
+        """Switch if the table has another generation; connect."""
+        table = self._table()
+        if table is not None and table.current.number != self.generation:
+            self._follow(table)
+        if self._remote is not None:
+            self._remote.tick(now_ns)
+
+    def idle(self) -> bool:
+        """See `Output`."""
+        return self._remote is None or self._remote.idle()
+
+    def close(self) -> None:
+        """End the connections."""
+        if self._remote is not None:
+            self._remote.close()
+
+    def _follow(self, table: OwnerTable) -> None:
+        number, addresses = table.current.number, table.addresses
+        lacking = [name for name in table.current.members if not table.owners[name].nic]
+        if lacking:
+            self._say(f"generation {number} of owners is not used: {lacking[0]} has no address of a NIC")
+            return
+        if addresses != self._addresses:
+            old, self._remote = self._remote, None
+            if old is not None:
+                self._finish(old)
+            given = {"collectors": addresses}
+            settings = self._settings.model_copy(
+                update={"translator": self._settings.translator.model_copy(update=given)}
+            )
+            new = RemoteStores(settings, self._options, self._notify, port=self._port)
+            if old is None:
+                new.translator.continue_counters(self._none)
+            else:
+                new.continue_counters(old)
+            self._remote, self._addresses = new, addresses
+            if old is not None:
+                self._connect(new)
+        self.generation = number
+        self._say(f"generation {number} of owners: {', '.join(table.current.members)}")
+
+    @staticmethod
+    def _finish(old: RemoteStores) -> None:
+        """Write what waits to the owners of before, and end their connections."""
+        until = time.monotonic() + SWITCH_SECONDS
+        while not (old.translator.flush() and old.idle()) and time.monotonic() < until:
+            if not old.turn():
+                time.sleep(WAIT_SECONDS)
+        old.close()
+
+    @staticmethod
+    def _connect(new: RemoteStores) -> None:
+        """Connect to all owners, as far as they answer in time."""
+        until = time.monotonic() + SWITCH_SECONDS
+        new.tick(time.time_ns())
+        while not (new.ready and not new.translator.fanout.any_down) and time.monotonic() < until:
+            if not new.turn():
+                time.sleep(WAIT_SECONDS)
+
+    def _say(self, line: str) -> None:
+        if line != self._shown:
+            self._shown = line
+            self._notify(line)
