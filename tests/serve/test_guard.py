@@ -30,7 +30,7 @@ def ask(
     return asyncio.run(talk())
 
 
-@pytest.mark.parametrize("path", ["/", "/api/v0/flows", "/metrics", "/readyz", "/api/v0/openapi.json"])
+@pytest.mark.parametrize("path", ["/", "/api/v0/flows", "/metrics", "/api/v0/openapi.json"])
 def test_a_token_guards_everything_but_healthz(api: Any, tmp_path: Path, path: str) -> None:
     """Without or with a wrong token 401 in JSON; with it, anything else; /healthz is open."""
     assert ask(api, tmp_path, "GET", path, TOKEN).status_code == 401
@@ -41,6 +41,18 @@ def test_a_token_guards_everything_but_healthz(api: Any, tmp_path: Path, path: s
     right = ask(api, tmp_path, "GET", path, TOKEN, headers={"authorization": f"Bearer {TOKEN}"})
     assert right.status_code != 401
     assert ask(api, tmp_path, "GET", "/healthz", TOKEN).status_code == 200
+
+
+def test_a_probe_without_a_token_sees_whether_it_is_ready_and_no_more(api: Any, tmp_path: Path) -> None:
+    """Components, with their names and reasons, need the token; the status is the same."""
+    known = ask(api, tmp_path, "GET", "/readyz", TOKEN, headers={"authorization": f"Bearer {TOKEN}"})
+    assert known.json()["components"]
+    for headers in ({}, {"authorization": "Bearer of a stranger"}, {"accept": "text/html"}):
+        answer = ask(api, tmp_path, "GET", "/readyz", TOKEN, headers=headers)
+        assert (answer.status_code, answer.json()) == (known.status_code, {"ready": False})
+    head = ask(api, tmp_path, "HEAD", "/readyz", TOKEN)
+    assert (head.status_code, head.content) == (known.status_code, b"")
+    assert ask(api, tmp_path, "POST", "/readyz", TOKEN).status_code == 401
 
 
 def test_a_token_may_be_in_a_file(api: Any, tmp_path: Path) -> None:

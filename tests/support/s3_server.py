@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -11,18 +13,37 @@ from support.server_process import NO_TLS, ServerProcess, free_port
 
 
 class S3Server(ServerProcess):
-    """SeaweedFS with the data in `folder`."""
+    """SeaweedFS with the data in `folder`.
+
+    `policies`: users (access keys, with SECRET), and the policy of each in IAM's language. `tls`: a
+    certificate and its key, in files.
+    """
 
     KEY, SECRET = "key", "of-the-tests"
 
-    def __init__(self, program: str, folder: Path) -> None:
+    def __init__(
+        self,
+        program: str,
+        folder: Path,
+        policies: Mapping[str, str] = {},
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
         self.port, self._filer = free_port(), free_port()
         who = {
             "name": "tests",
             "credentials": [{"accessKey": self.KEY, "secretKey": self.SECRET}],
             "actions": ["Admin", "Read", "Write", "List"],
         }
-        (folder / "s3.json").write_text(json.dumps({"identities": [who]}))
+        others = [
+            {
+                "name": name,
+                "credentials": [{"accessKey": name, "secretKey": self.SECRET}],
+                "policyNames": [name],
+            }
+            for name in policies
+        ]
+        rules = [{"name": name, "content": text} for name, text in policies.items()]
+        (folder / "s3.json").write_text(json.dumps({"identities": [who, *others], "policies": rules}))
         ports = [
             f"-{part}={free_port()}"
             for part in (
@@ -38,15 +59,22 @@ class S3Server(ServerProcess):
             "-volume.max=50",  # of the few, its own log would take all that buckets need
             *ports,
         ]
+        self._scheme, self._verify = "https" if tls else "http", NO_TLS
+        if tls:
+            self._verify = ssl.create_default_context(cafile=tls[0])
+            self._verify.verify_flags |= (
+                ssl.VERIFY_X509_PARTIAL_CHAIN
+            )  # the server's own certificate is enough
+            words += [f"-s3.cert.file={tls[0]}", f"-s3.key.file={tls[1]}"]
         super().__init__(words, folder, self._answers)
 
     @property
     def url(self) -> str:
         """Its address."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def _answers(self) -> bool:
-        return httpx.get(self.url, trust_env=False, verify=NO_TLS).status_code == 403
+        return httpx.get(self.url, trust_env=False, verify=self._verify).status_code == 403
 
     def make_bucket(self, name: str) -> None:
         """An empty bucket."""

@@ -59,6 +59,11 @@ class ServerProcess:
         except (httpx.HTTPError, OSError):
             return False
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started, and has not been killed."""
+        return self._process is not None
+
     def signal(self, number: int) -> None:
         """Send it a signal."""
         assert self._process is not None

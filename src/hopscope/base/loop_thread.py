@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def _concerns(record: logging.LogRecord) -> bool:
+    """Not what asyncio says when a connection over TLS ends whose client has upgraded it, as that of NATS."""
+    return "eof_received" not in str(record.msg)
+
+
+logging.getLogger("asyncio").addFilter(_concerns)
 
 
 class LoopThread:

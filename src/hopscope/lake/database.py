@@ -71,8 +71,10 @@ class Database:
         self._schema = settings.schema_name
         self.place = shown.shown(settings.catalog)
         address = Address.of(settings)
-        tls = client_context(settings.ca_file) if settings.tls else None
         try:
+            tls = (
+                client_context(settings.ca_file) if settings.tls else False
+            )  # None: TLS without verification
             self._connection: Any = pg8000.native.Connection(
                 address.user,
                 address.host,

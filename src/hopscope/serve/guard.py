@@ -17,6 +17,8 @@ COOKIE = "hopscope_session"
 BODY_BYTES = 256 * 1024
 """Largest body of a request to the API or the login form."""
 _OPEN = {"/healthz"}
+_STATUS_OPEN = {"/readyz"}
+"""Without a token, load balancers and probes get the status alone, and not the components."""
 _READING = {"/api/v0/sql"}
 """Paths that take a POST and change nothing."""
 _SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -75,7 +77,9 @@ class Guard:
         send = _with_headers(send, path)
         if scope["method"] == "HEAD" and _of_api(path):
             scope, send = {**scope, "method": "GET"}, _without_body(send)
-        if rejection and rejection[0] == 401 and path == "/login" and scope["method"] == "POST":
+        if rejection and rejection[0] == 401 and path in _STATUS_OPEN and scope["method"] == "GET":
+            await self.app(scope, receive, _status_alone(send))
+        elif rejection and rejection[0] == 401 and path == "/login" and scope["method"] == "POST":
             await self._login(headers, receive, send)
         elif rejection and rejection[0] == 401 and self.token and "text/html" in headers.get("accept", ""):
             await _answer(send, 401, _login_page(""), "text/html; charset=utf-8")
@@ -207,6 +211,17 @@ def _without_body(send: Send) -> Send:
             started = True
             await send(message)
             await send({"type": "http.response.body", "body": b""})
+
+    return sender
+
+
+def _status_alone(send: Send) -> Send:
+    """Send whether it is ready, and nothing else that is in the answer."""
+
+    async def sender(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            status = message["status"]
+            await _answer(send, status, json.dumps({"ready": status == 200}), "application/json")
 
     return sender
 
