@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,10 +29,10 @@ class Site:
     """Both servers, and settings as in deploy/cluster/hopscope.toml."""
 
     def __init__(self, tool: Callable[..., str], folder: Path) -> None:
-        self._certs = certificates(folder / "certs", "db,127.0.0.1")
-        for parent in (folder, *folder.parents[:2], self._certs):  # the database runs as another user
-            parent.chmod(0o755)
+        self._place = tempfile.TemporaryDirectory()  # which the database's user can reach
+        self._certs = certificates(Path(self._place.name), "db,127.0.0.1")
         if os.geteuid() == 0:
+            self._certs.chmod(0o755)
             for name in ("db.pem", "db.key"):
                 shutil.chown(self._certs / name, "nobody")
         files = tuple(self._certs / name for name in ("db.pem", "db.key"))
@@ -49,7 +50,6 @@ class Site:
         policies = {"hopscope": (DEPLOY / "s3-policy.json").read_text(), "stranger": STRANGER}
         program = tool(str(Path(sys.executable).with_name("weed")))
         self.store = S3Server(program, folder / "store", policies, (files[0], files[1]))
-        self._folder = folder
 
     def start(self, psql: str) -> None:
         """Start both, make what the guide says, and let nobody else in."""
@@ -59,7 +59,7 @@ class Site:
         subprocess.run(words, check=True, env={**os.environ, **PASSWORDS})
         rules = (DEPLOY / "pg_hba.conf").read_text().replace("192.0.2.0/24", "127.0.0.1/32")
         witness = "host all postgres 127.0.0.1/32 trust\n"  # psql, as this server has no socket of its own
-        (self._folder / "data/pg_hba.conf").write_text(witness + rules)
+        (self.database.data / "pg_hba.conf").write_text(witness + rules)
         self.database.run("SELECT pg_reload_conf()")
         self.store.start()
         self.store.make_bucket("telemetry")

@@ -23,8 +23,6 @@ class ClusterServers:
     """
 
     def __init__(self, tool: Callable[..., str], folder: Path, weed: str) -> None:
-        for parent in (folder, *folder.parents[:2]):  # PostgreSQL runs as another user
-            parent.chmod(0o755)
         for name in ("nats", "database", "store"):
             (folder / name).mkdir()
         self.nats = NatsServer(tool("nats-server"), folder / "nats")

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ from support.server_process import ServerProcess, free_port
 
 
 class PostgresServer(ServerProcess):
-    """A server with the data in `folder`, which everybody can reach; its superuser, and the database that is
-    asked, have the name `user`.
+    """A server that everybody can reach; its superuser, and the database that is asked, have the name `user`.
+
+    It runs as another user than root, and pytest takes the rights to its folders from others whenever it
+    starts: so the data are not in `folder`, which has the log.
 
     `tool` finds a program, or skips the test; `more` are settings, as `ssl=on`.
     """
@@ -27,8 +30,11 @@ class PostgresServer(ServerProcess):
         programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
         os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, programs)])
         self._psql = tool("psql")
-        data, run = folder / "data", []
+        self._home = tempfile.TemporaryDirectory(prefix="hopscope-postgres-", ignore_cleanup_errors=True)
+        Path(self._home.name).chmod(0o755)
+        self.data = data = Path(self._home.name) / "data"
         data.mkdir(0o700)
+        run: list[str] = []
         if os.geteuid() == 0:  # the server refuses root
             shutil.chown(data, "nobody", "nogroup")
             run = [tool("setpriv"), "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
@@ -44,7 +50,7 @@ class PostgresServer(ServerProcess):
     def kill(self) -> None:
         """End it as a crash would; its children end with it."""
         super().kill()
-        (self._folder / "data" / "postmaster.pid").unlink(missing_ok=True)
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
 
     def _answers(self) -> bool:
         return self._run("postgres", "SELECT 1").returncode == 0
