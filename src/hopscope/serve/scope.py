@@ -126,7 +126,10 @@ class Question:
         """Bodies of a good answer; ValueError: it is none. One that a member refused stays as it is."""
         if answer.status != 200:
             return answer
-        bodies = json.loads(answer.body)
+        try:
+            bodies = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            raise ValueError("its answer is damaged: it is no JSON") from None
         if not isinstance(bodies, list) or len(bodies) != len(self._models):
             raise ValueError("its answer is damaged: found another number of bodies")
         try:

@@ -1,0 +1,183 @@
+"""One question to all: answers in many messages, deadlines, and how many a member answers at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.base.errors import HopscopeError
+from hopscope.cluster.answer import AT_ONCE, MOST_WAITING, Questions
+from hopscope.cluster.ask import ASK, Asker
+from hopscope.cluster.connection import MORE, Connection, Reply
+from hopscope.cluster.parts import (
+    ANSWER_BYTES,
+    HEADER_BYTES,
+    PART,
+    Answer,
+    DamagedAnswerError,
+    join,
+    split,
+)
+from hopscope.cluster.process import Context
+from support.cluster import Member, make, running, settings_of, with_nats
+from support.server_process import NatsServer
+
+LARGE = np.random.default_rng(1).bytes(3_000_000)
+"""Three messages of NATS, since it does not get smaller."""
+
+
+class Answers:
+    """Answers as the question says; counts those under way."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def __call__(self, question: Mapping[str, Any]) -> Answer:
+        """`what`: how."""
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            match question["what"]:
+                case "large":
+                    return Answer(200, LARGE)
+                case "too large":
+                    return Answer(200, bytes(ANSWER_BYTES + 1))
+                case "never":
+                    await asyncio.sleep(3600)
+                case "fail":
+                    raise ZeroDivisionError
+                case "refuse":
+                    raise HopscopeError("the disk\nis gone")
+            return Answer(200, b"now")
+        finally:
+            self.now -= 1
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture(scope="module")
+def member(nats: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Member]:
+    """One member, which answers questions of the kind `test`."""
+
+    def parts(context: Context) -> list[Any]:
+        return [Questions(context, {"test": Answers})]
+
+    settings = settings_of(nats.url, "one", "c1", member_seconds=30, answer_seconds=5)
+    make(settings)
+    made = Member(settings, tmp_path_factory.mktemp("c1"), parts)
+    with running(made):
+        yield made
+
+
+@pytest.fixture
+def asker(member: Member) -> Iterator[Asker]:
+    """Asks it."""
+    with closing(Asker(Connection(member.context.settings.cluster, "test"))) as made:
+        yield made
+
+
+def body(answer: Answer) -> bytes:
+    """What was answered."""
+    return answer.body
+
+
+def test_a_large_answer_comes_in_several_messages(asker: Asker) -> None:
+    """Three megabytes arrive as they were, through messages of one."""
+    assert asker.ask("test", {"what": "large"}, body).found == {"c1": LARGE}
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("too large", "error 413: its answer has 32 MiB, more than 32 MiB: ask for less"),
+        ("fail", "error 500: internal error: see this member's log"),
+        ("refuse", "error 503: the disk is gone"),
+    ],
+)
+def test_what_a_member_cannot_answer_is_its_reason(asker: Asker, what: str, reason: str) -> None:
+    """Nothing is cut: the member is missing, and says why in one line."""
+    gathered = asker.ask("test", {"what": what}, body)
+    assert (gathered.found, gathered.answer.missing) == ({}, {"c1": reason})
+
+
+def test_a_kind_of_another_version_is_refused(asker: Asker) -> None:
+    """A member that does not know it says so."""
+    assert "unknown kind of question 'newer'" in asker.ask("newer", {}, body).answer.missing["c1"]
+
+
+def test_an_answer_that_cannot_be_read_is_its_members_reason(asker: Asker) -> None:
+    """As is what `read` raises."""
+
+    def refuse(answer: Answer) -> bytes:
+        raise ValueError("found no\ntable")
+
+    assert asker.ask("test", {"what": "now"}, refuse).answer.missing == {"c1": "found no table"}
+
+
+def test_few_questions_are_answered_at_a_time_and_none_too_late(nats: NatsServer, member: Member) -> None:
+    """A hundred that never end: four are under way, 60 wait, the others are refused at once; after the
+    deadline none is under way and none was answered, and the next one is.
+    """
+    questions = next(part for part in member.process._parts if isinstance(part, Questions))
+    late = member.context.counts["questions_late"]
+
+    async def flood(client: Any, _: Any) -> list[str]:
+        subject, inbox = f"hopscope.one.{ASK}", client.new_inbox()
+        answers = await client.subscribe(inbox)
+        question = json.dumps({"kind": "test", "what": "never", "seconds": 1}).encode()
+        for _ in range(100):
+            await client.publish(subject, question, reply=inbox)
+        await client.flush()
+        found = []
+        try:
+            while True:
+                found.append((await answers.next_msg(3)).headers["hopscope-status"])
+        except TimeoutError:
+            return found
+
+    assert with_nats(nats.url, flood) == ["503"] * (100 - MOST_WAITING)
+    made = questions._made["test"]
+    assert isinstance(made, Answers)
+    assert (made.most, made.now) == (AT_ONCE, 0)
+    assert member.context.counts["questions_late"] == late + MOST_WAITING
+    with closing(Asker(Connection(member.context.settings.cluster, "test"))) as asker:
+        assert asker.ask("test", {"what": "now"}, body).found == {"c1": b"now"}
+
+
+def replies(answer: Answer, name: str = "x", largest: int = HEADER_BYTES + 1024) -> list[Reply]:
+    """An answer as it comes."""
+    return [Reply("c1", headers, body, 0.0) for headers, body in split(answer, name, largest)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 1024, 100_000])
+def test_parts_join_to_what_was_split(size: int) -> None:
+    """Of any size; parts of another answer between them do not matter."""
+    answer = Answer(200, LARGE[:size])
+    messages = replies(answer)
+    assert (len(messages) > 90) == (size == 100_000)
+    assert all((MORE in each.headers) == (at < len(messages) - 1) for at, each in enumerate(messages))
+    assert join(messages) == answer
+    others = replies(Answer(200, LARGE[:5000]), "other")[:-1]
+    assert join([others[0], *messages[:-1], *others[1:], messages[-1]]) == answer
+
+
+def test_parts_that_are_missing_are_noticed() -> None:
+    """Without the last part it is not whole; without one between, or with one twice, it is damaged."""
+    messages = replies(Answer(200, LARGE[:5000]))
+    assert join(messages[:-1]) is None
+    for bad in ([messages[0], *messages[2:]], [messages[0], *messages], messages[1:]):
+        with pytest.raises(DamagedAnswerError, match="parts of its answer are missing"):
+            join(bad)
+    cut = [Reply("c1", {**messages[0].headers}, messages[0].body, 0.0)]
+    del cut[0].headers[MORE]
+    with pytest.raises(DamagedAnswerError, match="ends too early"):
+        join(cut)
+    with pytest.raises(DamagedAnswerError, match="status"):
+        join([Reply("c1", {PART: "0"}, b"", 0.0)])

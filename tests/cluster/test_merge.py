@@ -1,0 +1,175 @@
+"""Rules by which answers of members become one, by hand and by brute force."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.cluster.merge import RULES, rule_of
+from hopscope.cluster.sources import lost, merged_source
+
+T0 = 1_700_000_000
+MEMBERS = ("a", "b", "c")
+
+
+def when(second: float) -> str:
+    """A time as the API has it."""
+    ns = round(second * 1e9)
+    return f"{datetime.fromtimestamp(T0 + ns // 10**9, UTC):%Y-%m-%dT%H:%M:%S}.{ns % 10**9:09d}Z"
+
+
+def row(numbers: list[int], times: list[float], bits: int) -> dict[str, Any]:
+    """What a member says of a source whose reports it received in order: those between are lost."""
+    spanned = numbers[-1] - numbers[0] + 1
+    return {
+        "address": "192.0.2.1", "node": {"id": 1, "name": None}, "hw_id": 3, "silent": False,
+        "received": len(numbers), "lost": spanned - len(numbers), "duplicate": 0, "reordered": 0,
+        "highest_sequence": numbers[-1] % (1 << bits), "sequence_bits": bits,
+        "first_seen": when(times[0]), "last_seen": when(times[-1]),
+    }  # fmt: skip
+
+
+def moved(rng: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
+    """Who gets each report, as if a route changed from time to time."""
+    changes = np.sort(rng.integers(0, count, 5))
+    return np.searchsorted(changes, np.arange(count)) % 3
+
+
+def spread(rng: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
+    """Who gets each report, each by chance."""
+    return rng.integers(0, 3, count)
+
+
+def joining(rng: np.random.Generator, count: int) -> np.ndarray[Any, Any]:
+    """The second comes after a while, the first one leaves."""
+    at = np.arange(count)
+    return np.where(at < count // 3, 0, np.where(at < 2 * count // 3, rng.integers(0, 2, count), 1))
+
+
+@pytest.mark.parametrize("who", [moved, spread, joining])
+@pytest.mark.parametrize("bits", [22, 32])
+@pytest.mark.parametrize("begin", [0, 2**22 - 700, 2**32 - 1500])
+def test_lost_is_what_no_member_received(who: Any, bits: int, begin: int) -> None:
+    """Brute force: numbers between the first and the last that were received which have no receiver, also
+    where the numbering wraps, and however reports are spread.
+    """
+    rng = np.random.default_rng(bits + begin % 1000)
+    for _ in range(20):
+        count = int(rng.integers(50, 3000))
+        arrives = rng.random(count) > 0.05
+        numbers = begin + np.flatnonzero(arrives)
+        member = who(rng, count)[arrives]
+        parts = []
+        for one in range(3):
+            mine = numbers[member == one]
+            if len(mine):
+                parts.append(row(mine.tolist(), ((mine - begin) * 0.001).tolist(), bits))
+        expected = int(numbers[-1] - numbers[0] + 1 - len(numbers))
+        assert lost(parts) == expected
+        assert merged_source(parts)["lost"] == expected
+
+
+def test_a_long_time_at_one_member_does_not_matter() -> None:
+    """A source of 22 bits wraps for an hour at one member: what is missing where it moved is lost."""
+    first = row(list(range(1000)), [0, 1], 22)
+    numbers = [1003, 1003 + 5 * 2**22]
+    second = {**row(numbers, [1, 3600], 22), "received": 5 * 2**22 + 1, "lost": 0}
+    third = row([numbers[1] + 11, numbers[1] + 12], [3600, 3601], 22)
+    assert lost([third, first, second]) == 3 + 10
+
+
+def test_another_numbering_is_no_loss() -> None:
+    """A source that began again at a number far away when it moved has lost what each member missed."""
+    first = row([5, 6, 8], [0, 1], 22)
+    again = row([3_000_000, 3_000_001, 3_000_004], [2, 3], 22)
+    assert lost([first, again]) == 1 + 2
+    assert lost([first, {**again, "sequence_bits": 32}]) == 1 + 2
+
+
+def test_a_report_at_two_members_is_no_negative_loss() -> None:
+    """Both received everything, as from a mirror."""
+    part = row(list(range(100)), [0, 1], 32)
+    assert merged_source([part, part])["lost"] == 0
+
+
+def port(node: int, number: int, **more: Any) -> dict[str, Any]:
+    """A labelling port."""
+    return {"node": {"id": node, "name": None}, "port": {"id": number, "name": None}, **more}
+
+
+def test_a_labelling_port_is_that_of_its_newest_label() -> None:
+    """Labels are added, a port without a label comes first by age, as for one member."""
+    label = {"labels": 2, "late": 1, "s": 1, "labels_per_second": 1.0, "occupancy": 5}
+    fresh = port(1, 1, **label, last_seen=when(9), age_ns=1, latency_ns=7)
+    stale = port(1, 1, **label, last_seen=when(2), age_ns=7 * 10**9, latency_ns=3)
+    none = port(1, 2, **label, last_seen=None, age_ns=None, latency_ns=None)
+    bodies = {
+        "b": [{"mode": "shift", "total": 2, "offset": 0, "items": [stale, none]}],
+        "a": [{"mode": "shift", "total": 1, "offset": 0, "items": [fresh]}],
+    }
+    found = RULES["/api/v0/labels"].merge(bodies, {"sort": "age", "order": "desc"})
+    assert (found["total"], found["mode"]) == (2, "shift")
+    assert [(item["port"]["id"], item["latency_ns"], item["labels"]) for item in found["items"]] == [
+        (2, None, 2), (1, 7, 4),
+    ]  # fmt: skip
+    assert found["items"][1]["members"] == ["a", "b"]
+
+
+def test_links_that_members_disagree_on_are_disputed() -> None:
+    """One link that both know alike has the sources of both; one that leads elsewhere is disputed."""
+
+    def link(number: int, far: int | None, source: str) -> dict[str, Any]:
+        node = None if far is None else {"id": far, "name": None}
+        return port(1, number, next_node=node, sources=[source], disputed=False)
+
+    bodies = {
+        "a": [{"total": 2, "items": [link(1, 2, "file"), link(2, 3, "lldp")]}],
+        "b": [{"total": 2, "items": [link(1, 2, "paths"), link(2, None, "paths")]}],
+    }
+    found = RULES["/api/v0/topology"].merge(bodies, {})
+    assert found["total"] == 2
+    assert [(item["sources"], item["disputed"]) for item in found["items"]] == [
+        (["file", "paths"], False), (["lldp", "paths"], True),
+    ]  # fmt: skip
+
+
+def test_switches_of_all_controllers_are_listed() -> None:
+    """Each with the member whose controller reaches it."""
+    bodies = {
+        "a": [{"total": 1, "in_sync": 1, "items": [{"name": "leaf", "in_sync": True}]}],
+        "b": [{"total": 1, "in_sync": 0, "items": [{"name": "leaf", "in_sync": False}]}],
+    }
+    found = RULES["/api/v0/control/switches"].merge(bodies, {})
+    assert (found["total"], found["in_sync"]) == (2, 1)
+    assert [item["member"] for item in found["items"]] == ["a", "b"]
+
+
+def test_large_numbers_stay_exact_and_sort_as_numbers() -> None:
+    """Packets above 2^53 are text: they sort with the others by value, and are added without rounding."""
+
+    def flow(number: int, packets: int | str) -> dict[str, Any]:
+        return {"flow": {"id": f"{number:016x}"}, "packets": packets}
+
+    bodies = {
+        "a": [{"total": 2, "items": [flow(1, str(2**60 + 1)), flow(2, 5)]}],
+        "b": [{"total": 2, "items": [flow(3, str(2**60)), flow(4, 2**53 - 1)]}],
+    }
+    found = RULES["/api/v0/flows"].merge(bodies, {"sort": "packets", "limit": "3"})
+    assert [item["flow"]["id"][-1] for item in found["items"]] == ["1", "3", "4"]
+    assert (found["total"], found["items"][0]["member"]) == (4, "a")
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("/api/v0/flows", True), ("/api/v0/flows/0123456789abcdef", True), ("/api/v0/flows/{flow_id}", True),
+        ("/api/v0/flows/1/bottleneck", True), ("/api/v0/flows/1/2", False), ("/api/v0/limits", False),
+        ("/api/v0/flows/", False), ("", False), ("/api/v0/events", False), ("/api/v0/sql", False),
+    ],
+)  # fmt: skip
+def test_only_paths_of_the_table_are_asked(path: str, known: bool) -> None:
+    """What is not in it is no question to a cluster."""
+    assert (rule_of(path) is not None) == known
