@@ -28,9 +28,8 @@ Settings = Callable[..., LakeSettings]
 class Site:
     """Both servers, and settings as in deploy/cluster/hopscope.toml."""
 
-    def __init__(self, tool: Callable[..., str], folder: Path) -> None:
-        self._place = tempfile.TemporaryDirectory()  # which the database's user can reach
-        self._certs = certificates(Path(self._place.name), "db,127.0.0.1")
+    def __init__(self, tool: Callable[..., str], folder: Path, certs: Path) -> None:
+        self._certs = certificates(certs, "db,127.0.0.1")
         if os.geteuid() == 0:
             self._certs.chmod(0o755)
             for name in ("db.pem", "db.key"):
@@ -85,14 +84,15 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    made = Site(tool, tmp_path_factory.mktemp("lake"))
-    try:
-        made.start(tool("psql"))
-        assert create(made.owner())
-        yield made
-    finally:
-        made.database.kill()
-        made.store.kill()
+    with tempfile.TemporaryDirectory() as certs:  # which the database's user can reach
+        made = Site(tool, tmp_path_factory.mktemp("lake"), Path(certs))
+        try:
+            made.start(tool("psql"))
+            assert create(made.owner())
+            yield made
+        finally:
+            made.database.kill()
+            made.store.kill()
 
 
 def test_a_member_writes_reads_and_maintains(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -30,10 +31,8 @@ class PostgresServer(ServerProcess):
         programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
         os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, programs)])
         self._psql = tool("psql")
-        self._home = tempfile.TemporaryDirectory(prefix="hopscope-postgres-", ignore_cleanup_errors=True)
-        Path(self._home.name).chmod(0o755)
-        self.data = data = Path(self._home.name) / "data"
-        data.mkdir(0o700)
+        self.data = data = Path(tempfile.mkdtemp(prefix="hopscope-postgres-"))
+        atexit.register(shutil.rmtree, data, ignore_errors=True)
         run: list[str] = []
         if os.geteuid() == 0:  # the server refuses root
             shutil.chown(data, "nobody", "nogroup")

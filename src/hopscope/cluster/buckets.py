@@ -33,6 +33,35 @@ class Entry:
     """Of the server's clock."""
 
 
+def run(connection: Connection, work: Coroutine[Any, Any, T], seconds: float, what: str) -> T:
+    """Run requests to JetStream about `what`. Raises ClusterError, which says if that is missing, or if there
+    is no JetStream to ask.
+    """
+    import nats.errors
+    import nats.js.errors as js
+
+    where = connection.settings.place
+    try:
+        return connection.run(work, seconds)
+    except ClusterError as error:
+        if isinstance(error.__cause__, js.NotFoundError):
+            raise ClusterError(
+                f"NATS at {where}: {what} is missing; `hopscope cluster init` makes it"
+            ) from None
+        silent = (
+            TimeoutError,
+            nats.errors.NoRespondersError,
+            js.ServiceUnavailableError,
+            js.NoStreamResponseError,
+        )
+        if isinstance(error.__cause__, silent):
+            raise ClusterError(
+                f"NATS at {where}: JetStream does not answer; it must be switched on, and more than half of "
+                "its servers must run"
+            ) from None
+        raise
+
+
 class Bucket:
     """A bucket of the cluster. Methods raise ClusterError, also if the bucket is missing."""
 
@@ -93,21 +122,7 @@ class Bucket:
         return f"KV_{self.name}"
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        import nats.js.errors
-
-        try:
-            return self._connection.run(work, RUN_SECONDS)
-        except ClusterError as error:
-            cause, where = error.__cause__, self._connection.settings.place
-            if isinstance(cause, nats.js.errors.NotFoundError | nats.js.errors.NoStreamResponseError):
-                raise ClusterError(
-                    f"NATS at {where}: bucket {self.name} is missing; `hopscope cluster init` makes it"
-                ) from None
-            if isinstance(cause, TimeoutError | nats.js.errors.ServiceUnavailableError):
-                raise ClusterError(
-                    f"NATS at {where}: JetStream does not answer; more than half of its servers must run"
-                ) from None
-            raise
+        return run(self._connection, work, RUN_SECONDS, f"bucket {self.name}")
 
     def _values(self) -> KeyValue:
         from nats.js.kv import KeyValue

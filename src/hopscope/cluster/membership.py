@@ -7,15 +7,16 @@ import time
 from pathlib import Path
 
 from ..base.errors import HopscopeError
-from ..base.log import logger
 from ..base.version import VERSION
 from .buckets import Bucket
 from .connection import ClusterError
 from .members import Directory, MemberRecord, NameTakenError, Seat
 from .process import Context, Part
 
-KNOWN_SECONDS = 30.0
-"""How often the record that stays when this member is gone is renewed, and those of others are read."""
+REMEMBER_SECONDS = 30.0
+"""How often the record that stays when this member is gone is renewed."""
+KNOWN_SECONDS = 10.0
+"""How often those of all are read."""
 READ_SECONDS = 0.05
 """Least time between two readings of the living, for each of them: 100 members are read every 5 s."""
 
@@ -31,8 +32,7 @@ class Membership(Part):
         self._place = place_of(context.data)
         self._seat = Seat(context.connection, context.settings.cluster.member_seconds)
         self._directory = Directory(context.connection)
-        self._read_at = self._known_at = 0.0
-        self._log = logger("cluster")
+        self._read_at = self._known_at = self._remember_at = 0.0
 
     def start(self) -> None:
         """Check that heartbeats are frequent enough for the bucket."""
@@ -42,25 +42,25 @@ class Membership(Part):
                 f"cluster.heartbeat_seconds: found {self.seconds:g}, but NATS keeps records of members for "
                 f"{kept:g} s (member_seconds at the last `hopscope cluster init`)"
             )
-        self._read_at = self._known_at = 0.0
+        self._read_at = self._known_at = self._remember_at = 0.0
 
     def turn(self) -> None:
         """Renew the record, and read those of others."""
         context, now = self.context, time.monotonic()
-        known = now >= self._known_at
         record = self._record()
         try:
             self._seat.put(record)
-            if known:
+            if now >= self._remember_at:
                 self._seat.remember(record)
+                self._remember_at = now + REMEMBER_SECONDS
         except NameTakenError as error:
             context.counts["refusals"] += 1
             context.refused, context.joined = str(error), False
-            self._read(known=known)
+            self._read(now)
             raise
         context.counts["heartbeats"] += 1
-        context.record, context.refused = record, ""
-        self._read(known=known)
+        context.record, context.refused, context.heartbeat_at = record, "", now
+        self._read(now)
         if not context.joined:
             context.joined = True
             context.wake_all()
@@ -71,13 +71,13 @@ class Membership(Part):
         if joined and self.context.connected:
             self._seat.leave(self._record(state="stopped"))
 
-    def _read(self, *, known: bool) -> None:
-        """Read who is there; and who ever was, if it is time or `known`."""
-        context, now = self.context, time.monotonic()
-        if not known and now < self._read_at:
+    def _read(self, now: float) -> None:
+        """Read who is there, and who ever was."""
+        context = self.context
+        if now < self._read_at:
             return
         living = self._directory.living()
-        if known or living.keys() != context.living.keys():
+        if now >= self._known_at or living.keys() != context.living.keys():
             context.known = self._directory.known()
             self._known_at = now + KNOWN_SECONDS
         context.living, context.bad = living, self._directory.bad

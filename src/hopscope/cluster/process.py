@@ -88,6 +88,8 @@ class Context:
     """Records that are no good, and why (`members` writes)."""
     joined: bool = False
     """Whether this process is the member of its name (`members` writes)."""
+    heartbeat_at: float = 0.0
+    """When NATS took the newest record, monotonic (`members` writes)."""
     refused: str = ""
     """Why it is not: another process is (`members` writes)."""
     record: MemberRecord | None = None
@@ -298,9 +300,7 @@ class ClusterProcess:
 
     def _show(self) -> None:
         context, now = self.context, time.monotonic()
-        state = "away" if not context.connected else "joined" if context.joined else "joining"
-        if state == "joining" and context.refused:
-            state = "refused"
+        state = self._state_now(now)
         changed = state != self._state
         if changed:
             self._say(state)
@@ -316,6 +316,13 @@ class ClusterProcess:
         context.counters.collect(context)
         write_status(context.regions, self.status())
 
+    def _state_now(self, now: float) -> str:
+        context = self.context
+        late = now - context.heartbeat_at > context.settings.cluster.member_seconds
+        if not context.connected or (context.joined and late):
+            return "away"
+        return "joined" if context.joined else "refused" if context.refused else "joining"
+
     def _say(self, state: str) -> None:
         cluster = self.context.settings.cluster
         if state == "joined":
@@ -329,7 +336,9 @@ class ClusterProcess:
         return problems.get("members", "")
 
     def _away(self) -> str:
-        return self.context.connection.problem or self._problem
+        if not self.context.connected:
+            return self.context.connection.problem or self._problem
+        return next(each.problem for each in self._threads if each.part.name == "members") or "no answer"
 
     def _check(self) -> None:
         now = time.monotonic()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..settings.cluster import ClusterSettings
+from .buckets import run
 from .connection import Connection
 from .names import ClusterNames
 
@@ -50,7 +51,7 @@ def init(connection: Connection) -> list[tuple[str, str]]:
 
     Raises ClusterError.
     """
-    return connection.run(_init(connection), 60)
+    return run(connection, _init(connection), 60, "a stream")
 
 
 async def _init(connection: Connection) -> list[tuple[str, str]]:

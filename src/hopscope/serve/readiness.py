@@ -167,7 +167,7 @@ def cluster(regions: Path) -> list[Component]:
             problems.append(f"{each['name']} is not ready")
     since = f" since {when(status['since_ns'])}"
     state = {"joined": "joined", "away": f"local only{since}"}.get(status["state"], status["state"] + since)
-    detail = f"{state}, {len(status['members'])} members, revision {newest} of the configuration"
+    detail = f"{state}, {len(status['members'])} there, revision {newest} of the configuration"
     ready = status["state"] == "joined" and not problems
     return [Component(f"cluster {status['cluster']}", ready, "; ".join([detail, *problems]))]
 

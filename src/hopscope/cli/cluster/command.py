@@ -131,7 +131,8 @@ def _state(found: Overview, record: MemberRecord) -> str:
 
 
 def _sum(found: Overview) -> str:
-    text = f"{len(found.living)} members, {len(found.missing)} missing"
+    count = len(found.living)
+    text = f"{count} member{'s' * (count != 1)}, {len(found.missing)} missing"
     if found.newest.number:
         text += f", revision {found.newest.number} of the configuration"
     lags = [record.lag_events for record in found.living.values() if record.lag_events is not None]
