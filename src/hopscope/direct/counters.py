@@ -132,6 +132,10 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
         of="output.stores.epoch_failures",
     ),
     Counter("dta_collectors", "Connected collectors.", of="collectors", gauge=True),
+    Counter(
+        "dta_owner_generation", "Generation of the table of owners by which it writes; 0: it follows none.",
+        of="output.generation", gauge=True,
+    ),
     Counter("dta_connections_total", "Connections made to collectors.", of="output.connections.made"),
     Counter(
         "dta_lost_connections_total", "Connections to collectors that were lost.",

@@ -285,8 +285,8 @@ def _columns(columns: tuple[str, ...], answers: list[dict[str, Any]]) -> tuple[s
         columns = (*columns[:2], "decoded", *columns[2:])
     return tuple(
         column
-        for column in (*columns, "collector")
-        if column not in ("reason", "collector") or any(column in answer for answer in answers)
+        for column in (*columns, "collector", "generation")
+        if column not in ("reason", "collector", "generation") or any(column in answer for answer in answers)
     )
 
 

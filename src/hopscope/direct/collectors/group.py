@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +19,10 @@ from .collector import Collector, CollectorError, Epoch
 from .owners import owners_of
 
 T = TypeVar("T")
+DESCRIBED_SECONDS = 10.0
+"""How long the layout of a store is taken to be what it was."""
+ASKED = 4
+"""Collectors that are asked for it at once."""
 Answer = dict[str, Any]
 
 
@@ -31,6 +36,7 @@ class CollectorGroup:
 
     def __init__(self, collectors: Sequence[Collector], shares: Sequence[int] | None = None) -> None:
         self.collectors = tuple(collectors)
+        self._described: dict[str, tuple[float, Answer]] = {}
         self._shares = np.array(range(len(self.collectors)) if shares is None else shares, np.int64)
 
     def stores(self) -> list[Answer]:
@@ -130,18 +136,32 @@ class CollectorGroup:
         return StoreSpec.of(store, found["primitive"], found["layout"]).layout
 
     def _description(self, store: str) -> Answer:
-        """Description of a store by the first collector that has it."""
+        """Description of a store by a collector that has it, kept for a while."""
+        until, found = self._described.get(store, (0.0, {}))
+        if not found or time.monotonic() > until:
+            found = self._describe(store)
+            self._described[store] = time.monotonic() + DESCRIBED_SECONDS, found
+        return found
+
+    def _describe(self, store: str) -> Answer:
+        """Ask a few collectors at a time: one that does not answer delays nothing."""
         names: set[str] = set()
         errors: list[CollectorError] = []
-        for collector in self.collectors:
+        for first in range(0, len(self.collectors), ASKED):
+            some = self.collectors[first : first + ASKED]
+            pool = ThreadPoolExecutor(len(some))
             try:
-                stores = {each["name"]: each for each in collector.stores()}
-            except CollectorError as error:
-                errors.append(error)
-                continue
-            if store in stores and not stores[store].get("error"):
-                return stores[store]
-            names |= stores.keys()
+                for done in as_completed([pool.submit(collector.stores) for collector in some]):
+                    try:
+                        stores = {each["name"]: each for each in done.result()}
+                    except CollectorError as error:
+                        errors.append(error)
+                        continue
+                    if store in stores and not stores[store].get("error"):
+                        return stores[store]
+                    names |= stores.keys()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
         if len(errors) == len(self.collectors):
             raise errors[0]
         raise StoreError(f"unknown store {store!r}; known: {', '.join(sorted(names)) or 'none'}")

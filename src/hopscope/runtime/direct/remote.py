@@ -40,7 +40,7 @@ class RemoteStores:
     announce the same.
     """
 
-    stores = transport = None
+    stores = transport = generation = None
 
     def __init__(
         self,
