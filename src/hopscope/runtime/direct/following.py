@@ -17,6 +17,7 @@ from ...settings.direct import DirectSettings
 from ...wire.roce.layout import ROCE_PORT
 from .output import TranslatorOptions
 from .remote import RemoteStores
+from .warm import warm_rdma
 
 SWITCH_SECONDS = 1.0
 """Longest time that old owners have to acknowledge what is under way; and new ones, to connect."""
@@ -40,6 +41,7 @@ class FollowingStores:
         """Compiles, and opens a socket once there is a table."""
         self._settings, self._options, self._notify, self._table = settings, options, notify, table
         self._port = port
+        warm_rdma()
         self._remote: RemoteStores | None = None
         self._none = options.translator([], [None], ())
         self._shown = ""
