@@ -135,5 +135,5 @@ def _chosen(records: Mapping[str, MemberRecord], only: Collection[str]) -> dict[
 
 
 def _absent(record: MemberRecord) -> str:
-    state = "stopped" if record.state == "stopped" else "missing"
+    state = record.state if record.state in ("stopped", "drained") else "missing"
     return f"{state}, last seen {when(record.time_ns)}"

@@ -76,6 +76,11 @@ class MemberRecord:
     time_ns: Number = 0
     """When this was written."""
 
+    @property
+    def left(self) -> bool:
+        """Whether it was drained: if it is not there any more, it is not missing."""
+        return self.state == "drained"
+
     def encode(self) -> bytes:
         """As it is stored: JSON."""
         return json.dumps(asdict(self), separators=(",", ":")).encode()

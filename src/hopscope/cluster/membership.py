@@ -69,7 +69,8 @@ class Membership(Part):
         """Leave: others see at once that this member has stopped."""
         joined, self.context.joined = self.context.joined, False
         if joined and self.context.connected:
-            self._seat.leave(self._record(state="stopped"))
+            drained = self.context.own.get("state") == "drained"  # on purpose: it is not missing then
+            self._seat.leave(self._record(state="drained" if drained else "stopped"))
 
     def _read(self, now: float) -> None:
         """Read who is there, and who ever was."""

@@ -27,6 +27,11 @@ class ClusterNames:
         return f"hopscope-{self.name}-config"
 
     @property
+    def drains(self) -> str:
+        """Bucket of what is wanted of members, and of how far they are (`drain`)."""
+        return f"hopscope-{self.name}-drains"
+
+    @property
     def owners(self) -> str:
         """Bucket of the table of owners of keys."""
         return f"hopscope-{self.name}-owners"

@@ -17,6 +17,8 @@ class Overview:
     living: dict[str, MemberRecord]
     missing: dict[str, MemberRecord]
     """The last record of members that are known and not there; its lag is at most half a minute old."""
+    left: dict[str, MemberRecord]
+    """Members that were drained and are not there."""
     seen_ns: dict[str, int]
     """When NATS stored the last record of a known member, ns since the epoch."""
     bad: dict[str, str]
@@ -39,9 +41,9 @@ class Overview:
         return found
 
     def _problems(self, record: MemberRecord) -> Iterator[str]:
-        if record.state != "live":
+        if record.state == "stopped":
             yield record.state
-        if not record.ready:
+        if not record.ready and record.state == "live":
             yield f"not ready: {record.reason}"
         if record.revision != self.newest.number:
             why = f": {record.revision_problem}" if record.revision_problem else ""
@@ -52,13 +54,15 @@ class Overview:
 
 def gone(record: MemberRecord) -> str:
     """How a member went that is not there."""
-    return "stopped" if record.state == "stopped" else "missing"
+    return record.state if record.state in ("stopped", "drained") else "missing"
 
 
 def look(connection: Connection) -> Overview:
     """Read it. Raises ClusterError."""
     directory = Directory(connection)
     living, known = directory.living(), directory.known()
-    missing = {name: record for name, record in known.items() if name not in living}
+    away = {name: record for name, record in known.items() if name not in living}
+    missing = {name: record for name, record in away.items() if not record.left}
+    left = {name: record for name, record in away.items() if record.left}
     newest = Configurations(connection).newest()
-    return Overview(living, missing, directory.seen_ns(), directory.bad, newest)
+    return Overview(living, missing, left, directory.seen_ns(), directory.bad, newest)

@@ -359,5 +359,6 @@ class ClusterProcess:
 
 
 def missing(context: Context) -> list[str]:
-    """Members that are known and not there, by name."""
-    return sorted(context.known.keys() - context.living.keys())
+    """Members that are known and not there, by name, but for those that were drained."""
+    away = context.known.keys() - context.living.keys()
+    return sorted(name for name in away if not context.known[name].left)

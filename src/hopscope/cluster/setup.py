@@ -41,6 +41,7 @@ def wanted(settings: ClusterSettings) -> list[Wanted]:
     return [
         _bucket(names.members, "Members that are there", seconds=settings.member_seconds),
         _bucket(names.known, "All members that ever were there"),
+        _bucket(names.drains, "Members that leave, and how far they are"),
         _bucket(names.configuration, "Configuration of all members", history=REVISIONS),
         _bucket(names.owners, "Owners of keys, by generation", history=REVISIONS),
     ]

@@ -44,6 +44,7 @@ def parts(context: Context) -> list[Part]:
     """
     from ..cluster.answer import Questions
     from ..cluster.applying import Applying
+    from ..cluster.drain import Drain
     from ..cluster.membership import Membership
     from ..cluster.owners_file import OwnersPart
 
@@ -52,7 +53,13 @@ def parts(context: Context) -> list[Part]:
         "history": partial(_history, context),
         "tail": partial(_tail, context),
     }
-    return [Membership(context), Applying(context), Questions(context, answerers), OwnersPart(context)]
+    return [
+        Membership(context),
+        Applying(context),
+        Questions(context, answerers),
+        OwnersPart(context),
+        Drain(context),
+    ]
 
 
 def _api(context: Context) -> Answerer:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..base import control_client as control
 from ..cluster.status import read_status
+from ..cluster.wish import remembered
 from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import health_of, lost_of, names_of, read_counters
@@ -34,8 +35,16 @@ class Component:
 
 
 def components(state: CollectorState, folder: Path) -> list[Component]:
-    """Supervisor, processes, interfaces, the detector's queues, regions, and history: all must be ready."""
-    return [*processes(folder), *detector(state), regions(state, folder), history(state, folder)]
+    """Supervisor, processes, interfaces, the detector's queues, regions, and history: all must be ready. So
+    must be a member of a cluster: not drained.
+    """
+    return [
+        *processes(folder),
+        *detector(state),
+        regions(state, folder),
+        history(state, folder),
+        *drained(folder),
+    ]
 
 
 def processes(folder: Path) -> list[Component]:
@@ -148,6 +157,13 @@ def reporters(stores: Path) -> list[Component]:
     return [Component("reporters", not counters["dta_reporters_full"], detail)]
 
 
+def drained(folder: Path) -> list[Component]:
+    """Not ready while switches are to send elsewhere, since `hopscope cluster drain`."""
+    if not remembered(folder).drained:
+        return []
+    return [Component("drain", False, "drained: switches are to send to other members")]
+
+
 def cluster(regions: Path) -> list[Component]:
     """The cluster as this member sees it: ready while NATS answers, all members are there and ready, and have
     the newest configuration. Nothing waits for it: this collector goes on alone.
@@ -163,7 +179,7 @@ def cluster(regions: Path) -> list[Component]:
             problems.append(f"{each['name']} has revision {each['revision']}: {each['revision_problem']}")
         elif each["revision"] != newest:
             problems.append(f"{each['name']} has revision {each['revision']}, not {newest}")
-        if not each["ready"]:
+        if not each["ready"] and each["state"] == "live":
             problems.append(f"{each['name']} is not ready")
     since = f" since {when(status['since_ns'])}"
     state = {"joined": "joined", "away": f"local only{since}"}.get(status["state"], status["state"] + since)

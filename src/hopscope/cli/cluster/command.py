@@ -11,8 +11,11 @@ import typer
 
 from ..options.declare import Commands, option
 from ..output.printer import Format, print_rows
+from .announce import announce
 from .config import app as config
 from .connect import ClusterOptions, connected
+from .demo.command import demo
+from .drain import drain
 from .owners import app as owners
 
 if TYPE_CHECKING:
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 app = Commands(help="Set up, watch and configure a cluster of collectors.")
 app.add_typer(config, name="config")
 app.add_typer(owners, name="owners")
+app.command()(drain)
+app.command()(announce)
+app.command()(demo)
 COLUMNS = (
     "member",
     "state",
@@ -91,10 +97,12 @@ def forget(
 
     Its events in the lake stay. Exit status 2: it is there, or there is no such member.
     """
+    from ...cluster.drain import Drains
     from ...cluster.members import Directory
 
     with connected(settings.load()) as connection:
         Directory(connection).forget(member, force=force)
+        Drains(connection).forget(member)
     print(f"{member} is forgotten.")
     print(
         "On its machine, the data folder and a folder /dev/shm/hopscope-* may be left: events that are not "
@@ -104,7 +112,8 @@ def forget(
 
 
 def _rows(found: Overview) -> Iterator[dict[str, Any]]:
-    for record in sorted([*found.living.values(), *found.missing.values()], key=lambda each: each.name):
+    every = [*found.living.values(), *found.missing.values(), *found.left.values()]
+    for record in sorted(every, key=lambda each: each.name):
         yield {
             "member": record.name,
             "state": _state(found, record),
@@ -151,6 +160,7 @@ def _tree(found: Overview, settings: Settings) -> dict[str, Any]:
         "revision": found.newest.number,
         "members": [record(each) for _, each in sorted(found.living.items())],
         "missing": [record(each) for _, each in sorted(found.missing.items())],
+        "left": [record(each) for _, each in sorted(found.left.items())],
         "bad": found.bad,
         "problems": found.problems(),
     }

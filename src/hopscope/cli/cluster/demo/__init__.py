@@ -1,0 +1,1 @@
+"""`hopscope cluster demo`."""

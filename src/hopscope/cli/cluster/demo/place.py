@@ -1,0 +1,319 @@
+"""Where the demo's processes run: in network namespaces (as root), or all on loopback."""
+
+from __future__ import annotations
+
+import ctypes
+import http.client
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ....testbed.ecmp import ROUTER, SERVICE, EcmpNetwork, clear
+from ....testbed.namespaces import enter, inside
+
+T = TypeVar("T")
+PREFIX = "hopscope-cluster"
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+UNPRIVILEGED = "nobody"
+HUB = "hub"
+"""Part in which the servers and the demo itself are."""
+FABRIC = "fabric"
+
+
+class Place(ABC):
+    """Parts: `hub`, `fabric`, and every member by its name."""
+
+    title: str
+    hub: str
+    """Address at which servers listen."""
+
+    def __init__(self) -> None:
+        self.using: list[str] = []
+        """Members that get reports, in order of their names."""
+
+    def start(
+        self, words: Sequence[str], log: Path, part: str = HUB, *, server: bool = False, **pipes: Any
+    ) -> subprocess.Popen[str]:
+        """Start a program in a session of its own, with its output in `log`; it ends with the demo.
+
+        `server`: as a user without rights, if this is root. Only the main thread may call it: the kernel ends
+        a program when the thread that started it does.
+        """
+        user = pwd.getpwnam(UNPRIVILEGED) if server and os.geteuid() == 0 else None
+
+        def prepare() -> None:
+            self.enter(part)
+            if user is not None:
+                os.setgroups([])
+                os.setgid(user.pw_gid)
+                os.setuid(user.pw_uid)
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if server else signal.SIGTERM)
+
+        with log.open("ab") as output:
+            given: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output} | pipes
+            process: subprocess.Popen[str] = subprocess.Popen(
+                words, text=True, start_new_session=True, preexec_fn=prepare, cwd="/", **given
+            )
+        return process
+
+    def own(self, folder: Path) -> None:
+        """Make a folder that servers may write."""
+        folder.mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            shutil.chown(folder, UNPRIVILEGED, pwd.getpwnam(UNPRIVILEGED).pw_gid)
+
+    def free_ports(self, count: int, part: str = HUB, *, udp: bool = False) -> list[int]:
+        """Ports that are free there now."""
+
+        def look() -> list[int]:
+            kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
+            probes = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
+            try:
+                for probe in probes:
+                    probe.bind(("", 0))
+                return [int(probe.getsockname()[1]) for probe in probes]
+            finally:
+                for probe in probes:
+                    probe.close()
+
+        return self.inside(part, look)
+
+    def get(self, part: str, port: int, path: str, seconds: float = 5.0) -> tuple[int, Any]:
+        """Status and JSON of a GET to 127.0.0.1 in a part. Raises OSError if there is no answer."""
+
+        def ask() -> tuple[int, Any]:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                return answer.status, json.loads(answer.read())
+            except http.client.HTTPException as error:
+                raise OSError(f"no answer: {type(error).__name__}") from error
+            finally:
+                connection.close()
+
+        return self.inside(part, ask)
+
+    @abstractmethod
+    def create(self, members: Sequence[str]) -> None:
+        """Make the parts, and move the demo itself to the hub."""
+
+    @abstractmethod
+    def add(self, member: str) -> None:
+        """One member more."""
+
+    @abstractmethod
+    def enter(self, part: str) -> None:
+        """Move the calling thread, or a process that starts, to a part."""
+
+    @abstractmethod
+    def inside(self, part: str, work: Callable[[], T]) -> T:
+        """Do this in a part."""
+
+    @abstractmethod
+    def listen(self, member: str) -> tuple[str, int]:
+        """Where a member receives reports: the same at every call."""
+
+    @abstractmethod
+    def page(self, member: str, port: int) -> str:
+        """Address, for a browser on this machine, of a page at 127.0.0.1 in a part."""
+
+    @abstractmethod
+    def use(self, members: Collection[str]) -> None:
+        """Send reports to these members."""
+
+    @abstractmethod
+    def fabric(self) -> dict[str, Any]:
+        """How the fabric sends: first address of its switches, `source`, and members with addresses, `to`."""
+
+    def follow(self, send_to: Callable[[dict[str, tuple[str, int]]], object]) -> None:
+        """Tell a fabric that chooses members by itself of every change."""
+        return
+
+    def command(self, part: str) -> str:
+        """What stands before a command that is run in a part, by hand."""
+        return ""
+
+    def remove(self) -> None:
+        """Take all of it away."""
+        return
+
+
+class Namespaces(Place):
+    """A router with resilient ECMP, and a namespace for each member."""
+
+    title = "network namespaces, a router with resilient ECMP"
+    PORT = 32766
+
+    def __init__(self) -> None:
+        super().__init__()
+        clear(PREFIX, [str(pid) for pid in _processes()])
+        self.network = EcmpNetwork(f"{PREFIX}-{os.getpid()}", [])
+        self.hub = ROUTER
+        self._home = Path("/proc/self/ns/net").open("rb")  # noqa: SIM115 (of the whole run)
+        self._relays: list[socket.socket] = []
+
+    def create(self, members: Sequence[str]) -> None:
+        """Make namespaces, and a socket for the page of each member."""
+        self.network.create()
+        for member in members:
+            self.add(member)
+        # sockets of pages are those of the machine; all else that is opened from now on is the hub's
+        self._pages = [_page_socket() for _ in members]
+        self.enter(HUB)
+
+    def add(self, member: str) -> None:
+        """One namespace more."""
+        self.network.add(member)
+
+    def enter(self, part: str) -> None:
+        """By setns(2)."""
+        enter(self.network.full("router" if part == HUB else part))
+
+    def inside(self, part: str, work: Callable[[], T]) -> T:
+        """In a thread of its own."""
+        return work() if part == HUB else inside(self.network.full(part), work)
+
+    def listen(self, member: str) -> tuple[str, int]:
+        """The address that all have."""
+        return SERVICE, self.PORT
+
+    def page(self, member: str, port: int) -> str:
+        """By a relay on this machine."""
+        if not self._pages:
+            return f"ip netns exec {self.network.full(member)} curl http://127.0.0.1:{port}"
+        listener = self._pages.pop(0)
+        self._relays.append(listener)
+        threading.Thread(target=self._relay, args=(listener, member, port), daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    def use(self, members: Collection[str]) -> None:
+        """They are the next hops of the group."""
+        self.network.use(members)
+        self.using = sorted(members)
+
+    def fabric(self) -> dict[str, Any]:
+        """All switches send to one address."""
+        return {"source": "198.19.0.1", "to": {"service": [SERVICE, self.PORT]}}
+
+    def command(self, part: str) -> str:
+        """By ip(8)."""
+        return f"ip netns exec {self.network.full(part)} "
+
+    def remove(self) -> None:
+        """Delete the namespaces, and end what runs in them."""
+        for listener in self._relays:
+            listener.close()
+        self.network.remove()
+        with suppress(OSError):
+            _LIBC.setns(self._home.fileno(), 0)
+        self._home.close()
+
+    def _relay(self, listener: socket.socket, member: str, port: int) -> None:
+        """Connections of a browser on this machine go to the page in the namespace."""
+
+        def connect() -> socket.socket:
+            return socket.create_connection(("127.0.0.1", port), 5)
+
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            try:
+                far = self.inside(member, connect)
+            except OSError:
+                near.close()
+                continue
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=_pass_on, args=(one, other), daemon=True).start()
+
+
+class Loopback(Place):
+    """All on 127.0.0.1; the fabric chooses the member of a switch by rendezvous hashing of its address."""
+
+    title = "loopback ports, switches choose by a hash (as root: network namespaces and ECMP)"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hub = "127.0.0.1"
+        self._ports: dict[str, int] = {}
+        self._send_to: Callable[[dict[str, tuple[str, int]]], object] = lambda to: None
+
+    def create(self, members: Sequence[str]) -> None:
+        """Choose ports."""
+        for member in members:
+            self.add(member)
+
+    def add(self, member: str) -> None:
+        """Choose a port."""
+        self._ports[member] = self.free_ports(1, udp=True)[0]
+
+    def enter(self, part: str) -> None:
+        """All parts are the same."""
+
+    def inside(self, part: str, work: Callable[[], T]) -> T:
+        """All parts are the same."""
+        return work()
+
+    def listen(self, member: str) -> tuple[str, int]:
+        """Its port."""
+        return "127.0.0.1", self._ports[member]
+
+    def page(self, member: str, port: int) -> str:
+        """Its port."""
+        return f"http://127.0.0.1:{port}"
+
+    def use(self, members: Collection[str]) -> None:
+        """The fabric sends to them."""
+        self.using = sorted(members)
+        self._send_to({member: self.listen(member) for member in self.using})
+
+    def follow(self, send_to: Callable[[dict[str, tuple[str, int]]], object]) -> None:
+        """Now, and at every change."""
+        self._send_to = send_to
+        self.use(self.using)
+
+    def fabric(self) -> dict[str, Any]:
+        """Switches choose by themselves."""
+        return {"source": "127.0.1.1", "to": {}}
+
+
+def choose() -> Place:
+    """Namespaces for root where there are any, else loopback."""
+    if os.geteuid() == 0 and shutil.which("ip"):
+        return Namespaces()
+    return Loopback()
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+
+
+def _page_socket() -> socket.socket:
+    from ...demo.processes import free_http_port
+
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", free_http_port(8080)))
+    listener.listen(64)
+    return listener
+
+
+def _pass_on(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(65536):
+            other.sendall(data)
+    with suppress(OSError):
+        other.shutdown(socket.SHUT_WR)

@@ -1,0 +1,68 @@
+"""`hopscope cluster drain`: let a member leave, or come back."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...base.errors import HopscopeError
+from ..options.declare import option
+from .connect import ClusterOptions, connected
+
+if TYPE_CHECKING:
+    from ...cluster.drain import Progress
+
+TEXTS = {
+    "live": "takes reports again",
+    "withdrawing": "withdraws its route",
+    "silence": "waits until no switch sends to it",
+    "flushing": "waits until the lake has its events",
+    "drained": "drained; it can be stopped, `--undo` brings it back",
+}
+EXTRA_SECONDS = 160.0
+"""Beyond `--wait`: limits of the other stages."""
+
+
+def drain(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the member.")],
+    settings: ClusterOptions,
+    undo: Annotated[bool, option("--undo", help="Let it take reports again.")] = False,
+    wait: Annotated[
+        float,
+        option(
+            "--wait", metavar="S", min=0, max=86_400,
+            help="Longest wait until no switch sends to it; then it goes on and says so.",
+        ),
+    ] = 60.0,
+) -> None:  # fmt: skip
+    """Let a member leave: its route is withdrawn, switches fall silent, its events go to the lake.
+
+    Works from any machine that reaches NATS. The member keeps its data and answers questions; stop it when it
+    is drained. What it waits for is printed. Ctrl-C ends the waiting, not the drain.
+
+    Exit status: 0; 1 if something did not happen in time, with what it was.
+    """
+    from ...cluster.drain import follow
+    from ...cluster.members import Directory
+    from ...cluster.wish import Wish
+
+    with connected(settings.load()) as connection:
+        if name not in Directory(connection).known():
+            raise HopscopeError(
+                f"{name}: the cluster has no such member; `hopscope cluster status` lists them"
+            )
+        wish = Wish(drained=not undo, silence_seconds=wait, number=time.time_ns())
+        limit = EXTRA_SECONDS + (0 if undo else wait)
+        end = follow(connection, name, wish, limit, lambda progress: _say(name, progress))
+    if end.problem or end.stage != ("live" if undo else "drained"):
+        reason = end.problem or f"it still waits for {end.waits_for}; the request stays"
+        print(f"hopscope: {name}: {reason}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _say(name: str, progress: Progress) -> None:
+    detail = f": {progress.waits_for}" if progress.waits_for else ""
+    print(f"{name}  {TEXTS[progress.stage]}{detail}", file=sys.stderr, flush=True)

@@ -1,0 +1,251 @@
+"""How a member leaves, and comes back: `hopscope cluster drain`.
+
+What is wanted of a member is an entry in a bucket (`ClusterNames.drains`), so that it also reaches one that
+is away now. The member goes through stages, and states in a second entry where it is, and what it waits for:
+
+live → withdrawing (its route, `route.Route`) → silence (until no switch sends to it) → flushing (until the
+lake has its events) → drained. It stays a member in this state until it is stopped; then it is not missing.
+
+Each wait has a limit, after which the member goes on and states what did not happen.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from ..base.log import logger
+from ..history.follow import EventFollower
+from ..lake.status import ask_to_flush, read_status
+from ..present.collector_state import CollectorState
+from .buckets import Bucket
+from .connection import Connection
+from .process import Context, Part
+from .route import Route
+from .wish import MAX_BYTES, Wish, decode, remember, remembered
+
+Stage = Literal["live", "withdrawing", "silence", "flushing", "drained"]
+QUIET_SECONDS = 2.0
+"""Without a report for this long, switches are silent."""
+WITHDRAW_SECONDS = 30.0
+FLUSH_SECONDS = 120.0
+TURN_SECONDS = 0.25
+PROGRESS_SECONDS = 1.0
+"""How often the progress is renewed while it waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a member is."""
+
+    stage: Stage = "live"
+    waits_for: Annotated[str, Field(max_length=500)] = ""
+    problem: Annotated[str, Field(max_length=500)] = ""
+    """What did not happen in an earlier stage, so that the member went on without it."""
+    sources: int = 0
+    """Switches that still send to it."""
+    number: int = 0
+    """Of the request."""
+
+
+class Drains:
+    """Wishes and progress of all members, in NATS. Methods raise ClusterError."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._bucket = Bucket(connection, connection.names.drains)
+
+    def ask(self, member: str, wish: Wish) -> None:
+        """Tell a member what is wanted of it."""
+        self._bucket.put(f"wish.{member}", wish.encode())
+
+    def wish(self, member: str) -> Wish:
+        """What is wanted of a member."""
+        entry = self._bucket.get(f"wish.{member}")
+        return Wish() if entry is None else decode(entry.value)
+
+    def report(self, member: str, progress: Progress) -> None:
+        """State how far a member is."""
+        self._bucket.put(f"progress.{member}", json.dumps(asdict(progress)).encode())
+
+    def progress(self, member: str) -> Progress:
+        """How far a member is, as it stated last."""
+        entry = self._bucket.get(f"progress.{member}")
+        return Progress() if entry is None else _progress(entry.value)
+
+    def forget(self, member: str) -> None:
+        """Remove both entries."""
+        for kind in ("wish", "progress"):
+            if self._bucket.get(f"{kind}.{member}") is not None:
+                self._bucket.delete(f"{kind}.{member}")
+
+
+class Drain(Part):
+    """`drain`: keeps the route as it should be, and drains the member when that is wanted."""
+
+    name = "drain"
+    needs_nats = False  # the route follows readiness, whether or not NATS answers
+    seconds = TURN_SECONDS
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        cluster = context.settings.cluster
+        self._log = logger("cluster")
+        self._has_commands = bool(cluster.announce or cluster.withdraw)
+        self._route = Route(cluster.announce, cluster.withdraw, self._log.info)
+        self._drains = Drains(context.connection)
+        self._state = CollectorState(context.data)
+        self._wish = remembered(context.data)
+        self._progress = Progress(number=self._wish.number)
+        self._reported: Progress | None = None
+        self._report_at = self._since = self._quiet_since = 0.0
+        self._reports = -1
+        self._ends: Mapping[int, int] = {}
+        """While it flushes: events of each shard that the lake has to have."""
+
+    def turn(self) -> None:
+        """Learn what is wanted, and get nearer to it."""
+        context = self.context
+        online = context.connected and context.joined
+        if online:
+            self._learn(self._drains.wish(context.name))
+        if self._has_commands:
+            self._route.turn(context.condition().ready and not self._wish.drained)
+        self._go_on()
+        route = (
+            {"route": self._route.state, "route_problem": self._route.problem} if self._has_commands else {}
+        )
+        context.shown[self.name] = {"drain": asdict(self._progress) | route}
+        if online and (self._progress != self._reported or time.monotonic() >= self._report_at):
+            self._drains.report(context.name, self._progress)
+            self._reported = self._progress
+            waits = self._progress.stage not in ("live", "drained")
+            self._report_at = time.monotonic() + (PROGRESS_SECONDS if waits else 60 * PROGRESS_SECONDS)
+
+    def stop(self) -> None:
+        """Withdraw the route: this member gets no more reports."""
+        if self._has_commands:
+            self._route.close()
+
+    # ----------------------------------------------------------------------------------------- stages
+
+    def _go_on(self) -> None:
+        stage = self._progress.stage
+        if not self._wish.drained:
+            if stage != "live":
+                self._enter("live")
+            return
+        if stage == "live":
+            self._enter("withdrawing")
+        elif stage == "withdrawing":
+            if not self._has_commands or self._route.announced is False:
+                self._enter("silence")
+            else:
+                self._wait(
+                    self._route.problem or "the command that withdraws the route", WITHDRAW_SECONDS, "silence"
+                )
+        elif stage == "silence":
+            sources, silent = self._listen()
+            if silent:
+                self._enter("flushing")
+            else:
+                self._wait(
+                    f"silence: {sources} sources still send", self._wish.silence_seconds, "flushing", sources
+                )
+        elif stage == "flushing":
+            lacks, problem = self._flush()
+            if lacks:
+                self._wait(f"the lake to take {lacks:,} events{problem}", FLUSH_SECONDS, "drained")
+            else:
+                self._enter("drained")
+
+    def _enter(self, stage: Stage, problem: str = "") -> None:
+        self._progress = Progress(
+            stage,
+            problem="; ".join(filter(None, (self._progress.problem if stage != "live" else "", problem)))[
+                :500
+            ],
+            number=self._wish.number,
+        )
+        self._since = self._quiet_since = time.monotonic()
+        self._reports, self._ends = -1, {}
+        self._log.info("drain", stage=stage, **({"problem": problem} if problem else {}))
+        own = "live" if stage == "live" else "drained" if stage == "drained" else "draining"
+        if self.context.own.get("state", "live") != own:
+            self.context.own["state"] = own
+            self.context.wake("members")
+
+    def _wait(self, what: str, seconds: float, then: Stage, sources: int = 0) -> None:
+        if time.monotonic() - self._since >= seconds:
+            self._enter(then, f"waited {seconds:g} s for {what}")
+            return
+        self._progress = replace(self._progress, waits_for=what[:500], sources=sources)
+
+    def _listen(self) -> tuple[int, bool]:
+        """(sources with a report in the last QUIET_SECONDS, whether no report came for as long)."""
+        now, reports = time.monotonic(), self._state.counters()["reports_total"]
+        if reports != self._reports:
+            self._reports, self._quiet_since = reports, now
+        rows = self._state.sources()
+        recent = time.time_ns() - int(QUIET_SECONDS * 1e9)
+        return int((rows["last_ns"] >= recent).sum()), now - self._quiet_since >= QUIET_SECONDS
+
+    def _flush(self) -> tuple[int, str]:
+        """(events that the lake does not have yet, why)."""
+        if not self.context.settings.lake.enabled:
+            return 0, ""
+        if not self._ends:
+            follower = EventFollower(self.context.data)
+            try:
+                self._ends = {shard: follower.end(shard) for shard in follower.shards()}
+            finally:
+                follower.close()
+            ask_to_flush(self.context.regions, self._ends)
+        status = read_status(self.context.regions)
+        shards = status.get("shards", {})
+        found = {shard: shards.get(str(shard), {}).get("next", 0) for shard in self._ends}
+        lacks = sum(max(0, end - found[shard]) for shard, end in self._ends.items())
+        return lacks, f" ({status['problem']})" if status.get("problem") else ""
+
+    # ---------------------------------------------------------------------------------------- the wish
+
+    def _learn(self, wish: Wish) -> None:
+        if wish != self._wish:
+            self._wish = wish
+            self._progress = replace(self._progress, number=wish.number)
+            remember(self.context.data, wish)
+
+
+def follow(
+    connection: Connection, member: str, wish: Wish, seconds: float, said: Callable[[Progress], object]
+) -> Progress:
+    """Ask a member, and wait until it has done so; `said` gets every change. The last progress: its stage is
+    `drained` or `live` as wanted, or it is what the member was waiting for after `seconds`.
+    """
+    drains = Drains(connection)
+    drains.ask(member, wish)
+    until, last = time.monotonic() + seconds, None
+    wanted = "drained" if wish.drained else "live"
+    while True:
+        progress = drains.progress(member)
+        if progress.number == wish.number:
+            if progress != last:
+                said(progress)
+                last = progress
+            if progress.stage == wanted:
+                return progress
+        if time.monotonic() >= until:
+            return last or Progress(waits_for=f"an answer of {member}")
+        time.sleep(0.1)
+
+
+def _progress(value: bytes) -> Progress:
+    """One that is no good counts as none; whoever has credentials can write it."""
+    try:
+        return TypeAdapter(Progress).validate_json(value[: MAX_BYTES + 1])
+    except ValidationError:
+        return Progress()

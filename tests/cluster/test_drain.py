@@ -1,0 +1,189 @@
+"""A member that leaves: what it does in which order, what it waits for, and that it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.cluster import drain
+from hopscope.cluster.connection import Connection
+from hopscope.cluster.drain import Drain, Drains, Progress, follow
+from hopscope.cluster.members import Directory
+from hopscope.cluster.process import Condition, Context, Part
+from hopscope.cluster.wish import Wish, decode, remember, remembered
+from hopscope.detect.records import SOURCE
+from hopscope.history.follow import EventFollower
+from hopscope.lake.status import asked_to_flush, write_status
+from hopscope.memory.data_folder import read_owner
+from hopscope.present.collector_state import CollectorState
+from hopscope.serve.readiness import components, drained
+from hopscope.settings.collector import Settings
+from support.cluster import Member, make, running, settings_of
+from support.server_process import NatsServer
+from support.waiting import eventually
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switches are silent after a moment."""
+    monkeypatch.setattr(drain, "QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(Drain, "seconds", 0.02)
+
+
+class Leaver(Member):
+    """A member with the part under test."""
+
+    def __init__(self, settings: Settings, folder: Path, ready: bool = True) -> None:
+        def parts(context: Context) -> list[Part]:
+            return [Drain(context)]
+
+        super().__init__(settings, folder, parts, lambda: Condition(ready=ready))
+
+
+def with_commands(url: str, cluster: str, log: Path, name: str = "c1", **more: Any) -> Settings:
+    """Settings of a member whose route is a file with the lines of its commands."""
+    words = {key: ("sh", "-c", f"echo {key} >> {log}") for key in ("announce", "withdraw")}
+    return settings_of(url, cluster, name, **words, **more)
+
+
+@pytest.fixture
+def connection(nats: NatsServer, cluster: str) -> Iterator[Connection]:
+    """As that of the command."""
+    settings = settings_of(nats.url, cluster, "c1")
+    make(settings)
+    with Connection(settings.cluster, "test") as made:
+        yield made
+
+
+def test_a_member_leaves_and_comes_back(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path
+) -> None:
+    """Its route is withdrawn before it counts as drained; then it stops, and is known as drained, not as
+    missing. Started again it is still drained, until that is undone: then its route is announced.
+    """
+    log, settings = tmp_path / "route", with_commands(nats.url, cluster, tmp_path / "route")
+    other = Member(settings_of(nats.url, cluster, "c2"), tmp_path / "2")
+    member = Leaver(settings, tmp_path / "1")
+    said: list[str] = []
+    with running(other, member):
+        eventually(lambda: log.exists() and log.read_text() == "announce\n")
+        end = follow(connection, "c1", Wish(drained=True, number=7), 30, lambda each: said.append(each.stage))
+        assert end == Progress("drained", number=7)
+        assert log.read_text() == "announce\nwithdraw\n"
+        assert said == sorted(said, key=["live", "withdrawing", "silence", "flushing", "drained"].index)
+        eventually(lambda: [each["state"] for each in other.status()["members"]] == ["drained", "live"])
+        eventually(lambda: member.status().get("drain", {}).get("stage") == "drained")
+        member.stop()
+        eventually(lambda: [each["name"] for each in other.status()["members"]] == ["c2"])
+        assert other.status()["missing"] == []
+        assert Directory(connection).known()["c1"].state == "drained"
+        again = Leaver(settings, tmp_path / "1")
+        with running(again):
+            eventually(lambda: again.status().get("drain", {}).get("stage") == "drained")
+            assert "announce" not in log.read_text().split("\n")[1:]
+            assert follow(connection, "c1", Wish(number=8), 30, lambda each: None).stage == "live"
+            eventually(lambda: log.read_text().endswith("announce\n"))
+            eventually(lambda: {each["state"] for each in other.status()["members"]} == {"live"})
+    assert log.read_text().endswith("announce\nwithdraw\n")  # it stops
+
+
+def test_a_member_that_is_away_is_drained_when_it_comes(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path
+) -> None:
+    """A request waits in NATS; the command's limit ends its waiting alone."""
+    assert follow(connection, "c1", Wish(drained=True, number=3), 0.1, lambda each: None).waits_for
+    member = Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)
+    with running(member):
+        eventually(lambda: Drains(connection).progress("c1").stage == "drained")
+
+
+def test_it_waits_for_silence(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While reports come it waits, and says how many switches send; after `silence_seconds` it goes on, and
+    says what did not happen.
+    """
+    reports = iter(range(10**9))
+
+    class Busy(CollectorState):
+        def counters(self) -> Any:
+            return {"reports_total": next(reports)}
+
+        def sources(self) -> Any:
+            rows = np.zeros(3, SOURCE)
+            rows["last_ns"] = 2**62, 2**62, 5
+            return rows
+
+    monkeypatch.setattr(drain, "CollectorState", Busy)
+    said: list[Progress] = []
+    with running(Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)):
+        end = follow(connection, "c1", Wish(True, 0.5, number=1), 30, said.append)
+    assert end.stage == "drained"
+    assert end.problem == "waited 0.5 s for silence: 2 sources still send"
+    assert any(each.stage == "silence" and each.sources == 2 for each in said)
+
+
+def test_it_waits_for_the_lake(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks the lake's process for all events of its shards, says how many are lacking and why, and is
+    drained once they are there.
+    """
+    monkeypatch.setattr(EventFollower, "shards", lambda self: [0, 1022])
+    monkeypatch.setattr(EventFollower, "end", lambda self, shard: {0: 1000, 1022: 5}[shard])
+    plain = settings_of(nats.url, cluster, "c1")
+    lake = plain.lake.model_copy(update={"catalog": "postgresql://db/lake", "data": "/lake"})
+    member = Leaver(plain.model_copy(update={"lake": lake}), tmp_path)
+    drains = Drains(connection)
+    drains.ask("c1", Wish(True, number=1))
+    write_status(member.regions, {"shards": {"0": {"next": 100}}, "problem": "the database is away"})
+    with running(member):
+        waits = "the lake to take 905 events (the database is away)"
+        eventually(lambda: drains.progress("c1").waits_for == waits, lambda: drains.progress("c1"))
+        assert asked_to_flush(member.regions) == {0: 1000, 1022: 5}
+        write_status(member.regions, {"shards": {"0": {"next": 1200}, "1022": {"next": 5}}})
+        eventually(lambda: drains.progress("c1") == Progress("drained", number=1))
+
+
+def test_without_nats_the_route_follows_readiness(tmp_path: Path) -> None:
+    """NATS is away: a member is withdrawn if it is not ready, else announced; what was wanted last holds."""
+    log = tmp_path / "route"
+    settings = with_commands("nats://127.0.0.1:9", "none", log)
+    for drained_before, ready, expected in (
+        (False, True, "announce"),
+        (False, False, "withdraw"),
+        (True, True, "withdraw"),
+    ):
+        folder = tmp_path / f"{drained_before}{ready}"
+        folder.mkdir()
+        remember(folder, Wish(drained_before))
+        member = Leaver(settings, folder, ready).start()
+        eventually(lambda wanted=expected: log.exists() and log.read_text() == f"{wanted}\n")
+        member.stop()
+        log.unlink()
+
+
+def test_a_drained_member_is_not_ready(tmp_path: Path) -> None:
+    """`/readyz` is red while the member is drained, whatever its processes do: so who announces a route by it
+    withdraws it.
+    """
+    assert read_owner(tmp_path) == {}
+    assert drained(tmp_path) == []
+    remember(tmp_path, Wish(drained=True))
+    (part,) = drained(tmp_path)
+    assert not part.ready
+    assert part in components(CollectorState(tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"[]", b"\xff", b'{"drained": "perhaps"}', b'{"silence_seconds": -1}', b"{" * 9000]
+)
+def test_a_wish_that_is_no_good_is_none(value: bytes, tmp_path: Path) -> None:
+    """Whoever has credentials can write the entry, and anyone the file."""
+    assert decode(value) == Wish()
+    (tmp_path / "drain.json").write_bytes(value)
+    assert remembered(tmp_path) == Wish()
