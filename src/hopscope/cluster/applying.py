@@ -37,6 +37,7 @@ class Applying(Part):
         context.shown["configuration"] = {"configuration": {"newest": newest.number, **said}}
         if {**context.own, **said} != context.own:
             context.own.update(said)
+            context.changed = True
             context.wake("members")
 
     def _applied(self) -> int:

@@ -81,6 +81,10 @@ class Membership(Part):
         if now >= self._known_at or living.keys() != context.living.keys():
             context.known = self._directory.known()
             self._known_at = now + KNOWN_SECONDS
+        if {name: _mark(record) for name, record in living.items()} != {
+            name: _mark(record) for name, record in context.living.items()
+        }:
+            context.changed = True
         context.living, context.bad = living, self._directory.bad
         self._read_at = now + READ_SECONDS * len(living)
 
@@ -98,6 +102,11 @@ class Membership(Part):
             **more,
         }
         return MemberRecord(**own)  # type: ignore[arg-type]
+
+
+def _mark(record: MemberRecord) -> tuple[object, ...]:
+    """What of a record others want to see at once."""
+    return record.incarnation, record.state, record.revision, record.revision_problem, record.ready
 
 
 def place_of(data: Path) -> str:

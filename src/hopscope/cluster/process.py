@@ -98,6 +98,8 @@ class Context:
     """Fields of this member's next record, as parts know them: `revision`, `state`, … (`wake("members")`)."""
     shown: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Keys that parts add to the status, by part: JSON. A part replaces its own as a whole."""
+    changed: bool = False
+    """Set by a part: what the status shows has changed, and is written at once."""
     counts: Counter[str] = field(default_factory=Counter)
     """See `counters`."""
     failures: Counter[str] = field(default_factory=Counter)
@@ -301,12 +303,13 @@ class ClusterProcess:
     def _show(self) -> None:
         context, now = self.context, time.monotonic()
         state = self._state_now(now)
-        changed = state != self._state
-        if changed:
+        if state != self._state:
             self._say(state)
             self._state, self._since_ns = state, time.time_ns()
-        if not changed and now < self._write_at:
+            context.changed = True
+        if not context.changed and now < self._write_at:
             return
+        context.changed = False
         self._write_at = now + STATUS_SECONDS
         counts = context.counts
         counts["members"], counts["missing"] = len(context.living), len(missing(context))

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..cluster.process import Condition, Context, Part
+from ..memory.text_file import read_text
 from .child import Child
 
 if TYPE_CHECKING:
     from ..cluster.answer import Answerer
+
+
+SILENT_SECONDS = 60.0
+"""A lake process that has not written its status for this long does not work."""
 
 
 def run(child: Child) -> None:
@@ -109,9 +117,27 @@ def _looker(child: Child) -> Callable[[], Condition]:
             events_per_second=float(rates.total[events].sum()),
             address=_line(child.settings.cluster.address or owner.get("api") or ""),
             started_ns=owner.get("started_ns") or 0,
+            **(_lag(child.regions) if child.settings.lake.enabled else {}),
         )
 
     return look
+
+
+def _lag(regions: Path) -> dict[str, Any]:
+    """How far this member's events are in the lake: fields of a record."""
+    try:
+        status = json.loads(read_text(regions / "lake.status") or "{}")
+    except ValueError:
+        status = {}
+    if not status:
+        return {"lag_problem": "the lake process has not started"}
+    silent = (time.time_ns() - status["time_ns"]) / 1e9
+    problem = status["problem"] if silent < SILENT_SECONDS else f"its process is silent for {silent:.0f} s"
+    return {
+        "lag_events": status["lag_events"],
+        "lag_seconds": float(status["lag_seconds"]),
+        "lag_problem": _line(problem),
+    }
 
 
 def _line(text: str) -> str:

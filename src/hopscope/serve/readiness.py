@@ -173,7 +173,7 @@ def cluster(regions: Path) -> list[Component]:
         return []
     problems = [status["problem"]] if status["problem"] else []
     problems += [f"{each['name']} is missing" for each in status["missing"]]
-    newest = max((each["revision"] for each in status["members"]), default=0)
+    newest = status["configuration"]["newest"]
     for each in status["members"]:
         if each["revision_problem"]:
             problems.append(f"{each['name']} has revision {each['revision']}: {each['revision_problem']}")
