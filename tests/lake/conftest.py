@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from hopscope.settings.lake import LakeSettings
+from support.lake_make import lake_settings
 from support.postgres_server import PostgresServer
 from support.s3_server import S3Server
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -41,16 +39,3 @@ def store(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) ->
 def local(database: PostgresServer, tmp_path: Path) -> LakeSettings:
     """Settings of a lake that nobody has made yet, whose files are in a folder."""
     return lake_settings(database, data=str(tmp_path / "lake"))
-
-
-def lake_settings(database: PostgresServer, **more: object) -> LakeSettings:
-    """Settings of a lake in a schema of its own."""
-    place = f"postgresql://hopscope@127.0.0.1:{database.port}/hopscope"
-    return LakeSettings.model_validate(
-        {"catalog": place, "schema_name": f"lake{next(_numbers)}", "every_seconds": 0.5, **more}
-    )
-
-
-def in_bucket(store: S3Server) -> dict[str, object]:
-    """Settings of files in a bucket."""
-    return {"data": "s3://lake/x", "endpoint": store.url, "access_key": store.KEY, "secret": store.SECRET}

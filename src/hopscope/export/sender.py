@@ -89,7 +89,7 @@ class Sender(DeliveryThread[Destination]):
         position, end = self._positions.next(shard), self._positions.under_way(shard)
         limit = self._settings.batch_events + 1 if end is None else end - position
         files = self._follower.from_files
-        events = self._read(shard, position, limit)
+        events = self._follower.run(shard, position, limit)
         if not len(events):
             self._waiting_since.pop(shard, None)
             return None
@@ -110,17 +110,6 @@ class Sender(DeliveryThread[Destination]):
         return EventBlock(
             self.destination.context.member, shard, position, position + len(events) - 1, wanted
         )
-
-    def _read(self, shard: int, position: int, limit: int) -> Records:
-        """At most `limit` events without a gap: ring, journal and segments may each have a part of them."""
-        events = self._follower.read(shard, position, limit)
-        while 0 < len(events) < limit:
-            end = int(events["sequence"][-1]) + 1
-            more = self._follower.read(shard, end, limit - len(events))
-            if not len(more) or more["sequence"][0] != end:
-                break
-            events = np.concatenate([events, more])
-        return events
 
     def _cut(self, shard: int, position: int, events: Records) -> Records:
         """At most a batch of events; those with the same time stay together."""

@@ -99,6 +99,19 @@ class EventFollower:
         self.from_files += len(found)
         return found
 
+    def run(self, shard: int, position: int, limit: int) -> Records:
+        """As `read`, but up to `limit` if there are so many: ring and files may each have a part."""
+        parts = [self.read(shard, position, limit)]
+        left = limit - len(parts[0])
+        while left and len(parts[-1]):
+            end = int(parts[-1]["sequence"][-1]) + 1
+            more = self.read(shard, end, left)
+            if not len(more) or more["sequence"][0] != end:
+                break
+            parts.append(more)
+            left -= len(more)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
     # ----------------------------------------------------------------------------------------- the ring
 
     def _ring(self, shard: int) -> tuple[Region, RingReader] | None:

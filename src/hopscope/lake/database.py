@@ -21,6 +21,9 @@ LOCK_SECONDS = 15.0
 """How long a lock is awaited; less than ANSWER_SECONDS."""
 _SPACE = 0x686F70
 """Of all advisory locks, those of lakes."""
+COMMIT = "commit"
+"""Lock of those who commit. Without it DuckLake tries again while others are first, which takes seconds with
+many."""
 _ENGLISH = ("C", "POSIX", "en_", "English")
 
 
@@ -119,7 +122,14 @@ class Database:
 
     def lock(self, name: str) -> None:
         """Hold a lock of the lake until `unlock`, or until the connection ends."""
-        self.run("SELECT pg_advisory_lock(:space, :key)", space=_SPACE, key=self._key(name))
+        try:
+            self.run("SELECT pg_advisory_lock(:space, :key)", space=_SPACE, key=self._key(name))
+        except LakeError as error:
+            if "lock timeout" not in str(error):
+                raise
+            raise LakeError(
+                f"{self.place}: another process has held the lock {name!r} for {LOCK_SECONDS:.0f} s"
+            ) from None
 
     def try_lock(self, name: str) -> bool:
         """Hold a lock, if no other session has it."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-
-import duckdb
+from typing import TYPE_CHECKING
 
 from ..history.columns import quoted
 from .database import LakeError
+
+if TYPE_CHECKING:
+    import duckdb
 
 NAMES = ("httpfs", "ducklake", "postgres_scanner")
 _HELP = "install what fits together with: pip install 'hopscope[lake]'"
@@ -17,18 +20,16 @@ _HELP = "install what fits together with: pip install 'hopscope[lake]'"
 
 def extension_files(names: Sequence[str] = NAMES) -> list[Path]:
     """Their files, in the order in which they load. LakeError: one is missing, or is for another DuckDB."""
-    found = []
+    found, version = [], importlib.metadata.version("duckdb")
     for name in names:
         spec = importlib.util.find_spec(f"duckdb_extension_{name}")
         if spec is None or not spec.submodule_search_locations:
             raise LakeError(f"lake: DuckDB's extension {name} is missing; {_HELP}")
         folder = Path(spec.submodule_search_locations[0]) / "extensions"
-        path = folder / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+        path = folder / f"v{version}" / f"{name}.duckdb_extension"
         if not path.exists():
             versions = ", ".join(sorted(entry.name for entry in folder.glob("v*"))) or "none"
-            raise LakeError(
-                f"lake: DuckDB is {duckdb.__version__}, its extension {name} for {versions}; {_HELP}"
-            )
+            raise LakeError(f"lake: DuckDB is {version}, its extension {name} for {versions}; {_HELP}")
         found.append(path)
     return found
 
@@ -42,6 +43,8 @@ def check_lake() -> None:
 
 def load_extensions(connection: duckdb.DuckDBPyConnection) -> None:
     """Load all, which takes 0.2 s. LakeError: one is missing or damaged."""
+    import duckdb
+
     for path in extension_files():
         try:
             connection.execute(f"LOAD {quoted(path)}")

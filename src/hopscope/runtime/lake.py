@@ -6,8 +6,14 @@ from .child import Child
 
 
 def run(child: Child) -> None:
-    """Write until `child.stop` is set."""
+    """Write until `child.stop` is set, then what waits, for a few seconds."""
+    from ..lake.extensions import check_lake
+    from ..lake.process import LakeProcess
+    from ..memory.private_file import incarnation
+
+    settings = child.settings
+    check_lake()
+    process = LakeProcess(settings.lake, child.data, settings.member_name, incarnation(child.data))
     child.started = True
     child.report(ready=True)
-    while not child.stop.wait(0.2):
-        pass
+    process.run(child.stop)

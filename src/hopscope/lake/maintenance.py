@@ -1,0 +1,191 @@
+"""Keeps the lake small and its files large: one member at a time, whoever holds the lock.
+
+What a round changes, it commits like a writer; readers see one snapshot or the other.  Times are those of the
+database's clock, so a member whose clock is wrong deletes nothing too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import duckdb
+
+from ..history.columns import quoted
+from ..settings.lake import LakeSettings
+from .catalog import Lake, events_folder, files_folder
+from .check import readable
+from .database import COMMIT, Database
+
+MEMORY_BYTES = 1024**3
+SNAPSHOT_MINUTES = 10
+"""How long a query may read a snapshot, and the files that only it needs."""
+ORPHAN_MINUTES = 60
+"""Age from which a file that no commit names is a killed writer's: none takes so long."""
+TIERS = (4 * 1024**2, 32 * 1024**2, 256 * 1024**2)
+"""Files below a size are merged when a day has MERGE of them: no event is written more than four times."""
+MERGE = 8
+_SHARD = "member, incarnation, shard"
+
+
+@dataclass(slots=True)
+class Maintained:
+    """Results of a round."""
+
+    expired_events: int = 0
+    merged_files: int = 0
+    """Files that were merged into larger ones."""
+    marks: int = 0
+    """Rows of marks that newer ones had replaced."""
+    deleted_files: int = 0
+    """Files that no snapshot needs any more, and those of killed writers."""
+    notes: list[str] = field(default_factory=list)
+    """What somebody must look at; one line each."""
+
+
+def maintain(settings: LakeSettings, progress: Callable[[], None] = lambda: None) -> Maintained | None:
+    """One round; None: another process is at it. `progress` is called between its steps. Raises LakeError."""
+    with Database(settings) as database:
+        if not database.try_lock("maintenance"):
+            return None
+        with Lake(settings, memory_bytes=MEMORY_BYTES, threads=1) as lake:
+            keeper = _Keeper(lake, database)
+            try:
+                for step in (keeper.expire, keeper.prune, keeper.merge, keeper.forget, keeper.orphans):
+                    progress()
+                    step()
+            except duckdb.Error as error:
+                raise lake.named(error) from None
+            return keeper.result
+
+
+class _Keeper:
+    """The steps of a round."""
+
+    def __init__(self, lake: Lake, database: Database) -> None:
+        self._lake, self._database = lake, database
+        self._connection = lake.connection
+        ((now,),) = database.run("SELECT now() AT TIME ZONE 'UTC'")
+        self._now: datetime = now
+        kept = now - timedelta(days=lake.settings.retention_days)
+        self._kept = f"TIMESTAMP_NS '{kept.date()} 00:00:00'"
+        """Begin of the oldest day that is kept."""
+        self.result = Maintained()
+
+    def _commit(self) -> None:
+        self._database.lock(COMMIT)
+        try:
+            self._connection.execute("COMMIT")
+        finally:
+            self._database.unlock(COMMIT)
+
+    def expire(self) -> None:
+        """Delete the days that are past retention, and state in `gaps` what they had."""
+        lake, run = self._lake, self._connection.execute
+        limit = self._kept
+        run("BEGIN")
+        run(
+            f"CREATE OR REPLACE TEMP TABLE dropped AS SELECT {_SHARD}, min(sequence) AS first,"
+            f" max(sequence) + 1 AS next, count(*) AS events FROM {lake.events} WHERE time < {limit}"
+            f" GROUP BY {_SHARD}"
+        )
+        row = run("SELECT coalesce(sum(events), 0) FROM dropped").fetchone()
+        assert row is not None
+        if not row[0]:
+            run("ROLLBACK")
+            return
+        run(f"DELETE FROM {lake.events} WHERE time < {limit}")
+        earlier = f"FROM {lake.gaps} WHERE reason = 'retention'"
+        run(f"INSERT INTO dropped SELECT {_SHARD}, first, next, events {earlier}")
+        run(f"DELETE {earlier}")
+        run(
+            f"INSERT INTO {lake.gaps} SELECT {_SHARD}, min(first), max(next), sum(events), 'retention',"
+            f" {quoted(str(self._now))}::TIMESTAMP_NS FROM dropped GROUP BY {_SHARD}"
+        )
+        self._commit()
+        self.result.expired_events = int(row[0])
+
+    def prune(self) -> None:
+        """Delete marks that newer ones replaced."""
+        lake = self._lake
+        self._connection.execute("BEGIN")
+        row = self._connection.execute(
+            f"DELETE FROM {lake.marks} m USING (SELECT {_SHARD}, max((next, time)) AS newest"
+            f" FROM {lake.marks} GROUP BY {_SHARD}) n"
+            " WHERE m.member = n.member AND m.incarnation = n.incarnation"
+            " AND m.shard = n.shard AND (m.next, m.time) < n.newest"
+        ).fetchone()
+        self._commit()
+        self.result.marks = int(row[0]) if row else 0
+
+    def merge(self) -> None:
+        """Merge small files of a day."""
+        for tier in TIERS:
+            row = self._connection.execute(
+                "SELECT max(n) FROM (SELECT count(*) AS n FROM"
+                f" ducklake_list_files('{self._lake.name}', 'events', schema => 'hopscope')"
+                f" WHERE data_file_size_bytes < {tier}"
+                " GROUP BY regexp_replace(data_file, '[^/]*$', ''))"
+            ).fetchone()
+            if row is None or (row[0] or 0) < MERGE:
+                continue
+            self._connection.execute("BEGIN")
+            merged = self._connection.execute(
+                f"CALL ducklake_merge_adjacent_files('{self._lake.name}', 'events', schema => 'hopscope',"
+                f" max_file_size => {tier})"
+            ).fetchall()
+            self._commit()
+            self.result.merged_files += sum(int(each[2]) for each in merged)
+
+    def forget(self) -> None:
+        """Forget snapshots that no query may read any more, and delete the files that only they need."""
+        until = self._since(SNAPSHOT_MINUTES)
+        name, run = self._lake.name, self._connection.execute
+        run(f"SELECT count(*) FROM ducklake_expire_snapshots('{name}', older_than => {until})").fetchall()
+        row = run(
+            f"SELECT count(*) FROM ducklake_cleanup_old_files('{name}', older_than => {until})"
+        ).fetchone()
+        self.result.deleted_files += int(row[0]) if row else 0
+        self._forget_rows()
+
+    def _forget_rows(self) -> None:
+        """Delete rows that are in the database, and in no snapshot any more: DuckLake itself keeps them."""
+        schema = self._lake.schema
+        for ((table),) in self._database.run(f"SELECT table_name FROM {schema}.ducklake_inlined_data_tables"):
+            self._database.run(
+                f'DELETE FROM {schema}."{table}" WHERE end_snapshot <='
+                f" (SELECT min(snapshot_id) FROM {schema}.ducklake_snapshot)"
+            )
+
+    def orphans(self) -> None:
+        """Delete files of killed writers, whose events have come by another one; keep and name any others."""
+        name, until = self._lake.name, self._since(ORPHAN_MINUTES)
+        delete = f"FROM ducklake_delete_orphaned_files('{name}', older_than => {until}"
+        found = self._connection.execute(f"SELECT path {delete}, dry_run => true)").fetchall()
+        if not found:
+            return
+        place = events_folder(self._lake.settings)
+        files = [path for (path,) in found if path.startswith(place) and readable(self._lake, path)]
+        if files and (lacking := self._lacking(files)):
+            self.result.notes.append(
+                f"{len(files)} files in {files_folder(self._lake.settings)} that no commit names have"
+                f" {lacking} events that the lake lacks: the catalog is older than they are, or their member"
+                " was killed and has not come back; hopscope lake rebuild brings them into the lake"
+            )
+            return
+        self._connection.execute(f"SELECT count(*) {delete})").fetchall()
+        self.result.deleted_files += len(found)
+
+    def _lacking(self, files: list[str]) -> int:
+        """Events of files that the lake does not have, and has not deleted because of their age."""
+        listed = ", ".join(quoted(path) for path in files)
+        row = self._connection.execute(
+            f"SELECT count(*) FROM read_parquet([{listed}]) f WHERE f.time >= {self._kept} AND NOT EXISTS"
+            f" (SELECT 1 FROM {self._lake.events} e WHERE e.time = f.time AND e.sequence = f.sequence"
+            " AND e.shard = f.shard AND e.member = f.member AND e.incarnation = f.incarnation)"
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    def _since(self, minutes: int) -> str:
+        return f"TIMESTAMPTZ '{self._now - timedelta(minutes=minutes)}+00'"

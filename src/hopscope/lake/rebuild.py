@@ -1,0 +1,183 @@
+"""Makes the catalog again from the files: it was lost, or is an older backup than they are.
+
+All files are read, whether a commit names them or not, so nothing depends on the old catalog but what the
+files cannot tell: which events were lost or deleted because of their age, and marks beyond all files.  Each
+event is taken once.  What is below a shard's mark and in no file becomes a gap `missing`, which its member
+fills from its own history when it connects.
+
+The new catalog grows beside the old one and takes its place at the end, under the lock of commits; a writer
+that has been waiting for it notices the new generation, and connects again.  A killed rebuild has changed
+nothing that anybody sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import duckdb
+
+from ..history.columns import COLUMNS, quoted
+from ..settings.lake import LakeSettings
+from .catalog import EVENT_COLUMNS, Lake, events_folder, insert_rows, make_tables
+from .check import Shard, readable, sizes_of
+from .database import COMMIT, Database
+
+MEMORY_BYTES = 2 * 1024**3
+_SHARD = "member, incarnation, shard"
+_KEY = f"{_SHARD}, sequence"
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """Results."""
+
+    files: int = 0
+    """Files that were read."""
+    events: int = 0
+    doubled: int = 0
+    """Copies of events that were left out: of killed writers, and of files that had been merged."""
+    missing: int = 0
+    """Events that their members are asked for."""
+    old_schema: str = ""
+    """Schema of the database that has the old catalog now; empty: there was none."""
+    damaged: list[str] = field(default_factory=list)
+    """Files that could not be read, and were deleted."""
+
+
+def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda line: None) -> Rebuilt:
+    """Build the catalog again; writers wait meanwhile. LakeError: that failed, and all is as it was."""
+    new = f"{settings.schema_name}_new"
+    schema, new = settings.schema_name, f"{settings.schema_name}_new"
+    with Database(settings) as database:
+        for name in ("create", "maintenance", COMMIT):
+            database.lock(name)
+        old = _schema_exists(database, schema)
+        make_tables(settings, new, database)
+        result = Rebuilt()
+        with Lake(settings, schema=new, memory_bytes=MEMORY_BYTES) as lake:
+            try:
+                _fill(lake, result, progress)
+                known = _known(settings, database) if old else _Known()
+                _state(lake, known, result)
+            except duckdb.Error as error:
+                raise lake.named(error) from None
+        if known.members:
+            database.run(f"INSERT INTO {new}.hopscope_member SELECT * FROM {schema}.hopscope_member")
+        database.run("BEGIN")
+        if old:
+            ((stamp,),) = database.run("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDDHH24MISS')")
+            result.old_schema = f"{schema}_before_{stamp}"
+            database.run(f"ALTER SCHEMA {schema} RENAME TO {result.old_schema}")
+        database.run(f"ALTER SCHEMA {new} RENAME TO {schema}")
+        database.run("COMMIT")
+        with Lake(settings) as lake:  # what writers have put there since cannot be committed any more
+            lake.connection.execute(
+                f"SELECT count(*) FROM ducklake_delete_orphaned_files('{lake.name}', cleanup_all => true)"
+            ).fetchall()
+    return result
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the old catalog knows."""
+
+    marks: dict[Shard, int] = field(default_factory=dict)
+    gaps: list[tuple[Shard, int, int, str]] = field(default_factory=list)
+    """Shard, first, next, reason."""
+    members: bool = False
+
+
+def _schema_exists(database: Database, schema: str) -> bool:
+    return bool(database.run("SELECT 1 FROM pg_namespace WHERE nspname = :name", name=schema))
+
+
+def _known(settings: LakeSettings, database: Database) -> _Known:
+    """Of a schema without a lake, nothing."""
+    table = f"{settings.schema_name}.hopscope_lake"
+    if database.run("SELECT to_regclass(:name) IS NULL", name=table) == [[True]]:
+        return _Known()
+    with Lake(settings, read_only=True, memory_bytes=256 * 1024**2, threads=1) as lake:
+        run = lake.connection.execute
+        marks = run(f"SELECT {_SHARD}, max(next) FROM {lake.marks} GROUP BY ALL").fetchall()
+        gaps = run(f"SELECT {_SHARD}, first, next, reason FROM {lake.gaps}").fetchall()
+    return _Known(
+        {(member, own, shard): mark for member, own, shard, mark in marks},
+        [((member, own, shard), first, end, reason) for member, own, shard, first, end, reason in gaps],
+        members=True,
+    )
+
+
+def _fill(lake: Lake, result: Rebuilt, progress: Callable[[str], None]) -> None:
+    """Events of all files, day by day: copies of one have the same time, so they are of one day."""
+    run = lake.connection.execute
+    files: dict[str, list[str]] = {}
+    for path in sorted(sizes_of(lake)):
+        if path.startswith(events_folder(lake.settings)):
+            files.setdefault(path.rpartition("/")[0], []).append(path)
+    columns = ", ".join(f"{name}::{kind} AS {name}" for name, kind in COLUMNS)
+    for number, (day, paths) in enumerate(files.items(), 1):
+        whole = [path for path in paths if readable(lake, path)]
+        result.damaged += sorted(set(paths) - set(whole))
+        if not whole:
+            continue
+        listed = ", ".join(map(quoted, whole))
+        read = f"read_parquet([{listed}], hive_partitioning => false, union_by_name => true)"
+        rows = f"SELECT {columns}, member, incarnation FROM {read}"
+        row = run(
+            f"SELECT sum(n), sum(n - d)::UBIGINT FROM (SELECT count(*) AS n, count(DISTINCT sequence) AS d"
+            f" FROM {read} GROUP BY {_SHARD})"
+        ).fetchone()
+        total, doubled = row if row and row[0] else (0, 0)
+        once = f" QUALIFY row_number() OVER (PARTITION BY {_KEY}) = 1" if doubled else ""
+        run(f"INSERT INTO {lake.events} ({EVENT_COLUMNS}) {rows}{once}")
+        result.files += len(whole)
+        result.events += int(total) - int(doubled)
+        result.doubled += int(doubled)
+        progress(f"{number} of {len(files)} days, {result.events:,} events: {'/'.join(day.split('/')[-3:])}")
+
+
+def _state(lake: Lake, known: _Known, result: Rebuilt) -> None:
+    """Write marks and gaps."""
+    spans = {
+        (member, own, shard): (first, last, count)
+        for member, own, shard, first, last, count in lake.connection.execute(
+            f"SELECT {_SHARD}, min(sequence), max(sequence), count(*) FROM {lake.events} GROUP BY ALL"
+        ).fetchall()
+    }
+    marks, gaps = [], []
+    for key in sorted(spans.keys() | known.marks.keys()):
+        first, last, count = spans.get(key, (0, -1, 0))
+        end = max(last + 1, known.marks.get(key, 0))
+        marks.append([*key, end])
+        holes = [(0, first), (last + 1, end)]
+        if count != last - first + 1:
+            holes += _holes(lake, key)
+        stated = [(begin, until, why) for of, begin, until, why in known.gaps if of == key]
+        for reason in ("history", "retention"):
+            for begin, until, why in stated:
+                if why == reason:
+                    inside = [(max(low, begin), min(high, until)) for low, high in holes]
+                    gaps += [[*key, low, high, high - low, reason] for low, high in inside if low < high]
+                    outside = [
+                        part
+                        for low, high in holes
+                        for part in ((low, min(high, begin)), (max(low, until), high))
+                    ]
+                    holes = [(low, high) for low, high in outside if low < high]
+        for low, high in holes:
+            if low < high:
+                gaps.append([*key, low, high, high - low, "missing"])
+                result.missing += high - low
+    insert_rows(lake.connection, lake.marks, marks)
+    insert_rows(lake.connection, lake.gaps, gaps)
+
+
+def _holes(lake: Lake, key: Shard) -> list[tuple[int, int]]:
+    """Ranges between events of a shard that have none."""
+    member, own, shard = key
+    return lake.connection.execute(
+        "SELECT sequence + 1, following FROM (SELECT sequence, lead(sequence) OVER (ORDER BY sequence) AS"
+        f" following FROM {lake.events} WHERE member = {quoted(member)} AND incarnation = {quoted(own)}"
+        f" AND shard = {shard}) WHERE following > sequence + 1 ORDER BY sequence"
+    ).fetchall()
