@@ -157,6 +157,7 @@ def counters() -> str:
     from hopscope.export import counters as exports
     from hopscope.labels import records as label_records
     from hopscope.labels.counters import LABEL_COUNTERS
+    from hopscope.lake.counters import LAKE_COUNTERS
     from hopscope.naming.counters import NAMES_COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
     from hopscope.switch.label_layout import LabelCount
@@ -183,6 +184,8 @@ def counters() -> str:
         + "\n## Several collectors\n\n"
         "Of the process that takes part in a cluster, if `cluster.nats` is set.\n\n"
         + table(CLUSTER_COUNTERS.counters)
+        + "\n## The lake\n\nOf the process that writes events into it, if `lake.catalog` is set.\n\n"
+        + table(LAKE_COUNTERS.counters)
         + "\n## Switch ports of a fabric on this machine\n\n"
         "For each port, in `hopscope fabric status --format json`.\n\n"
         + _table(

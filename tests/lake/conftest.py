@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from hopscope.history import follow
 from hopscope.settings.lake import LakeSettings
-from support.lake_make import lake_settings
+from support.lake_make import lake_settings, unsigned
 from support.postgres_server import PostgresServer
 from support.s3_server import S3Server
 
@@ -39,3 +41,10 @@ def store(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) ->
 def local(database: PostgresServer, tmp_path: Path) -> LakeSettings:
     """Settings of a lake that nobody has made yet, whose files are in a folder."""
     return lake_settings(database, data=str(tmp_path / "lake"))
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard is seen as soon as it has events, and extensions load without a look at their signatures."""
+    monkeypatch.setattr(follow, "SCAN_SECONDS", 0)
+    monkeypatch.setattr(duckdb, "connect", unsigned(duckdb.connect))

@@ -7,8 +7,10 @@ from typing import Any
 import duckdb
 import pytest
 
+from hopscope.history.columns import connect
 from hopscope.lake.catalog import Lake, LakeError, create
 from hopscope.lake.database import Database
+from hopscope.lake.extensions import check_lake, load_extensions
 from hopscope.settings.lake import LakeSettings
 from support.postgres_server import PostgresServer
 
@@ -54,6 +56,19 @@ def test_what_is_wrong_is_named(local: LakeSettings) -> None:
             Lake(LakeSettings.model_validate({**local.model_dump(), **change}), read_only=True)
         assert "\n" not in str(raised.value)
         assert "keepalives" not in str(raised.value)
+
+
+def test_extensions_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real connection, which checks signatures, loads them; one of another DuckDB is named."""
+    monkeypatch.undo()
+    with connect(256 * 1024**2, 1) as connection:
+        assert connection.execute("SELECT current_setting('allow_unsigned_extensions')").fetchone() == (
+            False,
+        )
+        load_extensions(connection)
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9.9")
+    with pytest.raises(LakeError, match=r"DuckDB is 9\.9\.9, .* for v1.*pip install 'hopscope\[lake\]'"):
+        check_lake()
 
 
 def test_a_later_version_is_rejected(database: PostgresServer, local: LakeSettings) -> None:

@@ -17,6 +17,7 @@ from hopscope.detect import counters as detect
 from hopscope.direct import counters as direct
 from hopscope.export import counters as export
 from hopscope.labels import counters as labels
+from hopscope.lake import counters as lake
 from hopscope.memory.counter_region import CounterFile
 from hopscope.naming import counters as naming
 from hopscope.present.collector_state import CollectorState
@@ -31,6 +32,7 @@ FILES = [
     ("regions", naming.NAMES_COUNTERS),
     ("regions", control.CONTROL_COUNTERS),
     ("regions", cluster.CLUSTER_COUNTERS),
+    ("regions", lake.LAKE_COUNTERS),
     ("direct", direct.TRANSLATOR_COUNTERS),
     ("direct", rdma.NIC_COUNTERS),
 ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
+import duckdb
+
 from hopscope.lake.process import LakeProcess
 from hopscope.memory.private_file import incarnation
 from hopscope.settings.lake import LakeSettings
+from support.lake_make import unsigned
 
 
 class LakeMember:
@@ -24,7 +28,8 @@ class LakeMember:
     def start(self) -> None:
         """Start it; it connects by itself."""
         words = [sys.executable, __file__, self.settings.model_dump_json(), str(self.folder), self.name]
-        self._process = subprocess.Popen(words)
+        tests = str(Path(__file__).resolve().parents[1])
+        self._process = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": tests})
 
     def kill(self) -> None:
         """End it as a crash would."""
@@ -44,6 +49,7 @@ class LakeMember:
 def main() -> None:
     """Run until SIGTERM."""
     given, folder, name = sys.argv[1:]
+    duckdb.connect = unsigned(duckdb.connect)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     settings = LakeSettings.model_validate_json(given)

@@ -16,11 +16,22 @@ from . import completion
 from .options.declare import Commands
 
 GROUPS = {
-    "Collect": ("collect", "sink", "switch", "control", "limits", "cluster", "translate", "label", "replay"),
+    "Collect": (
+        "collect",
+        "sink",
+        "switch",
+        "control",
+        "limits",
+        "cluster",
+        "lake",
+        "translate",
+        "label",
+        "replay",
+    ),  # fmt: skip
     "Query": ("query", "top", "open", "direct", "decode"),
     "Simulate": ("demo", "simulate", "blast", "bench", "samples", "fabric", "plan", "craft"),
     "Tools": ("config", "dashboards", "check", "doctor", "report-issue", "warmup", "dissector", "version"),
-}
+}  # fmt: skip
 """Commands by what they are for, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = frozenset(

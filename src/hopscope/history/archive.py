@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -50,6 +50,8 @@ MERGE = 8
 ROUND_SECONDS = 2.0
 QUIET_SECONDS = 60.0
 """A problem that was absent for this long is reported again."""
+Marks = Callable[[], Mapping[int, int]]
+"""The next sequence of each shard that a lake lacks."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -91,8 +93,10 @@ def run(
     notify: Callable[[str], None] = lambda line: None,
     regions: Path | None = None,
     period_seconds: float = 10.0,
+    marks: Marks | None = None,
 ) -> ArchiveResult:
-    """Archive `folder` until `stop()`; returns the results. `notify` gets log lines, each once.
+    """Archive `folder` until `stop()`; returns the results. `notify` gets log lines, each once. `marks`: see
+    `retention.expire`.
 
     The workers' distributions in `regions` are archived every period, and at the end.
     """
@@ -109,7 +113,7 @@ def run(
             total.failures += 1
 
     while not stop():
-        attempt(lambda: total.add(archive_once(folder, settings, lines.append)))
+        attempt(lambda: total.add(archive_once(folder, settings, lines.append, marks)))
         until = time.monotonic() + ROUND_SECONDS
         while not stop() and time.monotonic() < until:
             if periods is not None:
@@ -136,7 +140,10 @@ def _locked(folder: Path, take: Callable[[int], None]) -> None:
 
 
 def archive_once(
-    folder: Path, settings: HistorySettings, notify: Callable[[str], None] = lambda line: None
+    folder: Path,
+    settings: HistorySettings,
+    notify: Callable[[str], None] = lambda line: None,
+    marks: Marks | None = None,
 ) -> ArchiveResult:
     """One round over a data folder. HistoryError: another process archives it, or a file is not ours."""
     folder = Path(folder)
@@ -151,7 +158,7 @@ def archive_once(
         _remove_covered(folder, result)
         for files in (folder / "segments", folder / FOLDER):
             remove_orphans(files)
-        _expire(folder, settings, result)
+        _expire(folder, settings, result, marks)
         try:
             _archive_journals(folder, result, notify)
             _merge(folder, settings, result)
@@ -159,9 +166,9 @@ def archive_once(
         except HistoryError as error:
             result.failures += 1
             notify(str(error))
-            _expire(folder, settings, result, room=_journal_bytes(folder))
+            _expire(folder, settings, result, marks, room=_journal_bytes(folder))
         else:
-            _expire(folder, settings, result)
+            _expire(folder, settings, result, marks)
     return result
 
 
@@ -321,8 +328,10 @@ def _mergeable(segments: list[SegmentFile]) -> list[SegmentFile]:
     return []
 
 
-def _expire(folder: Path, settings: HistorySettings, result: ArchiveResult, room: int = 0) -> None:
-    for path, segment, size in expire(folder, settings, room):
+def _expire(
+    folder: Path, settings: HistorySettings, result: ArchiveResult, marks: Marks | None, room: int = 0
+) -> None:
+    for path, segment, size in expire(folder, settings, room, None if marks is None else marks()):
         _checked.pop(path, None)
         result.expired_bytes += size
         if segment is not None:

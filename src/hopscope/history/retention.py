@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,13 +43,14 @@ _clock = AgeClock(time.time_ns, _running_ns)
 
 
 def expire(
-    folder: Path, settings: HistorySettings, room: int = 0
+    folder: Path, settings: HistorySettings, room: int = 0, marks: Mapping[int, int] | None = None
 ) -> Iterator[tuple[Path, SegmentFile | None, int]]:
     """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes` or while less
     than `keep_free`, or `room` bytes, are free.
 
-    Segments and distributions are treated alike.  A clock that was not believed at the start (`start_clock`)
-    makes nothing older.  Yields (path, segment or None, bytes) of each.
+    Segments and distributions are treated alike.  With `marks`, the first sequence of each shard that a lake
+    lacks, segments that it lacks do not age, and are the last to make room.  A clock that was not believed at
+    the start (`start_clock`) makes nothing older.  Yields (path, segment or None, bytes) of each.
     """
     segments = {segment.path: segment for segment in list_segments(folder)}
     stats = {path: path.stat() for path in [*segments, *(file.path for file in list_files(folder))]}
@@ -58,8 +59,16 @@ def expire(
     last = {segment.shard: segment.path for segment in segments.values()}
     ahead_ns = int(read_owner(folder).get("clock_ahead_ns", 0))
     limit_ns = _clock.now_ns() - ahead_ns - int(settings.keep_days * 86_400e9)
-    for path, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
-        if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes and free >= keep:
+    needed = {
+        path
+        for path, segment in segments.items()
+        if marks is not None and segment.last >= marks.get(segment.shard, 0)
+    }
+    for path, stat in sorted(
+        stats.items(), key=lambda item: (item[0] in needed, item[1].st_mtime_ns, item[0].name)
+    ):
+        fresh = stat.st_mtime_ns >= limit_ns or path in needed
+        if fresh and size <= settings.keep_bytes and free >= keep:
             continue
         if (segment := segments.get(path)) is not None:
             try:

@@ -6,7 +6,7 @@ database's clock, so a member whose clock is wrong deletes nothing too early.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -26,6 +26,8 @@ ORPHAN_MINUTES = 60
 TIERS = (4 * 1024**2, 32 * 1024**2, 256 * 1024**2)
 """Files below a size are merged when a day has MERGE of them: no event is written more than four times."""
 MERGE = 8
+STEPS = ("expire", "prune", "merge", "forget", "orphans")
+"""Steps of a round, in order: methods of `_Keeper`."""
 _SHARD = "member, incarnation, shard"
 
 
@@ -44,17 +46,25 @@ class Maintained:
     """What somebody must look at; one line each."""
 
 
-def maintain(settings: LakeSettings, progress: Callable[[], None] = lambda: None) -> Maintained | None:
-    """One round; None: another process is at it. `progress` is called between its steps. Raises LakeError."""
+def maintain(
+    settings: LakeSettings,
+    progress: Callable[[], None] = lambda: None,
+    steps: Sequence[str] = STEPS,
+    least: int = MERGE,
+) -> Maintained | None:
+    """One round; None: another process is at it. `progress` is called before each of its `steps`.
+
+    Files of a day are merged if there are at least so many small ones. Raises LakeError.
+    """
     with Database(settings) as database:
         if not database.try_lock("maintenance"):
             return None
         with Lake(settings, memory_bytes=MEMORY_BYTES, threads=1) as lake:
-            keeper = _Keeper(lake, database)
+            keeper = _Keeper(lake, database, least)
             try:
-                for step in (keeper.expire, keeper.prune, keeper.merge, keeper.forget, keeper.orphans):
+                for step in steps:
                     progress()
-                    step()
+                    getattr(keeper, step)()
             except duckdb.Error as error:
                 raise lake.named(error) from None
             return keeper.result
@@ -63,8 +73,8 @@ def maintain(settings: LakeSettings, progress: Callable[[], None] = lambda: None
 class _Keeper:
     """The steps of a round."""
 
-    def __init__(self, lake: Lake, database: Database) -> None:
-        self._lake, self._database = lake, database
+    def __init__(self, lake: Lake, database: Database, least: int) -> None:
+        self._lake, self._database, self._least = lake, database, least
         self._connection = lake.connection
         ((now,),) = database.run("SELECT now() AT TIME ZONE 'UTC'")
         self._now: datetime = now
@@ -128,7 +138,7 @@ class _Keeper:
                 f" WHERE data_file_size_bytes < {tier}"
                 " GROUP BY regexp_replace(data_file, '[^/]*$', ''))"
             ).fetchone()
-            if row is None or (row[0] or 0) < MERGE:
+            if row is None or (row[0] or 0) < self._least:
                 continue
             self._connection.execute("BEGIN")
             merged = self._connection.execute(

@@ -21,8 +21,9 @@ from .backlog import Backlog
 from .counters import LAKE_COUNTERS
 from .database import LakeError
 from .maintenance import Maintained, maintain
+from .members import RefusedError
 from .status import asked_to_flush, write_status
-from .writer import LakeWriter, RefusedError
+from .writer import LakeWriter
 
 TURN_SECONDS = 0.2
 LOOK_SECONDS = 1.0

@@ -103,7 +103,7 @@ def _known(settings: LakeSettings, database: Database) -> _Known:
         gaps = run(f"SELECT {_SHARD}, first, next, reason FROM {lake.gaps}").fetchall()
     return _Known(
         {(member, own, shard): mark for member, own, shard, mark in marks},
-        [((member, own, shard), first, end, reason) for member, own, shard, first, end, reason in gaps],
+        [((row[0], row[1], row[2]), row[3], row[4], row[5]) for row in gaps],
         members=True,
     )
 
@@ -124,16 +124,15 @@ def _fill(lake: Lake, result: Rebuilt, progress: Callable[[str], None]) -> None:
         listed = ", ".join(map(quoted, whole))
         read = f"read_parquet([{listed}], hive_partitioning => false, union_by_name => true)"
         rows = f"SELECT {columns}, member, incarnation FROM {read}"
-        row = run(
-            f"SELECT sum(n), sum(n - d)::UBIGINT FROM (SELECT count(*) AS n, count(DISTINCT sequence) AS d"
-            f" FROM {read} GROUP BY {_SHARD})"
-        ).fetchone()
-        total, doubled = row if row and row[0] else (0, 0)
+        ((total, doubled),) = run(
+            f"SELECT coalesce(sum(n), 0)::BIGINT, coalesce(sum(n - d), 0)::BIGINT FROM (SELECT count(*) AS n,"
+            f" count(DISTINCT sequence) AS d FROM {read} GROUP BY {_SHARD})"
+        ).fetchall()
         once = f" QUALIFY row_number() OVER (PARTITION BY {_KEY}) = 1" if doubled else ""
         run(f"INSERT INTO {lake.events} ({EVENT_COLUMNS}) {rows}{once}")
         result.files += len(whole)
-        result.events += int(total) - int(doubled)
-        result.doubled += int(doubled)
+        result.events += total - doubled
+        result.doubled += doubled
         progress(f"{number} of {len(files)} days, {result.events:,} events: {'/'.join(day.split('/')[-3:])}")
 
 

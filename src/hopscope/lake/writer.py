@@ -22,14 +22,11 @@ from ..settings.lake import LakeSettings
 from ..wire.records import Records
 from .catalog import EVENT_COLUMNS, Lake, create, insert_rows
 from .database import COMMIT, Database, LakeError
+from .members import RefusedError, claim
 from .status import read_marks, write_marks
 
 MEMORY_BYTES = 1024**3
 THREADS = 2
-
-
-class RefusedError(LakeError):
-    """The lake must not take this member's events until somebody has decided: retried, but slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ class LakeWriter:
         self._database = Database(self.settings)
         try:
             create(self.settings, self._database)
-            self._claim(self._database)
+            claim(self._database, self.member, self.incarnation)
             self._generation = _generation(self._database)
             self._lake = Lake(self.settings, memory_bytes=MEMORY_BYTES, threads=THREADS)
             self._fence(self._lake)
@@ -88,24 +85,6 @@ class LakeWriter:
             self.disconnect()
             raise
         self.counts["connections"] += 1
-
-    def _claim(self, database: Database) -> None:
-        """Be the one process that writes as this member."""
-        if not database.try_lock(f"member {self.member}"):
-            raise RefusedError(f"{database.place}: another process writes as member {self.member}")
-        database.run(
-            "INSERT INTO hopscope_member (member, incarnation) VALUES (:member, :own) ON CONFLICT DO NOTHING",
-            member=self.member,
-            own=self.incarnation,
-        )
-        ((other,),) = database.run(
-            "SELECT incarnation FROM hopscope_member WHERE member = :member", member=self.member
-        )
-        if other != self.incarnation:
-            raise RefusedError(
-                f"{database.place}: the lake has a member {self.member} with another data folder; give this "
-                f"one another name (member), or retire that one: hopscope lake retire {self.member}"
-            )
 
     def _fence(self, lake: Lake) -> None:
         """Commit, so that what an earlier process sent is there or void; then read the marks."""
@@ -146,6 +125,7 @@ class LakeWriter:
         lost = [block for block in blocks if block.first > block.mark]
         for block in lost:
             if self._noted.get(block.shard, 0) > block.mark:
+                self.disconnect()
                 raise RefusedError(
                     f"{self.settings.place}: the catalog lacks events of shard {block.shard} that were in "
                     f"the lake, from {block.mark} on, and local history begins at {block.first}: the catalog "

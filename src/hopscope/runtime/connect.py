@@ -126,6 +126,8 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
         yield _export(name if name == STREAM else f"export.{name}", name, export, settings)
     for name, metrics in settings.metrics.items():
         yield _metrics(f"metrics.{name}", name, metrics, settings)
+    if settings.lake.enabled:
+        yield _lake(settings)
     query = settings.direct.query
     for place in query.collectors:
         if "://" in place:
@@ -203,6 +205,20 @@ def _metrics(key: str, name: str, metrics: MetricsSettings, settings: Settings) 
         return "connected"
 
     return Attempt(f"{key} {metrics.place}", run)
+
+
+def _lake(settings: Settings) -> Attempt:
+    def run() -> str:
+        from ..lake.catalog import Lake, create
+        from ..lake.check import sizes_of
+        from ..lake.extensions import check_lake
+
+        check_lake()
+        made = create(settings.lake)
+        with Lake(settings.lake, memory_bytes=256 * 1024**2, threads=1) as lake:
+            return f"{'made' if made else 'connected'}, {len(sizes_of(lake)):,} files"
+
+    return Attempt(f"lake {settings.lake.place}", run)
 
 
 def _collector(place: str, token: str | None, seconds: float) -> Attempt:

@@ -19,6 +19,7 @@ CHANGEABLE: dict[str, tuple[str, ...]] = {
     "switches": ("control",),
     "control": ("control",),
     "cluster": ("cluster", "serve"),
+    "lake": ("lake", "archive", "serve"),
     "export": ("export",),
     "metrics": ("export",),
     "history.keep_days": ("archive",),

@@ -7,6 +7,7 @@ import socket
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..base import log
@@ -42,13 +43,15 @@ def _labels(child: Child) -> None:
 
 def _archive(child: Child) -> None:
     from ..history.archive import run
+    from ..lake.status import read_marks
 
     child.started = True
     child.report(ready=True)
     settings = child.settings
     regions = child.regions if mode_of(settings).counts_distributions else None
     period_seconds = settings.distributions.period_seconds
-    run(child.data, settings.history, child.stop.is_set, child.notify, regions, period_seconds)
+    marks = partial(read_marks, child.data, settings.lake) if settings.lake.enabled else None
+    run(child.data, settings.history, child.stop.is_set, child.notify, regions, period_seconds, marks)
 
 
 def _names(child: Child) -> None:

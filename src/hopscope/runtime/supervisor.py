@@ -155,7 +155,7 @@ class Supervisor:
             raise CollectorError("nothing to collect: set listen or label.listen")
         self.members = [self._server]
         self._launch(self._server)  # before this process has threads
-        _check_names(settings)
+        _check_needed(settings)
         if settings.label.redis:
             from ..export.kinds import require_client
 
@@ -262,7 +262,7 @@ class Supervisor:
 
         Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
         """
-        _check_names(settings)
+        _check_needed(settings)
         if settings.destinations or settings.metrics:
             from ..export.kinds import check_exports
 
@@ -615,9 +615,15 @@ class Supervisor:
         return workers | LABEL_COUNTERS.read(self.folder.regions)
 
 
-def _check_names(settings: Settings) -> None:
-    """Raises HopscopeError if the file of names cannot be read, or a package to reach devices is missing."""
+def _check_needed(settings: Settings) -> None:
+    """Raises HopscopeError if the file of names cannot be read, or a package to reach devices or the lake is
+    missing.
+    """
     Names.load(settings.names)
+    if settings.lake.enabled:
+        from ..lake.extensions import check_lake
+
+        check_lake()
     devices = [each.kind for each in settings.names_from.values()]
     for kind in devices + [each.kind for each in settings.switches.values()]:
         from ..export.kinds import require_client

@@ -16,6 +16,7 @@ from ..export.counters import health_of, lost_of, names_of, read_counters
 from ..history.files import damaged_files
 from ..history.space import free_bytes
 from ..labels.counters import LABEL_COUNTERS
+from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.events import when
@@ -186,6 +187,26 @@ def cluster(regions: Path) -> list[Component]:
     detail = f"{state}, {len(status['members'])} there, revision {newest} of the configuration"
     ready = status["state"] == "joined" and not problems
     return [Component(f"cluster {status['cluster']}", ready, "; ".join([detail, *problems]))]
+
+
+def lake(regions: Path) -> list[Component]:
+    """The lake as this member sees it: whether it takes events, and what a lost disk would cost now. Nothing
+    waits for it: events are in local history meanwhile.
+    """
+    status = read_lake_status(regions)
+    if not status:
+        return []
+    waiting, seconds = status["lag_events"], status["lag_seconds"]
+    detail = f"{status['place']}, {waiting:,} events are on this disk alone"
+    if waiting:
+        detail += f", for {seconds:.0f} s"
+    if status["lost_events"]:
+        detail += f", {status['lost_events']:,} lost before they were committed"
+    problems = [status["maintenance"]["problem"], *status["maintenance"]["notes"]]
+    if status["problem"]:
+        problems.insert(0, f"failing since {when(status['since_ns'])}: {status['problem']}")
+    problems = [problem for problem in problems if problem]
+    return [Component("lake", status["state"] == "writing" and not problems, "; ".join([detail, *problems]))]
 
 
 def exports(folder: Path) -> list[Component]:

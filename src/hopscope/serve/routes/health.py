@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Response
 
 from .. import prometheus
 from ..context import Context, Ctx
-from ..readiness import clock, cluster, components, exports, reporters, tables
+from ..readiness import clock, cluster, components, exports, lake, reporters, tables
 from . import collector_models as c
 
 router = APIRouter(tags=["health"])
@@ -56,6 +56,7 @@ def _ready(context: Context) -> c.Ready:
         *reporters(context.stores),
         *exports(context.folder),
         *cluster(context.state.regions),
+        *lake(context.state.regions),
     ]
     return c.Ready(
         ready=all(part.ready for part in needed),

@@ -1,0 +1,162 @@
+"""`hopscope lake`: the shared history of several collectors."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..base.errors import HopscopeError
+from .options.declare import Commands
+from .options.settings import CollectorOptions
+from .output.printer import RED, Format, FormatOption, print_rows
+
+if TYPE_CHECKING:
+    from ..settings.collector import Settings
+    from ..settings.lake import LakeSettings
+
+app = Commands(help="Make, check and maintain the lake: the shared history of several collectors.")
+STATUS_COLUMNS = (
+    "member", "state", "since", "waiting_events", "waiting_seconds", "lost_events", "committed", "problem",
+)  # fmt: skip
+CHECK_COLUMNS = ("member", "incarnation", "shard", "next", "events", "lost", "expired", "problem")
+MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.")]
+
+
+@app.command()
+def init(settings: CollectorOptions) -> None:
+    """Make the lake's tables, unless they are there; a collector does so, too, if its role may.
+
+    The database must answer in English, which is checked.
+    """
+    from ..lake.catalog import create
+
+    lake = _lake(settings.load())
+    print(f"{lake.place}: {'made' if create(lake) else 'it is there'}")
+
+
+@app.command()
+def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
+    """Print how far the lake has the events of this collector: those that wait are lost with its disk.
+
+    Exit status 1: the lake does not take them. 2: no collector with a lake runs.
+    """
+    from ..lake.status import read_status
+    from ..present.units import ago
+
+    found = read_status(settings.load().data / "regions")
+    if not found:
+        raise HopscopeError("no collector with a lake runs on this data folder")
+    now = time.time_ns()
+    row = {
+        **{name: found[name] for name in ("member", "state", "lost_events")},
+        "since": ago(now - found["since_ns"]),
+        "waiting_events": found["lag_events"],
+        "waiting_seconds": found["lag_seconds"],
+        "committed": f"{ago(now - found['committed_ns'])} ago" if found["committed_ns"] else "",
+        "problem": "; ".join(
+            [found["problem"] or found["maintenance"]["problem"], *found["maintenance"]["notes"]]
+        ),
+    }
+    print_rows(form, STATUS_COLUMNS, [found if form is Format.JSON else row])
+    raise typer.Exit(int(found["state"] == "away"))
+
+
+@app.command()
+def check(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
+    """Check that the lake has each event once, up to the mark of its shard, and that its files are there.
+
+    It reads the identities of all events. `lost` were lost before they could be committed, `expired` were
+    deleted because of their age. Exit status 1: something is wrong.
+    """
+    from ..lake.catalog import Lake
+    from ..lake.check import check as checked
+
+    with Lake(_lake(settings.load()), read_only=True) as lake:
+        found = checked(lake)
+    rows = [
+        {
+            **{name: getattr(shard, name) for name in ("member", "incarnation", "shard", "next", "events")},
+            "lost": shard.gaps.get("history", 0),
+            "expired": shard.gaps.get("retention", 0),
+            "problem": shard.problem,
+        }
+        for shard in found.shards
+    ]
+    print_rows(form, CHECK_COLUMNS, rows, lambda row: RED if row["problem"] else "")
+    for problem in found.problems:
+        print(problem, file=sys.stderr)
+    if not found.whole:
+        raise typer.Exit(1)
+
+
+@app.command()
+def compact(settings: CollectorOptions) -> None:
+    """Merge the small files of each day now, and delete what no query needs any more."""
+    from ..lake.maintenance import maintain
+
+    lake = _lake(settings.load())
+    found = maintain(lake, steps=("prune", "merge", "forget", "orphans"), least=2)
+    if found is None:
+        raise HopscopeError("another process maintains the lake just now; try again")
+    print(f"{found.merged_files:,} files merged, {found.deleted_files:,} deleted")
+    _notes(found.notes)
+
+
+@app.command()
+def expire(settings: CollectorOptions) -> None:
+    """Delete the days that are older than `lake.retention_days` now."""
+    from ..lake.maintenance import maintain
+
+    found = maintain(_lake(settings.load()), steps=("expire", "forget"))
+    if found is None:
+        raise HopscopeError("another process maintains the lake just now; try again")
+    print(f"{found.expired_events:,} events deleted")
+
+
+@app.command()
+def rebuild(settings: CollectorOptions) -> None:
+    """Make the catalog again from the files: it was lost, or restored from an older backup.
+
+    Collectors wait meanwhile, and then write what the files lack, if their own history has it. The old
+    catalog is kept in another schema of the database.
+    """
+    from ..lake.rebuild import rebuild as rebuilt
+
+    lake = _lake(settings.load())
+    found = rebuilt(lake, lambda line: print(line, file=sys.stderr))
+    print(
+        f"{found.events:,} events of {found.files:,} files; {found.doubled:,} copies left out; "
+        f"{found.missing:,} missing, which members that have them write again"
+    )
+    if found.old_schema:
+        print(f"the old catalog is in schema {found.old_schema}")
+    _notes([f"{path}: it could not be read" for path in found.damaged])
+
+
+@app.command()
+def retire(settings: CollectorOptions, member: MemberArgument) -> None:
+    """Let another data folder be this member: the one that the lake knows is gone. Its events stay."""
+    from ..lake.members import retire as retired
+
+    found = retired(_lake(settings.load()), member)
+    print(f"{member}: retired; {found.lost:,} of its events were expected, and count as lost")
+
+
+def _lake(settings: Settings) -> LakeSettings:
+    from ..lake.extensions import check_lake
+
+    if not settings.lake.enabled:
+        raise HopscopeError("no lake: set lake.catalog and lake.data")
+    check_lake()
+    return settings.lake
+
+
+def _notes(lines: list[str]) -> None:
+    """Print what somebody must look at; exit status 1 if there is anything."""
+    for line in lines:
+        print(line, file=sys.stderr)
+    if lines:
+        raise typer.Exit(1)

@@ -1,0 +1,233 @@
+"""Merging, retention and what killed writers leave; then the same lake with its catalog lost or too old."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.history.journal import JournalWriter
+from hopscope.lake import maintenance
+from hopscope.lake.catalog import Lake, create, events_folder
+from hopscope.lake.check import check
+from hopscope.lake.maintenance import maintain
+from hopscope.lake.members import RefusedError
+from hopscope.lake.rebuild import rebuild
+from hopscope.lake.writer import LakeWriter
+from hopscope.settings.lake import LakeSettings
+from support.event_make import random_events
+from support.lake_witness import events_of, live_files, marks_of, sequences
+from support.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.e2e
+DAY = 86_400 * 10**9
+
+
+class Member:
+    """A member whose events are written block by block."""
+
+    def __init__(self, settings: LakeSettings, folder: Path, name: str = "c1") -> None:
+        self.folder = folder
+        self.journal = JournalWriter(folder, 0)
+        self.writer = LakeWriter(settings, folder, name, f"{name}-first")
+
+    def write(self, *counts: int, days_ago: float = 0) -> None:
+        """Commit blocks of so many events each."""
+        self.writer.connect()
+        for count in counts:
+            events = random_events(count)
+            events["time_ns"] = time.time_ns() - int(days_ago * DAY) + np.arange(count)
+            self.journal.append(events)
+            self.writer.commit()
+
+    def again(self) -> int:
+        """Connect, and write what the lake lacks; how many events."""
+        self.writer.connect()
+        count = 0
+        while more := self.writer.refill() + self.writer.commit():
+            count += more
+        return count
+
+    def forget(self) -> None:
+        """Local history is gone, but its numbers go on."""
+        self.journal.rotate()
+        for path in (self.folder / "journal").glob("*.journal"):
+            path.unlink()
+
+    def close(self) -> None:
+        self.writer.close()
+        self.journal.close()
+
+
+@pytest.fixture
+def member(local: LakeSettings, tmp_path: Path) -> Iterator[Member]:
+    one = Member(local, tmp_path / "data")
+    yield one
+    one.close()
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept for readers, and every file is old enough."""
+    monkeypatch.setattr(maintenance, "SNAPSHOT_MINUTES", -1)
+    monkeypatch.setattr(maintenance, "ORPHAN_MINUTES", -1)
+
+
+def files(settings: LakeSettings) -> list[Path]:
+    """Files on the disk with events."""
+    return sorted(Path(events_folder(settings)).rglob("*.parquet"))
+
+
+def found(database: PostgresServer, settings: LakeSettings) -> dict[tuple[str, int], list[int]]:
+    """Sequences in the lake, by PyArrow."""
+    return sequences(events_of(database, settings, Path(settings.data) / settings.schema_name))
+
+
+def is_whole(settings: LakeSettings) -> bool:
+    with Lake(settings, read_only=True) as lake:
+        return check(lake).whole
+
+
+def test_a_round_merges_files_and_deletes_old_days(
+    database: PostgresServer, local: LakeSettings, member: Member
+) -> None:
+    """Each event stays once; old days are stated as expired, whole; a reader in flight is not disturbed."""
+    keeping = local.model_copy(update={"retention_days": 10.0})
+    member.write(300, 200, days_ago=20)
+    member.write(*[100] * 9)
+    with Lake(keeping, read_only=True) as reader:
+        reader.connection.execute("BEGIN")
+        query = f"SELECT count(DISTINCT sequence) FROM {reader.events}"
+        assert reader.connection.execute(query).fetchall() == [(1400,)]
+        result = maintain(keeping, steps=("expire", "prune", "merge"))
+        assert result is not None
+        assert (result.expired_events, result.merged_files, result.marks) == (500, 9, 10)
+        assert reader.connection.execute(query).fetchall() == [(1400,)]
+    again = maintain(keeping)
+    assert again is not None
+    assert (again.expired_events, again.merged_files, again.notes) == (0, 0, [])
+    assert len(files(local)) == len(live_files(database, local)) == 1
+    assert found(database, local) == {("c1", 0): list(range(500, 1400))}
+    assert marks_of(database, local) == {("c1", 0): 1400}
+    with Lake(local) as lake:
+        (shard,) = check(lake).shards
+    assert (shard.events, shard.gaps, shard.problem) == (900, {"retention": 500}, "")
+    member.write(10)
+    assert is_whole(local)
+
+
+def test_files_of_killed_writers_are_deleted_once_their_events_are_there(
+    local: LakeSettings, member: Member
+) -> None:
+    """A file that no commit names goes only if the lake has all its events; half a file goes, too."""
+    member.write(50)
+    (named,) = files(local)
+    orphan, half = named.with_name("ducklake-copy.parquet"), named.with_name("ducklake-half.parquet")
+    orphan.write_bytes(named.read_bytes())
+    half.write_bytes(named.read_bytes()[:-100])
+    result = maintain(local, steps=("orphans",))
+    assert result is not None
+    assert (result.notes, files(local)) == ([], [named])
+    orphan.write_bytes(named.read_bytes())
+    with Lake(local) as lake:
+        lake.connection.execute(f"DELETE FROM {lake.events} WHERE sequence < 5")
+    result = maintain(local, steps=("orphans",))
+    assert result is not None
+    assert "5 events that the lake lacks" in result.notes[0]
+    assert orphan in files(local)
+
+
+def dump(database: PostgresServer, settings: LakeSettings) -> str:
+    """A backup of the catalog."""
+    words = [
+        "pg_dump",
+        "-h",
+        "127.0.0.1",
+        "-p",
+        str(database.port),
+        "-U",
+        "hopscope",
+        "-n",
+        settings.schema_name,
+    ]
+    return subprocess.run([*words, "hopscope"], check=True, capture_output=True, text=True).stdout
+
+
+def restore(database: PostgresServer, settings: LakeSettings, backup: str) -> None:
+    """The catalog as it was."""
+    database.run(f"DROP SCHEMA {settings.schema_name} CASCADE")
+    words = ["psql", "-q", "-h", "127.0.0.1", "-p", str(database.port), "-U", "hopscope", "hopscope"]
+    subprocess.run(words, input=backup, check=True, capture_output=True, text=True)
+
+
+def test_an_older_catalog_with_the_members_history(
+    database: PostgresServer, local: LakeSettings, member: Member
+) -> None:
+    """Members write again what they have; the first files, which nothing names, are deleted after that."""
+    member.write(100, 100)
+    backup = dump(database, local)
+    member.write(100, 100)
+    member.writer.close()
+    restore(database, local, backup)
+    assert marks_of(database, local) == {("c1", 0): 200}
+    assert member.again() == 200
+    assert found(database, local) == {("c1", 0): list(range(400))}
+    assert len(files(local)) == 5
+    result = maintain(local, steps=("orphans",))
+    assert result is not None
+    assert result.notes == []
+    assert len(files(local)) == 3
+    assert is_whole(local)
+
+
+def test_an_older_catalog_without_the_members_history(
+    database: PostgresServer, local: LakeSettings, member: Member
+) -> None:
+    """The member refuses to count as lost what the files have; a rebuild finds it there, also in files that
+    were merged after the backup; nothing is doubled.
+    """
+    member.write(*[20] * 5)
+    backup = dump(database, local)
+    member.write(*[20] * 5)
+    maintain(local)  # the files of the backup are gone
+    member.forget()
+    member.writer.disconnect()
+    restore(database, local, backup)
+    assert not is_whole(local)
+    member.journal.append(random_events(7))
+    with pytest.raises(RefusedError, match=r"older than the lake's files.*hopscope lake rebuild"):
+        member.again()
+    result = rebuild(local)
+    assert (result.events, result.doubled, result.missing) == (200, 0, 0)
+    assert member.again() == 7
+    assert found(database, local) == {("c1", 0): list(range(207))}
+    assert marks_of(database, local) == {("c1", 0): 207}
+    assert is_whole(local)
+    assert database.run(f"SELECT count(*) FROM {result.old_schema}.hopscope_lake") == "1\n"
+
+
+def test_a_lost_catalog(database: PostgresServer, local: LakeSettings, member: Member) -> None:
+    """A rebuild takes each event of the files once, whichever have it; members fill holes that they can."""
+    member.write(40, 30, days_ago=1)
+    member.write(50, 60, 70)
+    whole = files(local)
+    copy = whole[-1].with_name("ducklake-copy.parquet")
+    copy.write_bytes(whole[-1].read_bytes())
+    lost = whole[-2]
+    lost.unlink()
+    member.writer.disconnect()
+    database.run(f"DROP SCHEMA {local.schema_name} CASCADE")
+    create(local)
+    result = rebuild(local)
+    there = 250 - result.missing
+    assert (result.events, result.doubled > 0, result.missing > 0) == (there, True, True)
+    assert not is_whole(local)
+    assert member.again() == result.missing
+    assert found(database, local) == {("c1", 0): list(range(250))}
+    assert marks_of(database, local) == {("c1", 0): 250}
+    assert is_whole(local)
+    assert not {*whole, copy} & set(files(local))

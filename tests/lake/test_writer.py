@@ -1,0 +1,126 @@
+"""Events of local history in the lake: gaps, names, a flush, retention; by a writer without a process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.history.archive import archive_once
+from hopscope.history.journal import JournalWriter
+from hopscope.lake.catalog import Lake, LakeError
+from hopscope.lake.check import check
+from hopscope.lake.counters import LAKE_COUNTERS
+from hopscope.lake.members import RefusedError, retire
+from hopscope.lake.process import LakeProcess
+from hopscope.lake.status import flush, read_marks, read_status
+from hopscope.lake.writer import LakeWriter
+from hopscope.settings.collector import HistorySettings
+from hopscope.settings.lake import LakeSettings
+from support.event_make import Events, random_events
+from support.lake_witness import events_of, marks_of, sequences
+from support.postgres_server import PostgresServer
+from support.waiting import HANG_SECONDS
+
+pytestmark = pytest.mark.e2e
+
+
+def recent(count: int) -> Events:
+    """Events of now."""
+    events = random_events(count)
+    events["time_ns"] = time.time_ns() - np.arange(count, 0, -1)
+    return events
+
+
+def test_what_history_lost_is_a_stated_gap(
+    database: PostgresServer, local: LakeSettings, tmp_path: Path
+) -> None:
+    """The mark passes over it, its events are counted, and a check knows it from a hole."""
+    events = recent(100)
+    writer = LakeWriter(local, tmp_path / "data", "c1", "one")
+    writer.connect()
+    with JournalWriter(tmp_path / "data", 0) as journal:
+        journal.append(events[:60].copy())
+        assert writer.commit() == 60
+        journal.skip_to(75)
+        journal.append(events[75:].copy())
+        assert (writer.commit(), writer.counts["lost"]) == (25, 15)
+    writer.close()
+    assert marks_of(database, local) == {("c1", 0): 100}
+    assert sequences(events_of(database, local, tmp_path / "lake" / local.schema_name)) == {
+        ("c1", 0): [*range(60), *range(75, 100)]
+    }
+    with Lake(local) as lake:
+        (shard,) = check(lake).shards
+        assert (shard.events, shard.next, shard.gaps, shard.problem) == (85, 100, {"history": 15}, "")
+        lake.connection.execute(f"DELETE FROM {lake.events} WHERE sequence = 33")
+        lake.connection.execute(f"INSERT INTO {lake.events} FROM {lake.events} WHERE sequence = 44")
+        (shard,) = check(lake).shards
+        assert shard.problem == "1 missing, 1 doubled"
+
+
+def test_a_name_belongs_to_one_data_folder(local: LakeSettings, tmp_path: Path) -> None:
+    """Another data folder, or a second process, is refused until the first is retired."""
+    writers = [LakeWriter(local, tmp_path / name, "c1", name) for name in ("one", "two", "one")]
+    writers[0].connect()
+    with pytest.raises(RefusedError, match="another process writes as member c1"):
+        writers[2].connect()
+    with pytest.raises(LakeError, match="is writing"):
+        retire(local, "c1")
+    writers[0].close()
+    with pytest.raises(RefusedError, match=r"member c1 with another data folder.*hopscope lake retire c1"):
+        writers[1].connect()
+    assert retire(local, "c1").incarnation == "one"
+    writers[1].connect()
+    for writer in writers:
+        writer.close()
+
+
+def test_what_is_not_in_the_lake_does_not_age(local: LakeSettings, tmp_path: Path) -> None:
+    """Old segments go once the lake has them; what it lacks goes only for want of room, and is counted."""
+    folder = tmp_path / "data"
+    with JournalWriter(folder, 0) as journal:
+        for _ in range(3):
+            journal.append(recent(50))
+            journal.rotate()
+            archive_once(folder, HistorySettings())
+        old = HistorySettings(keep_days=1e-9)
+        writer = LakeWriter(local.model_copy(update={"batch_events": 100}), folder, "c1", "one")
+        writer.connect()
+        assert archive_once(folder, old, marks=lambda: read_marks(folder, local)).expired_events == 0
+        assert writer.commit() == 100
+        assert archive_once(folder, old, marks=lambda: read_marks(folder, local)).expired_events == 100
+        tight = HistorySettings().model_copy(update={"keep_bytes": 1})
+        assert archive_once(folder, tight, marks=lambda: read_marks(folder, local)).expired_events == 50
+        journal.append(recent(5))
+        assert (writer.commit(), writer.counts["lost"]) == (5, 50)
+        writer.close()
+
+
+def test_a_flush_and_an_orderly_stop_commit_what_waits(
+    database: PostgresServer, local: LakeSettings, tmp_path: Path
+) -> None:
+    """Neither waits for `every_seconds`."""
+    patient = local.model_copy(update={"every_seconds": 3600.0})
+    folder = tmp_path / "data"
+    (folder / "regions").mkdir(parents=True)
+    stop = threading.Event()
+    process = LakeProcess(patient, folder, "c1", "one")
+    with JournalWriter(folder, 0) as journal:
+        runs = threading.Thread(target=process.run, args=[stop])
+        runs.start()
+        journal.append(recent(10))
+        assert flush(folder, HANG_SECONDS)
+        journal.append(recent(20))
+        assert flush(folder, HANG_SECONDS)
+        assert marks_of(database, local) == {("c1", 0): 30}
+        journal.append(recent(30))
+        assert not flush(folder, 0)
+        stop.set()
+        runs.join()
+    assert marks_of(database, local) == {("c1", 0): 60}
+    assert read_status(folder / "regions")["lag_events"] == 0
+    assert LAKE_COUNTERS.read(folder / "regions")["lake_events_total"] == 60
