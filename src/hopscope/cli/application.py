@@ -15,23 +15,13 @@ from ..base.errors import HopscopeError
 from . import completion
 from .options.declare import Commands
 
+_COLLECT = "collect sink switch control limits cluster lake translate label replay"
 GROUPS = {
-    "Collect": (
-        "collect",
-        "sink",
-        "switch",
-        "control",
-        "limits",
-        "cluster",
-        "lake",
-        "translate",
-        "label",
-        "replay",
-    ),  # fmt: skip
+    "Collect": tuple(_COLLECT.split()),
     "Query": ("query", "top", "open", "direct", "decode"),
     "Simulate": ("demo", "simulate", "blast", "bench", "samples", "fabric", "plan", "craft"),
     "Tools": ("config", "dashboards", "check", "doctor", "report-issue", "warmup", "dissector", "version"),
-}  # fmt: skip
+}
 """Commands by what they are for, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = frozenset(
