@@ -15,12 +15,14 @@ from hopscope.direct.collectors.collector import CollectorError, LocalCollector
 from hopscope.direct.collectors.group import CollectorGroup, merge_copies
 from hopscope.direct.collectors.http import HttpCollector
 from hopscope.direct.collectors.open import open_collectors
+from hopscope.direct.hashing import collectors_of
 from hopscope.direct.primitives import key_write
 from hopscope.direct.stores.answers import QueryOptions, Status
 from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.numbers import parse_numbers, show_numbers
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.stores.store import Store, StoreError
+from hopscope.direct.translation.routes import routes_of
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.serve.server import bind, run, url_of
@@ -258,6 +260,7 @@ def test_settings_open_collectors(tmp_path: Path) -> None:
     places = [str(tmp_path / "data"), str(tmp_path), "http://192.0.2.1:8080"]
     names = [each.name for each in open_collectors(places, tmp_path / "own").collectors]
     assert names == [str(tmp_path / "data" / "direct"), str(tmp_path), "http://192.0.2.1:8080"]
+    assert [each.name for each in open_collectors([*places, *places], tmp_path).collectors] == names
     assert [each.name for each in open_collectors((), tmp_path / "own").collectors] == [str(tmp_path / "own")]
 
 
@@ -296,3 +299,33 @@ def test_keys_of_different_lengths_are_asked_at_once(tmp_path: Path) -> None:
         assert [each["key"] for each in found] == asked
         data = [each.get("data") and int(each["data"], 16) for each in found]
         assert data == [403, 201, 805, None, 202, 403]
+
+
+def test_a_collector_may_have_several_shares(tmp_path: Path) -> None:
+    """Eight shares at three collectors, in an order of their own: each key is found where its share is."""
+    described = [
+        parse_store("paths=key-write,slots=4096,collectors=8"),
+        parse_store("own=append,lists=4,batches=8"),
+    ]
+    layouts, shares = [spec.layout for spec in described], [0, 2, 1, 1, 0, 2, 2, 0]
+    folders = [tmp_path / str(number) for number in range(3)]
+    transports = [MemoryTransport(list(open_stores(each, described).values())) for each in folders]
+    translator = Translator(
+        layouts, transports, routes=routes_of(layouts, names=["paths", "own"], shares=shares)
+    )
+    translator.translate(*dta(1, keys_of(), keys_of(), redundancy=1))
+    lists = np.arange(12, dtype=np.uint64)
+    translator.translate(*dta(2, as_bytes(lists), as_bytes(lists + np.uint64(70)), list=lists))
+    translator.flush()
+    assert translator.rejected[1:].sum() == 0
+    group = open_collectors([str(folders[number]) for number in shares], tmp_path)
+    assert [each.name for each in group.collectors] == [str(folders[number]) for number in (0, 2, 1)]
+    found = group.query("paths", texts(), QueryOptions(), None)
+    assert [each["data"] for each in found] == [f"{number:08x}" for number in range(1, KEYS + 1)]
+    params = layouts[0].params()
+    owners = [str(folders[shares[int(share)]]) for share in collectors_of(params, keys_of())]
+    assert [each["collector"] for each in found] == owners
+    entries = CollectorGroup([LocalCollector(folder) for folder in folders], shares).query(
+        "own", [str(number) for number in range(12)], QueryOptions(), None
+    )
+    assert [each["entries"] for each in entries] == [[f"{number + 70:08x}"] for number in range(12)]

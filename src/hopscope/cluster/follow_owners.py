@@ -34,14 +34,13 @@ class OwnersFollower:
         self._problem = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="owners", daemon=True)
-        self.table: OwnerTable | None = None
-        """None: none is known."""
+        self._table: OwnerTable | None = None
         with suppress(ClusterError):  # a damaged file is replaced
-            self.table = self._file.table
+            self._table = self._file.table
 
     def newest(self) -> OwnerTable | None:
-        """The table."""
-        return self.table
+        """The table; None: none is known."""
+        return self._table
 
     def __enter__(self) -> OwnersFollower:
         self._thread.start()
@@ -57,7 +56,7 @@ class OwnersFollower:
             try:
                 if self._connection.closed:
                     self._connection.open()
-                self.table = self._file.renew(self._connection)
+                self._table = self._file.renew(self._connection)
                 self._note("")
             except (ClusterError, OSError) as error:
                 self._note(str(error))
@@ -66,5 +65,5 @@ class OwnersFollower:
     def _note(self, problem: str) -> None:
         if problem != self._problem:
             self._problem = problem
-            known = "no table of owners is known" if self.table is None else "the last table of owners holds"
+            known = "no table of owners is known" if self._table is None else "the last table of owners holds"
             self._notify(f"{problem}; {known}" if problem else "the table of owners is read from NATS")

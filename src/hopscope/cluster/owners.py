@@ -110,11 +110,20 @@ class OwnerGeneration:
     since_ns: Number
     """When it took effect, ns since 1970."""
     members: tuple[Member, ...]
-    """In the order of their numbers."""
+    """In the order of their numbers: that of their first shares, as in a list of addresses by share."""
     shares: tuple[Number, ...]
     """Number of the member of each share."""
     begins: dict[Member, dict[str, Number]] = field(default_factory=dict)
     """Epoch of each member's stores at that time: they have no keys of this generation in earlier ones."""
+
+    @classmethod
+    def of(
+        cls, number: int, since_ns: int, of_share: Sequence[str], begins: Mapping[str, Mapping[str, int]]
+    ) -> OwnerGeneration:
+        """The generation whose shares have these members."""
+        members = tuple(dict.fromkeys(of_share))
+        epochs = {name: dict(stores) for name, stores in begins.items()}
+        return cls(number, since_ns, members, tuple(members.index(name) for name in of_share), epochs)
 
     def of_share(self) -> list[str]:
         """Name of the member of each share."""
@@ -162,8 +171,8 @@ class OwnerTable:
         """With a generation of these members from now on; the fewest shares move. Raises ClusterError."""
         before = self.current
         shares = assign(names, len(before.shares), before.of_share())
-        new = OwnerGeneration(
-            before.number + 1, max(now_ns, before.since_ns + 1), tuple(names), shares, _plain(begins)
+        new = OwnerGeneration.of(
+            before.number + 1, max(now_ns, before.since_ns + 1), [names[at] for at in shares], begins
         )
         table = replace(self, owners={**self.owners, **owners}, generations=(*self.generations, new))
         return table.pruned(now_ns)
@@ -188,10 +197,8 @@ class OwnerTable:
         found = []
         for each in self.generations[:-1]:
             held = [now[share] if owner == name else owner for share, owner in enumerate(each.of_share())]
-            names = tuple(dict.fromkeys([member for member in each.members if member != name] + held))
-            shares = tuple(names.index(owner) for owner in held)
             begins = {member: epochs for member, epochs in each.begins.items() if member != name}
-            found.append(replace(each, members=names, shares=shares, begins=begins))
+            found.append(OwnerGeneration.of(each.number, each.since_ns, held, begins))
         return self._of([*found, self.current])
 
     def _of(self, generations: Iterable[OwnerGeneration]) -> OwnerTable:
@@ -250,7 +257,7 @@ def first_table(
     """A table of one generation. Raises ClusterError."""
     if not 1 <= shares <= MAX_COLLECTORS // 4:
         raise ClusterError(f"{shares} shares, expected 1 to {MAX_COLLECTORS // 4:,}")
-    generation = OwnerGeneration(1, now_ns, tuple(names), assign(names, shares, []), _plain(begins))
+    generation = OwnerGeneration.of(1, now_ns, [names[at] for at in assign(names, shares, [])], begins)
     return OwnerTable(dict(owners), (generation,), epoch_seconds, keep_epochs)
 
 
@@ -291,10 +298,6 @@ def _check(table: OwnerTable) -> None:
 @cache
 def _form() -> TypeAdapter[OwnerTable]:
     return TypeAdapter(OwnerTable)
-
-
-def _plain(begins: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    return {name: dict(epochs) for name, epochs in begins.items()}
 
 
 # ------------------------------------------------------------------------------------------------ in NATS

@@ -190,7 +190,9 @@ def _write(connection: Connection, new: OwnerTable, revision: int, old: OwnerTab
 
     write_owners(connection, new, revision)
     current = new.current
-    line = f"generation {current.number}: {', '.join(f'{n} ({c})' for n, c in current.counts().items())}"
+    line = (
+        f"generation {current.number}: {', '.join(f'{n} ({c})' for n, c in sorted(current.counts().items()))}"
+    )
     if old is not None:
         pairs = zip(old.current.of_share(), current.of_share(), strict=True)
         moved = sum(before != after for before, after in pairs)
@@ -233,8 +235,7 @@ def _stores(
             if "error" in store:
                 raise HopscopeError(f"{name}: store {store['name']}: {store['error']}")
             layout = store["layout"]
-            own_lists = store["primitive"] == "append" and layout["collectors"] == 1
-            if layout["collectors"] != shares and not own_lists:
+            if layout["collectors"] != shares:
                 raise HopscopeError(
                     f"{name}: store {store['name']} is spread over {layout['collectors']} collectors, "
                     f"expected {shares} shares: set collectors={shares} in its options, or --shares"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..stores.answers import UNREACHABLE, QueryOptions
-from ..stores.store import Layout
+from ..stores.store import Layout, StoreError
 from .collector import Collector, CollectorError, Epoch
 from .group import Answer, CollectorGroup
 
@@ -99,6 +99,16 @@ class CollectorGenerations(CollectorGroup):
     def owners(self, layout: Layout, texts: Sequence[str]) -> list[frozenset[str]]:
         """Names of the collectors that have each key now."""
         return self._newest.group.owners(layout, texts)
+
+    def _layout(self, store: str) -> Layout:
+        """Lists that each collector numbers itself would have other numbers after a change."""
+        layout = super()._layout(store)
+        if layout.collectors != self._newest.group.share_count:
+            raise StoreError(
+                f"store {store} is spread over {layout.collectors} collectors, the table of owners has "
+                f"{self._newest.group.share_count} shares"
+            )
+        return layout
 
     def read_list(
         self, store: str, number: int, after: str | None = None, limit: int = 4096

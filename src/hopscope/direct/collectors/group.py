@@ -39,6 +39,11 @@ class CollectorGroup:
         self._described: dict[str, tuple[float, Answer]] = {}
         self._shares = np.array(range(len(self.collectors)) if shares is None else shares, np.int64)
 
+    @property
+    def share_count(self) -> int:
+        """Shares of the keys."""
+        return len(self._shares)
+
     def stores(self) -> list[Answer]:
         """Descriptions of the stores of all collectors; of several, with `collector`."""
         if len(self.collectors) == 1:
@@ -59,12 +64,9 @@ class CollectorGroup:
         Of several collectors, an answer names its `collector`; its status is `unreachable` if that one cannot
         be reached. Keys may have different lengths.
         """
-        by_length: dict[int, list[int]] = {}
-        for row, text in enumerate(texts):
-            by_length.setdefault(len(parse_key(text)), []).append(row)
         found = {
             row: answer
-            for rows in by_length.values()
+            for rows in _by_length(texts)
             for row, answer in zip(
                 rows, self._query(store, [texts[row] for row in rows], options, epoch), strict=True
             )
@@ -73,8 +75,12 @@ class CollectorGroup:
 
     def owners(self, layout: Layout, texts: Sequence[str]) -> list[frozenset[str]]:
         """Names of the collectors that have each key in stores of this layout."""
-        found = [owners_of(layout, parse_keys([text]), self._shares)[0][:, 0].tolist() for text in texts]
-        return [frozenset(self.collectors[number].name for number in each) for each in found]
+        found: dict[int, frozenset[str]] = {}
+        for rows in _by_length(texts):
+            owners, _ = owners_of(layout, parse_keys([texts[row] for row in rows]), self._shares)
+            for row, numbers in zip(rows, owners.T.tolist(), strict=True):
+                found[row] = frozenset(self.collectors[number].name for number in numbers)
+        return [found[row] for row in range(len(texts))]
 
     def _query(self, store: str, texts: Sequence[str], options: QueryOptions, epoch: Epoch) -> list[Answer]:
         """Answers to keys of one length."""
@@ -170,6 +176,14 @@ class CollectorGroup:
         """Results of work that waits for other machines, done for all at once."""
         with ThreadPoolExecutor(min(len(self.collectors), 16)) as pool:
             return list(pool.map(work, over))
+
+
+def _by_length(texts: Sequence[str]) -> list[list[int]]:
+    """Rows of keys, by their length in bytes."""
+    rows: dict[int, list[int]] = {}
+    for row, text in enumerate(texts):
+        rows.setdefault(len(parse_key(text)), []).append(row)
+    return list(rows.values())
 
 
 def merge_copies(answers: Sequence[Answer], consensus: int, drawn: bool) -> Answer:
