@@ -182,6 +182,35 @@ def test_lists_are_read_where_they_were(tmp_path: Path) -> None:
         assert group.read_list("events", number, place, 100)[0] == []
 
 
+def test_a_list_that_comes_back_is_read_once(tmp_path: Path) -> None:
+    """A list goes from one member to another and back, with entries each time, also late ones at the owner of
+    before: a reader that goes on from its place has each entry once.
+    """
+    network = Network(tmp_path, "c1", "c2")
+    network.write(range(32), 10_000)
+    place: str | None = None
+    found: list[str] = []
+
+    def read() -> None:
+        nonlocal place
+        for _ in range(10):
+            entries, lost, place = network.group().read_list("events", 3, place, 2)
+            assert lost == 0
+            found.extend(entries)
+
+    read()
+    late = network.table
+    for offset, names in ((20_000, ("c1",)), (30_000, ("c2",)), (40_000, ("c1",))):
+        network.change(*names)
+        network.write(range(32), offset)
+        read()
+    now, network.table = network.table, late
+    network.write(range(32), 50_000)
+    network.table = now
+    read()
+    assert sorted(found) == [f"{3 + offset:08x}" for offset in range(10_000, 60_000, 10_000)]
+
+
 def test_lists_of_each_collector_are_refused(tmp_path: Path) -> None:
     """A store that is not spread over the shares has no owners: one line says so."""
     group = Network(tmp_path, "c1", "c2").group()

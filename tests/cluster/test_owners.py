@@ -21,9 +21,11 @@ from hopscope.cluster.owners import (
     read_owners,
     write_owners,
 )
-from hopscope.cluster.owners_file import FILE_NAME, OwnersFile
+from hopscope.cluster.owners_file import FILE_NAME, OwnersFile, OwnersPart
 from hopscope.cluster.shares import assign
-from support.cluster import make, settings_of
+from hopscope.settings.direct import TranslatorSettings
+from support import command
+from support.cluster import Member, make, running, settings_of
 from support.server_process import NatsServer
 from support.waiting import eventually
 
@@ -168,3 +170,25 @@ def test_one_of_two_writers_wins(nats: NatsServer, cluster: str, tmp_path: Path)
     assert OwnersFile(tmp_path).table == won
     with pytest.raises(ClusterError, match="the owners of keys are not known"):
         OwnersFile(tmp_path / "none").table  # noqa: B018
+
+
+def test_a_member_keeps_the_table_in_its_data_folder(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
+    """Its cluster process writes what NATS has: first that there is none, then each table."""
+    settings = settings_of(nats.url, cluster, "c1")
+    make(settings)
+    with running(Member(settings, tmp_path, lambda context: [OwnersPart(context)])):
+        file = OwnersFile(tmp_path)
+        eventually((tmp_path / FILE_NAME).exists)
+        assert file.table is None
+        with Connection(settings.cluster, "test") as connection:
+            write_owners(connection, table_of("c1", "c2"), 0)
+        eventually(lambda: file.table == table_of("c1", "c2"))
+
+
+def test_a_translator_follows_a_cluster_or_has_addresses() -> None:
+    """`cluster` beside addresses, and without a cluster, is rejected in one line."""
+    with pytest.raises(ValueError, match='found collectors beside "cluster"'):
+        TranslatorSettings(transport="rocev2", collectors=("cluster", "192.0.2.1"))
+    assert TranslatorSettings(transport="rocev2", collectors=("cluster",)).follows_cluster
+    status, _, error = command.run("translate", "--to", "cluster")
+    assert (status, "but cluster.nats names no servers" in error) == (2, True)

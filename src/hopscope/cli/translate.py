@@ -72,6 +72,8 @@ def translate(
     loaded = settings.load(options, stores, log)
     log.configure(loaded)
     translator = loaded.direct.translator
+    if translator.follows_cluster and not loaded.cluster.enabled:
+        raise HopscopeError('direct.translator.collectors is "cluster", but cluster.nats names no servers')
     notify = logger("translator").info
     with until_stopped() as stop, owned_stores(loaded.stores_folder), ExitStack() as opened:
         compile_parts("direct")
@@ -94,9 +96,7 @@ def translate(
 
 
 def _followed(settings: Settings, notify: Callable[[str], object]) -> OwnersFollower:
-    """The table of owners of the cluster. Raises HopscopeError if there is no cluster."""
+    """The table of owners of the cluster."""
     from ..cluster.follow_owners import OwnersFollower
 
-    if not settings.cluster.enabled:
-        raise HopscopeError('direct.translator.collectors is "cluster", but cluster.nats names no servers')
     return OwnersFollower(settings.cluster, settings.stores_folder, notify)

@@ -21,6 +21,9 @@ from ..stores.store import Layout, StoreError
 from .collector import Collector, CollectorError, Epoch
 from .group import Answer, CollectorGroup
 
+ADDED = ("key-increment", "cardinality")
+"""Primitives of which a key has a part at each collector that had it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Generation:
@@ -73,7 +76,7 @@ class CollectorGenerations(CollectorGroup):
         has = self._epochs(store, epoch) if isinstance(epoch, int) else None
         parts: list[list[Answer]] = [[] for _ in texts]
         asked: list[set[str]] = [set() for _ in texts]
-        added = epoch is None and layout.name in ("key-increment", "cardinality")
+        added = epoch is None and layout.name in ADDED
         for generation in generations:
             owners = generation.group.owners(layout, texts)
             rows = [
@@ -113,28 +116,24 @@ class CollectorGenerations(CollectorGroup):
     def read_list(
         self, store: str, number: int, after: str | None = None, limit: int = 4096
     ) -> tuple[list[str], int, str]:
-        """See `CollectorGroup.read_list`; a place is GENERATION:PLACE."""
-        owners = self._owners_of_list(store, number)
-        begun, _, inner = (after or "0:").partition(":")
-        at = int(begun) if begun.isdecimal() else 0
-        left = [each for each in owners if each.number >= at] or owners[-1:]
-        lost = 0
-        for generation in left:
-            known = inner if generation.number == at and inner else None
-            entries, gone, place = generation.group.read_list(store, number, known, limit)
+        """See `CollectorGroup.read_list`; a place is NAME:PLACE of each owner, separated by commas."""
+        places = dict(part.partition(":")[::2] for part in after.split(",")) if after else {}
+        lost, entries = 0, []
+        for name, group in self._owners_of_list(store, number):
+            entries, gone, places[name] = group.read_list(store, number, places.get(name), limit)
             lost += gone
-            if entries or generation is left[-1]:
+            if entries:
                 break
-        return entries, lost, f"{generation.number}:{place}"
+        return entries, lost, ",".join(f"{name}:{place}" for name, place in places.items())
 
-    def _owners_of_list(self, store: str, number: int) -> list[Generation]:
-        """The generations whose owners have entries, each owner once, by its last generation."""
+    def _owners_of_list(self, store: str, number: int) -> list[tuple[str, CollectorGroup]]:
+        """The owners that may have entries, each once, the current one last."""
         layout = self._layout(store)
-        found: dict[frozenset[str], Generation] = {}
+        found: dict[str, CollectorGroup] = {}
         for generation in self._answering(None):
-            (names,) = generation.group.owners(layout, [f"0x{number:016x}"])
-            found.setdefault(names, generation)
-        return list(reversed(found.values()))
+            ((name,),) = generation.group.owners(layout, [f"0x{number:016x}"])
+            found.setdefault(name, generation.group)
+        return list(reversed(found.items()))
 
     @staticmethod
     def _ask(
@@ -188,11 +187,11 @@ def _merged(primitive: str, parts: Sequence[Answer]) -> Answer:
     """One answer of those of a key's owners, newest first."""
     lacking = next((part for part in parts if part["status"] == UNREACHABLE), None)
     found = [part for part in parts if part["status"] == "found"]
-    if primitive == "key-increment" and lacking is not None:
+    if lacking is not None and (primitive in ADDED or not found):
         return lacking
     if not found:
-        return lacking or parts[0]
-    if len(found) == 1 or primitive not in ("key-increment", "cardinality"):
+        return parts[0]
+    if len(found) == 1 or primitive not in ADDED:
         return found[0]
     merged: dict[str, Any] = dict(found[0])
     if primitive == "key-increment":

@@ -96,7 +96,7 @@ async def poll(
     context: Ctx,
     name: StoreName,
     number: Annotated[int, Path(ge=0, lt=1 << 32, description="Number of the list")],
-    after: Annotated[str | None, Query(max_length=80, description="`next` of the answer before")] = None,
+    after: Annotated[str | None, Query(max_length=4096, description="`next` of the answer before")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Most entries")] = 1000,
     monitor: MonitorName = None,
     local: Local = False,
