@@ -129,6 +129,8 @@ def test_a_member_that_cannot_apply_a_revision_says_why(start: Start, configurat
     number = configurations.put(bad, good)
     eventually(lambda: says(member, "c1", good, f"revision {number}: speed: unknown metric"))
     assert end.general("hop_latency")["change"] == 1
+    number = configurations.put(Configuration(Limits({"x" * 1000: {"y" * 1000: 1}})), number)
+    eventually(lambda: says(member, "c1", good, f"revision {number}: xxx"))
     number = configurations.put(hop(change=4), number)
     eventually(lambda: says(member, "c1", number))
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from ..base import control_client as control
 from .configuration import Configurations, Revision
 from .connection import ClusterError
+from .members import as_text
 from .process import Context, Part
 
 
@@ -61,7 +62,7 @@ class Applying(Part):
         try:
             control.request(self.context.data, {"set_cluster": request, **({"by": by[:200]} if by else {})})
         except control.RejectedError as error:
-            return f"revision {revision.number}: {error}"
+            return as_text(f"revision {revision.number}: {error}")
         except control.ControlError as error:
             raise ClusterError(str(error)) from None
         return ""

@@ -102,7 +102,7 @@ class Bucket:
         """Remove a key; only if its newest entry is `revision`, unless that is 0."""
 
         async def delete() -> None:
-            await self._values().delete(key, revision or None)
+            await self._values().delete(key, revision or None, validate_keys=False)
 
         self._run(delete())
 

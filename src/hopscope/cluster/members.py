@@ -24,6 +24,11 @@ State = Literal["live", "draining", "drained", "stopped"]
 """`live`: it takes part; `draining`: it withdraws, `drained`: it has; `stopped`: it was ended orderly."""
 
 
+def as_text(text: str) -> str:
+    """A text as records take it: one line of printable characters, cut if it is long."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:500]
+
+
 def _printable(text: str) -> str:
     if not text.isprintable():
         raise ValueError("expected one line of printable text")
@@ -106,7 +111,7 @@ def first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(map(str, first["loc"]))
     text = f"{where}: {first['msg']}" if where else str(first["msg"])
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:500]
+    return as_text(text)
 
 
 @cache
@@ -187,9 +192,7 @@ class Seat:
         """Make, renew or take over the record. Raises NameTakenError if another process has it."""
         value = record.encode()
         revision = self._living.change(record.name, value, self._revision) if self._revision else None
-        if (
-            revision is None
-        ):  # it ended after `member_seconds`, an acknowledgement was lost, or it is not ours
+        if revision is None:  # it ended, an acknowledgement was lost, or it is not ours
             revision = self._living.change(record.name, value, self._before(record))
         if revision is None:
             raise NameTakenError(f"{record.name}: another process became this member just now")

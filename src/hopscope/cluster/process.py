@@ -182,6 +182,8 @@ class _PartThread:
     def _work(self) -> None:
         while not self._ending:
             self._wake.clear()
+            if self._ending:
+                break
             pause = self.part.seconds if self._turn() else RETRY_SECONDS
             self._wake.wait(pause)
         if self._session:
@@ -272,7 +274,7 @@ class ClusterProcess:
             "missing": [asdict(context.known[name]) for name in missing(context)],
             "bad": context.bad,
             "configuration": {"newest": 0, "revision": 0, "revision_problem": ""},
-            **{key: value for shown in context.shown.values() for key, value in shown.items()},
+            **{key: value for shown in list(context.shown.values()) for key, value in shown.items()},
         }
 
     # ------------------------------------------------------------------------------------------- turns

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.members import as_text
 from ..cluster.process import Condition, Context, Part
-from ..memory.text_file import read_text
 from .child import Child
 
 if TYPE_CHECKING:
@@ -112,10 +111,10 @@ def _looker(child: Child) -> Callable[[], Condition]:
         waiting = [part for part in components(state, child.data) if not part.ready]
         return Condition(
             ready=not waiting,
-            reason=_line("; ".join(f"{part.name}: {part.detail}" for part in waiting)),
+            reason=as_text("; ".join(f"{part.name}: {part.detail}" for part in waiting)),
             reports_per_second=rates["reports_total"],
             events_per_second=float(rates.total[events].sum()),
-            address=_line(child.settings.cluster.address or owner.get("api") or ""),
+            address=as_text(child.settings.cluster.address or owner.get("api") or ""),
             started_ns=owner.get("started_ns") or 0,
             **(_lag(child.regions) if child.settings.lake.enabled else {}),
         )
@@ -125,10 +124,9 @@ def _looker(child: Child) -> Callable[[], Condition]:
 
 def _lag(regions: Path) -> dict[str, Any]:
     """How far this member's events are in the lake: fields of a record."""
-    try:
-        status = json.loads(read_text(regions / "lake.status") or "{}")
-    except ValueError:
-        status = {}
+    from ..lake.status import read_status
+
+    status = read_status(regions)
     if not status:
         return {"lag_problem": "the lake process has not started"}
     silent = (time.time_ns() - status["time_ns"]) / 1e9
@@ -136,10 +134,5 @@ def _lag(regions: Path) -> dict[str, Any]:
     return {
         "lag_events": status["lag_events"],
         "lag_seconds": float(status["lag_seconds"]),
-        "lag_problem": _line(problem),
+        "lag_problem": as_text(problem),
     }
-
-
-def _line(text: str) -> str:
-    """One line of printable text, as records take it."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:500]

@@ -1,0 +1,145 @@
+"""`hopscope cluster`, with members that are records in NATS: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.cluster.configuration import Configuration, Configurations, Limits
+from hopscope.cluster.connection import Connection
+from hopscope.cluster.members import MemberRecord, Seat
+from support.cluster import make, settings_of
+from support.command import Run
+from support.server_process import NatsServer, free_port
+
+GOOD = MemberRecord(
+    "c1", "x" * 32, address="http://192.0.2.1:8080", version="1.0", lag_events=1200, lag_seconds=4.0
+)
+
+
+@pytest.fixture(scope="module")
+def nats(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Iterator[NatsServer]:
+    """A server."""
+    made = NatsServer(tool("nats-server"), tmp_path_factory.mktemp("nats"))
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def given(nats: NatsServer, request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Options that name a cluster of the test's own, which is made."""
+    name = request.node.name[:32].strip("_")
+    make(settings_of(nats.url, name, "x", member_seconds=60))
+    return "--nats", nats.url, "--cluster", name
+
+
+@pytest.fixture
+def connection(given: tuple[str, ...]) -> Iterator[Connection]:
+    """To the cluster."""
+    with Connection(settings_of(given[1], given[3], "x").cluster, "test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """A command in a wide terminal, without settings of this machine."""
+    from support import command
+
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    return command.run
+
+
+def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tuple[str, ...]) -> None:
+    """Exit status 0 if all is well; 1 with a line for each member that is missing, not ready or late."""
+    there, gone = Seat(connection, 0), Seat(connection, 0)
+    there.put(GOOD)
+    there.remember(GOOD)
+    status, text, _ = run("cluster", "status", *given)
+    assert status == 0, text
+    assert "c1      ready" in text
+    assert "1 member, 0 missing, 1,200 events not in the lake" in text
+
+    two = replace(GOOD, name="c2", lag_events=7)
+    gone.put(two)
+    gone.leave(replace(two, state="stopped"))
+    gone.remember(replace(GOOD, name="c3"))
+    there.put(replace(GOOD, ready=False, reason="no disk"))
+    Configurations(connection).put(Configuration(Limits({"hop_latency": {"change": 1}})), 0)
+    status, text, _ = run("cluster", "status", *given)
+    assert status == 1
+    assert [line for line in text.splitlines() if line.startswith("- ")] == [
+        "- c2 is stopped",
+        "- c3 is missing",
+        "- c1: not ready: no disk",
+        "- c1: it has revision 0 of the configuration, not 1",
+    ]
+    status, text, _ = run("cluster", "status", "--json", *given)
+    found: dict[str, Any] = json.loads(text)
+    assert status == 1
+    assert [each["name"] for each in found["members"]] == ["c1"]
+    assert [(each["name"], each["lag_events"]) for each in found["missing"]] == [("c2", 7), ("c3", 1200)]
+    assert len(found["problems"]) == 4
+
+
+def test_only_missing_members_are_forgotten(run: Run, connection: Connection, given: tuple[str, ...]) -> None:
+    """One that is there stays without --force; then it is gone from the status."""
+    seat = Seat(connection, 0)
+    seat.put(GOOD)
+    seat.remember(GOOD)
+    status, _, error = run("cluster", "forget", "c1", *given)
+    assert (status, error) == (2, "hopscope: c1: the member is there; stop it first\n")
+    assert run("cluster", "forget", "c9", *given)[0] == 2
+    assert run("cluster", "forget", "c1", "--force", *given)[0] == 0
+    assert json.loads(run("cluster", "status", "--json", *given)[1])["missing"] == []
+
+
+def test_configuration_changes(run: Run, connection: Connection, given: tuple[str, ...]) -> None:
+    """Set, take out, show, history and rollback; what no member could apply is refused, and so is a change
+    that comes second.
+    """
+    for words, found in (
+        (("set", "hop_latency.raise_above=50us", "flow_latency.change=never"), "revision 1\n"),
+        (("set", "hop_latency.raise_above=60us", "--node", "7", "--note", "seven"), "revision 2\n"),
+        (("set", "hop_latency.raise_above=settings"), "revision 3\n"),
+    ):
+        assert run("cluster", "config", *words, *given)[:2] == (0, found)
+    status, text, _ = run("cluster", "config", "show", "-f", "json", *given)
+    assert [json.loads(line) for line in text.splitlines()] == [
+        {"switch": "all", "metric": "flow_latency", "limit": "change", "value": "never"},
+        {"switch": "7", "metric": "hop_latency", "limit": "raise_above", "value": "60.0 µs"},
+    ]
+    assert run("cluster", "config", "rollback", "1", *given)[:2] == (0, "revision 4\n")
+    assert Configurations(connection).newest().configuration.limits == Limits(
+        {"hop_latency": {"raise_above": 50_000}, "flow_latency": {"change": None}}
+    )
+    shown = run("cluster", "config", "history", "-f", "csv", *given)[1].splitlines()
+    assert [line.split(",")[0] for line in shown] == ["revision", "4", "3", "2", "1"]
+    assert shown[1].endswith(",2,rollback to revision 1")
+    refused: tuple[tuple[tuple[str, ...], int, str], ...] = (
+        (("set", "hop_latency.speed=1"), 2, "speed: unknown limit"),
+        (("set", "hop_latency.clear_below=90us"), 2, "clear_below"),
+        (("set", "hop_latency.change=1", "--after", "2"), 1, "to revision 4: nothing was changed"),
+        (("rollback", "77"), 2, "revision 77 of the configuration is not kept"),
+    )
+    for wrong, expected, problem in refused:
+        status, _, error = run("cluster", "config", *wrong, *given)
+        assert (status, problem in error) == (expected, True), error
+    assert Configurations(connection).newest().number == 4
+
+
+def test_without_nats(run: Run) -> None:
+    """Exit status 2, and what to set or where nothing answers."""
+    status, _, error = run("cluster", "status")
+    assert (status, "cluster.nats" in error) == (2, True)
+    port = free_port()
+    status, _, error = run("cluster", "status", "--nats", f"nats://127.0.0.1:{port}")
+    assert (status, f"127.0.0.1:{port}" in error) == (2, True)
+    status, _, error = run("cluster", "status", "--nats", "nats://192.0.2.1:4222")
+    assert (status, "without an identity" in error) == (2, True)
