@@ -132,12 +132,26 @@ class Servers:
 
     # -------------------------------------------------------------------------------------------- NATS
 
+    def leader(self) -> Server:
+        """The NATS server that leads JetStream; the first that runs if there is none now."""
+        for port in self._monitor_ports:
+            with suppress(OSError, http.client.HTTPException, ValueError, KeyError):
+                connection = http.client.HTTPConnection(self.place.hub, port, timeout=2)
+                connection.request("GET", "/jsz")
+                name = json.loads(connection.getresponse().read())["meta_cluster"]["leader"]
+                connection.close()
+                return self.nats[int(name.removeprefix("nats")) - 1]
+        return self.nats[0]
+
     def _nats(self) -> list[Server]:
         hub, count = self.place.hub, self.nats_servers
-        ports = self.place.free_ports(2 * count)
-        self._nats_ports, routes = ports[:count], ports[count:]
+        ports = self.place.free_ports(3 * count)
+        self._nats_ports, routes = ports[:count], ports[count : 2 * count]
+        self._monitor_ports = ports[2 * count :]
         found = []
-        for at, (port, route) in enumerate(zip(self._nats_ports, routes, strict=True)):
+        for at, (port, route, monitor) in enumerate(
+            zip(self._nats_ports, routes, self._monitor_ports, strict=True)
+        ):
             own = self.folder / f"nats{at + 1}"
             self.place.own(own)
             others = ", ".join(f'"nats://hopscope:{self.password}@{hub}:{each}"' for each in routes)
@@ -146,7 +160,8 @@ class Servers:
                 f'cluster {{name: demo, listen: "{hub}:{route}", routes: [{others}], authorization: {who}}}\n'
             )
             (own / "nats.conf").write_text(
-                f'server_name: nats{at + 1}\nlisten: "{hub}:{port}"\nauthorization: {who}\n'
+                f'server_name: nats{at + 1}\nlisten: "{hub}:{port}"\nhttp: "{hub}:{monitor}"\n'
+                f"authorization: {who}\n"
                 f'jetstream {{store_dir: "{own}", max_file_store: 2G}}\n' + cluster * (count > 1)
             )
             (own / "nats.conf").chmod(0o644)  # in a folder that is closed to others

@@ -89,6 +89,7 @@ def summary(result: Mapping[str, Any]) -> Iterator[str]:
         f"{killed['others_moved']} of the other {killed['others']} switches moved"
     )
     yield f"  {killed['gone_seconds']:6.2f} s  the cluster counted it as missing"
+    yield f"  {killed['answered_seconds']:6.2f} s  the first answer of the cluster named it"
     yield (
         f"  {killed['slowest_answer_seconds']:6.2f} s  took the slowest of {killed['answers']} answers of "
         f"the cluster; {killed['named']} of them named {name}"
