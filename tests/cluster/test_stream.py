@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ EVENTS, BLOCK = 3000, 50
 
 
 @pytest.fixture(scope="module")
-def nats(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Iterator[NatsCluster]:
+def three(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Iterator[NatsCluster]:
     need("nats")
     made = NatsCluster(tool("nats-server"), tmp_path_factory.mktemp("nats"))
     made.start()
@@ -83,11 +85,11 @@ async def _leader(url: str, stream: str) -> str | None:
 
 
 @pytest.mark.e2e
-def test_a_server_is_killed_and_no_event_is_lost_or_doubled(tmp_path: Path, nats: NatsCluster) -> None:
+def test_a_server_is_killed_and_no_event_is_lost_or_doubled(tmp_path: Path, three: NatsCluster) -> None:
     """The server that leads the stream is killed while events are sent: each is there once, in order, with
     the id of its block.
     """
-    urls = [server.url for server in nats.servers]
+    urls = [server.url for server in three.servers]
     made = timed_events(EVENTS, 1)
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(made[: EVENTS // 3])
@@ -95,7 +97,7 @@ def test_a_server_is_killed_and_no_event_is_lost_or_doubled(tmp_path: Path, nats
         sender.start()
         eventually(lambda: row["events_total"][0] == EVENTS // 3)
         leader = asyncio.run(_leader(urls[0], "hopscope-dc1-events"))
-        victim = nats.servers[int(str(leader)[-1])]
+        victim = three.servers[int(str(leader)[-1])]
         writer.append(made[EVENTS // 3 :])
         eventually(lambda: row["events_total"][0] > EVENTS // 3 + 2 * BLOCK)
         victim.kill()
@@ -110,6 +112,21 @@ def test_a_server_is_killed_and_no_event_is_lost_or_doubled(tmp_path: Path, nats
     assert [message.headers["Nats-Msg-Id"] for message in messages] == [block.id for block in blocks]
     assert {message.subject for message in messages} == {"hopscope.dc1.events.c_1.0"}
     assert row["failed_total"][0] == row["expired_total"][0] == 0
+    lines = [f"{block.member} 0 {block.first} {block.last} {len(block)}" for block in blocks]
+    assert consumer(tmp_path, urls) == lines
+    assert consumer(tmp_path, urls) == []  # its position is kept by NATS
+
+
+def consumer(folder: Path, urls: list[str]) -> list[str]:
+    """What the consumer of the guide prints, in a process of its own."""
+    guide = (Path(__file__).parents[2] / "docs/guides/cluster-events.md").read_text()
+    code = guide.partition("<!-- test: consumer -->\n```python\n")[2].partition("```")[0]
+    assert "def main" in code
+    program = folder / "consumer.py"
+    program.write_text(code.replace("timeout=5", "timeout=1"))
+    words = [sys.executable, str(program), "dc1", *urls]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=HANG_SECONDS)
+    return done.stdout.splitlines()
 
 
 def test_the_setting_makes_one_more_destination() -> None:

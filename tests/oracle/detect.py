@@ -447,7 +447,8 @@ class Reference:
         elif step > 1:
             self.lost += step - 1
             flow = (0, r["source_lo"], 0, 0, 0, 0, 0, 0)
-            self._emit("gap", "none", step - 1, 0, flow=flow, node=r["node_id"], ident=r["hw_id"])
+            first = (source.highest + 1) % (1 << bits)
+            self._emit("gap", "none", step - 1, first, flow=flow, node=r["node_id"], ident=r["hw_id"])
         if step > 0:
             source.highest, source.position = number, position
         source.seen.add(position)

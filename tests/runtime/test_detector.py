@@ -251,7 +251,8 @@ def test_four_workers_find_what_one_finds(tmp_path: Path) -> None:
     """
     assert single(tmp_path / "one", change_at=400) == several(tmp_path / "many", change_at=400)
     events = assert_same(tmp_path / "one", tmp_path / "many")
-    others = {Kind.VALUE, Kind.ADAPTED, Kind.THRESHOLD, Kind.LABEL_RECORD}  # without detection, hysteresis, …
+    # without detection, hysteresis, …; in a sink, with labels, in a cluster
+    others = {Kind.VALUE, Kind.THRESHOLD, Kind.ADAPTED, Kind.LABEL_RECORD, Kind.MOVED, Kind.SOURCE_MOVED}
     kinds = {Kind(kind) for kind in np.unique(events["kind"]).tolist()}
     assert kinds >= set(Kind) - others, "the stream has too little in it"
 

@@ -10,7 +10,7 @@ PARTS = (
     "configuration",
     "questions",
     "owners",
-    "stream",
+    "slots",
     "exchange",
     "moved",
     "drain",
@@ -44,6 +44,40 @@ CLUSTER_COUNTERS = CounterFile("cluster.counters", "cluster counters", 1, (
             of="counts.questions_late"),
     Counter("cluster_questions_bad_total", "Messages on the subject of questions that are none.",
             of="counts.questions_bad"),
+    Counter("cluster_postcards_sent_total", "Postcards sent to the members that own their flows.",
+            of="counts.postcards_sent"),
+    Counter("cluster_postcard_bytes_total", "Bytes of the blocks in which they were sent.",
+            of="counts.postcard_bytes"),
+    Counter("cluster_postcards_unsent_total", "Postcards that were not sent: NATS did not take them in "
+            "time, or their owner had just left.", of="counts.postcards_unsent"),
+    Counter("cluster_postcards_received_total", "Postcards that came from other members.",
+            of="counts.postcards_received"),
+    Counter("cluster_postcards_late_total", "Postcards of these that came after the detector had passed "
+            "their time.", of="counts.postcards_late"),
+    Counter("cluster_postcards_missing_total", "Postcards that were sent to this member and did not come.",
+            of="counts.postcards_missing"),
+    Counter("cluster_postcard_blocks_missing_total", "Blocks in which these were.",
+            of="counts.postcard_blocks_missing"),
+    Counter("cluster_postcard_blocks_rejected_total", "Messages that are no block of postcards, or came "
+            "twice.", of="counts.postcard_blocks_rejected"),
+    Counter("cluster_postcards_unqueued_total", "Postcards that came and found no room in the queue to the "
+            "detector.", of="counts.postcards_unqueued"),
+    *family("cluster_moved_total", "Events written: flows and sources that another member had before.",
+            "what", {"flow": "moved_flows", "source": "moved_sources"}, of="counts"),
+    Counter("cluster_moved_reports_total", "Sequence numbers counted as lost here that other members had.",
+            of="counts.moved_reports"),
+    Counter("cluster_moved_unsent_total", "New flows and sequence spaces that other members were not told: "
+            "too many in a second, or overwritten before they were read.", of="counts.moved_unsent"),
+    Counter("cluster_moved_bytes_total", "Bytes sent to other members about flows and sources.",
+            of="counts.moved_bytes"),
+    Counter("cluster_moved_rejected_total", "Messages about flows and sources that were no good.",
+            of="counts.moved_rejected"),
+    Counter("cluster_moved_unwritten_total", "Events of moved flows that were not written: too many in a "
+            "second.", of="counts.moved_unwritten"),
+    Counter("cluster_moved_waiting_events", "Events of moved flows and sources in memory that the journal "
+            "lacks.", of="counts.moved_waiting", gauge=True),
+    Counter("cluster_moved_lost_events_total", "Events of moved flows and sources that history will not "
+            "have.", of="counts.moved_lost"),
     *family("cluster_failures_total", "Failed attempts, by part of the process; each is repeated.", "part",
             PARTS, of="failures"),
 ))  # fmt: skip

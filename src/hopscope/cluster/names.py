@@ -41,11 +41,11 @@ class ClusterNames:
         """Stream of events."""
         return f"hopscope-{self.name}-events"
 
-    @property
-    def postcards(self) -> str:
-        """Stream of postcards on their way to the members that own their flows."""
-        return f"hopscope-{self.name}-postcards"
-
     def subject(self, *parts: str) -> str:
         """A subject, as `hopscope.NAME.ask`."""
         return ".".join(("hopscope", self.name, *parts))
+
+
+def token(member: str) -> str:
+    """A member's name as one part of a subject."""
+    return member.replace(".", "=")

@@ -349,6 +349,18 @@ COUNTERS: tuple[Counter, ...] = (
         "1 while the detector's queue of one of several workers is full, else 0.",
         gauge=True,
     ),
+    Counter(
+        "given_postcards_total",
+        "Postcards whose flow another member of the cluster owns: they go there, and are held here.",
+    ),
+    Counter(
+        "given_postcards_lost_total",
+        "Postcards of these that found no room in the queue to the process of the cluster.",
+    ),
+    Counter(
+        "moved_reports_total",
+        "Reports whose sequence numbers other members of the cluster had: they count as lost no longer.",
+    ),
     Counter("sink_reports_total", "Telemetry Reports that the sink sent to another collector."),
     Counter(
         "sink_report_drops_total",

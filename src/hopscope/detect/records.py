@@ -48,7 +48,9 @@ class Kind(IntEnum):
     `hop_latency`, in a sink also for `queue_occupancy` and `link_utilization`: value = mean, previous =
     latest."""
     GAP = 15
-    """Reports lost by sequence number; `value` is their number."""
+    """Reports lost by sequence number; `value` is their number, `previous` the first one's sequence
+    number.
+    """
     ADAPTED = 16
     """The sink's thresholds were raised or lowered because of the rate of events; `value` and `previous` are
     the new and old factors, in thousandths.
@@ -58,11 +60,23 @@ class Kind(IntEnum):
     previous = highest, ident = labels; for `label_coverage` value = mean, previous = lowest, ident =
     telemetry intervals with traffic.
     """
+    MOVED = 18
+    """A flow that another member of the cluster had, and that this one sees now; `value` is the time since
+    its last report there (ns), `previous` the hash of that member's name.
+    """
+    SOURCE_MOVED = 19
+    """The same of a source: it sends reports here, and sent some to another member since its last one
+    here.
+    """
 
     @property
     def label(self) -> str:
         """Lower-case name, as printed, counted and queried."""
         return self.name.lower()
+
+
+OF_SOURCE = (Kind.SILENT, Kind.RETURNED, Kind.GAP, Kind.SOURCE_MOVED)
+"""Kinds of events about a source of reports, whose address is in `src`."""
 
 
 class ClearReason(IntEnum):
@@ -138,12 +152,12 @@ EVENT = np.dtype(
         ("flow_id", "<u8"),  # keyed hash of the 5-tuple; 0 without a flow
         ("value", "<u8"),  # by kind: the metric's value, or a count
         ("previous", "<u8"),  # by kind: what `value` is compared with
-        ("src_hi", "<u8"),  # the flow; for SILENT, RETURNED and GAP the source's address in src
+        ("src_hi", "<u8"),  # the flow; for SILENT, RETURNED, GAP and SOURCE_MOVED the source's address
         ("src_lo", "<u8"),  # its low half
         ("dst_hi", "<u8"),  # the flow's destination
         ("dst_lo", "<u8"),  # its low half
         ("node_id", "<u4"),  # NO_NODE if unknown
-        ("ident", "<u4"),  # queue, buffer or port id by metric; hw id for SILENT, RETURNED and GAP
+        ("ident", "<u4"),  # queue, buffer or port id by metric; hw id of a source
         ("path", "<u4", (PATH_PART,)),  # node ids in path order, for events of flow_path and LOOP
         ("sport", "<u2"),  # the flow's ports; 0 without ports
         ("dport", "<u2"),  # see sport
@@ -339,7 +353,9 @@ SOURCE = np.dtype(
         ("suspected", "<u4"),  # 1: `suspect` waits to be confirmed
         ("depth", "<u4"),  # numbers from the first one to `highest`, at most 64; 0: none yet
         ("owner", "<u2"),  # whose row it is: hash of `source`
-        ("reserved", "u1", (10,)),
+        ("reserved_1", "u1", (2,)),
+        ("first", "<u4"),  # number of the first report, or of the first after a restart of the numbering
+        ("reserved", "u1", (4,)),
     ]
 )
 """One sequence space: (source address, node id, hw id), 128 bytes."""

@@ -12,8 +12,6 @@ from .rendering import Column, Mask
 
 QUEUED = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
 """Metrics whose events have a queue."""
-OF_SOURCE = (Kind.SILENT, Kind.RETURNED, Kind.GAP)
-"""Kinds of events about a source of reports, whose address is in `src`."""
 
 
 def labels_by_code(known: type[Kind | Metric | ClearReason]) -> list[str]:

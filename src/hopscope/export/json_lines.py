@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ..detect.records import NO_NODE, NO_PORT, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
 from ..present.events import NO_PATHS, SAFE_INTEGER, Naming, unit
 from ..wire.records import Records
-from .event_columns import OF_SOURCE, QUEUED, labels_by_code, path_columns
+from .event_columns import QUEUED, labels_by_code, path_columns
 from .rendering import Column, Lines, Mask
 
 _THOUSAND = [f"{number:03d}" for number in range(1000)]

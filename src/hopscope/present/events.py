@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ..detect.records import NO_NODE, NO_PORT, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
 from ..wire.address import address
 from ..wire.records import Records
 from .units import amount, flow_text
@@ -21,7 +21,8 @@ SAFE_INTEGER = 2**53 - 1
 _KINDS = {kind.value: kind.label for kind in Kind}
 _REASONS = {reason.value: reason.label for reason in ClearReason}
 _METRICS = {metric.value: metric.label for metric in Metric}
-_OF_SOURCE = {kind.label for kind in (Kind.SILENT, Kind.RETURNED, Kind.GAP)}
+_OF_SOURCE = {kind.label for kind in OF_SOURCE}
+_MOVED = {Kind.MOVED.label, Kind.SOURCE_MOVED.label}
 _QUEUED = {m.label for m in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)}
 _IN_NS = (Metric.FLOW_LATENCY, Metric.HOP_LATENCY, Metric.LABEL_LATENCY, Metric.LABEL_AGE)
 _UNITS = {
@@ -204,11 +205,11 @@ def event_cells(event: Mapping[str, Any]) -> dict[str, Any]:
     cells, kind, unit = event_texts(event), event["kind"], event["unit"]
     if event["metric"] == Metric.FLOW_PATH.label and kind != Kind.FLOW_RECORD.label:
         return cells | {"value": None, "previous": None}
-    if event["source"] is not None:
+    if event["source"] is not None and kind != Kind.GAP.label:
         unit = "ns"  # of silence
     before = amount(event["previous"], unit)
-    cells["value"] = amount(event["value"], event["unit"])
-    if kind == Kind.NEW_KEY.label:
+    cells["value"] = amount(event["value"], "ns" if kind in _MOVED else event["unit"])
+    if kind == Kind.NEW_KEY.label or kind in _MOVED:
         cells["previous"] = None
     else:
         cells["previous"] = f"limit {before}" if kind in _LIMITED else before

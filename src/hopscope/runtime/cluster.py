@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.log import logger
 from ..cluster.members import as_text
 from ..cluster.process import Condition, Context, Part
 from .child import Child
@@ -60,13 +61,33 @@ def parts(context: Context) -> list[Part]:
         "history": partial(_history, context),
         "tail": partial(_tail, context),
     }
-    return [
+    settings = context.settings
+    made: list[Part] = [
         Membership(context),
         Applying(context),
         Questions(context, answerers),
         OwnersPart(context),
         Drain(context),
     ]
+    if settings.workers and not settings.sink.enabled:
+        made += _global_parts(context)
+    return made
+
+
+def _global_parts(context: Context) -> list[Part]:
+    """What flows and sources need that reach several members."""
+    from ..cluster.moved.part import Moved
+    from .moved_events import moved_events
+
+    warn, history = logger("cluster").warning, context.settings.history
+    moved = Moved(context, lambda: moved_events(history, context.data, context.regions, warn))
+    if not context.settings.cluster.exchanges:
+        return [moved]
+    from ..cluster.postcards.exchange import Exchange
+    from ..cluster.postcards.slots import Slots
+
+    slots = Slots(context)
+    return [moved, slots, Exchange(context, slots)]
 
 
 def _api(context: Context) -> Answerer:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 from ..base import loop
 from ..detect.counters import DETECTOR
 from ..detect.merge import WAIT_NS, Merge
-from ..detect.report_queue import QueueReader, attach_queue, queue_path
 from .mode import mode_of
 from .pipeline import Pipeline
 from .shard import Shard
@@ -37,10 +36,8 @@ def run(child: Child) -> None:
         thread=True,
         notify=child.warn,
     )
-    queues = [
-        QueueReader(attach_queue(queue_path(child.regions, worker))) for worker in range(settings.workers)
-    ]
-    detector = Detector(mode_of(settings).pipeline(shard), Merge(queues))
+    mode = mode_of(settings)
+    detector = Detector(mode.pipeline(shard), Merge(mode.queues(child.regions)))
     child.report(warm=True, ready=True)
     loop.run(detector, child.stop, PAUSE)
 

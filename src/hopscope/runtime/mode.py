@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING
 from ..capture.errors import CaptureError
 from ..detect.counters import counters_of
 from ..detect.distributions.region import Distributions
-from ..detect.report_queue import QueueWriter, attach_queue, queue_bytes, queue_path
+from ..detect.report_queue import (
+    QueueReader,
+    QueueWriter,
+    attach_queue,
+    create_queue,
+    queue_bytes,
+    queue_path,
+)
 from ..settings.collector import ListenSettings, Settings
-from .pipeline import CountDistributions, HandOver, Pipeline, Stage
+from .pipeline import CountDistributions, HandOver, Pipeline, Stage, TakeCorrections
 from .shard import Shard
 
 if TYPE_CHECKING:
@@ -43,13 +50,47 @@ class Mode(ABC):
 
     @property
     def has_detector(self) -> bool:
-        """Whether the reports of several workers meet in a detector process, which has all state."""
+        """Whether reports of several workers, or members, meet in a detector process, which has all state."""
         return False
 
     def hand_over(self, worker: int, regions: Path) -> HandOver:
-        """The steps of one of several workers, if there is a detector. Raises RegionError."""
+        """The steps of a worker, if there is a detector. Raises RegionError."""
         queue = QueueWriter(attach_queue(queue_path(regions, worker)))
-        return HandOver(counters_of(f"worker-{worker}").open(regions), queue)
+        share = None
+        if self.settings.cluster.exchanges:
+            from ..detect.postcards.share import Share, attach_slots, given_path
+
+            given = QueueWriter(attach_queue(given_path(regions, worker)))
+            share = Share(attach_slots(regions), given)
+        return HandOver(counters_of(f"worker-{worker}").open(regions), queue, share)
+
+    def make_queues(self, regions: Path) -> None:
+        """Make the queues between the workers, the detector and the cluster. Raises RegionError."""
+        if self.settings.cluster.enabled:
+            from ..detect.moved import open_corrections
+
+            open_corrections(regions)  # before two processes want it
+        if not self.has_detector:
+            return
+        reports = self.settings.detect.queue_reports
+        for worker in range(self.settings.workers):
+            create_queue(queue_path(regions, worker), reports)
+        if self.settings.cluster.exchanges:
+            from ..detect.postcards.share import create_slots, given_path, taken_path
+
+            create_slots(regions)
+            for worker in range(self.settings.workers):
+                create_queue(given_path(regions, worker), reports)
+            QueueWriter(create_queue(taken_path(regions), reports)).close()  # until there is a cluster
+
+    def queues(self, regions: Path) -> list[QueueReader]:
+        """What the detector takes. Raises RegionError."""
+        paths = [queue_path(regions, worker) for worker in range(self.settings.workers)]
+        if self.settings.cluster.exchanges:
+            from ..detect.postcards.share import taken_path
+
+            paths.append(taken_path(regions))
+        return [QueueReader(attach_queue(path)) for path in paths]
 
     def forwarder(
         self, listen: ListenSettings, count: Callable[[str, int], object], heartbeat: Heartbeat | None = None
@@ -80,9 +121,9 @@ class Mode(ABC):
     def state_bytes(self) -> int:
         """Shared memory of all processes."""
         if self.has_detector:
-            return self._shard_bytes() + self.settings.workers * queue_bytes(
-                self.settings.detect.queue_reports
-            )
+            workers = self.settings.workers
+            queues = 2 * workers + 1 if self.settings.cluster.exchanges else workers
+            return self._shard_bytes() + queues * queue_bytes(self.settings.detect.queue_reports)
         return self._shard_bytes() * self.settings.workers
 
     def _shard_bytes(self) -> int:
@@ -105,8 +146,10 @@ class Collector(Mode):
 
     @property
     def has_detector(self) -> bool:
-        """With several workers: reports about one flow, queue or packet may reach any of them."""
-        return self.settings.workers > 1
+        """With several workers: reports about one flow, queue or packet may reach any of them. And if other
+        members of a cluster send postcards.
+        """
+        return self.settings.workers > 1 or (self.settings.workers > 0 and self.settings.cluster.exchanges)
 
     def pipeline(self, shard: Shard) -> Pipeline:
         """Joiner, detector, and distributions if they are counted."""
@@ -121,6 +164,12 @@ class Collector(Mode):
                 settings.distributions, shard.regions, shard.number, secret=shard.secret
             )
             stages.append(CountDistributions(distributions, shard))
+        if settings.cluster.enabled and shard.regions is not None:
+            from ..detect.moved import CorrectionReader, open_corrections
+
+            region = open_corrections(shard.regions)
+            reader = CorrectionReader(region, detector.tables["sources"]["sources"])
+            stages.append(TakeCorrections(reader, shard))
         joiner = Joiner(settings.postcards, shard.counters, held=True, secret=shard.secret)
         return Pipeline(shard, detector, stages, joining=joiner, distributions=distributions)
 

@@ -30,12 +30,15 @@ from ..wire.records import FRAME, HOP, REPORT, FrameBatch, Records, ReportBatch
 from .shard import Shard
 
 if TYPE_CHECKING:
+    from ..detect.moved import CorrectionReader
+    from ..detect.postcards.share import Share
     from ..wire.decode.decoder import Decoder
     from .sink.forward import Forward
     from .source_decoder import SourceDecoder
 
 END_SECONDS = 6.0
 """Most time in which flow records are written at the end; a supervisor waits longer (STOP_SECONDS)."""
+SECOND_NS = 1_000_000_000
 _COUNTED = ("frames_total", "frame_bytes_total", "reports_total", "packets_total", "hops_total")
 """Counters in the order of the first slots of `count_kernel`."""
 
@@ -98,6 +101,23 @@ class CountDistributions(Stage):
         evictions = self._distributions.evictions
         self._shard.count("distribution_table_full_total", self._distributions.update(batch))
         self._shard.count("distribution_evictions_total", self._distributions.evictions - evictions)
+
+
+class TakeCorrections(Stage):
+    """Takes back losses that were none: other members of the cluster had the reports."""
+
+    def __init__(self, corrections: CorrectionReader, shard: Shard) -> None:
+        self._corrections, self._shard = corrections, shard
+        self._due_ns = 0
+
+    def tick(self, now_ns: int) -> None:
+        """Once a second."""
+        if 0 <= self._due_ns - now_ns <= SECOND_NS:
+            return
+        self._due_ns = now_ns + SECOND_NS
+        if moved := self._corrections.take():
+            self._shard.count("moved_reports_total", moved)
+            self._shard.count("lost_reports", -min(moved, self._shard.counted["lost_reports"]))
 
 
 class Steps(ABC):
@@ -291,9 +311,10 @@ class Pipeline(Steps):
 class HandOver(Steps):
     """Decodes frames and hands the reports to the detector: the steps of one of several workers."""
 
-    def __init__(self, counted: CounterRegion, queue: QueueWriter) -> None:
+    def __init__(self, counted: CounterRegion, queue: QueueWriter, share: Share | None = None) -> None:
+        """`share`: gives away postcards of flows that other members of the cluster own."""
         super().__init__(counted)
-        self._queue = queue
+        self._queue, self._share = queue, share
         self._lost = 0
 
     def take(
@@ -301,6 +322,10 @@ class HandOver(Steps):
     ) -> None:
         """Put reports into the queue; those without room are lost, and counted."""
         begin = time.perf_counter_ns()
+        if self._share is not None and batch.postcards is not False:
+            given, lost = self._share.give(batch, clock, time.monotonic_ns())
+            self.count("given_postcards_total", given)
+            self.count("given_postcards_lost_total", lost)
         lost = self._queue.put(batch, clock, time.monotonic_ns())
         self._lost += lost
         self.count("detector_lost_reports_total", lost)
@@ -316,6 +341,8 @@ class HandOver(Steps):
     def tick(self, now_ns: int) -> None:
         """Count what waits, and whether reports were lost since the last tick."""
         self.count("ticks_total", 1)
+        if self._share is not None:
+            self._share.look(time.monotonic_ns())
         self.counted.put("detector_waiting_reports", self._queue.waiting)
         self.counted.put("detector_queue_full", self._lost > 0)
         self._lost = 0

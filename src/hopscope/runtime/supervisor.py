@@ -26,7 +26,6 @@ from ..control import rules
 from ..control.status import read_status
 from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
 from ..detect.links import read_links
-from ..detect.report_queue import create_queue, queue_path
 from ..detect.thresholds import CONTROL_FILE, create_control
 from ..history.start_clock import StartClock, check_clock
 from ..labels.counters import LABEL_COUNTERS
@@ -391,13 +390,10 @@ class Supervisor:
         member.process.kill()
 
     def _make_queues(self) -> list[Member]:
-        """The detector, if there are several workers, with their queues; else none."""
-        settings = self.settings
-        if not mode_of(settings).has_detector:
-            return []
-        for worker in range(settings.workers):
-            create_queue(queue_path(self.folder.regions, worker), settings.detect.queue_reports)
-        return [Member(DETECTOR, DETECTOR)]
+        """The detector, if there is one, with its queues; else none."""
+        mode = mode_of(self.settings)
+        mode.make_queues(self.folder.regions)
+        return [Member(DETECTOR, DETECTOR)] if mode.has_detector else []
 
     # ---------------------------------------------------------------------------------- processes
 

@@ -228,9 +228,12 @@ def _decoder() -> None:
 
 
 def _detector() -> None:
+    from ..detect.postcards.share import Share, create_slots
+    from ..detect.report_queue import QueueWriter, create_queue
     from .mode import Collector
     from .shard import Shard
 
+    Share(create_slots(None), QueueWriter(create_queue(None, 1)))
     pipeline = Collector(_SMALL).pipeline(Shard(_SMALL.history))
     assert pipeline.joining is not None
     postcards = _reports()

@@ -68,6 +68,11 @@ class ClusterSettings(NatsAccess):
         return ", ".join(map(shown, self.nats))
 
     @property
+    def exchanges(self) -> bool:
+        """Whether postcards go to the owners of their flows."""
+        return self.enabled and self.postcards == "exchange"
+
+    @property
     def stream(self) -> StreamSettings | None:
         """The stream of events as a destination; None: events go to none."""
         if not self.enabled or self.events != "stream":

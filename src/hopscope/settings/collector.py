@@ -458,6 +458,16 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _exchanged(self) -> Settings:
+        if self.cluster.exchanges and (self.sink.enabled or not self.postcards.enabled):
+            raise ValueError(
+                'cluster.postcards: found "exchange" '
+                + ("in a sink" if self.sink.enabled else "with postcards.enabled = false")
+                + ", expected it in a collector that joins postcards"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _limited(self) -> Settings:
         limits = self.limits
         if self.sink.enabled:

@@ -295,7 +295,7 @@ REPORT = np.dtype(
         ("carrier", "u1"),  # Carrier
         ("npt", "u1"),  # 2.x over TCP and UDP: 0 DSCP, 1 port, 2 protocol is in the shim
         ("ttl", "u1"),  # of the innermost IP header
-        ("spare", "u1"),
+        ("spare", "u1"),  # 1: a postcard that another member of the cluster received (`postcards.share`)
     ]
 )
 """One report, 144 bytes. A rejected report is a row too, with `reason` and what had been read before it."""

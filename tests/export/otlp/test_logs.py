@@ -96,7 +96,7 @@ def expected(row: np.void) -> dict[str, Any]:
     for side, number in whole.items():
         address = ip_address(number.to_bytes(16, "big"))
         written[side] = str(getattr(address, "ipv4_mapped", None) or address)
-    if kind in ("silent", "returned", "gap"):
+    if kind in ("silent", "returned", "gap", "source_moved"):
         found["hopscope.source.address"] = written["src"]
         found["hopscope.source.hw_id"] = int(row["ident"])
     elif row["flow_id"]:

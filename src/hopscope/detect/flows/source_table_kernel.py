@@ -107,6 +107,7 @@ def find_source(
     s.duplicate = U64(0)
     s.reordered = U64(0)
     s.highest = U32(0)
+    s.first = U32(0)
     s.depth = U32(0)
     s.silent = U32(0)
     s.restarts = U64(0)
@@ -127,6 +128,7 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
     depth = U64(s.depth)
     if depth == U64(0):  # the first report
         s.highest = U32(number)
+        s.first = U32(number)
         s.window = U64(1)
         s.depth = U32(1)
         return U64(0)
@@ -155,6 +157,7 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
     if s.suspected != U32(0) and after != U64(0) and after < WINDOW:
         s.window = (U64(1) << after) | U64(1)
         s.highest = U32(number)
+        s.first = s.suspect
         s.depth = U32(after + U64(1))
         s.lost += after - U64(1)
         tally[LOST] += after - U64(1)
@@ -224,5 +227,6 @@ def check_sequence(
     order()
     s.version = (version | U32(1)) + U32(1)
     if missing:
-        n = emit_source(events, n, tally, reports, i, GAP, missing, U64(0))
+        first = (number - missing) & ((U64(1) << bits) - U64(1))
+        n = emit_source(events, n, tally, reports, i, GAP, missing, first)
     return n, at

@@ -106,6 +106,9 @@ class Joiner:
         taken = np.zeros(len(reports), np.uint8)
         paths = self._table.take(batch, clock or Clock(), taken, _NO_TIME, self.counters)
         held = taken != 0
+        elsewhere = reports["spare"] != 0
+        if elsewhere.any():  # of what other members received, only the paths count here
+            reports["flags"][elsewhere] = np.uint8(Flag.HELD | Flag.NUMBERED)
         if not held.any():
             yield batch
         elif self._held:

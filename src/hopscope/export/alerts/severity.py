@@ -8,7 +8,8 @@ from ...settings.destinations.alerts import SEVERITIES, AlertSettings, Rule, par
 
 _INFO = (Kind.PATH_CHANGE, Kind.NEW_KEY, Kind.CHANGE, Kind.PUSH, Kind.VALUE, Kind.FLOW_RECORD, Kind.ADAPTED)
 _BY_KIND: dict[int, str] = {
-    kind: "info" if kind in (*_INFO, Kind.LABEL_RECORD) else "warning" for kind in Kind
+    kind: "info" if kind in (*_INFO, Kind.LABEL_RECORD, Kind.MOVED, Kind.SOURCE_MOVED) else "warning"
+    for kind in Kind
 }
 _KINDS = {kind.label: int(kind) for kind in Kind}
 _METRICS = {metric.label: int(metric) for metric in Metric}

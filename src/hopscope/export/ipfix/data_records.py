@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...detect.records import PATH_PART, Kind, Metric
+from ...detect.records import OF_SOURCE, PATH_PART, Kind, Metric
 from ...wire.records import Records
-from ..event_columns import OF_SOURCE
 from ..rendering import Column, Mask
 from .templates import (
     DELAYED_FLOW_4,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.names import Names
-from ...detect.records import NO_PORT, Kind, Metric
+from ...detect.records import NO_PORT, OF_SOURCE, Metric
 from ...present.events import continues, event_object, long_paths
 from ...present.units import flow_text, measured, place
 from ...wire.records import Records
@@ -52,7 +52,7 @@ class Joined:
 def _likeness(events: Records) -> npt.NDArray[np.uint64]:
     """A number per event, equal for events that one row can represent."""
     mixed = (events["time_ns"] // 10**9).astype(np.uint64)
-    source = np.isin(events["kind"], [Kind.SILENT, Kind.RETURNED, Kind.GAP])
+    source = np.isin(events["kind"], OF_SOURCE)
     for column in (
         events["kind"],
         events["metric"],

@@ -1,0 +1,1 @@
+"""Flows and sources that other members had before."""

@@ -1,0 +1,59 @@
+"""Messages between members about flows and sources: a HEADER, then four arrays of records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...settings.collector import MEMBER
+from ...wire.records import Records
+from .flows import FLOW_KEY, FLOW_KEY_4, FLOW_SEEN
+from .sources import SUMMARY
+
+MAGIC = b"HPM1"
+HEADER = np.dtype([("magic", "S4"), ("counts", "<u4", (4,)), ("member", "S64")])
+_ARRAYS = (FLOW_KEY_4, FLOW_KEY, SUMMARY, FLOW_SEEN)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a member says."""
+
+    member: str
+    four: Records
+    """FLOW_KEY_4: flows of IPv4 that are new to it."""
+    other: Records
+    """FLOW_KEY: other new flows."""
+    summaries: Records
+    """SUMMARY: what it received of sequence spaces."""
+    seen: Records
+    """FLOW_SEEN: new flows of the receiver that it has."""
+
+    def encode(self) -> bytes:
+        """The message."""
+        arrays = (self.four, self.other, self.summaries, self.seen)
+        header = np.zeros(1, HEADER)
+        header["magic"], header["member"] = MAGIC, self.member.encode()
+        header["counts"] = [len(array) for array in arrays]
+        return b"".join(array.tobytes() for array in (header, *arrays))
+
+
+def decode(body: bytes) -> News:
+    """A message. Raises ValueError: it is no good."""
+    if len(body) < HEADER.itemsize:
+        raise ValueError("too short")
+    header = np.frombuffer(body, HEADER, 1)[0]
+    member = bytes(header["member"]).decode("ascii", "replace")
+    if bytes(header["magic"]) != MAGIC or not MEMBER.fullmatch(member):
+        raise ValueError("another format")
+    arrays, at = [], HEADER.itemsize
+    for count, dtype in zip(header["counts"].tolist(), _ARRAYS, strict=True):
+        end = at + count * dtype.itemsize
+        if end > len(body):
+            raise ValueError("too short")
+        arrays.append(np.frombuffer(body, dtype, count, at))
+        at = end
+    if at != len(body):
+        raise ValueError("too long")
+    return News(member, *arrays)

@@ -1,0 +1,264 @@
+"""Sequence spaces that several members had: what each of them accounts for.
+
+A source that moves from one member to another and comes back leaves a gap in the numbers of the first. A
+number of such a gap is no loss of this member if another one received a number in the gap before it, and has
+received that number or a later one: then it has either received it, or counts it as lost itself. So every
+lost number counts once: at the member that had received the number before it.
+
+Members tell each other what they received only while it may matter: a space appears, resumes after a pause,
+or has a gap. Then its SUMMARY goes to all, with a question; whoever knows the space answers with its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...detect.moved import CORRECTION, SPACE
+from ...wire.records import Records
+
+GAPS = 16
+"""Newest gaps of a space that are known and told."""
+ASK_NS = 5_000_000_000
+"""How long a space is asked for and answered: a few times, as messages may be lost."""
+SPACES = 2000
+"""Most summaries in a turn."""
+SUMMARY = np.dtype(
+    [
+        ("source_hi", "<u8"),
+        ("source_lo", "<u8"),
+        ("node_id", "<u4"),
+        ("hw_id", "<u4"),
+        ("bits", "<u4"),
+        ("known", "<u4"),  # a number that was received, from which on all gaps are listed
+        ("highest", "<u4"),  # the last one that was received
+        ("asks", "u1"),  # 1: members that know it shall answer
+        ("gap_count", "u1"),
+        ("reserved", "<u2"),
+        ("age_ns", "<i8"),  # time since the last report
+        ("gaps", "<u4", (GAPS, 2)),  # first number and count, oldest first
+    ]
+)
+"""What a member received of a sequence space, 176 bytes."""
+_ROW = (*SPACE, "first", "highest", "received", "last_ns", "restarts", "lost")
+Key = tuple[int, int, int, int, int]
+"""Fields of SPACE."""
+
+
+@dataclass(slots=True)
+class _Gap:
+    first: int
+    count: int
+    at_ns: int
+    before_ns: int
+    """Time of a report before it."""
+    moved: int = 0
+    """Numbers of it that were found to be no loss."""
+
+
+@dataclass(slots=True)
+class _Space:
+    """One sequence space of this member. Times are of its clock."""
+
+    known: int
+    highest: int
+    received: int
+    last_ns: int
+    restarts: int
+    shown: int = 0
+    """Highest number one turn ago: all gaps before it are known by now."""
+    before_ns: int = 0
+    """Its last report, one turn ago."""
+    quiet: bool = False
+    """Whether nothing came in the last turn."""
+    ask_until_ns: int = 0
+    answer_until_ns: int = 0
+    arrived_ns: int | None = None
+    """When it appeared or resumed, until a member is found that had it."""
+    left_ns: int | None = None
+    """Its last report before that; None: it is new here."""
+    gaps: deque[_Gap] = field(default_factory=deque)
+
+
+@dataclass(frozen=True, slots=True)
+class MovedSource:
+    """A source that another member had."""
+
+    key: Key
+    member: str
+    age_ns: int
+    """Since its last report there."""
+
+
+class Spaces:
+    """The sequence spaces of this member, and what others say of them."""
+
+    def __init__(self, idle_ns: int) -> None:
+        self._idle_ns = idle_ns
+        self._own: dict[Key, _Space] = {}
+        self._others: dict[Key, dict[str, tuple[int, np.void]]] = {}
+        self._begun = False
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def look(self, rows: Records, now_ns: int) -> None:
+        """Take the table of sources, SOURCE [rows], once a second; `now_ns` since the epoch."""
+        gone = set(self._own)
+        used = rows[rows["bits"] != 0]
+        for *of_key, first, highest, received, last_ns, restarts, lost in zip(
+            *(used[name].tolist() for name in _ROW), strict=True
+        ):
+            key: Key = tuple(of_key)  # type: ignore[assignment]
+            space = self._own.get(key)
+            if space is None:
+                known = first if self._begun or not (lost or restarts) else highest  # gaps before are unknown
+                space = self._own[key] = _Space(known, highest, received, last_ns, restarts, shown=highest)
+                if self._begun:
+                    self._arrives(space, None, now_ns)
+                continue
+            gone.discard(key)
+            if restarts != space.restarts:
+                space.known, space.restarts = first, restarts
+                space.gaps.clear()
+            moving = received != space.received
+            if moving and space.quiet:
+                self._arrives(space, space.last_ns, now_ns)
+            space.quiet = not moving
+            space.shown, space.highest = space.highest, highest
+            space.before_ns, space.last_ns, space.received = space.last_ns, last_ns, received
+            while space.gaps and now_ns - space.gaps[0].at_ns > 2 * self._idle_ns:
+                _forget_gap(space, key[4])
+            _limit(space, key[4])
+        for key in gone:
+            del self._own[key]
+            self._others.pop(key, None)
+        self._begun = True
+
+    def gap(self, source: tuple[int, int], node: int, hw: int, first: int, count: int, now_ns: int) -> None:
+        """Take a GAP event of this member."""
+        for key in ((*source, node, hw, 22), (*source, node, hw, 32), (*source, 0, hw, 32)):
+            space = self._own.get(key)
+            if space is None:
+                continue
+            if len(space.gaps) == GAPS:
+                _forget_gap(space, key[4])
+            space.gaps.append(_Gap(first, count, now_ns, space.before_ns))
+            space.ask_until_ns = now_ns + ASK_NS
+            return
+
+    def summaries(self, now_ns: int) -> Records:
+        """SUMMARY of the spaces that are to be told now, those first that ask; see SPACES."""
+        told = [
+            (key, space)
+            for key, space in self._own.items()
+            if now_ns < max(space.ask_until_ns, space.answer_until_ns)
+        ]
+        told.sort(key=lambda pair: pair[1].ask_until_ns <= now_ns)
+        made = np.zeros(len(told), SUMMARY)
+        for row, (key, space) in zip(made, told, strict=True):
+            for name, value in zip(SPACE, key, strict=True):
+                row[name] = value
+            row["known"], row["highest"] = space.known, space.shown
+            row["asks"], row["gap_count"] = now_ns < space.ask_until_ns, len(space.gaps)
+            row["age_ns"] = max(0, now_ns - space.last_ns)
+            for at, gap in enumerate(space.gaps):
+                row["gaps"][at] = gap.first, gap.count
+        return made
+
+    def take(self, member: str, summaries: Records, now_ns: int) -> Iterator[MovedSource]:
+        """Take what another member tells; yield the sources that have moved from there to this one."""
+        for row in summaries:
+            key: Key = tuple(int(row[name]) for name in SPACE)  # type: ignore[assignment]
+            space = self._own.get(key)
+            if space is None or int(row["gap_count"]) > GAPS:
+                continue
+            self._others.setdefault(key, {})[member] = now_ns, row
+            if row["asks"]:
+                space.answer_until_ns = now_ns + ASK_NS
+            age = int(row["age_ns"])
+            since_ns = self._idle_ns if space.left_ns is None else min(now_ns - space.left_ns, self._idle_ns)
+            arrived_ns = space.arrived_ns
+            if arrived_ns is not None and now_ns - arrived_ns <= min(age, ASK_NS) and age <= since_ns:
+                space.arrived_ns = None
+                yield MovedSource(key, member, age)
+
+    def corrections(self, now_ns: int) -> Records:
+        """CORRECTION of the gaps of which more was found to be no loss."""
+        found = []
+        for key, told in self._others.items():
+            space = self._own[key]
+            for member, (at_ns, _) in list(told.items()):
+                if now_ns - at_ns > 2 * self._idle_ns:
+                    del told[member]
+            moved = 0
+            for gap in space.gaps:
+                if now_ns - gap.at_ns > 2 * self._idle_ns:
+                    continue
+                away_ns = now_ns - gap.before_ns + 1_000_000_000
+                rows = [row for at_ns, row in told.values() if int(row["age_ns"]) + now_ns - at_ns < away_ns]
+                total = accounted(gap.first, gap.count, rows, key[4])
+                moved += max(0, total - gap.moved)
+                gap.moved = max(total, gap.moved)
+            if moved:
+                found.append((*key, 0, moved))
+        return np.array(found, CORRECTION)
+
+    def _arrives(self, space: _Space, left_ns: int | None, now_ns: int) -> None:
+        space.arrived_ns, space.left_ns = now_ns, left_ns
+        space.ask_until_ns = now_ns + ASK_NS
+        space.quiet = False
+
+
+def _forget_gap(space: _Space, bits: int) -> None:
+    """Forget the oldest gap, and what is before it."""
+    gap = space.gaps.popleft()
+    space.known = (gap.first + gap.count) % (1 << bits)
+
+
+def _limit(space: _Space, bits: int) -> None:
+    """Keep what is known within a quarter of all numbers: of those half of them apart, none is the later
+    one.
+    """
+    quarter = 1 << (bits - 2)
+    if _from(space.known, space.highest, bits) >= quarter:
+        gaps = [(gap.first, gap.count) for gap in space.gaps]
+        space.known = _after_gaps((space.highest - quarter // 2) % (1 << bits), gaps, bits)
+
+
+def accounted(first: int, count: int, summaries: Iterable[np.void], bits: int) -> int:
+    """How many of the numbers from `first` on are no loss of a member that missed all of them."""
+    spans = []
+    for row in summaries:
+        gaps = row["gaps"][: int(row["gap_count"])].tolist()
+        half = 1 << (bits - 1)
+        known, highest = (
+            (int(row[name]) - first + half) % (1 << bits) - half for name in ("known", "highest")
+        )
+        if known > highest:
+            continue
+        begin = _from(first, _after_gaps((first + max(0, known)) % (1 << bits), gaps, bits), bits)
+        end = min(count - 1, highest)
+        if begin <= end:
+            spans.append((begin, end))
+    total, reached = 0, -1
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin - 1, reached))
+        reached = max(reached, end)
+    return total
+
+
+def _after_gaps(number: int, gaps: Iterable[Iterable[int]], bits: int) -> int:
+    """The number, or the next that was received if it is in a gap."""
+    for first, count in gaps:
+        if _from(first, number, bits) < count:
+            return (first + count) % (1 << bits)
+    return number
+
+
+def _from(first: int, number: int, bits: int) -> int:
+    """Numbers from one to the other."""
+    return (number - first) % (1 << bits)

@@ -1,0 +1,1 @@
+"""Postcards that go to the members that own their flows."""

@@ -1,0 +1,151 @@
+"""Blocks of postcards on their way from one member to another: the messages, and what their numbers say.
+
+A message is a HEADER, then `count` REPORT records, then as many HOP records: hop i is that of report i. The
+blocks of a sender to one receiver are numbered, so that the receiver knows what NATS has dropped. Times
+are of the sender's clock; its time of sending is in the header. The least difference of that to the time of
+arrival is the difference of both clocks and the shortest way: by it the receiver converts times to its own
+clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...detect.postcards.share import ELSEWHERE
+from ...wire.dialect import Clock
+from ...wire.records import HOP, REPORT, Carried, Flag, Records, ReportBatch
+
+MAGIC = b"HPC1"
+HEADER = np.dtype(
+    [
+        ("magic", "S4"),
+        ("report_bytes", "<u2"),
+        ("hop_bytes", "<u2"),
+        ("session", "<u8"),  # random, of the sender's process
+        ("number", "<u8"),  # of the block, to this receiver, from 0
+        ("postcards", "<u8"),  # sent to this receiver before it
+        ("sent_ns", "<i8"),
+        ("unit_ns", "<u8"),  # the clock of the dialect, see `wire.dialect.Clock`
+        ("generation", "<u8"),  # of the table of slots by which it was sent
+        ("bits", "<u4"),
+        ("count", "<u4"),
+        ("comparable", "u1"),
+        ("reserved", "u1", (7,)),
+    ]
+)
+"""72 bytes."""
+MOST = 2048
+"""Postcards in a block: 416 KiB, and NATS takes 1 MiB."""
+SAME_NS = 10_000_000_000
+"""A difference of clocks is the least of the last 10 to 20 s."""
+STEP_NS = 1_000_000_000
+"""A block that arrives so much later than by the shortest way: a clock was set, or NATS was away."""
+_KEPT = np.uint8(Flag.DROPPED | Flag.CONGESTED | Flag.TRACKED | Flag.INTERMEDIATE)
+
+
+class BadBlockError(ValueError):
+    """A message that is no block of postcards; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostcardBlock:
+    """A block that was received."""
+
+    header: np.void
+    batch: ReportBatch
+
+    @property
+    def clock(self) -> Clock:
+        """Of the dialect of its postcards."""
+        header = self.header
+        return Clock(
+            unit_ns=int(header["unit_ns"]), bits=int(header["bits"]), comparable=bool(header["comparable"])
+        )
+
+
+class BlockWriter:
+    """Numbers the blocks to one receiver."""
+
+    def __init__(self, session: int) -> None:
+        self._header = np.zeros(1, HEADER)
+        self._header["magic"], self._header["session"] = MAGIC, session
+        self._header["report_bytes"], self._header["hop_bytes"] = REPORT.itemsize, HOP.itemsize
+
+    def blocks(
+        self, reports: Records, hops: Records, clock: Clock, generation: int
+    ) -> Iterator[tuple[bytes, int]]:
+        """(message, postcards) of postcards, by time; hop i is that of report i."""
+        header = self._header
+        header["unit_ns"], header["bits"] = clock.unit_ns, clock.bits
+        header["comparable"], header["generation"] = clock.comparable, generation
+        for at in range(0, len(reports), MOST):
+            part = reports[at : at + MOST]
+            header["count"], header["sent_ns"] = len(part), time.time_ns()
+            yield header.tobytes() + part.tobytes() + hops[at : at + MOST].tobytes(), len(part)
+            header["number"] += 1
+            header["postcards"] += len(part)
+
+
+def read_block(body: bytes) -> PostcardBlock:
+    """A message, with its postcards as those of another member, whatever they say. Raises BadBlockError."""
+    if len(body) < HEADER.itemsize:
+        raise BadBlockError(f"{len(body)} bytes")
+    header = np.frombuffer(body, HEADER, 1)[0]
+    if bytes(header["magic"]) != MAGIC:
+        raise BadBlockError("another format")
+    if (int(header["report_bytes"]), int(header["hop_bytes"])) != (REPORT.itemsize, HOP.itemsize):
+        raise BadBlockError("records of another version")
+    count = int(header["count"])
+    expected = HEADER.itemsize + count * (REPORT.itemsize + HOP.itemsize)
+    if not 0 < count <= MOST or len(body) != expected:
+        raise BadBlockError(f"{len(body)} bytes for {count} postcards")
+    if not 1 <= int(header["unit_ns"]) <= 10**9 or int(header["bits"]) > 64:
+        raise BadBlockError("an impossible clock")
+    words = np.frombuffer(body, np.uint64, offset=HEADER.itemsize).copy()
+    middle = count * REPORT.itemsize // 8
+    reports, hops = words[:middle].view(REPORT), words[middle:].view(HOP)
+    reports["first_hop"] = np.arange(count)
+    reports["hop_count"], reports["reason"], reports["spare"] = 0, 0, ELSEWHERE
+    reports["carried"] |= np.uint8(Carried.OWN_HOP)
+    reports["flags"] &= _KEPT
+    return PostcardBlock(header, ReportBatch(reports, hops, postcards=True))
+
+
+class Arrivals:
+    """The blocks of one sender, as they arrive: what is missing, and how its clock differs."""
+
+    def __init__(self) -> None:
+        self.session = -1
+        self._number = self._postcards = 0
+        self._least: int | None = None
+        self._next: int | None = None
+        self._since_ns = 0
+
+    def missing(self, header: np.void) -> tuple[int, int] | None:
+        """Blocks and postcards that were lost before this one; None: it was there already."""
+        number, sent = int(header["number"]), int(header["postcards"])
+        if int(header["session"]) != self.session:
+            self.session = int(header["session"])
+            self._number, self._postcards = number, sent
+            self._least = None
+        elif number < self._number:
+            return None
+        lost = number - self._number, sent - self._postcards
+        self._number, self._postcards = number + 1, sent + int(header["count"])
+        return lost
+
+    def ahead_ns(self, sent_ns: int, now_ns: int) -> int:
+        """What is added to a time of the sender's clock, for one of this member's; `now_ns` is on it."""
+        gap = now_ns - sent_ns
+        if self._least is None or gap - self._least > STEP_NS:
+            self._least, self._next, self._since_ns = gap, None, now_ns
+        self._least = min(self._least, gap)
+        if not 0 <= now_ns - self._since_ns < SAME_NS:
+            self._least = gap if self._next is None else min(self._next, gap)
+            self._next, self._since_ns = None, now_ns
+        self._next = gap if self._next is None else min(self._next, gap)
+        return self._least

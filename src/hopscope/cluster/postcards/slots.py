@@ -1,0 +1,132 @@
+"""The table of slots: which member owns the flows whose postcards are exchanged.
+
+The hash of a flow gives its slot (`detect.postcards.share`). Members that take part are in one entry of the
+bucket of owners, which each changes by compare-and-set: itself in, those that are gone out. The revision of
+the entry is the generation of the table. From the sorted names each member computes the owner of every slot
+itself, by rendezvous hashing: the member with the highest weight for the slot. So all agree, and a
+member that joins or leaves moves only the slots that it takes or gives away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ...detect.postcards.share import SLOTS
+from ...settings.collector import MEMBER
+from ..buckets import Bucket
+from ..process import Context, Part
+
+KEY = "postcards"
+"""The entry of the bucket of owners."""
+MAX_MEMBERS = 1000
+Owners = npt.NDArray[np.int64]
+
+
+def slot_owners(members: Sequence[str]) -> Owners:
+    """Index in `members` of the owner of every slot, int64 [SLOTS]."""
+    seeds = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in members]
+    mixed = np.frombuffer(b"".join(seeds), "<u8")[:, None] ^ _spread(np.arange(SLOTS, dtype=np.uint64))
+    found: Owners = np.argmax(_spread(mixed), axis=0)
+    return found
+
+
+def _spread(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Words with their bits mixed: the finaliser of MurmurHash3."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        words = (words ^ (words >> np.uint64(33))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(33))
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTable:
+    """Who owns which slot, from a generation on."""
+
+    generation: int = 0
+    """0: there is none yet."""
+    members: tuple[str, ...] = ()
+    """Sorted."""
+    owners: Owners = field(default_factory=lambda: np.zeros(SLOTS, np.int64))
+
+    def mine(self, member: str) -> npt.NDArray[np.uint8]:
+        """uint8 [SLOTS]: 1 where the slot is this member's; all are, if it is not in the table."""
+        if member not in self.members:
+            return np.ones(SLOTS, np.uint8)
+        mine: npt.NDArray[np.uint8] = (self.owners == self.members.index(member)).astype(np.uint8)
+        return mine
+
+
+class Slots(Part):
+    """`slots`: agrees with the other members on the table."""
+
+    name = "slots"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.table = SlotTable()
+        """Replaced as a whole."""
+        self._bucket = Bucket(context.connection, context.connection.names.owners)
+        self._absent: dict[str, float] = {}
+        """Since when members of the table are not among the living, monotonic."""
+        settings = context.settings.cluster
+        self._patience = 2 * settings.heartbeat_seconds
+
+    def turn(self) -> None:
+        """Read the table; change it if it is not as it should be."""
+        entry = self._bucket.get(KEY)
+        found = () if entry is None else _decode(entry.value)
+        if entry is not None and entry.revision != self.table.generation:
+            self.table = SlotTable(entry.revision, found, slot_owners(found))
+        wanted = tuple(sorted({name for name in found if not self._gone(name)} | self._own()))
+        if wanted != found:
+            value = json.dumps({"members": wanted}).encode()
+            self._bucket.change(KEY, value, 0 if entry is None else entry.revision)
+            self.context.wake(self.name)  # read it, or what another member wrote at the same time
+        shown = {
+            "generation": self.table.generation,
+            "members": self.table.members,
+            "slots": int(self.table.mine(self.context.name).sum()),
+        }
+        self.context.shown[self.name] = {"postcards": shown}
+
+    def stop(self) -> None:
+        """Leave the table."""
+        self.table = SlotTable()
+        if not self.context.connected:
+            return
+        entry = self._bucket.get(KEY)
+        found = () if entry is None else _decode(entry.value)
+        if entry is not None and self.context.name in found:
+            left = [name for name in found if name != self.context.name]
+            self._bucket.change(KEY, json.dumps({"members": left}).encode(), entry.revision)
+
+    def _own(self) -> set[str]:
+        state = self.context.own.get("state", "live")
+        return {self.context.name} if state == "live" else set()
+
+    def _gone(self, name: str) -> bool:
+        """Whether a member of the table takes part no more: it says so, or is not there for some time."""
+        if name == self.context.name:
+            return True  # `_own` knows
+        record = self.context.living.get(name)
+        if record is not None:
+            self._absent.pop(name, None)
+            return record.state != "live"
+        return time.monotonic() - self._absent.setdefault(name, time.monotonic()) > self._patience
+
+
+def _decode(value: bytes) -> tuple[str, ...]:
+    """The members of an entry; none if it is damaged: members write it again."""
+    try:
+        found = json.loads(value)["members"]
+        if len(found) <= MAX_MEMBERS and all(MEMBER.fullmatch(name) for name in found):
+            return tuple(sorted(set(found)))
+    except (ValueError, TypeError, KeyError):
+        pass
+    return ()

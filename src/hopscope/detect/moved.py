@@ -1,0 +1,97 @@
+"""Corrections of losses: numbers that this member missed, and that other members of the cluster had.
+
+When a source of reports comes back after some time at another member, the numbers between count as lost here.
+The `cluster` process finds those that others account for (`cluster.moved`) and puts corrections into a small
+region; whoever detects takes them once a second, as if late reports had arrived: `lost` of the source and
+`lost_reports` fall, `moved_reports_total` rises.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..memory.region import Region, barrier
+from ..wire.records import Records
+
+KIND, VERSION = "moved-reports", 1
+FILE_NAME = "cluster.moved"
+ROWS = 4096
+CORRECTION = np.dtype(
+    [
+        ("source_hi", "<u8"),
+        ("source_lo", "<u8"),
+        ("node_id", "<u4"),
+        ("hw_id", "<u4"),
+        ("bits", "<u4"),  # width of the sequence number
+        ("reserved", "<u4"),
+        ("moved", "<u8"),  # numbers that are not lost
+    ]
+)
+"""One correction, 40 bytes, of a row of SOURCE."""
+SPACE = ("source_hi", "source_lo", "node_id", "hw_id", "bits")
+"""Fields that identify a sequence space."""
+HEAD, TAKEN = 0, 8
+"""Slots of `cursor`: corrections written and taken; each has a cache line of its own."""
+
+
+def open_corrections(folder: Path) -> Region:
+    """The region, for either end; made if there is none. Raises RegionError."""
+    arrays = {"cursor": (np.dtype(np.uint64), 16), "rows": (CORRECTION, ROWS)}
+    path = folder / FILE_NAME
+    return Region.resume(path, KIND, VERSION, arrays) or Region.create(path, KIND, VERSION, arrays)
+
+
+class CorrectionWriter:
+    """The end of the `cluster` process."""
+
+    def __init__(self, region: Region) -> None:
+        self._cursor, self._rows = region["cursor"], region["rows"]
+
+    def put(self, corrections: Records) -> int:
+        """Write as many CORRECTION records as there is room for; returns how many those were."""
+        head = int(self._cursor[HEAD])
+        count = min(len(corrections), len(self._rows) - (head - int(self._cursor[TAKEN])))
+        barrier()
+        self._rows[np.arange(head, head + count) % len(self._rows)] = corrections[:count]
+        barrier()
+        self._cursor[HEAD] = head + count
+        return count
+
+
+class CorrectionReader:
+    """The end of whoever detects, who alone writes the table of sources."""
+
+    def __init__(self, region: Region, sources: Records) -> None:
+        """`sources`: SOURCE [rows]."""
+        self._cursor, self._rows, self._sources = region["cursor"], region["rows"], sources
+
+    def take(self) -> int:
+        """Apply what has come to the table; returns by how much losses fell in all."""
+        head, taken = int(self._cursor[HEAD]), int(self._cursor[TAKEN])
+        if head == taken:
+            return 0
+        barrier()
+        moved = 0
+        for at in range(taken, head):
+            row = self._rows[at % len(self._rows)]
+            moved += int(row["moved"])
+            self._correct(row)
+        self._cursor[TAKEN] = head
+        return moved
+
+    def _correct(self, correction: np.void) -> None:
+        sources = self._sources
+        found = np.ones(len(sources), bool)
+        for name in SPACE:
+            found &= sources[name] == correction[name]
+        places: npt.NDArray[np.int64] = np.flatnonzero(found)
+        for place in places.tolist():  # one, or none if another source took the row
+            sources["version"][place] |= 1
+            barrier()
+            lost = sources["lost"]
+            lost[place] -= min(lost[place], correction["moved"])
+            barrier()
+            sources["version"][place] += 1
