@@ -6,7 +6,7 @@ MODERN, as Debian's 18.16, which have no DateTime64, IPv6, codecs, or deduplicat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
 import numpy as np
@@ -22,12 +22,14 @@ WINDOW = 10_000
 """Blocks that a table remembers to recognise copies."""
 
 
-def _enum(codes: type[IntEnum]) -> str:
+def _enum(codes: Iterable[IntEnum]) -> str:
     labels = ", ".join(f"'{code.name.lower()}' = {code.value}" for code in codes)
     return f"Enum8({labels})"
 
 
-_KIND, _METRIC, _REASON = _enum(Kind), _enum(Metric), _enum(ClearReason)
+_KIND, _METRIC, _REASON = _enum(list(Kind)[:17]), _enum(Metric), _enum(ClearReason)
+_KIND_2 = _enum(Kind)
+"""Kinds since migration 2."""
 _STEADY = " CODEC(Delta, ZSTD(1))"
 _SMALL = " CODEC(ZSTD(1))"
 COLUMNS = (
@@ -59,7 +61,7 @@ COLUMNS = (
 
 
 def migrations(database: str, modern: bool) -> list[list[str]]:
-    """The statements of every migration, by number from 1 on; each may be repeated, none drops anything.
+    """The statements of every migration, by number from 1 on; each may be repeated, none drops data.
 
     A migration that was released never changes: what comes later is a further one.
     """
@@ -67,6 +69,12 @@ def migrations(database: str, modern: bool) -> list[list[str]]:
     seconds = "time" if modern else "intDiv(time, 1000000000)"
     window = f" SETTINGS non_replicated_deduplication_window = {WINDOW}" if modern else ""
     key = "kind, metric, node_id, port"
+    view = (
+        f"CREATE VIEW IF NOT EXISTS {database}.int_minute AS SELECT minute, {key},"
+        " countMerge(events) AS events, maxMerge(highest) AS highest,"
+        " quantilesTDigestMerge(0.5, 0.9, 0.99)(quantiles) AS quantiles"
+        f" FROM {database}.int_event_minute GROUP BY minute, {key}"
+    )
     return [
         [
             f"CREATE TABLE IF NOT EXISTS {database}.int_event ({columns})"
@@ -82,13 +90,16 @@ def migrations(database: str, modern: bool) -> list[list[str]]:
             f" SELECT toStartOfMinute(toDateTime({seconds})) AS minute, {key}, countState() AS events,"
             " maxState(value) AS highest, quantilesTDigestState(0.5, 0.9, 0.99)(value) AS quantiles"
             f" FROM {database}.int_event GROUP BY minute, {key}",
-            f"CREATE VIEW IF NOT EXISTS {database}.int_minute AS SELECT minute, {key},"
-            " countMerge(events) AS events, maxMerge(highest) AS highest,"
-            " quantilesTDigestMerge(0.5, 0.9, 0.99)(quantiles) AS quantiles"
-            f" FROM {database}.int_event_minute GROUP BY minute, {key}",
+            view,
             f"CREATE TABLE IF NOT EXISTS {database}.int_name"
             " (node_id UInt32, port UInt16, name String, written DateTime)"
             " ENGINE = ReplacingMergeTree(written) ORDER BY (node_id, port)",
+        ],
+        [
+            f"ALTER TABLE {database}.int_event_minute MODIFY COLUMN kind {_KIND_2}",
+            f"ALTER TABLE {database}.int_event MODIFY COLUMN kind {_KIND_2}",
+            f"DROP TABLE IF EXISTS {database}.int_minute",  # a view, which remembers its types
+            view,
         ],
     ]
 
