@@ -137,7 +137,7 @@ def test_members_join_and_leave_without_losing_keys(tmp_path: Path) -> None:
     for answer, offset in zip(answers, newest, strict=True):
         there = network.everywhere("paths", answer["key"])
         assert there[answer["collector"]]["data"] == answer["data"]
-        if "generation" in answer:  # nobody who has the key now has a value of it
+        if "generation" in answer:  # its owner of now has no value of it
             (now,) = group.owners(specs()[0].layout, [answer["key"]])
             assert not now & there.keys()
             then = network.table.generations[answer["generation"] - 1].of_share()
@@ -262,7 +262,7 @@ def test_old_epochs_answer_by_the_old_table(tmp_path: Path) -> None:
 
 
 def test_a_dead_member_is_named(tmp_path: Path) -> None:
-    """A key whose owner does not answer is unreachable, with its name; so is one that nobody has now if a
+    """A key whose owner does not answer is unreachable, with its name; so is one that no other has if a
     member that may have it does not answer. Keys of others are answered.
     """
     network = Network(tmp_path, "c1", "c2", "c3")

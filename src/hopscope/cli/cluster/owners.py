@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,6 +71,8 @@ def set_(
     """Let these members, and no others, be the owners from now on.
 
     Each is asked for its stores, whose layout must have as many `collectors` as there are shares.
+    `direct.epoch_seconds` and `direct.keep_epochs` of the settings must be those of the members: they say how
+    long keys are looked for at earlier owners.
     """
     from ...cluster.owners import SHARES, first_table, read_owners
 
@@ -90,7 +92,11 @@ def set_(
             count = len(table.current.shares)
             if shares not in (None, count):
                 raise HopscopeError(f"--shares {shares}: the table has {count}, which never changes")
-            new = _changed(loaded, table, list(owners), owners)
+            new = replace(
+                _changed(loaded, table, list(owners), owners),
+                epoch_seconds=direct.epoch_seconds,
+                keep_epochs=direct.keep_epochs,
+            )
         _write(connection, new, revision, table)
 
 
@@ -132,8 +138,6 @@ def remove(
 @app.command()
 def place(places: Places, settings: ClusterOptions) -> None:
     """Say where the stores of a member are now, as its data folder on another machine. No keys move."""
-    from dataclasses import replace
-
     owners = dict(map(_owner, places))
     with connected(settings.load()) as connection:
         table, revision = _read(connection)

@@ -75,9 +75,11 @@ class FollowingStores:
         return 0 if self._remote is None else self._remote.turn()
 
     def tick(self, now_ns: int) -> None:
-        """Switch if the table has another generation; connect."""
+        """Switch if the table has another generation, or other addresses; connect."""
         table = self._table()
-        if table is not None and table.current.number != self.generation:
+        if table is not None and (
+            table.current.number != self.generation or table.addresses != self._addresses
+        ):
             self._follow(table)
         if self._remote is not None:
             self._remote.tick(now_ns)
