@@ -103,6 +103,7 @@ def test_a_role_outlives_the_server(tmp_path: Path) -> None:
     """It ends when its channel closes; a signal that kills it is seen, and what it leaves is reaped."""
     with server([]) as (process, forks):
         first, first_channel, message = begin(forks, tmp_path)
+        send(forks, {"log": {"level": "info", "form": "auto"}})  # as at a reload: it is not for the server
         second, second_channel, _ = begin(forks, tmp_path)
         process.kill()
         assert process.wait(HANG_SECONDS) == -signal.SIGKILL

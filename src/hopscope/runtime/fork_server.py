@@ -189,7 +189,7 @@ def _serve(channel: socket.socket) -> None:
             return
         if "load" in request:
             _load(channel, request["load"])
-        else:
+        elif "fork" in request:  # what else is sent to all processes, as settings of the log, is for roles
             with socket.socket(fileno=files[0]) as theirs:
                 _fork(channel, request["fork"], theirs)
 
