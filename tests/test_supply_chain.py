@@ -23,6 +23,11 @@ LOCK = (ROOT / "requirements.lock").read_text()
 PINNED = re.findall(r"^([\w.-]+)==([^\s;]+)", LOCK, re.MULTILINE)
 """(Name, version); of some names, a version for each version of Python."""
 
+OF_THE_LAKE = {
+    line for line in PROJECT["project"]["optional-dependencies"]["lake"] if line.startswith("duckdb")
+}
+"""DuckDB and its extensions, which fit one version each."""
+
 
 @pytest.fixture(scope="module")
 def build() -> ModuleType:
@@ -43,7 +48,21 @@ def test_every_requirement_has_both_bounds() -> None:
         *PROJECT["project"]["optional-dependencies"].values(),
     ]
     for requirement in map(Requirement, (line for group in groups for line in group)):
-        assert {bound.operator for bound in requirement.specifier} == {">=", "<"}, requirement
+        if str(requirement) not in OF_THE_LAKE:
+            assert {bound.operator for bound in requirement.specifier} == {">=", "<"}, requirement
+
+
+def test_the_extra_lake_fits_what_is_always_installed() -> None:
+    """DuckDB and its extensions have one version, which the bounds of DuckDB allow, as they do the newest:
+    both `hopscope[lake]` and plain `hopscope` can be installed.
+    """
+    versions = {str(bound) for line in OF_THE_LAKE for bound in Requirement(line).specifier}
+    assert len(OF_THE_LAKE) == 4
+    (pinned,) = versions
+    (always,) = (r for r in map(Requirement, PROJECT["project"]["dependencies"]) if r.name == "duckdb")
+    assert always.specifier.contains(pinned.removeprefix("=="))
+    assert always.specifier.contains("2.0.0")
+    assert next(version for name, version in PINNED if name == "duckdb")  # the lock, of the newest
 
 
 def test_the_lock_fits_the_project() -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
-from hopscope.lake.catalog import Lake, LakeError
+from hopscope.lake import process
+from hopscope.lake.catalog import Lake, LakeError, events_folder
 from hopscope.lake.check import check
 from hopscope.lake.counters import LAKE_COUNTERS
+from hopscope.lake.maintenance import maintain
 from hopscope.lake.members import RefusedError, retire
 from hopscope.lake.process import LakeProcess
 from hopscope.lake.status import flush, read_marks, read_status
@@ -124,3 +128,46 @@ def test_a_flush_and_an_orderly_stop_commit_what_waits(
     assert marks_of(database, local) == {("c1", 0): 60}
     assert read_status(folder / "regions")["lag_events"] == 0
     assert LAKE_COUNTERS.read(folder / "regions")["lake_events_total"] == 60
+
+
+def test_servers_that_hang_are_noticed(
+    database: PostgresServer, local: LakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that takes connections and answers nothing: the process shows what waits, and ends."""
+    monkeypatch.setattr(process, "STUCK_SECONDS", 1.5)
+    folder = tmp_path / "data"
+    (folder / "regions").mkdir(parents=True)
+    with JournalWriter(folder, 0) as journal:
+        journal.append(recent(10))
+        one = LakeProcess(local, folder, "c1", "one")
+        database.signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(LakeError, match="no answer"):
+                one.run(threading.Event())
+        finally:
+            database.signal(signal.SIGCONT)
+    status = read_status(folder / "regions")
+    assert (status["state"], status["lag_events"]) == ("connecting", 10)
+
+
+def test_a_wrong_clock_moves_events_of_its_member_alone(
+    database: PostgresServer, local: LakeSettings, tmp_path: Path
+) -> None:
+    """Events are in the day of their own time; retention counts by the clock of the database."""
+    keeping = local.model_copy(update={"retention_days": 1.0})
+    now = database.query("SELECT extract(epoch FROM now()) * 1000000 AS us")[0]["us"] * 1000
+    for name, hours in (("behind", -1), ("right", 0), ("ahead", 1)):
+        events = recent(20)
+        events["time_ns"] = int(now) + hours * 3600 * 10**9
+        with JournalWriter(tmp_path / name, 0) as journal:
+            journal.append(events)
+        writer = LakeWriter(keeping, tmp_path / name, name, name)
+        writer.connect()
+        assert writer.commit() == 20
+        writer.close()
+    result = maintain(keeping, steps=("expire",))
+    assert result is not None
+    assert result.expired_events == 0
+    for file in Path(events_folder(local)).rglob("*.parquet"):
+        (day,) = set(pq.ParquetFile(file).read(columns=["time"])["time"].cast("date32").to_pylist())
+        assert f"year={day.year}/month={day.month:02d}/day={day.day:02d}" in str(file)

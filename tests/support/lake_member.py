@@ -39,6 +39,12 @@ class LakeMember:
         """End it in an orderly way."""
         self._end(signal.SIGTERM)
 
+    def processor_seconds(self) -> float:
+        """Processor time that it has taken."""
+        assert self._process is not None
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def _end(self, number: int) -> None:
         if self._process is not None:
             self._process.send_signal(number)

@@ -76,6 +76,7 @@ class LakeProcess:
                 self._look()
             for name, moved_at in self._moved_at.items():
                 if threads[name].is_alive() and now - moved_at > STUCK_SECONDS:
+                    self._ending = True
                     raise LakeError(
                         f"{self._settings.place}: no answer for {STUCK_SECONDS:.0f} s; the process ends"
                     )

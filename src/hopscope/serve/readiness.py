@@ -206,7 +206,11 @@ def lake(regions: Path) -> list[Component]:
     if status["problem"]:
         problems.insert(0, f"failing since {when(status['since_ns'])}: {status['problem']}")
     problems = [problem for problem in problems if problem]
-    return [Component("lake", status["state"] == "writing" and not problems, "; ".join([detail, *problems]))]
+    return [
+        Component(
+            "shared history", status["state"] == "writing" and not problems, "; ".join([detail, *problems])
+        )
+    ]
 
 
 def exports(folder: Path) -> list[Component]:
