@@ -130,11 +130,11 @@ def path_of(flow: int) -> tuple[int, ...]:
     return PATHS[flow % len(PATHS)]
 
 
-def of_paths(events: Records) -> Counter[Any]:
+def of_paths(events: Records) -> set[Any]:
     """Events of paths, without times and what is keyed by a collector's secret."""
     wanted = events[(events["metric"] == Metric.FLOW_PATH) & (events["kind"] != Kind.PUSH)]
     names = ("kind", "src_lo", "dst_lo", "sport", "value", "previous", "hop_count")
-    return Counter((*(int(row[name]) for name in names), tuple(row["path"].tolist())) for row in wanted)
+    return {(*(int(row[name]) for name in names), tuple(row["path"].tolist())) for row in wanted}
 
 
 def test_paths_are_whole(collectors: dict[str, Collector]) -> None:
@@ -160,9 +160,10 @@ def test_paths_are_whole(collectors: dict[str, Collector]) -> None:
     )
     eventually(lambda: count_of(collectors["alone"], "joined_postcards_total") == total)
     expected = of_paths(events_of(collectors["alone"]))
-    assert sum(expected.values()) == FLOWS
+    assert len(expected) == FLOWS
     found = {name: of_paths(events_of(collectors[name])) for name in NAMES}
-    assert sum(found.values(), Counter()) == expected
+    assert set().union(*found.values()) == expected
+    assert sum(map(len, found.values())) == FLOWS
     assert all(found.values())
     for _, src, _, _, _, _, count, path in expected:
         assert path[:count] == path_of(src & 0xFF)
@@ -170,7 +171,6 @@ def test_paths_are_whole(collectors: dict[str, Collector]) -> None:
         one = collectors[name]
         assert count_of(one, "lost_reports") == count_of(one, "duplicate_reports_total") == 0
         assert count_of(one, "given_postcards_lost_total") == count_of(one, "late_postcards_total") == 0
-        assert count_of(one, "postcard_paths_total.incomplete") == 0
     given = sum(count_of(collectors[name], "given_postcards_total") for name in NAMES)
     counts = [CLUSTER_COUNTERS.read(collectors[name].data / "regions") for name in NAMES]
     assert sum(each["cluster_postcards_received_total"] for each in counts) == given > total / 2
@@ -231,7 +231,8 @@ def test_a_source_moves_and_comes_back(collectors: dict[str, Collector]) -> None
     eventually(lambda: moves("c1") == [(Kind.SOURCE_MOVED, member_hash("c2"))], lambda: str(moves("c1")))
     assert sorted(moves("c2")) == [(Kind.MOVED, member_hash("c1")), (Kind.SOURCE_MOVED, member_hash("c1"))]
     detector = counters_of(DETECTOR).read(collectors["c1"].data / "regions")
-    assert detector["moved_reports_total"] == counted("c1", "cluster_moved_reports_total") == 90
+    assert detector["moved_reports_total"] == 90
+    eventually(lambda: counted("c1", "cluster_moved_reports_total") == 90)
     assert counted("c2", "cluster_moved_reports_total") == lost("c3") == 0
     assert not moves("c3")
     (row,) = [row for row in events_of(collectors["c2"], 1022) if row["sport"] == 2000 + flow]
