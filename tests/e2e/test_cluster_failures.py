@@ -21,27 +21,26 @@ from hopscope.cli.cluster.demo.place import Namespaces
 from hopscope.cli.cluster.demo.programs import find
 from hopscope.cli.cluster.demo.servers import Server
 from hopscope.cli.cluster.demo.whole import COMPILE_SECONDS, Questions, WholeCluster
+from hopscope.cli.demo.folder import temporary_folder
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 KILLS = 20
 ANSWERED = 300
 """Newest events of a query before each kill."""
-REPORTS_PER_SECOND = 1500
+REPORTS_PER_SECOND = 900
 SLACK_SECONDS = 3.0
 """A busy machine: beyond `answer_seconds` (2) an answer has taken only the time that its processes waited."""
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, tool: Callable[..., str]) -> Iterator[WholeCluster]:
+def whole(tool: Callable[..., str]) -> Iterator[WholeCluster]:
     """The cluster, under load."""
     if os.geteuid():
         pytest.skip("namespaces need root")
     for name in ("ip", "nats-server", "postgres"):
         tool(name)
-    folder = tmp_path_factory.mktemp("whole")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o711)  # servers have no rights
     with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())  # those of pytest are closed to others
         cluster = WholeCluster(Namespaces(), folder, find(), stack)
         cluster.start_servers(["c1", "c2", "c3"])
         cluster.start_members()
@@ -148,8 +147,7 @@ class Killer:
         """All kills."""
         for kind in self._kinds:
             member = self._random.choice(list(self._cluster.members.values()))
-            for each in self._cluster.members.values():
-                self.answered[each.name] |= each.answered(ANSWERED)
+            self.answered[member.name] |= member.answered(ANSWERED)
             self.killed.append(self._kill(kind, member))
             until = time.monotonic() + self._random.uniform(0.1, 1.0)
             self._cluster.until(lambda until=until: time.monotonic() > until, kind)
@@ -202,5 +200,5 @@ def test_each_event_is_in_the_lake_once_whatever_is_killed(whole: WholeCluster) 
     assert all(each.holds for each in proof), (killer.killed, proof)
     assert all(each.lake == each.distinct == each.mark for each in proof)
     for name, answered in killer.answered.items():
-        assert len(answered) > ANSWERED
+        assert len(answered) >= ANSWERED
         assert whole.in_lake(whole.members[name], answered) == len(answered), killer.killed

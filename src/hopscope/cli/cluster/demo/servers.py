@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,10 +136,9 @@ class Servers:
         """The NATS server that leads JetStream; the first that runs if there is none now."""
         for port in self._monitor_ports:
             with suppress(OSError, http.client.HTTPException, ValueError, KeyError):
-                connection = http.client.HTTPConnection(self.place.hub, port, timeout=2)
-                connection.request("GET", "/jsz")
-                name = json.loads(connection.getresponse().read())["meta_cluster"]["leader"]
-                connection.close()
+                with closing(http.client.HTTPConnection(self.place.hub, port, timeout=2)) as connection:
+                    connection.request("GET", "/jsz")
+                    name = json.loads(connection.getresponse().read())["meta_cluster"]["leader"]
                 return self.nats[int(name.removeprefix("nats")) - 1]
         return self.nats[0]
 
