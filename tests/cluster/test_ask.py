@@ -14,7 +14,7 @@ import pytest
 from hopscope.base.errors import HopscopeError
 from hopscope.cluster.answer import AT_ONCE, MOST_WAITING, Questions
 from hopscope.cluster.ask import ASK, Asker
-from hopscope.cluster.connection import MORE, Connection, Reply
+from hopscope.cluster.connection import MORE, ClusterError, Connection, Reply
 from hopscope.cluster.parts import (
     ANSWER_BYTES,
     HEADER_BYTES,
@@ -119,6 +119,18 @@ def test_an_answer_that_cannot_be_read_is_its_members_reason(asker: Asker) -> No
         raise ValueError("found no\ntable")
 
     assert asker.ask("test", {"what": "now"}, refuse).answer.missing == {"c1": "found no table"}
+
+
+def test_members_are_asked_while_their_list_cannot_be_read(asker: Asker) -> None:
+    """As when JetStream has no leader: those of the last list are asked, which needs none."""
+
+    class NoLeader:
+        def living(self) -> Any:
+            raise ClusterError("no leader")
+
+    asker.ask("test", {"what": "now"}, body)
+    asker._directory, asker._list_at = NoLeader(), float("-inf")  # type: ignore[assignment]
+    assert asker.ask("test", {"what": "now"}, body).found == {"c1": b"now"}
 
 
 def test_few_questions_are_answered_at_a_time_and_none_too_late(nats: NatsServer, member: Member) -> None:

@@ -37,11 +37,13 @@ class Gets(BaseModel, strict=True):
 class ApiAnswerer:
     """Calls an application (ASGI). It must be in no cluster: a question would ask everyone again."""
 
-    def __init__(self, application: Any, close: Callable[[], None]) -> None:
-        """`close` ends it."""
+    def __init__(
+        self, application: Any, close: Callable[[], None], prepare: Callable[[], None] = lambda: None
+    ) -> None:
+        """`close` ends it, `prepare` is called before each question."""
         import httpx
 
-        self.close = close
+        self.close, self._prepare = close, prepare
 
         transport = httpx.ASGITransport(application, raise_app_exceptions=False)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://cluster")
@@ -54,6 +56,7 @@ class ApiAnswerer:
             gets = Gets.model_validate_json(json.dumps({"gets": question.get("gets")})).gets
         except ValidationError as error:
             raise HopscopeError(f"found no GETs: {error.errors()[0]['msg']}") from None
+        self._prepare()
         found = []
         for get in gets:
             if rule_of(get.path) is None:

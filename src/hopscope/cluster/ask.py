@@ -21,6 +21,8 @@ ASK = "ask"
 """Last word of the subject of questions."""
 LISTED_SECONDS = 1.0
 """How long the list of members is taken as it was read."""
+OLD_LIST_SECONDS = 10.0
+"""The same if it could not be read again, which takes as long as a question."""
 _TEXT = 300
 
 
@@ -39,7 +41,7 @@ class Asker:
         self._connection = connection
         self._directory = Directory(connection)
         self._lock = threading.Lock()
-        self._listed = float("-inf")
+        self._list_at = float("-inf")
         self._living: dict[str, MemberRecord] = {}
         self._known: dict[str, MemberRecord] = {}
 
@@ -100,12 +102,23 @@ class Asker:
             if not self._connection.connected:
                 problem = self._connection.problem or "no answer"
                 raise ClusterError(f"NATS at {self._connection.settings.place}: {problem}")
-            if time.monotonic() - self._listed > LISTED_SECONDS:
-                self._living, self._known = self._directory.living(), self._directory.known()
-                self._listed = time.monotonic()
+            if time.monotonic() > self._list_at:
+                self._list_at = time.monotonic() + self._list()
             if not self._living:
                 raise ClusterError(f"the cluster {self._connection.settings.name} has no members")
             return self._living, self._known
+
+    def _list(self) -> float:
+        """Read the list of members; for how long it is taken as it is. It may be an older one, since members
+        answer, too, while the servers of NATS that keep the list have no leader.
+        """
+        try:
+            self._living, self._known = self._directory.living(), self._directory.known()
+        except ClusterError:
+            if not self._living:
+                raise
+            return OLD_LIST_SECONDS
+        return LISTED_SECONDS
 
 
 class _NotWholeError(Exception):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
+from operator import itemgetter
 from typing import Any
 
 from .merge_switches import buffers, ports, queues, switch, switches
@@ -41,7 +42,8 @@ class Rule:
 class _Pages:
     """Pages of rows. Rows with one identity are joined, if there is a `join`."""
 
-    identity: Callable[[Item], object]
+    identity: Callable[[Item], Any]
+    """Values of it can be ordered."""
     sorts: Mapping[str, Callable[[Item], Any]]
     """Value of a row by which it is sorted; None comes last. The first is the default."""
     join: Callable[[Sequence[Item]], Item] | None = None
@@ -49,16 +51,16 @@ class _Pages:
     """The default order."""
 
     def __call__(self, bodies: Bodies, query: Query) -> Any:
-        groups: dict[object, dict[str, Item]] = {}
+        groups: dict[Any, dict[str, Item]] = {}
         for member, (body, *_) in bodies.items():
             for item in body["items"]:
-                key = self.identity(item), None if self.join else member
+                key = self.identity(item), "" if self.join else member
                 groups.setdefault(key, {})[member] = item
-        items = [self._row(parts) for parts in groups.values()]
-        every = sum(body["total"] for body, *_ in bodies.values()) if self.join is None else len(items)
+        rows = [self._row(groups[key]) for key in sorted(groups)]
+        every = sum(body["total"] for body, *_ in bodies.values()) if self.join is None else len(rows)
         first, *_ = next(iter(bodies.values()))
         offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
-        items = self._sorted(items, query)[offset : offset + limit]
+        items = self._sorted(rows, query)[offset : offset + limit]
         return {**first, "total": every, "offset": offset, "items": items}
 
     def _row(self, parts: Mapping[str, Item]) -> Item:
@@ -67,13 +69,14 @@ class _Pages:
             return {**item, "member": member}
         return {**self.join(list(parts.values())), "members": sorted(parts)}
 
-    def _sorted(self, items: list[Item], query: Query) -> list[Item]:
+    def _sorted(self, rows: list[Item], query: Query) -> list[Item]:
+        """In the order that the query asks for; those with equal values in the order of their identities."""
         value = self.sorts[query.get("sort", next(iter(self.sorts)))]
         descends = query["order"] == "desc" if "order" in query else self.descends
-        items.sort(key=lambda item: (repr(self.identity(item)), item.get("member", "")))
-        known = [item for item in items if value(item) is not None]
-        known.sort(key=value, reverse=descends)
-        return known + [item for item in items if value(item) is None]
+        values = [(value(row), row) for row in rows]
+        known = [pair for pair in values if pair[0] is not None]
+        known.sort(key=itemgetter(0), reverse=descends)
+        return [row for _, row in known] + [row for found, row in values if found is None]
 
 
 def rule_of(path: str) -> Rule | None:

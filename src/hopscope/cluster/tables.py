@@ -82,22 +82,24 @@ def encode(found: Table | list[Distribution], problems: Sequence[str]) -> bytes:
 
 def read_rows(answer: Answer) -> Rows:
     """Rows of an answer, whose columns have the types that their names say. Raises DamagedAnswerError."""
-    found = read_any_rows(answer)
-    for row in found.rows:
-        for name in _TYPES.keys() & row.keys():
-            if row[name] is not None and type(row[name]) not in _TYPES[name]:
-                raise DamagedAnswerError(f"its answer is damaged: column {name} has values of another type")
-    return found
+    return _rows(answer, _TYPES)
 
 
 def read_any_rows(answer: Answer) -> Rows:
     """Rows of an answer to a user's SELECT. Raises DamagedAnswerError."""
+    return _rows(answer, {})
+
+
+def _rows(answer: Answer, types: Mapping[str, tuple[type, ...]]) -> Rows:
     body = _body(answer)
     columns = body.get("columns")
     if not isinstance(columns, dict) or not all(isinstance(each, list) for each in columns.values()):
         raise DamagedAnswerError("its answer is damaged: found no columns")
     if len({len(column) for column in columns.values()}) > 1:
         raise DamagedAnswerError("its answer is damaged: its columns have different lengths")
+    for name in types.keys() & columns.keys():
+        if not {*map(type, columns[name])} <= {*types[name], type(None)}:
+            raise DamagedAnswerError(f"its answer is damaged: column {name} has values of another type")
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     return Rows(rows, tuple(columns), body.get("truncated") is True, _problems(body))
 

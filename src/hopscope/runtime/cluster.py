@@ -92,14 +92,30 @@ def _global_parts(context: Context) -> list[Part]:
 
 def _api(context: Context) -> Answerer:
     """Answers of the API: an application of its own, made when the first question comes."""
-    from ..base.names import Names
+    from ..base.names import DISCOVERED, Names
     from ..cluster.answer_api import ApiAnswerer
     from ..serve.api import create_app
 
     settings = context.settings
-    names = Names.load(settings.names, context.data)
-    application = create_app(settings.serve, context.data, names, settings.direct.folder)
-    return ApiAnswerer(application, application.state.context.close)
+    application = create_app(settings.serve, context.data, stores=settings.direct.folder)
+    served = application.state.context
+    read: list[int | None] = []
+
+    def name() -> None:
+        """Read names again if they have changed."""
+        found = [_changed_ns(path) for path in (settings.names, context.data / DISCOVERED)]
+        if found != read:
+            read[:] = found
+            served.names = Names.load(settings.names, context.data)
+
+    return ApiAnswerer(application, served.close, name)
+
+
+def _changed_ns(path: Path | None) -> int | None:
+    try:
+        return None if path is None else path.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _history(context: Context) -> Answerer:

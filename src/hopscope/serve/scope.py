@@ -133,15 +133,16 @@ class Question:
         if not isinstance(bodies, list) or len(bodies) != len(self._models):
             raise ValueError("its answer is damaged: found another number of bodies")
         try:
-            checked = [_checked(kind, body) for kind, body in zip(self._models, bodies, strict=True)]
-            for body in checked[0 if self._rule.every else 1 :]:
+            for kind, body in zip(self._models, bodies, strict=True):
+                _adapter(kind).validate_python(body, strict=True)
+            for body in bodies[0 if self._rule.every else 1 :]:
                 if body["total"] > len(body["items"]) == MOST_ROWS:
                     raise ValueError(f"it has more than {MOST_ROWS:,} rows")
-            self._rule.merge({"": checked}, self._query)
+            self._rule.merge({"": bodies}, self._query)
         except _BAD as error:
             text = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ValueError(f"its answer is damaged: {text}") from None
-        return checked
+        return bodies
 
     def answered(self, gathered: Gathered[Answer | list[Any]]) -> Response:
         """The answer to the request."""
@@ -176,12 +177,6 @@ def with_cluster(response: Response, answer: ClusterAnswer) -> Response:
 
 def _error(status: int, text: str, answer: ClusterAnswer) -> Response:
     return JSONResponse({"error": " ".join(text.split()), "cluster": answer.as_json()}, status)
-
-
-def _checked(kind: Any, body: Any) -> Any:
-    """A body with the keys of its model. Raises ValueError."""
-    adapter = _adapter(kind)
-    return adapter.dump_python(adapter.validate_python(body), mode="json")
 
 
 @cache
