@@ -91,11 +91,11 @@ class ClusterCursor:
             f"{self.sequence}::UBIGINT",
             quoted(self.incarnation),
         ][: 5 if self.incarnation else 4]
-        begin = int(order == "sequence")
-        columns, values = ", ".join(_KEY[begin : len(key)]), ", ".join(key[begin:])
-        sign = "<" if order == "newest" else ">"
-        window = "" if begin else f"time {sign}= {key[0]} AND "
-        return f"{window}({columns}) {sign} ({values})"
+        sign, later = "<" if order == "newest" else ">", ""
+        for column, value in reversed(list(zip(_KEY, key, strict=False))[order == "sequence" :]):
+            # a comparison of rows would keep DuckDB from leaving out files
+            later = f"({column} {sign} {value}" + (f" OR ({column} = {value} AND {later}))" if later else ")")
+        return later if order == "sequence" else f"time {sign}= {key[0]} AND {later}"
 
     def mask(self, rows: Records, member: str, incarnation: str, order: Order) -> npt.NDArray[np.bool_]:
         """bool [rows]: which events of a member come after this one."""

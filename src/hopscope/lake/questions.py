@@ -89,15 +89,17 @@ class LakeQuestions(EventQuestions):
         if cursor is not None:
             matching += f" AND {cursor.sql(order)}"
             wanted = cursor.limited(filters, order)
-        # each has a LIMIT of its own: of the lake, DuckDB then reads the files with the first rows alone
-        arms = " UNION ALL ".join(
-            f"(SELECT {NAMES} FROM {source} WHERE {matching} ORDER BY {by} {rows})"
+        # a LIMIT in each, materialized: of the lake, DuckDB then reads the files with the first rows alone
+        arms = {
+            f"some_{source}": f"SELECT {NAMES} FROM {source} WHERE {matching} ORDER BY {by} {rows}"
             for source in ("of_lake", "of_members")
-        )
+        }
+        first = ", ".join(f"{name} AS MATERIALIZED ({arm})" for name, arm in arms.items())
+        both = " UNION ALL ".join(f"SELECT * FROM {name}" for name in arms)
         request = TailRequest(wanted, order=order, limit=None if limit is None else limit + 1, after=cursor)
 
         def ask(ready: _Ready) -> Table:
-            table = ready.fetch(f"{arms} ORDER BY {by}", limit, DESCRIBED)
+            table = ready.fetch(f"WITH {first} {both} ORDER BY {by}", limit, DESCRIBED)
             if table.truncated and len(table):
                 table.after = str(ClusterCursor.last(table))
             return ready.with_long_paths(table)

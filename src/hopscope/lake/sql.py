@@ -43,6 +43,14 @@ class LakeSql:
         SqlError: it is invalid, failed, or was stopped. LakeError: the lake is away.
         """
 
+        source, body = self.source(tails)
+        return self._sandbox.run(
+            text, source, body, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+        )
+
+    def source(self, tails: Tails) -> tuple[dict[str, Any], bytes]:
+        """What a query reads, for `Sandbox.run`."""
+
         def look(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot) -> tuple[dict[str, Any], bytes]:
             found = [tail for tail in tails(snapshot, TailRequest({})) if len(tail.events)]
             source = {
@@ -52,10 +60,7 @@ class LakeSql:
             }
             return source, b"".join(np.ascontiguousarray(tail.events).tobytes() for tail in found)
 
-        source, body = self._reader.ask(look)
-        return self._sandbox.run(
-            text, source, body, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
-        )
+        return self._reader.ask(look)
 
     def _before(self) -> list[str]:
         """Statements that make the files readable."""
