@@ -160,9 +160,9 @@ def main() -> None:
     bench, given = Bench.start(
         "lake_questions",
         "the best of three of each question to a lake that is open: 10 million events of three members in"
-        " commits of 100,000, on one day, and copies of them on later days in commits of 500,000; then the same"
-        " after files were merged; and to a data folder with the first 10 million. Two threads, files on a local"
-        " disk.",
+        " commits of 100,000, on one day, and copies of them on later days in commits of 500,000; then the"
+        " same after files were merged; and to a data folder with the first 10 million. Two threads, files on"
+        " a local disk.",
         "the way to an S3 store, members' tails, files that are not in the page cache, writers beside it.",
         options,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import numpy as np
 
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.archive import archive_once
+from hopscope.history.columns import register
 from hopscope.history.journal import JournalWriter
+from hopscope.lake.catalog import EVENT_COLUMNS, Lake
 from hopscope.settings.collector import HistorySettings
-from support.event_make import Events, random_events
+from support.event_make import START_NS, Events, random_events
 
 DAY_NS = 86_400 * 10**9
 FLOWS = 60
@@ -51,15 +53,25 @@ def member_events(count: int, number: int, shard: int) -> Events:
     return events
 
 
+def commit(lake: Lake, member: str, incarnation: str, events: Events) -> None:
+    """Consecutive events of a shard, and the mark after them, in one transaction."""
+    who, last = f"'{member}', '{incarnation}'", events[-1]
+    source = register(lake.connection, "fresh", events)
+    mark = f"{who}, {last['shard']}, {last['sequence'] + 1}, make_timestamp_ns({START_NS})"
+    lake.connection.execute("BEGIN")
+    lake.connection.execute(f"INSERT INTO {lake.events} ({EVENT_COLUMNS}) SELECT *, {who} FROM ({source})")
+    lake.connection.execute(f"INSERT INTO {lake.marks} VALUES ({mark})")
+    lake.connection.execute("COMMIT")
+
+
 @dataclass
 class Member:
-    """A member: its data folder, its events by shard, and how many of each the lake has."""
+    """A member: its data folder and its events by shard."""
 
     name: str
     incarnation: str
     folder: Path
     shards: dict[int, Events]
-    marks: dict[int, int] = field(default_factory=dict)
 
     def write(self) -> None:
         """Its history: segments, and newer events in journals."""

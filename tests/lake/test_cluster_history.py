@@ -1,0 +1,165 @@
+"""One history of all members over NATS: who answers, who does not, and what if NATS or the lake is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.cluster.answer import Questions
+from hopscope.cluster.answer_history import HistoryAnswerer
+from hopscope.cluster.ask import Asker
+from hopscope.cluster.connection import Connection
+from hopscope.cluster.history import LakeHistory, open_history
+from hopscope.cluster.process import Context
+from hopscope.cluster.tails import TailAnswerer
+from hopscope.history.journal import JournalWriter
+from hopscope.lake.catalog import Lake, create
+from hopscope.memory.private_file import incarnation
+from hopscope.settings.collector import Settings
+from support.cluster import Member, make, running, settings_of
+from support.member_events import commit, member_events
+from support.postgres_server import PostgresServer
+from support.server_process import NatsServer
+
+from .conftest import lake_settings
+
+BEFORE, AFTER = 200, 120
+"""Events of each member in the lake, and after its mark."""
+
+
+@dataclass
+class Running:
+    """Members that run, and their lake."""
+
+    members: dict[str, Member]
+    settings: Settings
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def nats(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Iterator[NatsServer]:
+    server = NatsServer(tool("nats-server"), tmp_path_factory.mktemp("nats"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    nats: NatsServer, database: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    """Three members: their writers have committed, and then they had more events."""
+    lake = lake_settings(database, data=str(tmp_path_factory.mktemp("lake")))
+    create(lake)
+    members = {}
+    for number, name in enumerate(("c1", "c2", "c3")):
+        folder = tmp_path_factory.mktemp(name)
+        events = member_events(BEFORE + AFTER, number, 0)
+        with JournalWriter(folder, 0, fsync_seconds=0) as journal:
+            journal.append(events)
+        with Lake(lake) as opened:
+            commit(opened, name, incarnation(folder), events[:BEFORE])
+
+        def parts(context: Context) -> list[Any]:
+            who = context.data, context.name
+            return [
+                Questions(
+                    context,
+                    {
+                        "tail": partial(TailAnswerer, *who, context.incarnation),
+                        "history": partial(HistoryAnswerer, *who),
+                    },
+                )
+            ]
+
+        settings = settings_of(nats.url, "lake", name, member_seconds=30, answer_seconds=20)
+        members[name] = Member(settings.model_copy(update={"lake": lake}), folder, parts)
+    make(members["c1"].context.settings)
+    with running(*members.values()):
+        yield Running(members, members["c1"].context.settings, members["c1"].context.data)
+
+
+def asked(settings: Settings, folder: Path, ask: Callable[[LakeHistory], Any]) -> tuple[Any, dict[str, Any]]:
+    """What a question found, and who answered."""
+    with (
+        closing(Asker(Connection(settings.cluster, "test"))) as asker,
+        open_history(settings, folder, asker) as it,
+    ):
+        assert isinstance(it, LakeHistory)
+        return ask(it), it.answer.as_json()
+
+
+def counted(history: LakeHistory) -> list[tuple[Any, ...]]:
+    table = history.events(limit=None)
+    return list(
+        zip(*(table[name].tolist() for name in ("member", "incarnation", "shard", "sequence")), strict=True)
+    )
+
+
+def test_every_event_once_also_when_members_commit(cluster: Running) -> None:
+    """Events of the lake and of tails are all there, once; and again after a member has committed its own."""
+    settings, folder = cluster.settings, cluster.folder
+    found, answer = asked(settings, folder, counted)
+    further = (
+        2 * 3 * len(range(0, BEFORE + AFTER - 3, 20))
+    )  # of long paths, which are part of the first record
+    assert len(found) == len(set(found)) == 3 * (BEFORE + AFTER) - further
+    assert (answer["answered"], answer["missing"], answer["complete"]) == (["c1", "c2", "c3"], {}, True)
+    table, _ = asked(
+        settings, folder, lambda it: it.sql("SELECT member, count(*) AS n FROM events GROUP BY 1")
+    )
+    assert table["n"].tolist() == [BEFORE + AFTER] * 3
+    with Lake(settings.lake) as lake:
+        commit(
+            lake,
+            "c2",
+            cluster.members["c2"].context.incarnation,
+            member_events(BEFORE + AFTER, 1, 0)[BEFORE:],
+        )
+    assert asked(settings, folder, counted) == (found, answer)
+
+
+def test_who_does_not_answer_is_named(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member without an answer is named with the time up to which its events are in it; a member whose
+    answer is damaged, too.
+    """
+    read = TailAnswerer.read
+
+    def fails(self: TailAnswerer, question: Any) -> bytes:
+        return b"{}" if self._who[0] == "c3" else read(self, question)
+
+    monkeypatch.setattr(TailAnswerer, "read", fails)
+    found, answer = asked(cluster.settings, cluster.folder, counted)
+    assert answer["answered"] == ["c1", "c2"]
+    assert not answer["complete"]
+    assert "damaged" in answer["missing"]["c3"]
+    assert "its events after 20" in answer["missing"]["c3"]
+    sequences = [sequence for member, _, _, sequence in found if member == "c3"]
+    assert max(sequences) < BEFORE
+
+
+def test_nats_or_the_lake_away(cluster: Running) -> None:
+    """Without NATS the lake and this member's tail answer, and others are named; without the lake members'
+    own histories do, and the answer says so.
+    """
+    settings, folder = cluster.settings, cluster.folder
+    away = settings.model_copy(
+        update={"cluster": settings.cluster.model_copy(update={"nats": ("nats://127.0.0.1:1",)})}
+    )
+    found, answer = asked(away, folder, counted)
+    assert answer["answered"] == ["c1"]
+    assert sorted(answer["missing"]) == ["c2", "c3"]
+    assert max(sequence for member, _, _, sequence in found if member == "c1") >= BEFORE
+    gone = settings.model_copy(
+        update={"lake": settings.lake.model_copy(update={"catalog": "postgresql://x@127.0.0.1:1/x"})}
+    )
+    table, answer = asked(gone, folder, lambda it: it.summary())
+    assert sum(table["events"].tolist()) == len(asked(settings, folder, counted)[0])
+    assert answer["without_lake"]
+    assert not answer["complete"]
