@@ -23,11 +23,10 @@ from hopscope.lake.catalog import Lake, create
 from hopscope.memory.private_file import incarnation
 from hopscope.settings.collector import Settings
 from support.cluster import Member, make, running, settings_of
+from support.lake_make import lake_settings
 from support.member_events import commit, member_events
 from support.postgres_server import PostgresServer
 from support.server_process import NatsServer
-
-from .conftest import lake_settings
 
 BEFORE, AFTER = 200, 120
 """Events of each member in the lake, and after its mark."""

@@ -18,10 +18,9 @@ from hopscope.lake.questions import Tail
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.sql import LakeSql
 from support.event_make import Events, random_events
+from support.lake_make import in_bucket, lake_settings
 from support.postgres_server import PostgresServer
 from support.s3_server import S3Server
-
-from .conftest import in_bucket, lake_settings
 
 Ask = Callable[..., Table]
 

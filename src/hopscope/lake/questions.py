@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import duckdb
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..base.names import Names
 from ..detect.records import EVENT, PATH_PART
 from ..history.columns import COLUMNS
-from ..history.event_questions import EventQuestions, Identity
+from ..history.event_questions import EventQuestions, Identity, text_column
 from ..history.files import HistoryError
 from ..history.filters import Filters, to_ns
 from ..history.long_paths import add_long_paths
@@ -31,6 +31,9 @@ MEMBERS = Identity(
 )
 """In several data folders: hashes are keyed, so that the ids of a flow differ."""
 DESCRIBED = [("member", "VARCHAR"), *COLUMNS, ("incarnation", "VARCHAR")]
+_KEY = f"time, {MEMBERS.event}"
+_LISTED = 1000
+"""Rows that are fetched by a list of their sequences, which lets DuckDB leave out the rows between them."""
 _FURTHER = f"metric = 'flow_path' AND hop >= {PATH_PART}"
 _EVERY = "SELECT * FROM everything"
 
@@ -89,19 +92,23 @@ class LakeQuestions(EventQuestions):
         if cursor is not None:
             matching += f" AND {cursor.sql(order)}"
             wanted = cursor.limited(filters, order)
-        # a LIMIT in each, materialized: of the lake, DuckDB then reads the files with the first rows alone
+        # First the keys of the rows, then the rows: of a large file, few columns are read then. A LIMIT in
+        # each arm, materialized, lets DuckDB leave out files of the lake that cannot have the first rows.
         arms = {
-            f"some_{source}": f"SELECT {NAMES} FROM {source} WHERE {matching} ORDER BY {by} {rows}"
+            f"some_{source}": f"SELECT {_KEY} FROM {source} WHERE {matching} ORDER BY {by} {rows}"
             for source in ("of_lake", "of_members")
         }
         first = ", ".join(f"{name} AS MATERIALIZED ({arm})" for name, arm in arms.items())
         both = " UNION ALL ".join(f"SELECT * FROM {name}" for name in arms)
+        keys = f"WITH {first} SELECT * FROM ({both}) ORDER BY {by} {rows}"
         request = TailRequest(wanted, order=order, limit=None if limit is None else limit + 1, after=cursor)
 
         def ask(ready: _Ready) -> Table:
-            table = ready.fetch(f"WITH {first} {both} ORDER BY {by}", limit, DESCRIBED)
-            if table.truncated and len(table):
-                table.after = str(ClusterCursor.last(table))
+            found = ready.keys(keys)
+            table = ready.page(found if limit is None else found[:limit], by)
+            if limit is not None and len(found) > limit:
+                table.truncated = True
+                table.after = str(ClusterCursor.last(table)) if limit else None
             return ready.with_long_paths(table)
 
         table = self._asked(request, ask)
@@ -143,6 +150,34 @@ class _Ready:
     def fetch(self, select: str, limit: int | None, described: list[tuple[str, str]] | None = None) -> Table:
         """Run a SELECT over `of_lake`, `of_members`, and `everything`, which is both."""
         return fetch(self.cursor, self._over(select), limit, described)
+
+    def keys(self, select: str) -> list[tuple[Any, ...]]:
+        """Rows of a SELECT of _KEY, with the time in ns since the epoch."""
+        columns = _KEY.replace("time", "epoch_ns(time)::BIGINT", 1)
+        return self.cursor.execute(self._over(f"SELECT {columns} FROM ({select})")).fetchall()
+
+    def page(self, keys: list[tuple[Any, ...]], by: str) -> Table:
+        """The rows that have these keys, in an order."""
+        if not keys:
+            return self.fetch(f"SELECT {NAMES} FROM everything WHERE false", None, DESCRIBED)
+        times, members, incarnations, shards, sequences = zip(*keys, strict=True)
+        page = {
+            "member": text_column(list(members)),
+            "incarnation": text_column(list(incarnations)),
+            "shard": np.array(shards, np.uint16),
+            "sequence": np.array(sequences, np.uint64),
+        }
+        self.cursor.register("page", page)
+        within = f"sequence BETWEEN {min(sequences)} AND {max(sequences)}"
+        if len(keys) <= _LISTED:
+            within = f"sequence IN ({', '.join(map(str, sequences))})"
+        return self.fetch(
+            f"""SELECT {NAMES} FROM everything SEMI JOIN page USING ({MEMBERS.event})
+            WHERE time BETWEEN make_timestamp_ns({min(times)}) AND make_timestamp_ns({max(times)})
+            AND {within} ORDER BY {by}""",
+            None,
+            DESCRIBED,
+        )
 
     def with_long_paths(self, table: Table) -> Table:
         """The table, with the further records of its long paths."""
