@@ -102,6 +102,13 @@ class Collector:
         frames: FrameBatch = encode_reports(ReportBatch(reports, hops), link=Link.UDP_PAYLOAD)
         assert self.pipeline.step(frames) == flows
 
+    def become_sink(self) -> None:
+        """Have the limits of a sink from now on."""
+        sink = self.settings.sink.model_copy(update={"enabled": True})
+        self.settings = self.settings.model_copy(update={"sink": sink})
+        self.control["sink"][0] = 1
+        self.limits = LiveLimits(self.control, self.settings)
+
     def close(self) -> None:
         """Let go of everything."""
         self.server.close()

@@ -271,9 +271,7 @@ def test_limits_by_switch_are_read_and_changed(api: Any, collector: Any) -> None
         buffers = {"switches": {"7": {"buffer_occupancy": {"change": 1}}}}
         assert (await client.patch(url, json=buffers)).json()["switches"] == buffers["switches"]
         assert (await client.delete(url)).json()["switches"] == {}
-        sink = collector.settings.sink.model_copy(update={"enabled": True})
-        collector.settings = collector.settings.model_copy(update={"sink": sink})
-        collector.control["sink"][0] = 1
+        collector.become_sink()
         after = (await client.patch(url, json=body)).json()
         assert after["general"].keys() == before["general"].keys() - {"queue_congestion", "buffer_occupancy"}
         assert after["general"]["flow_latency"] == {**before["general"]["flow_latency"], "raise_above": 9}
