@@ -44,6 +44,7 @@ Maintainer: Hopscope developers <hopscope@localhost>
 Installed-Size: {size}
 Depends: python3 (>= {python}), python3 (<< {next}), libc6 (>= 2.28), passwd
 Recommends: iproute2, bash-completion
+Suggests: nats-server, postgresql, openssl
 Section: net
 Priority: optional
 Description: In-band Network Telemetry (INT) collector
@@ -135,7 +136,9 @@ def _beside(stage: Path, environment: Path) -> None:
         (units / unit.name).write_text(unit.read_text().replace("/opt/hopscope/bin/", "/usr/bin/"))
     share = stage / "usr/share/hopscope"
     share.mkdir(parents=True)
-    shutil.copy(ROOT / "deploy/systemd/mirror.conf", share)
+    for drop_in in (ROOT / "deploy/systemd").glob("*.conf"):
+        shutil.copy(drop_in, share)
+    shutil.copytree(ROOT / "deploy/cluster", share / "cluster")
     settings = stage / "etc/hopscope"
     settings.mkdir(parents=True)
     for file in (ROOT / "deploy/debian").glob("*.toml"):

@@ -17,8 +17,11 @@ OLDEST, NEWEST = "1.30", "1.37"
 
 def manifests() -> list[dict[str, Any]]:
     """Everything that is applied, without the files of kustomize."""
-    names = yaml.safe_load((FOLDER / "base/kustomization.yaml").read_text())["resources"]
-    files = [*(FOLDER / "base" / name for name in names), FOLDER / "init.yaml"]
+    files = [
+        FOLDER / part / name
+        for part in ("base", "init")
+        for name in yaml.safe_load((FOLDER / part / "kustomization.yaml").read_text())["resources"]
+    ]
     return [each for file in files for each in yaml.safe_load_all(file.read_text())]
 
 

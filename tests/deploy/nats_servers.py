@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -44,10 +45,16 @@ class ClusterServer(NatsServer):
             text, found = re.subn(pattern, given, text, flags=re.MULTILINE)
             assert found, pattern
         (folder / "nats.conf").write_text(text)
-        users, found = re.subn(r"\n  dc1: ", OTHER_ACCOUNT + r"\g<0>", (DEPLOY / "users.conf").read_text())
-        assert found
-        (folder / "users.conf").write_text(users)
+        self.write_users("^", "")
         self._words = [program, "-c", str(folder / "nats.conf")]
+
+    def write_users(self, pattern: str, given: str) -> None:
+        """Those of the example, with the first match of a pattern replaced, and another account."""
+        text, found = re.subn(pattern, given, (DEPLOY / "users.conf").read_text(), count=1, flags=re.DOTALL)
+        assert found, pattern
+        text, found = re.subn(r"\n  dc1: ", OTHER_ACCOUNT + r"\g<0>", text)
+        assert found
+        (self._folder / "users.conf").write_text(text)
 
     @property
     def log(self) -> str:
@@ -81,6 +88,12 @@ class ClusterServers:
     def log(self) -> str:
         """What all have written so far."""
         return "".join(server.log for server in self.servers)
+
+    def change_users(self, pattern: str, given: str) -> None:
+        """Change the users of all, as `ClusterServer.write_users`, and have them read the file again."""
+        for server in self.servers:
+            server.write_users(pattern, given)
+            server.signal(signal.SIGHUP)
 
     def refused(self) -> set[tuple[str, str]]:
         """Who wanted to publish or subscribe to what without having the right, so far."""

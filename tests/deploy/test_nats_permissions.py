@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nats.js import JetStreamContext
-from nats.js.api import KeyValueConfig, StreamConfig
+from nats.js.api import StreamConfig
 
-from deploy.nats_servers import NAMES, ClusterServers, certificates
+from deploy.nats_servers import ClusterServers, certificates
 from hopscope.cluster.connection import MEMBER, ClusterError, Connection, Reply
 from hopscope.cluster.names import ClusterNames
+from hopscope.cluster.setup import init
 from hopscope.settings.cluster import ClusterSettings
 from support.waiting import eventually
 
@@ -21,27 +22,17 @@ BUCKETS = ClusterNames("dc1")
 SECRET = b"of dc1"
 
 
-@pytest.fixture(scope="module")
-def servers(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterServers]:
-    """Three servers, with the buckets of `hopscope cluster init` and a stream."""
-    folder = tmp_path_factory.mktemp("nats")
-    certs = certificates(
-        folder / "certs", *(f"{name},127.0.0.1" for name in NAMES), "c1", "reader", "admin", "other", "nobody"
-    )
-    made = ClusterServers(tool("nats-server"), folder, certs)
-    try:
-        made.start()
-        as_user(made.settings("admin"), make)
-        yield made
-    finally:
-        made.kill()
+@pytest.fixture(scope="module", autouse=True)
+def buckets(servers: ClusterServers) -> None:
+    """Those of `hopscope cluster init`, and a stream."""
+    make(servers.settings("admin"))
 
 
-async def make(js: JetStreamContext) -> None:
-    """What `hopscope cluster init` makes, as to names."""
-    for bucket in (BUCKETS.members, BUCKETS.configuration):
-        await js.create_key_value(KeyValueConfig(bucket=bucket, replicas=3, history=5))
-    await js.add_stream(StreamConfig(name=BUCKETS.events, subjects=["hopscope.dc1.events.>"], num_replicas=3))
+def make(settings: ClusterSettings) -> None:
+    """Make them, if they are not there."""
+    with Connection(settings, "test") as connection:
+        init(connection)
+    as_user(settings, lambda js: js.add_stream(name="feed", subjects=["hopscope.dc1.feed"], num_replicas=3))
 
 
 def as_user(settings: ClusterSettings, work: Callable[[JetStreamContext], Awaitable[Any]]) -> Any:
@@ -68,20 +59,20 @@ async def write(js: JetStreamContext) -> Any:
     revision = await members.create("c1", SECRET)
     await members.update("c1", SECRET, last=revision)
     await (await js.key_value(BUCKETS.configuration)).put("now", SECRET)
-    await js.publish("hopscope.dc1.events.c1.0", SECRET)
+    await js.publish("hopscope.dc1.feed", SECRET)
 
 
 async def read(js: JetStreamContext) -> Any:
-    """Keys, a value, a history, and the message of the stream."""
+    """The key, its value, a history, and a message of the stream."""
     members, configuration = await js.key_value(BUCKETS.members), await js.key_value(BUCKETS.configuration)
     history = await configuration.history("now")
-    subscription = await js.subscribe("hopscope.dc1.events.>", ordered_consumer=True)
+    subscription = await js.subscribe("hopscope.dc1.feed", ordered_consumer=True)
     message = await subscription.next_msg(2)
     value = (await members.get("c1")).value
-    return await members.keys(), value, history[-1].value, message.data
+    return (await members.keys()).count("c1"), value, history[-1].value, message.data
 
 
-ALL_READ = (["c1"], SECRET, SECRET, SECRET)
+ALL_READ = (1, SECRET, SECRET, SECRET)
 
 
 def test_a_member_reads_and_writes(servers: ClusterServers) -> None:
@@ -97,7 +88,7 @@ def test_a_member_makes_and_deletes_no_buckets(servers: ClusterServers) -> None:
     member = servers.settings("c1")
     for work in (
         lambda js: js.delete_stream(f"KV_{BUCKETS.configuration}"),
-        lambda js: js.purge_stream(BUCKETS.events),
+        lambda js: js.purge_stream("feed"),
         lambda js: js.add_stream(StreamConfig(name="mine", subjects=["hopscope.dc1.mine"])),
     ):
         assert "permissions violation" in refused(member, work)
@@ -129,9 +120,7 @@ def test_a_reader_reads_and_asks_but_changes_nothing(servers: ClusterServers) ->
         return await (await js.key_value(BUCKETS.configuration)).put("now", b"of a reader")
 
     assert "permissions violation" in refused(reader, change)
-    assert "permissions violation" in refused(
-        reader, lambda js: js.publish("hopscope.dc1.events.c1.0", b"no")
-    )
+    assert "permissions violation" in refused(reader, lambda js: js.publish("hopscope.dc1.feed", b"no"))
     assert as_user(reader, read) == ALL_READ
 
 
@@ -140,7 +129,7 @@ def test_another_account_sees_nothing(servers: ClusterServers) -> None:
     as_user(servers.settings("c1"), write)
     other = servers.settings("other")
     assert "NotFound" in refused(other, read)
-    as_user(other, make)
+    make(other)
     with Connection(servers.settings("c1"), "member") as member, Connection(other, "asks") as asks:
         heard: list[bytes] = []
 
@@ -174,3 +163,20 @@ def test_strangers_do_not_get_in(servers: ClusterServers, tmp_path: Path) -> Non
         with pytest.raises(ClusterError):
             as_user(settings, read)
     assert "certificate verify failed" in refused(servers.settings("c1", ca_file=tmp_path / "ca.pem"), read)
+
+
+def test_access_that_is_taken_away_ends_at_once(servers: ClusterServers) -> None:
+    """A line of users.conf is removed, the servers read it again: the open connection ends, none is made."""
+    with Connection(servers.settings("c1"), "test") as connection:
+        try:
+            servers.change_users(r' *{ user: "c1" }', "")
+            eventually(lambda: not connection.connected, lambda: servers.log)
+            assert "Authorization Violation" in refused(servers.settings("c1"), read)
+        finally:
+            servers.change_users("^", "")
+    eventually(lambda: as_user(servers.settings("c1"), read_back), lambda: servers.log)
+
+
+async def read_back(js: JetStreamContext) -> Any:
+    """Something of NATS."""
+    return await js.account_info()
