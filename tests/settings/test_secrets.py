@@ -115,3 +115,25 @@ def test_known_secrets_and_what_looks_like_one_leave_a_text(monkeypatch: pytest.
         ("10 reports per second from 192.0.2.7", "10 reports per second from 192.0.2.7"),
     ):  # fmt: skip
         assert scrub(given) == expected
+
+
+def test_a_cluster_and_a_lake_show_no_secret(tmp_path: Path) -> None:
+    """From a file, a variable and a flag, in URLs too: `config show` has none, and reports lose them."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(
+        '[cluster]\nnats = ["nats://u:sesame-1@127.0.0.1:4222"]\n'
+        '[lake]\ndata = "s3://bucket"\nsecret = "sesame-2"\n'
+    )
+    environment = {
+        "HOPSCOPE_CLUSTER__PASSWORD": "sesame-3",
+        "HOPSCOPE_CLUSTER__USER": "u",
+        "HOPSCOPE_LAKE__CATALOG": "postgresql://u:sesame-4@h/lake",
+    }
+    flags = [("--set", "lake.password", "sesame-5"), ("--set", "cluster.token", "sesame-6")]
+    settings = load(file, flags, environment).settings
+    shown = json.dumps(shown_tree(settings))
+    assert "sesame" not in shown
+    assert settings.cluster.place == "nats://***@127.0.0.1:4222"
+    assert "sesame" not in settings.lake.place
+    scrub = Scrubber(secrets_of(settings, environment))
+    assert scrub(" ".join(f"sesame-{number}" for number in range(1, 7))).split() == ["***"] * 6
