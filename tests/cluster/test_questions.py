@@ -461,8 +461,9 @@ def test_hostile_questions_are_counted_or_refused(three: Three) -> None:
     assert set(statuses) <= {"400", "503"}
     assert len(statuses) == len(NAMES) * len(refused)
     assert three.of_all("/flows")["total"] == 30
-    counted = httpx.get(f"{three.collectors['c2'].owner['api']}metrics").text
-    assert f"hopscope_cluster_questions_bad_total {len(bad)}" in counted
+    metrics = f"{three.collectors['c2'].owner['api']}metrics"
+    counted = f"hopscope_cluster_questions_bad_total {len(bad)}"  # written once a second
+    eventually(lambda: counted in httpx.get(metrics, timeout=60).text, counted, every=0.2)
 
 
 def test_without_nats_answers_are_local_and_say_so(three: Three) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import pytest
 
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.fabric.load import Load
 from hopscope.history.follow import EventFollower
-from hopscope.lake.catalog import Lake
+from hopscope.lake.catalog import Lake, LakeError
 from hopscope.present.collector_state import CollectorState
 from hopscope.settings.lake import LakeSettings
 from support.cluster_servers import ClusterServers
@@ -93,12 +94,17 @@ class Watched:
 
         def whole() -> bool:
             wanted = follower.end(0)
-            with Lake(settings, read_only=True) as lake:
-                select = f"SELECT count(*), count(DISTINCT sequence), max(sequence) + 1 FROM {lake.events}"
-                (row,) = lake.connection.execute(select).fetchall()
+            try:
+                with Lake(settings, read_only=True) as lake:
+                    select = (
+                        f"SELECT count(*), count(DISTINCT sequence), max(sequence) + 1 FROM {lake.events}"
+                    )
+                    (row,) = lake.connection.execute(select).fetchall()
+            except (LakeError, duckdb.Error):  # a server that has just been started again
+                return False
             return bool(row == (wanted, wanted, wanted) and wanted == follower.end(0))
 
-        eventually(whole, self.collector.said, 0.2)
+        eventually(whole, self.collector.said, 1.0)
         return follower.end(0)
 
 

@@ -64,7 +64,7 @@ def test_a_member_needs_no_more_rights(
                 ((count,),) = lake.connection.execute(select).fetchall()
             return int(count)
 
-        eventually(in_lake, collector.said, 0.5)
+        eventually(in_lake, collector.said, 1.0)
         changed = hopscope(
             "cluster", "config", "set", "hop_latency.raise_above=2000000", "--config", CONFIG, *member
         )

@@ -54,7 +54,7 @@ def refused(settings: ClusterSettings, work: Callable[[JetStreamContext], Awaita
 
 async def write(js: JetStreamContext) -> Any:
     """A record, by compare-and-set, a configuration and a message of the stream."""
-    members = await js.key_value(BUCKETS.members)
+    members = await js.key_value(BUCKETS.known)
     await members.purge("c1")
     revision = await members.create("c1", SECRET)
     await members.update("c1", SECRET, last=revision)
@@ -64,7 +64,7 @@ async def write(js: JetStreamContext) -> Any:
 
 async def read(js: JetStreamContext) -> Any:
     """The key, its value, a history, and a message of the stream."""
-    members, configuration = await js.key_value(BUCKETS.members), await js.key_value(BUCKETS.configuration)
+    members, configuration = await js.key_value(BUCKETS.known), await js.key_value(BUCKETS.configuration)
     history = await configuration.history("now")
     subscription = await js.subscribe("hopscope.dc1.feed", ordered_consumer=True)
     message = await subscription.next_msg(2)
