@@ -24,9 +24,9 @@ from harness.common import Bench
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from hopscope.capture.udp.listener import UdpSender
-from hopscope.cluster.ask import ASK
 from hopscope.cluster.connection import MEMBER, MORE, Connection
-from hopscope.cluster.members import MemberRecord, Seat
+from hopscope.cluster.membership.members import MemberRecord, Seat
+from hopscope.cluster.questions.ask import ASK
 from hopscope.fabric.load import Load
 from support.cluster import make, settings_of
 from support.collector_process import Collector

@@ -12,7 +12,7 @@ import pytest
 
 from hopscope.cluster.configuration import Configuration, Configurations, Limits
 from hopscope.cluster.connection import Connection
-from hopscope.cluster.members import MemberRecord, Seat
+from hopscope.cluster.membership.members import MemberRecord, Seat
 from support.cluster import make, settings_of
 from support.command import Run
 from support.server_process import NatsServer, free_port

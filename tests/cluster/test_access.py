@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hopscope.cluster.connection import ClusterError, Connection
-from hopscope.cluster.members import Directory
+from hopscope.cluster.membership.members import Directory
 from hopscope.settings.collector import Settings
 from support.cluster import Member, make, running, settings_of
 from support.nats_accounts import Accounts

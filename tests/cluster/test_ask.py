@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from hopscope.base.errors import HopscopeError
-from hopscope.cluster.answer import AT_ONCE, MOST_WAITING, Questions
-from hopscope.cluster.ask import ASK, Asker
 from hopscope.cluster.connection import MORE, ClusterError, Connection, Reply
-from hopscope.cluster.parts import (
+from hopscope.cluster.process import Context
+from hopscope.cluster.questions.answer import AT_ONCE, MOST_WAITING, Questions
+from hopscope.cluster.questions.ask import ASK, Asker
+from hopscope.cluster.questions.parts import (
     ANSWER_BYTES,
     HEADER_BYTES,
     PART,
@@ -24,7 +25,6 @@ from hopscope.cluster.parts import (
     join,
     split,
 )
-from hopscope.cluster.process import Context
 from support.cluster import Member, make, running, settings_of, with_nats
 from support.server_process import NatsServer
 

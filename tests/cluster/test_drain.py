@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.cluster import drain
 from hopscope.cluster.connection import Connection
-from hopscope.cluster.drain import Drain, Drains, Progress, follow
-from hopscope.cluster.members import Directory
+from hopscope.cluster.membership import drain
+from hopscope.cluster.membership.drain import Drain, Drains, Progress, follow
+from hopscope.cluster.membership.members import Directory
+from hopscope.cluster.membership.wish import Wish, decode, remember, remembered
 from hopscope.cluster.process import Condition, Context, Part
-from hopscope.cluster.wish import Wish, decode, remember, remembered
 from hopscope.detect.records import SOURCE
 from hopscope.history.follow import EventFollower
 from hopscope.lake.status import asked_to_flush, write_status

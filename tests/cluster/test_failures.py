@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hopscope.cluster.failures import (
+from hopscope.cluster.planning.failures import (
     ACTIONS,
     HASHES,
     FailureModel,
@@ -18,7 +18,7 @@ from hopscope.cluster.failures import (
     place,
     simulate,
 )
-from hopscope.cluster.sizing import SizingError
+from hopscope.cluster.planning.sizing import SizingError
 
 MODEL = FailureModel(members=100, sources=2000, buckets=2000, rounds=300)
 

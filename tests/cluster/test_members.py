@@ -10,8 +10,8 @@ import pytest
 
 from hopscope.cluster.connection import ClusterError, Connection
 from hopscope.cluster.counters import CLUSTER_COUNTERS
-from hopscope.cluster.members import Directory, MemberRecord, Seat, decode
-from hopscope.cluster.membership import place_of
+from hopscope.cluster.membership.members import Directory, MemberRecord, Seat, decode
+from hopscope.cluster.membership.part import place_of
 from hopscope.cluster.process import Condition
 from support.cluster import Member, make, running, settings_of, with_nats
 from support.server_process import NatsServer

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.cluster.answer import Questions
-from hopscope.cluster.answer_history import HistoryAnswerer
-from hopscope.cluster.ask import Asker
 from hopscope.cluster.connection import Connection
-from hopscope.cluster.members_history import MembersHistory
 from hopscope.cluster.process import Context
+from hopscope.cluster.questions.answer import Questions
+from hopscope.cluster.questions.answer_history import HistoryAnswerer
+from hopscope.cluster.questions.ask import Asker
+from hopscope.cluster.questions.members_history import MembersHistory
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.files import HistoryError
 from hopscope.history.filters import Flow

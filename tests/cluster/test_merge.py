@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.cluster.merge import RULES, rule_of
-from hopscope.cluster.sources import lost, merged_source
+from hopscope.cluster.merge.rules import RULES, rule_of
+from hopscope.cluster.merge.sources import lost, merged_source
 
 T0 = 1_700_000_000
 MEMBERS = ("a", "b", "c")

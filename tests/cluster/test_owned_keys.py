@@ -14,8 +14,8 @@ import httpx
 import numpy as np
 import pytest
 
-from hopscope.cluster.owners import Owner, OwnerTable, first_table
-from hopscope.cluster.owners_file import FILE_NAME, NONE
+from hopscope.cluster.owners.file import FILE_NAME, NONE
+from hopscope.cluster.owners.table import Owner, OwnerTable, first_table
 from hopscope.direct.collectors.collector import LocalCollector
 from hopscope.direct.collectors.generations import CollectorGenerations
 from hopscope.direct.stores.answers import QueryOptions

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from hopscope.cluster.connection import ClusterError, Connection
-from hopscope.cluster.follow_owners import OwnersFollower
-from hopscope.cluster.owners import (
+from hopscope.cluster.owners.file import FILE_NAME, OwnersFile, OwnersPart
+from hopscope.cluster.owners.follow import OwnersFollower
+from hopscope.cluster.owners.table import (
     Owner,
     OwnerTable,
     checked_owner,
@@ -21,7 +22,6 @@ from hopscope.cluster.owners import (
     read_owners,
     write_owners,
 )
-from hopscope.cluster.owners_file import FILE_NAME, OwnersFile, OwnersPart
 from hopscope.cluster.shares import assign
 from hopscope.settings.direct import TranslatorSettings
 from support import command

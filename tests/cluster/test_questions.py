@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from hopscope.capture.udp.listener import UdpSender
-from hopscope.cluster.answers import ClusterAnswer
 from hopscope.cluster.connection import MEMBER
-from hopscope.cluster.parts import NAME, PART, STATUS
+from hopscope.cluster.questions.answers import ClusterAnswer
+from hopscope.cluster.questions.parts import NAME, PART, STATUS
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, Link, ReportBatch
 from support.cluster import make, settings_of, with_nats

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from hopscope.cli.cluster.demo.fabric import owner
-from hopscope.cluster import route
-from hopscope.cluster.route import Probe, Route
+from hopscope.cluster.membership import route
+from hopscope.cluster.membership.route import Probe, Route
 from hopscope.testbed.ecmp import SERVICE, EcmpNetwork
 from hopscope.testbed.namespaces import inside
 from support.bgp import Router

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hopscope.cluster.sizing import COSTS, ClusterDemand, SizingError, plan_cluster
+from hopscope.cluster.planning.sizing import COSTS, ClusterDemand, SizingError, plan_cluster
 
 BIG = ClusterDemand(50e6, 200e3)
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from hopscope.cluster.answer import Questions
-from hopscope.cluster.answer_history import HistoryAnswerer
-from hopscope.cluster.ask import Asker
 from hopscope.cluster.connection import Connection
-from hopscope.cluster.history import LakeHistory, open_history
 from hopscope.cluster.process import Context
-from hopscope.cluster.tails import TailAnswerer
+from hopscope.cluster.questions.answer import Questions
+from hopscope.cluster.questions.answer_history import HistoryAnswerer
+from hopscope.cluster.questions.ask import Asker
+from hopscope.cluster.questions.history import LakeHistory, open_history
+from hopscope.cluster.questions.tails import TailAnswerer
 from hopscope.history.journal import JournalWriter
 from hopscope.lake.catalog import Lake, create
 from hopscope.memory.private_file import incarnation

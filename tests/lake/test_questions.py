@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.cluster.tails import TailAnswerer, after_marks, decode, request_json
+from hopscope.cluster.questions.tails import TailAnswerer, after_marks, decode, request_json
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.page import Order
 from hopscope.history.query import Flow

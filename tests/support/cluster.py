@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.counters import CLUSTER_COUNTERS
-from hopscope.cluster.membership import Membership
+from hopscope.cluster.membership.part import Membership
 from hopscope.cluster.process import ClusterProcess, Condition, Context, Part
 from hopscope.cluster.setup import init
 from hopscope.cluster.status import read_status

@@ -13,7 +13,7 @@ from .options.declare import Flag, Key, Options, option
 from .options.settings import FolderOptions, LogOptions, StoreOptions
 
 if TYPE_CHECKING:
-    from ..cluster.follow_owners import OwnersFollower
+    from ..cluster.owners.follow import OwnersFollower
     from ..settings.collector import Settings
 
 
@@ -97,6 +97,6 @@ def translate(
 
 def _followed(settings: Settings, notify: Callable[[str], object]) -> OwnersFollower:
     """The table of owners of the cluster."""
-    from ..cluster.follow_owners import OwnersFollower
+    from ..cluster.owners.follow import OwnersFollower
 
     return OwnersFollower(settings.cluster, settings.stores_folder, notify)

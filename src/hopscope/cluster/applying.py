@@ -7,7 +7,7 @@ from dataclasses import asdict
 from ..base import control_client as control
 from .configuration import Configurations, Revision
 from .connection import ClusterError
-from .members import as_text
+from .membership.members import as_text
 from .process import Context, Part
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from .buckets import Bucket, Entry
 from .connection import ClusterError, Connection
-from .members import Text, first_problem
+from .membership.members import Text, first_problem
 
 KEY = "configuration"
 MAX_BYTES = 512 * 1024

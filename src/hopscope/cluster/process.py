@@ -33,7 +33,7 @@ from ..memory.counter_region import CounterRegion
 from ..settings.collector import Settings
 from .connection import ClusterError, Connection
 from .counters import PARTS
-from .members import MemberRecord
+from .membership.members import MemberRecord
 from .status import write_status
 
 TURN_SECONDS = 0.1

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.log import logger
-from ..cluster.members import as_text
+from ..cluster.membership.members import as_text
 from ..cluster.process import Condition, Context, Part
 from .child import Child
 
 if TYPE_CHECKING:
-    from ..cluster.answer import Answerer
+    from ..cluster.questions.answer import Answerer
 
 
 SILENT_SECONDS = 60.0
@@ -50,11 +50,11 @@ def parts(context: Context) -> list[Part]:
     """The parts of the process (ARCHITECTURE.md, "Parts of the cluster process"), in the order in which they
     start; the record of this member first. Each is imported only if the settings need it.
     """
-    from ..cluster.answer import Questions
     from ..cluster.applying import Applying
-    from ..cluster.drain import Drain
-    from ..cluster.membership import Membership
-    from ..cluster.owners_file import OwnersPart
+    from ..cluster.membership.drain import Drain
+    from ..cluster.membership.part import Membership
+    from ..cluster.owners.file import OwnersPart
+    from ..cluster.questions.answer import Questions
 
     answerers = {
         "api": partial(_api, context),
@@ -93,7 +93,7 @@ def _global_parts(context: Context) -> list[Part]:
 def _api(context: Context) -> Answerer:
     """Answers of the API: an application of its own, made when the first question comes."""
     from ..base.names import DISCOVERED, Names
-    from ..cluster.answer_api import ApiAnswerer
+    from ..cluster.questions.answer_api import ApiAnswerer
     from ..serve.api import create_app
 
     settings = context.settings
@@ -120,14 +120,14 @@ def _changed_ns(path: Path | None) -> int | None:
 
 def _history(context: Context) -> Answerer:
     """Answers of the data folder."""
-    from ..cluster.answer_history import HistoryAnswerer
+    from ..cluster.questions.answer_history import HistoryAnswerer
 
     return HistoryAnswerer(context.data, context.name)
 
 
 def _tail(context: Context) -> Answerer:
     """Events that the lake does not have yet."""
-    from ..cluster.tails import TailAnswerer
+    from ..cluster.questions.tails import TailAnswerer
 
     return TailAnswerer(context.data, context.name, context.incarnation)
 

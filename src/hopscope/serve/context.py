@@ -18,7 +18,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 from fastapi import Depends, HTTPException, Request
 
 from ..base.names import Names
-from ..cluster.answers import ClusterHistory
+from ..cluster.questions.answers import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
 from ..direct.collectors.open import open_collectors
 from ..present.collector_state import CollectorState

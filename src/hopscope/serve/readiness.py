@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base import control_client as control
+from ..cluster.membership.wish import remembered
 from ..cluster.status import read_status
-from ..cluster.wish import remembered
 from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import health_of, lost_of, names_of, read_counters

@@ -15,15 +15,15 @@ from fastapi.responses import JSONResponse
 from pydantic import TypeAdapter
 
 from ..base.names import Names
-from ..cluster.answers import ClusterAnswer, ClusterHistory
-from ..cluster.merge import MOST_ROWS, Rule, query_of
+from ..cluster.merge.rules import MOST_ROWS, Rule, query_of
+from ..cluster.questions.answers import ClusterAnswer, ClusterHistory
 from ..present.history import Past
 from ..settings.collector import Settings
 
 if TYPE_CHECKING:
-    from ..cluster.ask import Asker, Gathered
-    from ..cluster.history import SharedLake
-    from ..cluster.parts import Answer
+    from ..cluster.questions.ask import Asker, Gathered
+    from ..cluster.questions.history import SharedLake
+    from ..cluster.questions.parts import Answer
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Scope = Literal["member", "cluster"]
@@ -64,8 +64,8 @@ class ClusterScope:
         """Made once."""
         with self._lock:
             if self._asker is None:
-                from ..cluster.ask import Asker
                 from ..cluster.connection import Connection
+                from ..cluster.questions.ask import Asker
 
                 who = f"{self._settings.member_name} serve"
                 self._asker = Asker(Connection(self._settings.cluster, who, keep=True))
@@ -73,7 +73,7 @@ class ClusterScope:
 
     def history(self) -> ClusterHistory:
         """The history of all members, for one request."""
-        from ..cluster.history import SharedLake, open_history
+        from ..cluster.questions.history import SharedLake, open_history
 
         asker = self.asker
         with self._lock:

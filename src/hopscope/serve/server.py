@@ -90,7 +90,7 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     group = open_collectors(query.collectors, settings.stores_folder, **asked)
     collectors: CollectorGroup | Callable[[], CollectorGroup] = group
     if settings.cluster.enabled and not query.collectors:
-        from ..cluster.owners_file import OwnersGroup
+        from ..cluster.owners.file import OwnersGroup
 
         collectors = OwnersGroup(folder, settings.member_name, group, **asked)
     names = Names.load(settings.names, folder)

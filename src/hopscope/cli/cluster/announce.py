@@ -54,7 +54,7 @@ def announce(options: AnnounceOptions) -> None:
     with --bird it runs `birdc`. Changes and their reasons go to stderr. Ends on SIGTERM, or when the program
     that started it ends; the route is withdrawn.
     """
-    from ...cluster.route import Probe
+    from ...cluster.membership.route import Probe
     from ..output.running import until_stopped
 
     change = _bird(options.bird) if options.bird else _exabgp(_prefixes(options.prefix), options.next_hop)
@@ -98,7 +98,7 @@ def _exabgp(prefixes: Sequence[str], next_hop: str) -> Callable[[bool], str]:
 def _bird(protocol: str) -> Callable[[bool], str]:
     import subprocess
 
-    from ...cluster.route import COMMAND_SECONDS, run_error
+    from ...cluster.membership.route import COMMAND_SECONDS, run_error
 
     def change(announced: bool) -> str:
         words = ("birdc", "enable" if announced else "disable", protocol)

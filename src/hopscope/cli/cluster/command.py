@@ -19,8 +19,8 @@ from .drain import drain
 from .owners import app as owners
 
 if TYPE_CHECKING:
-    from ...cluster.members import MemberRecord
-    from ...cluster.overview import Overview
+    from ...cluster.membership.members import MemberRecord
+    from ...cluster.membership.overview import Overview
     from ...settings.collector import Settings
 
 app = Commands(help="Set up, watch and configure a cluster of collectors.")
@@ -70,7 +70,7 @@ def status(settings: ClusterOptions, as_json: JsonOption = False) -> None:
     Exit status 1: a member is missing or not ready, or has another revision of the configuration. 2: NATS
     cannot be reached.
     """
-    from ...cluster.overview import look
+    from ...cluster.membership.overview import look
 
     loaded = settings.load()
     with connected(loaded) as connection:
@@ -97,8 +97,8 @@ def forget(
 
     Its events in the lake stay. Exit status 2: it is there, or there is no such member.
     """
-    from ...cluster.drain import Drains
-    from ...cluster.members import Directory
+    from ...cluster.membership.drain import Drains
+    from ...cluster.membership.members import Directory
 
     with connected(settings.load()) as connection:
         Directory(connection).forget(member, force=force)
@@ -130,7 +130,7 @@ def _rows(found: Overview) -> Iterator[dict[str, Any]]:
 def _state(found: Overview, record: MemberRecord) -> str:
     import time
 
-    from ...cluster.overview import gone
+    from ...cluster.membership.overview import gone
     from ...present.units import ago
 
     if record.name in found.living:

@@ -168,7 +168,7 @@ def _change(
 
 def _applied(connection: Connection, number: int, settings: Settings) -> bool:
     """Whether all members have a revision soon; prints who has not, and why."""
-    from ...cluster.members import Directory
+    from ...cluster.membership.members import Directory
 
     directory = Directory(connection)
     until = time.monotonic() + max(WAIT_SECONDS, settings.cluster.answer_seconds)

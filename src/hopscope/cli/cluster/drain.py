@@ -13,7 +13,7 @@ from ..options.declare import option
 from .connect import ClusterOptions, connected
 
 if TYPE_CHECKING:
-    from ...cluster.drain import Progress
+    from ...cluster.membership.drain import Progress
 
 TEXTS = {
     "live": "takes reports again",
@@ -45,9 +45,9 @@ def drain(
 
     Exit status: 0; 1 if something did not happen in time, with what it was.
     """
-    from ...cluster.drain import follow
-    from ...cluster.members import Directory
-    from ...cluster.wish import Wish
+    from ...cluster.membership.drain import follow
+    from ...cluster.membership.members import Directory
+    from ...cluster.membership.wish import Wish
 
     with connected(settings.load()) as connection:
         if name not in Directory(connection).known():

@@ -18,7 +18,7 @@ from .connect import ClusterOptions, connected
 
 if TYPE_CHECKING:
     from ...cluster.connection import Connection
-    from ...cluster.owners import Owner, OwnerTable
+    from ...cluster.owners.table import Owner, OwnerTable
     from ...settings.collector import Settings
 
 app = Commands(help="Owners of keys (direct access): show, set, add, remove, place, history.")
@@ -74,7 +74,7 @@ def set_(
     `direct.epoch_seconds` and `direct.keep_epochs` of the settings must be those of the members: they say how
     long keys are looked for at earlier owners.
     """
-    from ...cluster.owners import SHARES, first_table, read_owners
+    from ...cluster.owners.table import SHARES, first_table, read_owners
 
     owners = dict(map(_owner, places))
     loaded = settings.load()
@@ -180,7 +180,7 @@ def history(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None
 
 
 def _read(connection: Connection) -> tuple[OwnerTable, int]:
-    from ...cluster.owners import read_owners
+    from ...cluster.owners.table import read_owners
 
     table, revision = read_owners(connection)
     if table is None:
@@ -190,7 +190,7 @@ def _read(connection: Connection) -> tuple[OwnerTable, int]:
 
 def _write(connection: Connection, new: OwnerTable, revision: int, old: OwnerTable | None) -> None:
     """Store a table, and say what moved."""
-    from ...cluster.owners import write_owners
+    from ...cluster.owners.table import write_owners
 
     write_owners(connection, new, revision)
     current = new.current
@@ -255,7 +255,7 @@ def _stores(
 
 def _owner(text: str) -> tuple[str, Owner]:
     """NAME=PLACE[,NIC]. Raises HopscopeError."""
-    from ...cluster.owners import Owner, checked_owner
+    from ...cluster.owners.table import Owner, checked_owner
 
     name, _, where = text.partition("=")
     where, _, nic = where.partition(",")

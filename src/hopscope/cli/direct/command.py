@@ -86,7 +86,7 @@ class AskedOptions(StoresOptions):
         token = value_of("direct.query.token", query.token)
         if loaded.cluster.enabled and not query.collectors:
             from ...cluster.connection import Connection
-            from ...cluster.owners import read_owners
+            from ...cluster.owners.table import read_owners
 
             with Connection(loaded.cluster, "query") as connection:
                 table, _ = read_owners(connection)

@@ -14,8 +14,8 @@ from ..output.printer import Summary
 from .options import PlanOutput
 
 if TYPE_CHECKING:
-    from ...cluster.failures import FailureModel
-    from ...cluster.sizing import ClusterDemand, ClusterPlan
+    from ...cluster.planning.failures import FailureModel
+    from ...cluster.planning.sizing import ClusterDemand, ClusterPlan
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def cluster(
     """
     from dataclasses import asdict
 
-    from ...cluster.failures import simulate
-    from ...cluster.sizing import COSTS, plan_cluster
+    from ...cluster.planning.failures import simulate
+    from ...cluster.planning.sizing import COSTS, plan_cluster
 
     plan = plan_cluster(_demand(demand, machines))
     found = simulate(_model(plan, simulation)) if simulation.simulate else None
@@ -131,7 +131,7 @@ def cluster(
 
 def _demand(demand: DemandOptions, machines: MachineOptions) -> ClusterDemand:
     """Raises HopscopeError."""
-    from ...cluster.sizing import ClusterDemand, ReportPath
+    from ...cluster.planning.sizing import ClusterDemand, ReportPath
 
     if demand.path not in get_args(ReportPath):
         raise HopscopeError(f"--path {demand.path}: expected {', '.join(get_args(ReportPath))}")
@@ -159,7 +159,7 @@ def _demand(demand: DemandOptions, machines: MachineOptions) -> ClusterDemand:
 
 
 def _model(plan: ClusterPlan, options: SimulationOptions) -> FailureModel:
-    from ...cluster.failures import FailureModel
+    from ...cluster.planning.failures import FailureModel
 
     return FailureModel(
         members=plan.members, sources=options.sources, rounds=options.rounds, seed=options.seed,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.failures import ACTIONS, HASHES, FailureReport, times
-from ...cluster.sizing import ClusterPlan, ReportPath, plan_cluster
+from ...cluster.planning.failures import ACTIONS, HASHES, FailureReport, times
+from ...cluster.planning.sizing import ClusterPlan, ReportPath, plan_cluster
 from .plot import canvas
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from ...cluster.failures import FailureReport
-from ...cluster.sizing import ClusterPlan
+from ...cluster.planning.failures import FailureReport
+from ...cluster.planning.sizing import ClusterPlan
 from .label_view import time
 from .view import bars, count, size
 

@@ -22,7 +22,7 @@ from ..output.printer import GREEN, RED, Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
     from ...base.names import Names
-    from ...cluster.answers import ClusterHistory
+    from ...cluster.questions.answers import ClusterHistory
     from ...history.questions import HistoryLike
     from ...history.table import Table
     from ...settings.collector import Settings
@@ -161,9 +161,9 @@ def _of_cluster(settings: Settings) -> Iterator[ClusterHistory]:
     """The history of all members."""
     if not settings.cluster.enabled:
         raise HopscopeError("--scope cluster: this collector is in no cluster: set cluster.nats")
-    from ...cluster.ask import Asker
     from ...cluster.connection import Connection
-    from ...cluster.history import open_history
+    from ...cluster.questions.ask import Asker
+    from ...cluster.questions.history import open_history
 
     with (
         closing(Asker(Connection(settings.cluster, "query"))) as asker,

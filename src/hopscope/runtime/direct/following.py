@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from ...cluster.owners import OwnerTable
+from ...cluster.owners.table import OwnerTable
 from ...direct.translation.translator import Translator
 from ...settings.direct import DirectSettings
 from ...wire.roce.layout import ROCE_PORT

@@ -30,7 +30,7 @@ from .stores import store_specs
 from .warm import warm_translator
 
 if TYPE_CHECKING:
-    from ...cluster.owners import OwnerTable
+    from ...cluster.owners.table import OwnerTable
 
 TICK_NS = 100_000_000
 PAUSE = loop.Pause(seconds=0.0005, below=64)

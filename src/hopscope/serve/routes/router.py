@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.routing import APIRoute
 
-from ...cluster.answers import ClusterAnswer
-from ...cluster.merge import rule_of
+from ...cluster.merge.rules import rule_of
+from ...cluster.questions.answers import ClusterAnswer
 from ...settings.errors import did_you_mean
 from ..context import Context
 from ..scope import OF_HISTORY, Handler, Question, Scope, asks_cluster, of_member, with_cluster

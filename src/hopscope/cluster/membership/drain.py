@@ -19,13 +19,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from ..base.log import logger
-from ..history.follow import EventFollower
-from ..lake.status import ask_to_flush, read_status
-from ..present.collector_state import CollectorState
-from .buckets import Bucket
-from .connection import Connection
-from .process import Context, Part
+from ...base.log import logger
+from ...history.follow import EventFollower
+from ...lake.status import ask_to_flush, read_status
+from ...present.collector_state import CollectorState
+from ..buckets import Bucket
+from ..connection import Connection
+from ..process import Context, Part
 from .route import Route
 from .wish import MAX_BYTES, Wish, decode, remember, remembered
 

@@ -8,16 +8,16 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import BaseModel, Field
 
-from ..detect.distributions.quantiles import By, Distribution
-from ..detect.records import Metric
-from ..history.files import HistoryError
-from ..history.filters import Filters, Flow, to_ns
-from ..history.questions import HistoryLike
-from ..history.table import Table
-from ..lake.cursor import ClusterCursor
-from ..present.collector_state import CollectorState
-from ..present.history import with_live
-from ..present.select import EventFilter
+from ...detect.distributions.quantiles import By, Distribution
+from ...detect.records import Metric
+from ...history.files import HistoryError
+from ...history.filters import Filters, Flow, to_ns
+from ...history.questions import HistoryLike
+from ...history.table import Table
+from ...lake.cursor import ClusterCursor
+from ...present.collector_state import CollectorState
+from ...present.history import with_live
+from ...present.select import EventFilter
 from .tables import table_of
 
 Number = Annotated[int, Field(ge=0, lt=2**63)]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from .merged import Bodies, Item, Query, alarms, highest, newest, total
+from .values import Bodies, Item, Query, alarms, highest, newest, total
 
 
 def ports(parts: Sequence[Item]) -> Item:

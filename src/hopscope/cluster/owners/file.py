@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..direct.collectors.collector import CollectorError
-from ..direct.collectors.group import CollectorGroup
-from ..memory.text_file import write_text
-from .connection import ClusterError, Connection
-from .owners import OwnerTable, decode, read_owners
-from .process import Part
+from ...direct.collectors.collector import CollectorError
+from ...direct.collectors.group import CollectorGroup
+from ...memory.text_file import write_text
+from ..connection import ClusterError, Connection
+from ..process import Part
+from .table import OwnerTable, decode, read_owners
 
 FILE_NAME = "owners.json"
 NONE = "null"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from ..base.errors import HopscopeError
-from .merge import MOST_ROWS, rule_of
+from ...base.errors import HopscopeError
+from ..merge.rules import MOST_ROWS, rule_of
 from .parts import ANSWER_BYTES, Answer, too_large
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import IO
 from urllib.parse import urlsplit
 
-from ..base.errors import HopscopeError
+from ...base.errors import HopscopeError
 
 COMMAND_SECONDS = 10.0
 """A command that runs longer is killed."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ..present.events import wide
+from ...present.events import wide
 
 Item: TypeAlias = dict[str, Any]
 Bodies: TypeAlias = Mapping[str, Sequence[Any]]

@@ -12,27 +12,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
-from ..base.errors import HopscopeError
-from ..history.filters import Filters
-from ..history.page import Order
-from ..history.table import Table
-from ..lake.database import LakeError
-from ..lake.questions import LakeQuestions, Tail, TailRequest
-from ..lake.reader import LakeReader, LakeSnapshot
-from ..lake.sql import LakeSql
-from ..memory.private_file import MEMBER_ID, incarnation
-from ..present.events import when
-from ..settings.collector import Settings
-from ..wire.records import Records
+from ...base.errors import HopscopeError
+from ...history.filters import Filters
+from ...history.page import Order
+from ...history.table import Table
+from ...lake.database import LakeError
+from ...lake.questions import LakeQuestions, Tail, TailRequest
+from ...lake.reader import LakeReader, LakeSnapshot
+from ...lake.sql import LakeSql
+from ...memory.private_file import MEMBER_ID, incarnation
+from ...present.events import when
+from ...settings.collector import Settings
+from ...wire.records import Records
+from ..connection import ClusterError
 from .answers import ClusterAnswer, ClusterHistory
 from .ask import Asker
-from .connection import ClusterError
 from .members_history import MembersHistory
 from .parts import Answer
 from .tails import KIND, TailAnswerer, after_marks, decode, request_json
 
 if TYPE_CHECKING:
-    from ..detect.distributions.quantiles import By, Distribution
+    from ...detect.distributions.quantiles import By, Distribution
 
 
 Found: TypeAlias = "tuple[str, Records, str]"

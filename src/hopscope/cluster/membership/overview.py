@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .configuration import Configurations, Revision
-from .connection import Connection
+from ..configuration import Configurations, Revision
+from ..connection import Connection
 from .members import Directory, MemberRecord
 
 

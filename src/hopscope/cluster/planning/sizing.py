@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, isfinite
 from typing import Literal
 
-from ..base.errors import HopscopeError
+from ...base.errors import HopscopeError
 
 ReportPath = Literal["udp", "trains", "ring", "xdp"]
 DAY = 86_400

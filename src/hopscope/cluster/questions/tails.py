@@ -15,17 +15,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..base.errors import HopscopeError
-from ..detect.records import EVENT, PATH_PART, Metric
-from ..history.filters import Flow, to_ns
-from ..history.follow import EventFollower
-from ..history.page import Order
-from ..lake.cursor import ClusterCursor
-from ..lake.questions import Tail, TailRequest
-from ..lake.reader import LakeSnapshot
-from ..present.events import continues
-from ..present.select import KINDS, METRICS, EventFilter, FlowFilter, Mask, labelled
-from ..wire.records import Records
+from ...base.errors import HopscopeError
+from ...detect.records import EVENT, PATH_PART, Metric
+from ...history.filters import Flow, to_ns
+from ...history.follow import EventFollower
+from ...history.page import Order
+from ...lake.cursor import ClusterCursor
+from ...lake.questions import Tail, TailRequest
+from ...lake.reader import LakeSnapshot
+from ...present.events import continues
+from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, Mask, labelled
+from ...wire.records import Records
 from .parts import ANSWER_BYTES, Answer
 
 KIND = "tail"

@@ -6,12 +6,12 @@ import hashlib
 import time
 from pathlib import Path
 
-from ..base.errors import HopscopeError
-from ..base.version import VERSION
-from .buckets import Bucket
-from .connection import ClusterError
+from ...base.errors import HopscopeError
+from ...base.version import VERSION
+from ..buckets import Bucket
+from ..connection import ClusterError
+from ..process import Context, Part
 from .members import Directory, MemberRecord, NameTakenError, Seat
-from .process import Context, Part
 
 REMEMBER_SECONDS = 30.0
 """How often the record that stays when this member is gone is renewed."""

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from ..settings.collector import MEMBER
-from .buckets import Bucket
-from .connection import ClusterError, Connection
+from ...settings.collector import MEMBER
+from ..buckets import Bucket
+from ..connection import ClusterError, Connection
 
 MAX_BYTES = 65_536
 """Longest record."""

@@ -18,17 +18,17 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from ..direct.collectors.collector import Collector, Epoch
-from ..direct.collectors.generations import CollectorGenerations, Generation, Kept
-from ..direct.collectors.group import CollectorGroup
-from ..direct.collectors.open import open_collector
-from ..direct.stores.answers import QueryOptions
-from ..direct.stores.store import MAX_COLLECTORS
-from ..settings.collector import MEMBER
-from ..settings.direct import CollectorPlace
-from .buckets import Bucket
-from .connection import ClusterError, Connection
-from .shares import assign
+from ...direct.collectors.collector import Collector, Epoch
+from ...direct.collectors.generations import CollectorGenerations, Generation, Kept
+from ...direct.collectors.group import CollectorGroup
+from ...direct.collectors.open import open_collector
+from ...direct.stores.answers import QueryOptions
+from ...direct.stores.store import MAX_COLLECTORS
+from ...settings.collector import MEMBER
+from ...settings.direct import CollectorPlace
+from ..buckets import Bucket
+from ..connection import ClusterError, Connection
+from ..shares import assign
 
 KEY = "table"
 """Of the bucket's one entry."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..base.errors import HopscopeError
+from ...base.errors import HopscopeError
 from .history_question import HistoryQuestion
 from .parts import Answer
 from .tables import encode
@@ -26,7 +26,7 @@ class HistoryAnswerer:
     """Answers from the data folder of the member `name`, which it opens when the first question comes."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        from ..history.query import History  # DuckDB is not needed before
+        from ...history.query import History  # DuckDB is not needed before
 
         self._name = name
         self._history = History(folder, memory_bytes=MEMORY_BYTES, threads=1)

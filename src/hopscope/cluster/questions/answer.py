@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
-from ..base.errors import HopscopeError, described
-from ..base.log import logger
-from ..base.loop_thread import LoopThread
+from ...base.errors import HopscopeError, described
+from ...base.log import logger
+from ...base.loop_thread import LoopThread
+from ..connection import MEMBER
+from ..process import Context, Part
 from .ask import ASK
-from .connection import MEMBER
 from .parts import Answer, split
-from .process import Context, Part
 
 AT_ONCE = 4
 """Questions that are answered at a time."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from ..memory.text_file import write_text
+from ...memory.text_file import write_text
 
 FILE_NAME = "drain.json"
 """In the data folder: what was wanted last, for a start without NATS, and for `/readyz`."""

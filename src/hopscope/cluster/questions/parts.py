@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .connection import MORE, Reply
+from ..connection import MORE, Reply
 
 ANSWER_BYTES = 32 * 1024**2
 """Longest answer of a member, before compression."""

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..detect.distributions.quantiles import Distribution
-from ..detect.sink.records import Measure
-from ..history.table import Table, plain
+from ...detect.distributions.quantiles import Distribution
+from ...detect.sink.records import Measure
+from ...history.table import Table, plain
 from .parts import Answer, DamagedAnswerError
 
 Row: TypeAlias = dict[str, Any]

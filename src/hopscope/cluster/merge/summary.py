@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..present.events import wide
-from .merged import Bodies, Item, Query, added, total
+from ...present.events import wide
 from .sources import by_source, merged_source
+from .values import Bodies, Item, Query, added, total
 
 _SUMS = ("reports", "rejected", "kernel_drops", "events", "values")
 _COUNTS = (

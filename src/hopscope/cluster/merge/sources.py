@@ -11,8 +11,8 @@ from datetime import datetime
 from itertools import product
 from typing import TypeAlias
 
-from ..present.events import wide
-from .merged import Item, newest, number, total
+from ...present.events import wide
+from .values import Item, newest, number, total
 
 _End: TypeAlias = tuple[int, int]
 """When a stretch begins or ends (ns), and the number there."""

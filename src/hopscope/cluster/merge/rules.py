@@ -14,10 +14,10 @@ from ipaddress import ip_address
 from operator import itemgetter
 from typing import Any
 
-from .merge_switches import buffers, ports, queues, switch, switches
-from .merged import Bodies, Item, Query, newest, number, total
 from .sources import merged_source
 from .summary import summary
+from .switches import buffers, ports, queues, switch, switches
+from .values import Bodies, Item, Query, newest, number, total
 
 MOST_ROWS = 100_000
 """Rows of each member that one answer may need."""

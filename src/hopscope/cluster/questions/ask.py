@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ..base.errors import HopscopeError
-from ..present.events import when
+from ...base.errors import HopscopeError
+from ...present.events import when
+from ..connection import ClusterError, Connection, Reply
+from ..membership.members import Directory, MemberRecord
 from .answers import ClusterAnswer
-from .connection import ClusterError, Connection, Reply
-from .members import Directory, MemberRecord
 from .parts import ANSWER_BYTES, Answer, DamagedAnswerError, join
 
 T = TypeVar("T")

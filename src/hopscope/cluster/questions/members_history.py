@@ -14,15 +14,15 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
-from ..detect.distributions.quantiles import By, Distribution, grouped
-from ..history.files import HistoryError
-from ..history.filters import Filters, to_ns
-from ..history.page import Order
-from ..history.table import Table
-from ..lake.cursor import ClusterCursor
+from ...detect.distributions.quantiles import By, Distribution, grouped
+from ...history.files import HistoryError
+from ...history.filters import Filters, to_ns
+from ...history.page import Order
+from ...history.table import Table
+from ...lake.cursor import ClusterCursor
+from ..connection import ClusterError
 from .answers import ClusterAnswer
 from .ask import Asker
-from .connection import ClusterError
 from .history_question import MOST_FLOWS, FiltersModel, FlowModel, HistoryQuestion
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
@@ -231,7 +231,7 @@ class MembersHistory:
 
     def _alone(self, question: HistoryQuestion, error: ClusterError) -> Answer:
         """The answer of this data folder."""
-        from ..history.query import History
+        from ...history.query import History
 
         try:
             with History(self.folder) as history:

@@ -28,7 +28,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from .shares import assign
+from ..shares import assign
 from .sizing import SizingError
 
 Hash = Literal["resilient", "threshold", "modulo"]

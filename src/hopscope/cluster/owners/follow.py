@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ..settings.cluster import ClusterSettings
-from .connection import ClusterError, Connection
-from .owners import OwnerTable
-from .owners_file import OwnersFile
+from ...settings.cluster import ClusterSettings
+from ..connection import ClusterError, Connection
+from .file import OwnersFile
+from .table import OwnerTable
 
 SECONDS = 1.0
 """Time between two looks at the table, and between attempts to connect."""

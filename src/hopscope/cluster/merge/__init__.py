@@ -1,0 +1,1 @@
+"""Rules by which the answers of members become one."""

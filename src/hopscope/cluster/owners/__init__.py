@@ -1,0 +1,1 @@
+"""Which collector has the answer to a key."""

@@ -1,0 +1,1 @@
+"""Questions to all members, and the answers of all."""
