@@ -156,7 +156,8 @@ def test_events_are_all_there_once(cluster: Cluster, order: Any) -> None:
 def test_filters_and_pages(cluster: Cluster, which: int) -> None:
     """Filters keep what a loop over all rows keeps, also of long paths; pages join without a seam."""
     filters, keeps = FILTERS[which]
-    orders: tuple[Order, ...] = ("newest", "oldest", "sequence")
+    every: tuple[Order, ...] = ("newest", "oldest", "sequence")
+    orders = every if which == 3 else every[which % 3 :][:1]
     for order in orders:
         expected = in_order([row for row in cluster.rows if keeps(row)], order)
         found: list[Row] = []

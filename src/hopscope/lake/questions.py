@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..base.names import Names
 from ..detect.records import EVENT, PATH_PART
 from ..history.columns import COLUMNS
-from ..history.event_questions import EventQuestions, Identity, text_column
+from ..history.event_questions import EventQuestions, Identity
 from ..history.files import HistoryError
 from ..history.filters import Filters, to_ns
 from ..history.long_paths import add_long_paths
@@ -162,8 +162,8 @@ class _Ready:
             return self.fetch(f"SELECT {NAMES} FROM everything WHERE false", None, DESCRIBED)
         times, members, incarnations, shards, sequences = zip(*keys, strict=True)
         page = {
-            "member": text_column(list(members)),
-            "incarnation": text_column(list(incarnations)),
+            "member": np.array(members),
+            "incarnation": np.array(incarnations),
             "shard": np.array(shards, np.uint16),
             "sequence": np.array(sequences, np.uint64),
         }
