@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.errors import HopscopeError
-from hopscope.cluster.connection import MORE, ClusterError, Connection, Reply
+from hopscope.cluster.connection import MEMBER, MESSAGE_BYTES, MORE, ClusterError, Connection, Reply
 from hopscope.cluster.process import Context
 from hopscope.cluster.questions.answer import AT_ONCE, MOST_WAITING, Questions
 from hopscope.cluster.questions.ask import ASK, Asker
@@ -131,6 +132,29 @@ def test_members_are_asked_while_their_list_cannot_be_read(asker: Asker) -> None
     asker.ask("test", {"what": "now"}, body)
     asker._directory, asker._list_at = NoLeader(), float("-inf")  # type: ignore[assignment]
     assert asker.ask("test", {"what": "now"}, body).found == {"c1": b"now"}
+
+
+def test_strangers_fill_no_memory(nats: NatsServer, member: Member) -> None:
+    """One who answers under many names, with empty messages, too: all of them have the room of one member."""
+    with (
+        Connection(member.context.settings.cluster, "stranger") as stranger,
+        Connection(member.context.settings.cluster, "test") as asker,
+    ):
+        sent = threading.Event()
+
+        async def answer(message: Any) -> None:
+            for number in range(200):
+                headers = {MEMBER: f"s{number}", MORE: "1"}
+                await stranger.client.publish(message.reply, bytes(1000 * (number % 2)), headers=headers)
+            await stranger.client.publish(message.reply, b"end", headers={MEMBER: "c1"})
+            await stranger.client.flush()
+            sent.set()
+
+        stranger.answer("hopscope.test.strangers", answer)
+        found = asker.ask("hopscope.test.strangers", b"", 5, ["c1"], most_bytes=20 * MESSAGE_BYTES)
+        assert sent.wait(10)
+        assert len(found) <= 1 + 20
+        assert found[-1].body == b"end"
 
 
 def test_few_questions_are_answered_at_a_time_and_none_too_late(nats: NatsServer, member: Member) -> None:

@@ -16,7 +16,14 @@ import pytest
 from hopscope.cluster.counters import CLUSTER_COUNTERS
 from hopscope.cluster.names import ClusterNames, token
 from hopscope.cluster.postcards import exchange
-from hopscope.cluster.postcards.blocks import HEADER, Arrivals, BadBlockError, BlockWriter, read_block
+from hopscope.cluster.postcards.blocks import (
+    HEADER,
+    MOST,
+    Arrivals,
+    BadBlockError,
+    BlockWriter,
+    read_block,
+)
 from hopscope.cluster.postcards.exchange import Exchange
 from hopscope.cluster.postcards.slots import Slots, SlotTable, slot_owners
 from hopscope.cluster.process import Context
@@ -353,6 +360,7 @@ def test_few_slots_move() -> None:
     counts = np.bincount(slot_owners([f"c{number}" for number in range(100)]), minlength=100)
     assert counts.max() < 1.25 * SLOTS / 100
     assert counts.min() > 0.75 * SLOTS / 100
+    assert not slot_owners([]).any()  # all have left: the next one joins such a table
 
 
 HOUR = 3600 * 10**9
@@ -394,6 +402,7 @@ def _message(count: int = 3) -> bytearray:
         (60, bytes(4)),
         (60, b"\xff\xff\x00\x00"),
         (40, bytes(8)),
+        (32, b"\xff" * 8),
         (56, b"\x50\0\0\0"),
     ],
 )
@@ -407,6 +416,27 @@ def test_damaged_blocks_are_rejected(at: int, value: bytes) -> None:
     for length in (0, HEADER.itemsize - 1, HEADER.itemsize, len(good) - 1):
         with pytest.raises(BadBlockError):
             read_block(bytes(good[:length]))
+
+
+def test_numbers_of_a_block_are_not_believed() -> None:
+    """Numbers near 2^64, that go back, or leap: what counts as missing fits a counter, and is never less
+    than nothing.
+    """
+    header = np.frombuffer(_message(), HEADER, 1)[0].copy()
+    arrivals, top = Arrivals(), 2**64 - 1
+    for number, sent, lost in (
+        (0, 0, (0, 0)),
+        (1, 3, (0, 0)),
+        (3, 9, (1, 3)),
+        (5, top, (1, MOST)),
+        (7, 0, (1, 0)),
+        (top - 1, top, (0, 0)),
+        (top, 0, (0, 0)),
+    ):
+        header["number"], header["postcards"] = number, sent
+        assert arrivals.missing(header) == lost
+    header["number"] = 5
+    assert arrivals.missing(header) is None
 
 
 def test_rows_of_a_block_are_postcards_of_another_member() -> None:

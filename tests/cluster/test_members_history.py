@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,6 +18,7 @@ from hopscope.cluster.process import Context
 from hopscope.cluster.questions.answer import Questions
 from hopscope.cluster.questions.answer_history import HistoryAnswerer
 from hopscope.cluster.questions.ask import Asker
+from hopscope.cluster.questions.history_question import HistoryQuestion
 from hopscope.cluster.questions.members_history import MembersHistory
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.files import HistoryError
@@ -68,7 +70,8 @@ def members(nats: NatsServer, folders: dict[str, Path]) -> Iterator[dict[str, Me
         settings = settings_of(nats.url, "past", name, member_seconds=30, answer_seconds=20)
 
         def parts(context: Context) -> list[Any]:
-            return [Questions(context, {"history": partial(HistoryAnswerer, context.data, context.name)})]
+            answerer = partial(HistoryAnswerer, context.data, context.name, 2**29)
+            return [Questions(context, {"history": answerer})]
 
         found[name] = Member(settings, folder, parts)
     make(found["c1"].context.settings)
@@ -266,3 +269,21 @@ def test_kinds_and_metrics_of_these_events_cover_all_rules() -> None:
     events = np.concatenate([events_of(number) for number in range(3)])
     assert {Kind.DROP, Kind.PUSH, Kind.LABEL_RECORD, Kind.FLOW_RECORD} <= set(events["kind"].tolist())
     assert {Metric.HOP_LATENCY, Metric.QUEUE_OCCUPANCY, Metric.FLOW_LATENCY} <= set(events["metric"].tolist())
+
+
+def test_a_question_takes_no_more_memory_than_its_member_allows(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever memory another member asks for."""
+    allowed: list[int] = []
+
+    def ask(self: HistoryQuestion, *_: object) -> list[Any]:
+        allowed.append(self.memory_bytes)
+        return []
+
+    monkeypatch.setattr(HistoryQuestion, "ask", ask)
+    with closing(HistoryAnswerer(folders["c1"], "c1", 2**26)) as answerer:
+        for asked in (2**34, 2**20):
+            question = {"ask": {"method": "sql", "text": "SELECT 1", "memory_bytes": asked}}
+            assert asyncio.run(answerer(question)).status == 200
+    assert allowed == [2**26, 2**20]

@@ -11,11 +11,18 @@ import numpy as np
 import pytest
 
 from hopscope.cluster.moved.flows import FLOW_KEY, LiveFlows, packed, unpacked
-from hopscope.cluster.moved.messages import HEADER, News, decode
-from hopscope.cluster.moved.sources import GAPS, SUMMARY, Key, MovedSource, Spaces, accounted
+from hopscope.cluster.moved.messages import HEADER, INBOX_BYTES, Inbox, News, decode
+from hopscope.cluster.moved.sources import GAPS, MEMBERS, SUMMARY, Key, MovedSource, Spaces, accounted
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.detect.moved import CORRECTION, ROWS, CorrectionReader, CorrectionWriter, open_corrections
+from hopscope.detect.moved import (
+    CORRECTION,
+    ROWS,
+    SPACE,
+    CorrectionReader,
+    CorrectionWriter,
+    open_corrections,
+)
 from hopscope.detect.records import EVENT, Kind
 from hopscope.settings.collector import DetectSettings
 from support.detect_make import T0, Report, batch, flow_key, path
@@ -240,3 +247,23 @@ def test_bad_messages_are_rejected() -> None:
     for at, value in ((4, b"\xff\xff\xff\xff"), (20, b"c 1"), (20, b"\0\0")):
         with pytest.raises(ValueError, match=r"too|format"):
             decode(good[:at] + value + good[at + len(value) :])
+
+
+def test_what_waits_and_what_is_kept_of_others_is_bounded() -> None:
+    """Large messages fill the inbox by their size; a peer that invents members fills no memory, and a summary
+    that is kept does not keep its message.
+    """
+    inbox, body = Inbox(), bytes(INBOX_BYTES // 4)
+    assert [inbox.put(body) for _ in range(5)] == [True] * 4 + [False]
+    assert len(inbox.take()) == 4
+    assert inbox.put(body)
+    spaces, now = Spaces(IDLE), 10**18
+    spaces.look(rows_of({"bits": 32, "first": 5, "highest": 6, "received": 2, "last_ns": now}), now)
+    summaries = np.zeros(1000, SUMMARY)
+    for name, value in zip(SPACE, KEY, strict=True):
+        summaries[name] = value
+    for number in range(MEMBERS + 10):
+        list(spaces.take(f"c{number}", summaries[:1], now))
+    kept = spaces._others[KEY]
+    assert len(kept) == MEMBERS
+    assert all(not np.shares_memory(row, summaries) for _, row in kept.values())

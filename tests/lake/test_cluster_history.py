@@ -72,7 +72,7 @@ def cluster(
                     context,
                     {
                         "tail": partial(TailAnswerer, *who, context.incarnation),
-                        "history": partial(HistoryAnswerer, *who),
+                        "history": partial(HistoryAnswerer, *who, 2**29),
                     },
                 )
             ]

@@ -30,6 +30,8 @@ RECONNECT_SECONDS = 1
 """Pause before the next attempt, by a connection that is kept."""
 ALIVE_SECONDS = 5
 """Interval of pings; two without an answer end a connection."""
+MESSAGE_BYTES = 1024
+"""Counted for each message beside its body: its headers, and what keeps it."""
 MEMBER = "hopscope-member"
 """Header of an answer: the member that sent it."""
 MORE = "hopscope-more"
@@ -151,7 +153,7 @@ class Connection:
 
         It returns as soon as every member in `expected` has answered. Of several answers of a member all are
         returned, but the first without the header MORE completes it. No more than `most_bytes` of a member
-        are kept.
+        are kept, and of all that are not expected together.
         """
         work = self._ask(subject, body, seconds, set(expected), headers, most_bytes)
         return self.run(work, seconds + 5)
@@ -188,6 +190,7 @@ class Connection:
         begin = time.monotonic()
         found: list[Reply] = []
         sizes: Counter[str] = Counter()
+        asked = frozenset(expected)
         whole = asyncio.Event()
 
         async def take(message: Any) -> None:
@@ -195,8 +198,9 @@ class Connection:
             member = answered.get(MEMBER)
             if member is None:
                 return
-            sizes[member] += len(message.data)
-            too_much = sizes[member] > most_bytes
+            whose = member if member in asked else ""
+            sizes[whose] += len(message.data) + MESSAGE_BYTES
+            too_much = sizes[whose] > most_bytes
             if not too_much:
                 found.append(Reply(member, answered, message.data, time.monotonic() - begin))
             if too_much or MORE not in answered:

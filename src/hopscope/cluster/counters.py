@@ -70,7 +70,7 @@ CLUSTER_COUNTERS = CounterFile("cluster.counters", "cluster counters", 1, (
             "too many in a second, or overwritten before they were read.", of="counts.moved_unsent"),
     Counter("cluster_moved_bytes_total", "Bytes sent to other members about flows and sources.",
             of="counts.moved_bytes"),
-    Counter("cluster_moved_rejected_total", "Messages about flows and sources that were no good.",
+    Counter("cluster_moved_rejected_total", "Messages about flows and sources that were bad, or too many.",
             of="counts.moved_rejected"),
     Counter("cluster_moved_unwritten_total", "Events of moved flows that were not written: too many in a "
             "second.", of="counts.moved_unwritten"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..settings.cluster import ClusterSettings
 from .buckets import run
 from .connection import Connection
+from .membership.members import MAX_BYTES
 from .names import ClusterNames
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Wanted:
     """How long messages are kept; 0: for ever."""
     most_bytes: int = -1
     """Size in which the oldest messages make room (a stream); -1: no limit."""
+    most_value_bytes: int = -1
+    """Longest message; -1: as long as NATS takes them."""
     duplicate_seconds: float = 120.0
     """How long the id of a message is remembered."""
 
@@ -39,9 +42,9 @@ def wanted(settings: ClusterSettings) -> list[Wanted]:
     """The buckets and streams of a cluster."""
     names = ClusterNames(settings.name)
     return [
-        _bucket(names.members, "Members that are there", seconds=settings.member_seconds),
-        _bucket(names.known, "All members that ever were there"),
-        _bucket(names.drains, "Members that leave, and how far they are"),
+        _bucket(names.members, "Members that are there", MAX_BYTES, seconds=settings.member_seconds),
+        _bucket(names.known, "All members that ever were there", MAX_BYTES),
+        _bucket(names.drains, "Members that leave, and how far they are", MAX_BYTES),
         _bucket(names.configuration, "Configuration of all members", history=REVISIONS),
         _bucket(names.owners, "Owners of keys, by generation", history=REVISIONS),
     ]
@@ -71,7 +74,7 @@ async def _init(connection: Connection) -> list[tuple[str, str]]:
         shape = replace(
             before, max_age=config.max_age, duplicate_window=config.duplicate_window,
             num_replicas=config.num_replicas, max_bytes=config.max_bytes,
-            max_msgs_per_subject=config.max_msgs_per_subject,
+            max_msgs_per_subject=config.max_msgs_per_subject, max_msg_size=config.max_msg_size,
         )  # fmt: skip
         if shape != before:
             await jetstream.update_stream(shape)
@@ -79,9 +82,13 @@ async def _init(connection: Connection) -> list[tuple[str, str]]:
     return done
 
 
-def _bucket(name: str, about: str, *, history: int = 1, seconds: float = 0.0) -> Wanted:
+def _bucket(
+    name: str, about: str, most_value_bytes: int = -1, *, history: int = 1, seconds: float = 0.0
+) -> Wanted:
+    """A bucket whose entries are all read at once needs `most_value_bytes`."""
     duplicates = min(120.0, seconds or 120.0)
-    return Wanted(f"KV_{name}", about, (f"$KV.{name}.>",), history, seconds, -1, duplicates)
+    subjects = (f"$KV.{name}.>",)
+    return Wanted(f"KV_{name}", about, subjects, history, seconds, -1, most_value_bytes, duplicates)
 
 
 def _config(wanted: Wanted, replicas: int) -> StreamConfig:
@@ -95,6 +102,7 @@ def _config(wanted: Wanted, replicas: int) -> StreamConfig:
         num_replicas=replicas,
         max_age=wanted.seconds,
         max_bytes=wanted.most_bytes,
+        max_msg_size=wanted.most_value_bytes,
         max_msgs_per_subject=wanted.history,
         duplicate_window=wanted.duplicate_seconds,
         discard=DiscardPolicy.NEW if bucket else DiscardPolicy.OLD,

@@ -122,7 +122,7 @@ def _history(context: Context) -> Answerer:
     """Answers of the data folder."""
     from ..cluster.questions.answer_history import HistoryAnswerer
 
-    return HistoryAnswerer(context.data, context.name)
+    return HistoryAnswerer(context.data, context.name, context.settings.serve.sql_memory_bytes)
 
 
 def _tail(context: Context) -> Answerer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from .sources import SUMMARY
 
 MAGIC = b"HPM1"
 HEADER = np.dtype([("magic", "S4"), ("counts", "<u4", (4,)), ("member", "S64")])
+INBOX, INBOX_BYTES = 1000, 64 * 1024**2
+"""Most messages that wait for a turn, and their size; further ones are rejected."""
 _ARRAYS = (FLOW_KEY_4, FLOW_KEY, SUMMARY, FLOW_SEEN)
 
 
@@ -37,6 +40,30 @@ class News:
         header["magic"], header["member"] = MAGIC, self.member.encode()
         header["counts"] = [len(array) for array in arrays]
         return b"".join(array.tobytes() for array in (header, *arrays))
+
+
+class Inbox:
+    """Messages that wait for the next turn. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bodies: list[bytes] = []
+        self._size = 0
+
+    def put(self, body: bytes) -> bool:
+        """Keep a message; False: it is full."""
+        with self._lock:
+            if len(self._bodies) >= INBOX or self._size + len(body) > INBOX_BYTES:
+                return False
+            self._bodies.append(body)
+            self._size += len(body)
+            return True
+
+    def take(self) -> list[bytes]:
+        """What waits, in order; it is empty then."""
+        with self._lock:
+            found, self._bodies, self._size = self._bodies, [], 0
+            return found
 
 
 def decode(body: bytes) -> News:

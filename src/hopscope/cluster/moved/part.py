@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -27,15 +26,13 @@ from ...wire.records import Records
 from ..names import token
 from ..process import Context, Part
 from .flows import FLOW_KEY, FLOW_KEY_4, FLOW_SEEN, NAMES, LiveFlows, packed, unpacked
-from .messages import News, decode
+from .messages import Inbox, News, decode
 from .sources import SPACES, SUMMARY, MovedSource, Spaces
 
 FLOWS = 20_000
 """Most new flows that are told in a turn: 320 kB, or 800 kB of IPv6."""
 EVENTS = 10_000
 """Most events of moved flows in a turn."""
-INBOX = 1000
-"""Most messages that wait for a turn."""
 SCAN = 65_536
 """Most events of a ring that are looked through in a turn."""
 
@@ -85,7 +82,7 @@ class Moved(Part):
         self._corrections = CorrectionWriter(open_corrections(context.regions))
         self._uncorrected: Records = np.zeros(0, CORRECTION)
         self._turns = 0
-        self._inbox: deque[bytes] = deque(maxlen=INBOX)
+        self._inbox = Inbox()
 
     def start(self) -> None:
         """Take what other members say."""
@@ -100,8 +97,8 @@ class Moved(Part):
         self._flows.attach()
         self._spaces.look(self._source_rows(), now_ns)  # before the gaps, see `sources`
         new = self._read_events(now_ns)
-        for _ in range(len(self._inbox)):
-            self._take(self._inbox.popleft(), now_ns)
+        for body in self._inbox.take():
+            self._take(body, now_ns)
         self._correct(now_ns)
         self._tell(new, now_ns)
         assert self._events is not None
@@ -118,7 +115,8 @@ class Moved(Part):
             self._events = None
 
     async def _arrived(self, message: Any) -> None:
-        self._inbox.append(message.data)
+        if not self._inbox.put(message.data):
+            self.context.counts["moved_rejected"] += 1
 
     # ------------------------------------------------------------------------------------------- turns
 
@@ -169,7 +167,7 @@ class Moved(Part):
             return
         for source in self._spaces.take(news.member, news.summaries, now_ns):
             self._write_source(source, now_ns)
-        asked = unpacked(news.four, news.other)
+        asked = unpacked(news.four, news.other)[:FLOWS]  # an answer is one message
         if len(asked):
             ages = self._flows.ages(asked, now_ns)
             there = (ages >= 0) & (ages <= self._idle_ns)

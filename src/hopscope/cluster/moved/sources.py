@@ -24,6 +24,8 @@ GAPS = 16
 """Newest gaps of a space that are known and told."""
 ASK_NS = 5_000_000_000
 """How long a space is asked for and answered: a few times, as messages may be lost."""
+MEMBERS = 100
+"""Most members whose summaries of one space are kept."""
 SPACES = 2000
 """Most summaries in a turn."""
 SUMMARY = np.dtype(
@@ -176,7 +178,10 @@ class Spaces:
             space = self._own.get(key)
             if space is None or int(row["gap_count"]) > GAPS:
                 continue
-            self._others.setdefault(key, {})[member] = now_ns, row
+            told = self._others.setdefault(key, {})
+            if member not in told and len(told) >= MEMBERS:  # whoever has credentials can name others
+                continue
+            told[member] = now_ns, row.copy()  # not the whole message
             if row["asks"]:
                 space.answer_until_ns = now_ns + ASK_NS
             age = int(row["age_ns"])

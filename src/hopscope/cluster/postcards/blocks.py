@@ -40,6 +40,8 @@ HEADER = np.dtype(
 """72 bytes."""
 MOST = 2048
 """Postcards in a block: 416 KiB, and NATS takes 1 MiB."""
+MOST_MISSING = 1 << 20
+"""A block whose number is further from the one before belongs to another sender: it may say anything."""
 SAME_NS = 10_000_000_000
 """A difference of clocks is the least of the last 10 to 20 s."""
 STEP_NS = 1_000_000_000
@@ -105,6 +107,8 @@ def read_block(body: bytes) -> PostcardBlock:
         raise BadBlockError(f"{len(body)} bytes for {count} postcards")
     if not 1 <= int(header["unit_ns"]) <= 10**9 or int(header["bits"]) > 64:
         raise BadBlockError("an impossible clock")
+    if int(header["sent_ns"]) < 0:  # what is computed with it stays within 64 bits
+        raise BadBlockError("an impossible time")
     words = np.frombuffer(body, np.uint64, offset=HEADER.itemsize).copy()
     middle = count * REPORT.itemsize // 8
     reports, hops = words[:middle].view(REPORT), words[middle:].view(HOP)
@@ -128,13 +132,14 @@ class Arrivals:
     def missing(self, header: np.void) -> tuple[int, int] | None:
         """Blocks and postcards that were lost before this one; None: it was there already."""
         number, sent = int(header["number"]), int(header["postcards"])
-        if int(header["session"]) != self.session:
+        if int(header["session"]) != self.session or number - self._number > MOST_MISSING:
             self.session = int(header["session"])
             self._number, self._postcards = number, sent
             self._least = None
         elif number < self._number:
             return None
         lost = number - self._number, sent - self._postcards
+        lost = lost[0], min(max(0, lost[1]), lost[0] * MOST)
         self._number, self._postcards = number + 1, sent + int(header["count"])
         return lost
 

@@ -30,7 +30,9 @@ Owners = npt.NDArray[np.int64]
 
 
 def slot_owners(members: Sequence[str]) -> Owners:
-    """Index in `members` of the owner of every slot, int64 [SLOTS]."""
+    """Index in `members` of the owner of every slot, int64 [SLOTS]; zeros if there are no members."""
+    if not members:
+        return np.zeros(SLOTS, np.int64)
     seeds = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in members]
     mixed = np.frombuffer(b"".join(seeds), "<u8")[:, None] ^ _spread(np.arange(SLOTS, dtype=np.uint64))
     found: Owners = np.argmax(_spread(mixed), axis=0)
@@ -127,6 +129,6 @@ def _decode(value: bytes) -> tuple[str, ...]:
         found = json.loads(value)["members"]
         if len(found) <= MAX_MEMBERS and all(MEMBER.fullmatch(name) for name in found):
             return tuple(sorted(set(found)))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         pass
     return ()

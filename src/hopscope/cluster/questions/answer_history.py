@@ -25,10 +25,11 @@ MEMORY_BYTES = 256 * 1024**2
 class HistoryAnswerer:
     """Answers from the data folder of the member `name`, which it opens when the first question comes."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, sql_memory_bytes: int) -> None:
+        """`sql_memory_bytes`: most that a SELECT takes, whatever is asked for."""
         from ...history.query import History  # DuckDB is not needed before
 
-        self._name = name
+        self._name, self._sql_memory_bytes = name, sql_memory_bytes
         self._history = History(folder, memory_bytes=MEMORY_BYTES, threads=1)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="history")
 
@@ -45,6 +46,8 @@ class HistoryAnswerer:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise HopscopeError(f"found no question of this version: {place}: {first['msg']}") from None
+        allowed = min(asked.memory_bytes, self._sql_memory_bytes)
+        asked = asked.model_copy(update={"memory_bytes": allowed})
         stop = threading.Event()
 
         def work() -> Answer:
