@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,6 +20,10 @@ from .database import LakeError
 T = TypeVar("T")
 Shard = tuple[str, str, int]
 """Member, incarnation, shard."""
+AWAY_SECONDS = 1.0
+"""How long a lake that could not be reached is away for all questions: an attempt may take as long as a
+connection to a host that does not answer."""
+CLOSE_SECONDS = 1.0
 _TRIES = 3
 """Snapshots tried while files are merged during a question, or the database starts again."""
 
@@ -52,11 +57,15 @@ class LakeReader:
         self._memory_bytes, self._threads = memory_bytes, threads or 2
         self._lock = threading.Lock()
         self._lake: Lake | None = None
+        self._problem, self._retry_at = "", 0.0
 
     def close(self) -> None:
-        """Close the connection."""
-        with self._lock:
-            self._end()
+        """Close the connection; one that is being made ends with its attempt or the process."""
+        if self._lock.acquire(timeout=CLOSE_SECONDS):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
 
     def ask(self, work: Callable[[duckdb.DuckDBPyConnection, LakeSnapshot], T]) -> T:
         """Call `work` with a snapshot, and a connection of its own to read it; again with a newer one if it
@@ -82,10 +91,18 @@ class LakeReader:
     def _opened(self) -> Lake:
         with self._lock:
             if self._lake is None:
-                self._lake = Lake(
-                    self.settings, read_only=True, memory_bytes=self._memory_bytes, threads=self._threads
-                )
+                self._lake = self._open()
             return self._lake
+
+    def _open(self) -> Lake:
+        """Those who waited for an attempt that failed get its reason, and wait for no further one."""
+        if time.monotonic() < self._retry_at:
+            raise LakeError(self._problem)
+        try:
+            return Lake(self.settings, read_only=True, memory_bytes=self._memory_bytes, threads=self._threads)
+        except LakeError as error:
+            self._problem, self._retry_at = str(error), time.monotonic() + AWAY_SECONDS
+            raise
 
     def _replace(self, lake: Lake) -> None:
         """Let the next question open another connection than one that failed."""
