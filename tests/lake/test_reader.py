@@ -19,7 +19,8 @@ def test_questions_wait_for_one_attempt_and_closing_for_none(monkeypatch: pytest
     """A database that hangs: of eight questions one tries to reach it, and all have its reason; a stop does
     not wait for it. Later it is tried again.
     """
-    attempts, answer = [], threading.Event()
+    attempts: list[int] = []
+    answer = threading.Event()
 
     class Hanging:
         def __init__(self, *_: object, **__: object) -> None:

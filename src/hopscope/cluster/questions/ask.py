@@ -23,6 +23,7 @@ LISTED_SECONDS = 1.0
 """How long the list of members is taken as it was read."""
 OLD_LIST_SECONDS = 10.0
 """The same if it could not be read again, which takes as long as a question."""
+CLOSE_SECONDS = 1.0
 _TEXT = 300
 
 
@@ -90,9 +91,13 @@ class Asker:
         return Gathered(dict(sorted(found.items())), ClusterAnswer(tuple(sorted(found)), missing))
 
     def close(self) -> None:
-        """Close the connection."""
-        with self._lock:
+        """Close the connection; a question that is under way fails."""
+        free = self._lock.acquire(timeout=CLOSE_SECONDS)  # its holder may wait for servers that hang
+        try:
             self._connection.close()
+        finally:
+            if free:
+                self._lock.release()
 
     def _members(self) -> tuple[dict[str, MemberRecord], dict[str, MemberRecord]]:
         """The living and all known; the connection is open then."""
