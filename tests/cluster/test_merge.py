@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from hopscope.base.names import Names
 from hopscope.cluster.merge.rules import RULES, rule_of
 from hopscope.cluster.merge.sources import lost, merged_source
+from hopscope.detect.detector import Detector
+from hopscope.detect.moved import CORRECTION, SPACE, CorrectionReader, CorrectionWriter, open_corrections
+from hopscope.serve.routes import show
+from hopscope.settings.collector import DetectSettings
+from support.detect_make import Report, batch, path
 
 T0 = 1_700_000_000
 MEMBERS = ("a", "b", "c")
@@ -26,7 +34,8 @@ def row(numbers: list[int], times: list[float], bits: int) -> dict[str, Any]:
     spanned = numbers[-1] - numbers[0] + 1
     return {
         "address": "192.0.2.1", "node": {"id": 1, "name": None}, "hw_id": 3, "silent": False,
-        "received": len(numbers), "lost": spanned - len(numbers), "duplicate": 0, "reordered": 0,
+        "received": len(numbers), "lost": spanned - len(numbers), "moved": 0, "duplicate": 0,
+        "reordered": 0,
         "highest_sequence": numbers[-1] % (1 << bits), "sequence_bits": bits,
         "first_seen": when(times[0]), "last_seen": when(times[-1]),
     }  # fmt: skip
@@ -70,6 +79,92 @@ def test_lost_is_what_no_member_received(who: Any, bits: int, begin: int) -> Non
         expected = int(numbers[-1] - numbers[0] + 1 - len(numbers))
         assert lost(parts) == expected
         assert merged_source(parts)["lost"] == expected
+
+
+class Detecting:
+    """A member whose detector counts reports and takes corrections."""
+
+    def __init__(self, regions: Path) -> None:
+        regions.mkdir()
+        settings = DetectSettings(flow_rows=1, ports=16, sources=256, hop_pool=0)
+        self._detector = Detector(settings, None)
+        self._table = self._detector.tables["sources"]["sources"]
+        self._writer = CorrectionWriter(open_corrections(regions))
+        self._reader = CorrectionReader(open_corrections(regions), self._table)
+
+    def take(self, source: int, bits: int, numbers: list[int], at: int) -> None:
+        """Reports with these numbers, from the millisecond `at` on."""
+        version = 20 if bits == 22 else 10
+        reports = [
+            Report(path(1), time=(at + i) * 10**6, sequence=number % (1 << bits), hw=source, version=version)
+            for i, number in enumerate(numbers)
+        ]
+        for events in self._detector.update(batch(reports)):
+            assert len(events)
+
+    def correct(self, source: int, moved: int) -> None:
+        """So many of its missing numbers are accounted for by others."""
+        row = self._row(source).copy()
+        correction = np.zeros(1, CORRECTION)
+        for name in SPACE:
+            correction[name] = row[name]
+        correction["moved"] = moved
+        assert self._writer.put(correction) == 1
+        assert self._reader.take() == min(moved, int(row["lost"]))
+
+    def shown(self, source: int) -> dict[str, Any]:
+        """Its row of the API."""
+        return show.source(self._row(source), Names()).model_dump(mode="json")
+
+    def _row(self, source: int) -> np.void:
+        (at,) = np.flatnonzero((self._table["hw_id"] == source) & (self._table["bits"] != 0))
+        found: np.void = self._table[at]
+        return found
+
+
+@pytest.mark.parametrize("bits", [22, 32])
+def test_lost_does_not_depend_on_what_members_corrected(bits: int, tmp_path: Path) -> None:
+    """Brute force, through detectors: sources move between three members and come back, some reports are
+    lost, doubled or late, numbers wrap, and members take corrections of any size at any time. Lost in the
+    cluster are the numbers that no member received; lost and moved of a member are those that it missed.
+    """
+    dice = random.Random(bits)
+    members = [Detecting(tmp_path / name) for name in MEMBERS]
+    late = corrected = 0
+    for source in range(1, 61):
+        number, at = (1 << bits) - dice.randrange(1, 200), 0
+        received: list[list[int]] = [[], [], []]
+        for _ in range(dice.randrange(2, 8)):
+            which = dice.randrange(3)
+            mine, sent = received[which], list[int]()
+            for _ in range(dice.randrange(1, 40)):
+                number += dice.randrange(2, 8) if dice.random() < 0.1 else 1
+                sent.append(number)
+                if dice.random() < 0.1:
+                    sent.append(dice.choice(sent[-10:]))
+                begin = max(min([*mine, *sent]), number - 60)
+                missing = [*{*range(begin, number)}.difference(sent, *received)]
+                if missing and dice.random() < 0.1:
+                    sent.append(dice.choice(missing))
+                    late += 1
+            members[which].take(source, bits, sent, at)
+            at += len(sent)
+            mine += sent
+            if dice.random() < 0.6:
+                corrected += 1
+                members[which].correct(source, dice.randrange(1, 60))
+        shown = {i: members[i].shown(source) for i in range(3) if received[i]}
+        for i, row in shown.items():
+            mine = received[i]
+            assert row["lost"] + row["moved"] == max(mine) - min(mine) + 1 - len(set(mine))
+            assert row["received"] - row["duplicate"] == len(set(mine))
+        every = set[int]().union(*received)
+        expected = max(every) - min(every) + 1 - len(every)
+        found = merged_source(list(shown.values()))
+        assert found["lost"] == expected
+        assert found["moved"] == sum(row["moved"] for row in shown.values())
+    assert late > 50
+    assert corrected > 50
 
 
 def test_a_long_time_at_one_member_does_not_matter() -> None:

@@ -194,14 +194,19 @@ def test_corrections_reach_the_table(tmp_path: Path) -> None:
     assert writer.put(correction) == 1
     assert reader.take() == 40
     assert reader.take() == 0
-    assert sources[sources["bits"] != 0]["lost"].tolist() == [7]
+    assert sources[sources["bits"] != 0][["lost", "moved"]].tolist() == [(7, 40)]
     assert not (sources["version"] & 1).any()
     many = np.repeat(correction, ROWS + 10)
     assert writer.put(many) == ROWS
     assert writer.put(many) == 0
-    assert reader.take() == 40 * ROWS
-    assert sources[sources["bits"] != 0]["lost"].tolist() == [0]
+    assert reader.take() == 7
+    assert sources[sources["bits"] != 0][["lost", "moved"]].tolist() == [(0, 47)]
     assert detector.counters[INDEX["lost_reports"]] == 47  # its owner corrects it
+    for late in (30, 31):  # one that comes here after all, late
+        report = Report(path(1), 1, 52, late, node=7, hw=3, source=0xFFFF0A000001)
+        assert not [block for block in detector.update(batch([report])) if len(block)]
+    assert sources[sources["bits"] != 0][["lost", "moved", "received"]].tolist() == [(0, 45, 6)]
+    assert detector.counters[INDEX["lost_reports"]] == 47
 
 
 def keys_of(flows: list[int]) -> Any:

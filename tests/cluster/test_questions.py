@@ -475,9 +475,12 @@ def test_without_nats_answers_are_local_and_say_so(three: Three) -> None:
         found = three.ask("c1", "/flows", scope="cluster", limit=1000).json()
         assert time.monotonic() - begin < ANSWER_SECONDS + MARGIN_SECONDS
         cluster = found.pop("cluster")
-        assert found == own
+        assert found == {**own, "items": [{**item, "member": "c1"} for item in own["items"]]}
         assert (cluster["answered"], cluster["missing"], cluster["complete"]) == (["c1"], {}, False)
         assert "NATS" in cluster["local_only"]
+        switch = three.ask("c1", "/switches/20", scope="cluster").json()
+        for row in (switch, *switch["port_states"], *switch["queue_states"]):
+            assert row["members"] == ["c1"]
         status, rows, said = query(three, "events")
         assert (status, {row["member"] for row in rows}) == (3, {"c1"})
         assert "local only: NATS at" in said

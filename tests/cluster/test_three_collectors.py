@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.e2e
 NAMES = ("c1", "c2", "c3")
 FLOWS, PACKETS = 40, 300
 PATHS = [(11, 15, 19), (11, 16, 19), (12, 15, 18, 19), (12, 19)]
-QUICK = {"heartbeat_seconds": 0.3, "member_seconds": 2.0, "replicas": 1}
+QUICK = {"heartbeat_seconds": 0.3, "member_seconds": 2.0, "replicas": 1, "answer_seconds": 30}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,8 @@ def collectors(tmp_path_factory: pytest.TempPathFactory, nats: NatsServer) -> It
     }
     made = {}
     for name in (*NAMES, "alone"):
-        given: dict[str, Any] = {**small, "listen": "[{port=0}]", "serve.enabled": "false", "member": name}
+        given: dict[str, Any] = {**small, "listen": "[{port=0}]", "serve.port": 0, "member": name}
+        given["serve.enabled"] = "true" if name == "c1" else "false"
         if name != "alone":
             given |= {f"cluster.{key}": value for key, value in QUICK.items()}
             given |= {"cluster.name": "three", "cluster.nats": nats.url, "cluster.postcards": "exchange"}
@@ -196,8 +198,8 @@ def report(node: int, sequence: int, flow: int) -> Any:
 
 def test_a_source_moves_and_comes_back(collectors: dict[str, Collector]) -> None:
     """Numbers 0-99 reach c1, 100-199 c2, 200-299 c1. Ten are lost on the way back, and three at c2: c1
-    counts 100 lost, and in the end 10; c2 counts 3; moved are 90. Both moves of the source are events, and
-    that of the flow.
+    counts 100 lost, and in the end 10; c2 counts 3; moved are 90. The cluster has lost the 13 that no member
+    received. Both moves of the source are events, and that of the flow.
     """
     node, flow = 77, 200
     senders = {name: UdpSender("127.0.0.1", collectors[name].port) for name in ("c1", "c2")}
@@ -234,6 +236,13 @@ def test_a_source_moves_and_comes_back(collectors: dict[str, Collector]) -> None
     assert detector["moved_reports_total"] == 90
     eventually(lambda: counted("c1", "cluster_moved_reports_total") == 90)
     assert counted("c2", "cluster_moved_reports_total") == lost("c3") == 0
+    api = f"{collectors['c1'].owner['api']}api/v0"
+    whole = httpx.get(f"{api}/sources", params={"scope": "cluster"}, timeout=30).json()
+    assert whole["cluster"]["complete"], whole["cluster"]
+    (found,) = [item for item in whole["items"] if item["node"]["id"] == node]
+    assert (found["received"], found["lost"], found["moved"]) == (287, 13, 90)
+    summary = httpx.get(f"{api}/summary", params={"scope": "cluster"}, timeout=30).json()
+    assert summary["lost"] == 13 + sum(before.values())
     assert not moves("c3")
     (row,) = [row for row in events_of(collectors["c2"], 1022) if row["sport"] == 2000 + flow]
     assert (row["sport"], row["ip_version"], row["src_lo"] & 0xFF) == (2000 + flow, 4, flow)

@@ -2,8 +2,9 @@
 
 When a source of reports comes back after some time at another member, the numbers between count as lost here.
 The `cluster` process finds those that others account for (`cluster.moved`) and puts corrections into a small
-region; whoever detects takes them once a second, as if late reports had arrived: `lost` of the source and
-`lost_reports` fall, `moved_reports_total` rises.
+region; whoever detects takes them once a second: `lost` of the source and `lost_reports` fall, `moved` of the
+source and `moved_reports_total` rise. So received, lost and moved are still all numbers that the source spans
+here, from which the cluster counts what no member received (`cluster.merge.sources`).
 """
 
 from __future__ import annotations
@@ -76,14 +77,13 @@ class CorrectionReader:
         barrier()
         moved = 0
         for at in range(taken, head):
-            row = self._rows[at % len(self._rows)]
-            moved += int(row["moved"])
-            self._correct(row)
+            moved += self._correct(self._rows[at % len(self._rows)])
         self._cursor[TAKEN] = head
         return moved
 
-    def _correct(self, correction: np.void) -> None:
-        sources = self._sources
+    def _correct(self, correction: np.void) -> int:
+        """Returns by how much losses fell."""
+        sources, moved = self._sources, correction["moved"]
         found = np.ones(len(sources), bool)
         for name in SPACE:
             found &= sources[name] == correction[name]
@@ -91,7 +91,9 @@ class CorrectionReader:
         for place in places.tolist():  # one, or none if another source took the row
             sources["version"][place] |= 1
             barrier()
-            lost = sources["lost"]
-            lost[place] -= min(lost[place], correction["moved"])
+            moved = min(sources["lost"][place], moved)  # some may have come late meanwhile
+            sources["lost"][place] -= moved
+            sources["moved"][place] += moved
             barrier()
             sources["version"][place] += 1
+        return int(moved)

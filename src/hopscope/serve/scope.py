@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from urllib.parse import urlencode
 
 from fastapi import HTTPException, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 
 from ..base.names import Names
 from ..cluster.merge.rules import MOST_ROWS, Rule, query_of
@@ -169,10 +169,26 @@ class Question:
         return JSONResponse({**merged, "cluster": answer.as_json()})
 
 
-def with_cluster(response: Response, answer: ClusterAnswer) -> Response:
-    """The answer of this member alone, which says so."""
-    body: Mapping[str, Any] = json.loads(bytes(response.body))
+def with_cluster(response: Response, answer: ClusterAnswer, model: type[BaseModel]) -> Response:
+    """The answer of this member alone, of this model, which says so. Rows state whose they are, as those of
+    all do.
+    """
+    body: dict[str, Any] = json.loads(bytes(response.body))
+    (member,) = answer.answered
+    _state_member(body, model, member)
     return JSONResponse({**body, "cluster": answer.as_json()}, response.status_code)
+
+
+def _state_member(row: dict[str, Any], model: type[BaseModel], member: str) -> None:
+    """Add `member` or `members`, which of them the model has, to a row and the rows in it."""
+    whose = {"member": member, "members": [member]}
+    row |= {name: whose[name] for name in whose.keys() & model.model_fields.keys()}
+    for name, field in model.model_fields.items():
+        if get_origin(field.annotation) is list:
+            (kind,) = get_args(field.annotation)
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                for each in row[name]:
+                    _state_member(each, kind, member)
 
 
 def _error(status: int, text: str, answer: ClusterAnswer) -> Response:

@@ -1,7 +1,8 @@
 """Sources whose reports reached several members: lost is what no member received.
 
-Each member counts by the numbers that it saw: how many, up to which one, how many were missing. Laid beside
-each other, those of all members span a stretch of numbers; what was received of it, by whomever, is not lost.
+Each member counts by the numbers that it saw: how many, up to which one, how many were missing: those that it
+counts as lost, and those that other members account for (`moved`, see `detect.moved`). Laid beside each
+other, those of all members span a stretch of numbers; what was received of it, by whomever, is not lost.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def merged_source(parts: Sequence[Item]) -> Item:
         "duplicate": total(parts, "duplicate"),
         "reordered": total(parts, "reordered"),
         "lost": wide(lost(parts)),
+        "moved": total(parts, "moved"),
         "silent": all(part["silent"] for part in parts),
         "first_seen": min(str(part["first_seen"]) for part in parts),
     }
@@ -73,7 +75,7 @@ def _received(part: Item) -> int:
 def _stretch(part: Item) -> tuple[int, int]:
     """First and last number that it spans; the last one is as sent."""
     end = number(part["highest_sequence"])
-    return end - _received(part) - number(part["lost"]) + 1, end
+    return end - _received(part) - number(part["lost"]) - number(part["moved"]) + 1, end
 
 
 def _placed(part: Item, placed: Sequence[_End]) -> int | None:

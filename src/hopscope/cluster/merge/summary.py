@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...present.events import wide
-from .sources import by_source, merged_source
+from .sources import by_source, lost
 from .values import Bodies, Item, Query, added, total
 
 _SUMS = ("reports", "rejected", "kernel_drops", "events", "values")
@@ -15,17 +15,14 @@ _COUNTS = (
 
 
 def summary(bodies: Bodies, query: Query) -> Any:
-    """Sums over members. Switches and sources that several members know count once; a report that another
-    member received is not lost.
+    """Sums over members. Switches and sources that several members know count once; lost reports of a source
+    are those that no member received.
     """
     parts = [body for body, *_ in bodies.values()]
     switches = {int(item["node"]["id"]) for _, found, _ in bodies.values() for item in found["items"]}
     sources = by_source({member: found["items"] for member, (_, _, found) in bodies.items()})
     elsewhere = sum(
-        max(
-            0, added(part["lost"] for part in each.values()) - int(merged_source(list(each.values()))["lost"])
-        )
-        for each in sources.values()
+        added(part["lost"] for part in each.values()) - lost(list(each.values())) for each in sources.values()
     )
     workers = added(part["workers"] for part in parts)
     busy = [(part["ns_per_report"], part["reports_per_second"]) for part in parts]

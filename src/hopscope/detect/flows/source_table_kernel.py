@@ -104,6 +104,7 @@ def find_source(
     s.window = U64(0)
     s.received = U64(0)
     s.lost = U64(0)
+    s.moved = U64(0)
     s.duplicate = U64(0)
     s.reordered = U64(0)
     s.highest = U32(0)
@@ -111,7 +112,7 @@ def find_source(
     s.depth = U32(0)
     s.silent = U32(0)
     s.restarts = U64(0)
-    s.suspected = U32(0)
+    s.suspected = U16(0)
     s.bits = U32(bits)
     order()
     s.version += U32(1)
@@ -142,8 +143,11 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
         s.reordered += U64(1)
         tally[REORDERED] += U64(1)
         if behind < depth:  # a number from before the first report had not been counted as lost
-            s.lost -= U64(1)
-            tally[LOST] -= U64(1)
+            if s.lost != U64(0):
+                s.lost -= U64(1)
+                tally[LOST] -= U64(1)
+            else:  # another member accounts for it, see `detect.moved`
+                s.moved -= U64(1)
         return U64(0)
     if ahead <= (mask >> U64(2) if mask < U64(0xFFFFFFFF) else U64(1 << 24)):
         s.window = (s.window << ahead) | U64(1) if ahead < WINDOW else U64(1)
@@ -151,10 +155,10 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
         s.depth = U32(min(depth + ahead, WINDOW))
         s.lost += ahead - U64(1)
         tally[LOST] += ahead - U64(1)
-        s.suspected = U32(0)
+        s.suspected = U16(0)
         return ahead - U64(1)
     after = (number - U64(s.suspect)) & mask
-    if s.suspected != U32(0) and after != U64(0) and after < WINDOW:
+    if s.suspected != U16(0) and after != U64(0) and after < WINDOW:
         s.window = (U64(1) << after) | U64(1)
         s.highest = U32(number)
         s.first = s.suspect
@@ -162,10 +166,10 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
         s.lost += after - U64(1)
         tally[LOST] += after - U64(1)
         s.restarts += U64(1)
-        s.suspected = U32(0)
+        s.suspected = U16(0)
         return after - U64(1)
     s.suspect = U32(number)
-    s.suspected = U32(1)
+    s.suspected = U16(1)
     s.reordered += U64(1)
     tally[REORDERED] += U64(1)
     return U64(0)

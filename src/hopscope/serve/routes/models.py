@@ -234,6 +234,8 @@ class Source(OfMembers):
     received: Wide
     lost: Wide
     """Missing by sequence number."""
+    moved: Wide
+    """Missing here, but accounted for by other members of the cluster; not in `lost`."""
     duplicate: Wide
     reordered: Wide
     highest_sequence: int

@@ -84,7 +84,7 @@ class ApiRoute(APIRoute):
             return await handler(request)  # which says what is wrong
         found = await context.ask_cluster(partial(context.in_cluster.ask, question))
         if isinstance(found, ClusterAnswer):
-            return with_cluster(await handler(of_member(request)), found)
+            return with_cluster(await handler(of_member(request)), found, self.response_model)
         return found
 
 

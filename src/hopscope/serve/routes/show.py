@@ -147,6 +147,7 @@ def source(row: np.void, names: Names) -> m.Source:
         hw_id=int(row["hw_id"]),
         received=wide(int(row["received"])),
         lost=wide(int(row["lost"])),
+        moved=wide(int(row["moved"])),
         duplicate=wide(int(row["duplicate"])),
         reordered=wide(int(row["reordered"])),
         highest_sequence=int(row["highest"]),
