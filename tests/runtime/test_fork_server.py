@@ -39,6 +39,12 @@ def _report(child: Child) -> None:
     follower.communicate()
 
 
+def _report_and_leave_a_thread(child: Child) -> None:
+    """`_report`, whose thread waits for a server that hangs."""
+    threading.Thread(target=threading.Event().wait, args=(HANG_SECONDS,)).start()
+    _report(child)
+
+
 @contextmanager
 def server(keep: list[int]) -> Iterator[tuple[Process, socket.socket]]:
     """A fork server whose role `archive` is `_report`."""
@@ -156,3 +162,16 @@ def test_two_threads_ask_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert process.poll() == 3
         asked.set()
         assert first.result() == 3
+
+
+def test_a_role_that_only_asks_does_not_wait_for_its_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As serve, whose question may wait for a database that hangs: a stop takes no part of that."""
+    monkeypatch.setitem(roles.ROLES, "archive", Role(_report_and_leave_a_thread, waits=False))
+    with server([]) as made:
+        process, channel, _ = begin(made[1], tmp_path)
+        with channel:
+            process.terminate()
+            assert process.wait(HANG_SECONDS / 2) == 0
+    assert not any(roles.ROLES[name].waits for name in ("serve", "cluster"))

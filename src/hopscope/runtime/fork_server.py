@@ -251,7 +251,8 @@ def _run(role: str, channel: socket.socket) -> NoReturn:
     status = 1
     try:
         status = roles.run(role, channel)
-        threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
+        if roles.ROLES[role].waits:
+            threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -105,6 +105,8 @@ class Role:
     """Runs until `child.stop`; imports its rooms inside."""
     niceness: int = 0
     """Viewers and the archive yield to capture."""
+    waits: bool = True
+    """False: it ends without waiting for threads, which may wait for servers that hang, and write nothing."""
 
 
 ROLES = {
@@ -115,9 +117,9 @@ ROLES = {
     "archive": Role(_archive, niceness=10),
     "names": Role(_names, niceness=10),
     "control": Role(_control),
-    "cluster": Role(_cluster, niceness=5),
+    "cluster": Role(_cluster, niceness=5, waits=False),
     "lake": Role(_lake, niceness=10),
-    "serve": Role(_serve, niceness=5),
+    "serve": Role(_serve, niceness=5, waits=False),
     "export": Role(_export, niceness=5),
 }
 
