@@ -27,7 +27,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 KILLS = 20
 ANSWERED = 300
 """Newest events of a query before each kill."""
-REPORTS_PER_SECOND = 900
+REPORTS_PER_SECOND = 600
+PAUSE = 0.25
+"""Between two questions; each takes all members some milliseconds of a processor."""
 SLACK_SECONDS = 3.0
 """A busy machine: beyond `answer_seconds` (2) an answer has taken only the time that its processes waited."""
 
@@ -45,7 +47,7 @@ def whole(tool: Callable[..., str]) -> Iterator[WholeCluster]:
         cluster.start_servers(["c1", "c2", "c3"])
         cluster.start_members()
         cluster.start_fabric(REPORTS_PER_SECOND, 1)
-        with Questions(cluster.first) as questions:
+        with Questions(cluster.first, PAUSE) as questions:
             cluster.until(lambda: questions.complete, "no complete answer")
         yield cluster
 
@@ -60,7 +62,7 @@ def changes(
     own = {source for source, name in before.items() if name == victim.name}
     assert own
     assert own != before.keys()
-    with Questions(cluster.witness(victim)) as questions:
+    with Questions(cluster.witness(victim), PAUSE) as questions:
         gone()
         cluster.until(lambda: victim.name not in cluster.place.using, f"the route to {victim.name}")
         cluster.until(lambda: questions.names(victim.name), f"answers that name {victim.name}")

@@ -56,6 +56,8 @@ class S3Server(ServerProcess):
             f"-s3.port={self.port}",
             f"-s3.config={folder}/s3.json",
             f"-filer.port={self._filer}",
+            "-master.telemetry=false",
+            "-master.electionTimeout=1s",  # of one; by default a second start takes 10-20 s
             "-volume.max=50",  # of the few, its own log would take all that buckets need
             *ports,
         ]

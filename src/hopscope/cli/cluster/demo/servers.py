@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import pwd
 import secrets
 import signal
 import socket
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ....base.errors import HopscopeError
-from .place import Place
+from ...demo.folder import YOUNG_SECONDS
+from .place import UNPRIVILEGED, Place
 
 START_SECONDS = 60.0
 DATABASE = "hopscope"
@@ -249,9 +251,11 @@ class Servers:
             "-s3",
         ]
         words += [f"-s3.config={folder}/s3.json", "-volume.max=50"]
-        words += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
+        words += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
+        words += ["-master.electionTimeout=1s"]  # of one; by default a second start takes 10-20 s
         words += [f"-{part}.localSocket={folder}/{part}.sock" for part in ("filer", "s3")]
         words += [f"-{part}={port}" for part, port in ports.items()]
+        _delete_unused_sockets()
         left = tuple(
             Path(f"/tmp/seaweedfs-{name.partition('.')[0]}-grpc-{port}.sock")
             for name, port in ports.items()
@@ -281,3 +285,17 @@ class Servers:
                 raise ServerError("SeaweedFS takes no bucket")
             turn()
             time.sleep(0.1)
+
+
+def _delete_unused_sockets() -> None:
+    """Delete what SeaweedFS, which names them by its ports, left of demos that were killed."""
+    users = {os.geteuid(), pwd.getpwnam(UNPRIVILEGED).pw_uid}
+    for path in Path("/tmp").glob("seaweedfs-*-grpc-*.sock"):
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            state = path.lstat()
+            if state.st_uid not in users or time.time() - state.st_mtime < YOUNG_SECONDS:
+                continue
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:  # no process listens
+                path.unlink()

@@ -1,0 +1,130 @@
+"""`hopscope cluster demo`: its proof, and that nothing of it is left, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from support.waiting import HANG_SECONDS, eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+DEMO = [sys.executable, "-m", "hopscope", "cluster", "demo", "--nodes", "2", "--rate", "500"]
+
+
+class Place:
+    """The folder that demos are in, and what of them is there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a demo there."""
+        return subprocess.Popen(
+            [*DEMO, *words],
+            env={**os.environ, "TMPDIR": str(self.folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def processes(self) -> list[str]:
+        """Processes that have a file there open: all of a demo do, as their log is in its folder."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                opened = [entry.readlink() for entry in (process / "fd").iterdir()]
+                if any(each.is_relative_to(self.folder) for each in opened):
+                    found.append((process / "cmdline").read_text().replace("\0", " "))
+        return found
+
+
+@pytest.fixture(scope="module")
+def place(tool: Callable[..., str]) -> Iterator[Place]:
+    for name in ("nats-server", "postgres"):
+        tool(name)
+    with tempfile.TemporaryDirectory() as name:  # those of pytest are closed to the user of the servers
+        Path(name).chmod(0o711)
+        yield Place(Path(name))
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> None:
+    """Read what a demo prints, up to a line with `text`."""
+    assert process.stderr is not None
+    read = []
+    for line in process.stderr:
+        read.append(line)
+        if text in line:
+            return
+    raise AssertionError("".join(read))
+
+
+def namespaces(pid: int) -> list[Path]:
+    """Network namespaces of the demo that is, or was, this process."""
+    return list(Path("/run/netns").glob(f"hopscope-cluster-{pid}-*"))
+
+
+def sockets(processes: list[str]) -> list[Path]:
+    """Sockets that SeaweedFS has outside the demo's folder: they are named by its ports."""
+    (server,) = (line for line in processes if "weed server" in line)
+    ports = {word.partition("=")[2] for word in server.split() if ".port" in word}
+    return [path for path in Path("/tmp").glob("seaweedfs-*.sock") if path.stem.split("-")[-1] in ports]
+
+
+def test_it_proves_that_no_event_is_missing(place: Place) -> None:
+    """The shortest demo on loopback: one member killed and started again, every event in the lake once, no
+    switch of another member moved; then neither a process nor a file is left.
+    """
+    process = place.start("--loopback", "--load-seconds", "2", "--down-seconds", "4", "--format", "json")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err + out
+    found = json.loads(out)
+    assert found["holds"]
+    assert found["place"] == "loopback"
+    shards = found["proof"]["shards"]
+    assert {each["member"] for each in shards} == {"c1", "c2"}
+    assert all(each["lake"] == each["distinct"] == each["mark"] > 0 for each in shards)
+    assert found["seen"]["events"] == found["seen"]["in_lake"] > 0
+    assert found["killed"]["others_moved"] == found["started_again"]["others_moved"] == 0
+    assert found["killed"]["named"] > 0
+    assert found["reports"]["received"] <= found["reports"]["sent"]
+    eventually(lambda: not place.processes(), place.processes)
+    assert not list(place.folder.iterdir())
+
+
+def test_what_a_killed_demo_leaves_goes_with_the_next(place: Place) -> None:
+    """SIGKILL: its processes end by themselves. Folder, namespaces and sockets go with the next demo, and
+    Ctrl-C ends that one with all that it made.
+    """
+    killed = place.start()
+    read_until(killed, "NATS")
+    eventually(lambda: [each for each in place.processes() if "collect" in each], place.processes)
+    left_sockets = sockets(place.processes())
+    assert left_sockets
+    killed.kill()
+    killed.communicate(timeout=HANG_SECONDS)
+    eventually(lambda: not place.processes(), place.processes)
+    (left,) = place.folder.iterdir()
+    for path in (left, *left_sockets):
+        os.utime(path, (0, 0))  # a young one stays: a demo may be making it just now
+    if os.geteuid() == 0:
+        assert namespaces(killed.pid)
+    process = place.start()
+    read_until(process, "NATS")
+    eventually(lambda: [each for each in place.processes() if "collect" in each], place.processes)
+    assert not any(path.exists() for path in (left, *left_sockets))
+    assert not namespaces(killed.pid)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=HANG_SECONDS)
+    assert process.returncode == 130, err
+    eventually(lambda: not place.processes(), place.processes)
+    assert not list(place.folder.iterdir())
+    assert not namespaces(process.pid)
