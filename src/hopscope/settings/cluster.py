@@ -1,4 +1,4 @@
-"""Settings of a cluster: several collectors that know of each other over NATS."""
+"""Settings of a cluster: several collectors that are joined over NATS."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ class ClusterSettings(NatsAccess):
     address: str = Field(default="", max_length=256)
     """Address of the API of this member, as others show it; empty: that on which it serves."""
     heartbeat_seconds: Seconds = Field(default=3.0, ge=0.1)
-    """How often a member says that it is there."""
+    """How often a member renews its record."""
     member_seconds: Seconds = Field(default=10.0, ge=1)
-    """A member that has not said so for this long is missing; at least twice `heartbeat_seconds`."""
+    """A member whose record is older than this is missing; at least twice `heartbeat_seconds`."""
     answer_seconds: Seconds = Field(default=2.0, ge=0.05, le=60)
     """How long a question waits for the answers of members. Those that did not answer are named."""
     events: Literal["none", "stream"] = "none"
     """`stream`: all events of this member also go to a stream of the cluster, replicated by NATS."""
     stream_bytes: int = Field(default=1024**3, ge=1024**2)
-    """Size of that stream, in which the oldest messages make room."""
+    """Size of that stream; when it is full, the oldest messages are deleted."""
     postcards: Literal["own", "exchange"] = "own"
     """`exchange`: postcards go to the member that owns their flow, through NATS, so that those of one packet
     are joined even if they reach several members. Not needed if switches choose the collector by flow."""
     announce: tuple[Word, ...] = ()
-    """Command (program and arguments) that is run when this member is ready for reports, as to announce its
-    route; empty: none."""
+    """Command (program and arguments) that is run when this member is ready for reports, for example to
+    announce its route; empty: none."""
     withdraw: tuple[Word, ...] = ()
-    """Command that is run when this member shall get no more reports: it is drained, not ready, or stops."""
+    """Command that is run when this member should get no more reports: it is drained, not ready, or stops."""
 
     @property
     def enabled(self) -> bool:

@@ -41,7 +41,7 @@ class LakeSettings(Section):
     every_seconds: Seconds = Field(default=30.0, ge=0.5, le=3600)
     """How often events are committed; until then they are in this member's history alone."""
     batch_events: int = Field(default=1_000_000, ge=1000, le=10_000_000)
-    """… or as soon as so many wait; also the most events of one commit."""
+    """Events that wait before they are committed early; also the most events of one commit."""
     retention_days: float = Field(default=90.0, gt=0, le=10_000)
     """Days whose events are kept."""
     maintain_seconds: Seconds = Field(default=600.0, ge=1)
