@@ -28,6 +28,8 @@ MOST_WAITING = 64
 MOST_BYTES = 256 * 1024
 """Longest question."""
 MOST_SECONDS = 60.0
+READY_SECONDS = 2.0
+"""Pause after the start before answerers are made: the first question need not wait for 1-2 s of imports."""
 
 
 class Answerer(Protocol):
@@ -43,7 +45,7 @@ class Answerer(Protocol):
 
 
 class Questions(Part):
-    """Answers questions of each kind in `answerers`, made when the first one comes."""
+    """Answers questions of each kind in `answerers`, made soon after the start, or by the first question."""
 
     name = "questions"
     seconds = 10.0
@@ -62,6 +64,7 @@ class Questions(Part):
         self._free, self._waiting = asyncio.Semaphore(AT_ONCE), 0
         connection = self.context.connection
         connection.answer(connection.names.subject(ASK), self._take)
+        self._loop.loop.call_soon_threadsafe(self._loop.loop.call_later, READY_SECONDS, self._prepare)
 
     def turn(self) -> None:
         """Questions come by themselves."""
@@ -74,6 +77,12 @@ class Questions(Part):
         for answerer in self._made.values():
             answerer.close()
         self._made = {}
+
+    def _prepare(self) -> None:
+        """In this part's loop: make what has not been asked yet."""
+        for kind in self._make:
+            with suppress(HopscopeError):  # the question says why
+                self._answerer(kind)
 
     async def _take(self, message: Any) -> None:
         """In the client's loop: hand a question over."""
