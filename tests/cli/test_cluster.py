@@ -70,7 +70,7 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
     gone.put(two)
     gone.leave(replace(two, state="stopped"))
     gone.remember(replace(GOOD, name="c3"))
-    there.put(replace(GOOD, ready=False, reason="no disk"))
+    there.put(replace(GOOD, ready=False, reason="no disk", route_problem="birdc: ended with 1"))
     Configurations(connection).put(Configuration(Limits({"hop_latency": {"change": 1}})), 0)
     status, text, _ = run("cluster", "status", *given)
     assert status == 1
@@ -79,13 +79,14 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
         "- c3 is missing",
         "- c1: not ready: no disk",
         "- c1: it has revision 0 of the configuration, not 1",
+        "- c1: route: birdc: ended with 1",
     ]
     status, text, _ = run("cluster", "status", "--json", *given)
     found: dict[str, Any] = json.loads(text)
     assert status == 1
     assert [each["name"] for each in found["members"]] == ["c1"]
     assert [(each["name"], each["lag_events"]) for each in found["missing"]] == [("c2", 7), ("c3", 1200)]
-    assert len(found["problems"]) == 4
+    assert len(found["problems"]) == 5
 
 
 def test_only_missing_members_are_forgotten(run: Run, connection: Connection, given: tuple[str, ...]) -> None:

@@ -149,6 +149,15 @@ def test_it_waits_for_the_lake(
         eventually(lambda: drains.progress("c1") == Progress("drained", number=1))
 
 
+def test_a_route_that_fails_is_in_the_record(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path
+) -> None:
+    """So `hopscope cluster status` prints it."""
+    member = Leaver(settings_of(nats.url, cluster, "c1", announce=("sh", "-c", "echo no; exit 3")), tmp_path)
+    with running(member):
+        eventually(lambda: Directory(connection).living()["c1"].route_problem == "sh: ended with 3: no")
+
+
 def test_without_nats_the_route_follows_readiness(tmp_path: Path) -> None:
     """NATS is away: a member is withdrawn if it is not ready, else announced; what was wanted last holds."""
     log = tmp_path / "route"

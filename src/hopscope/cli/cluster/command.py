@@ -67,8 +67,8 @@ def status(settings: ClusterOptions, as_json: JsonOption = False) -> None:
     """Print all members: whether they are ready, their rates, and what a lost disk would cost.
 
     `not_in_lake` are events that only the member's own disk has, `oldest` is the age of the first of them.
-    Exit status 1: a member is missing or not ready, or has another revision of the configuration. 2: NATS
-    cannot be reached.
+    Exit status 1: a member is missing or not ready, has another revision of the configuration, or its command
+    for the route failed. 2: NATS cannot be reached.
     """
     from ...cluster.membership.overview import look
 

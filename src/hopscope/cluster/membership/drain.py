@@ -26,6 +26,7 @@ from ...present.collector_state import CollectorState
 from ..buckets import Bucket
 from ..connection import Connection
 from ..process import Context, Part
+from .members import as_text
 from .route import Route
 from .wish import MAX_BYTES, Wish, decode, remember, remembered
 
@@ -115,6 +116,7 @@ class Drain(Part):
             self._learn(self._drains.wish(context.name))
         if self._has_commands:
             self._route.turn(context.condition().ready and not self._wish.drained)
+            context.own["route_problem"] = as_text(self._route.problem)
         self._go_on()
         route = (
             {"route": self._route.state, "route_problem": self._route.problem} if self._has_commands else {}

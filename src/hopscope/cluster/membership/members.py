@@ -69,6 +69,8 @@ class MemberRecord:
     """Whether it takes reports and stores events."""
     reason: Text = ""
     """Why it is not ready."""
+    route_problem: Text = ""
+    """Why the command that announces or withdraws its route failed; empty: it did not."""
     lag_events: Number | None = None
     """Events that are not in the lake yet, and would be lost with its disk; None: it has no lake or
     does not know."""

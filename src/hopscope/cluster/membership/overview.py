@@ -48,6 +48,8 @@ class Overview:
         if record.revision != self.newest.number:
             why = f": {record.revision_problem}" if record.revision_problem else ""
             yield f"it has revision {record.revision} of the configuration, not {self.newest.number}{why}"
+        if record.route_problem:
+            yield f"route: {record.route_problem}"
         if record.lag_problem:
             yield f"lake: {record.lag_problem}"
 
