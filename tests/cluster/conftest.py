@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from support.forgotten import collect_forgotten
 from support.server_process import NatsServer
 
 _NUMBERS = itertools.count(1)
@@ -25,3 +26,9 @@ def nats(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -
 def cluster() -> str:
     """A name that no other test has."""
     return f"test{next(_NUMBERS)}"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forgotten() -> Iterator[None]:
+    yield
+    collect_forgotten()

@@ -10,6 +10,7 @@ import pytest
 
 from deploy.lake_servers import LakeServers
 from deploy.nats_servers import NAMES, ClusterServers, certificates
+from support.forgotten import collect_forgotten
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +37,9 @@ def lake_servers(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFact
         finally:
             made.database.kill()
             made.store.kill()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forgotten() -> Iterator[None]:
+    yield
+    collect_forgotten()

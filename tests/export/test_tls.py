@@ -144,7 +144,7 @@ class Places:
             folder.chmod(0o755)
             self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
             server = PostgresServer(self._tool, folder)
-            data = folder / "data"
+            data = server.data
             for file, name in ((self._files.cert, "server.crt"), (self._files.key, "server.key")):
                 shutil.copy(file, data / name)
             shutil.copy(self._files.ca, data / "root.crt")

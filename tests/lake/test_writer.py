@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hopscope.history.archive import archive_once
+from hopscope.history.files import list_segments
 from hopscope.history.journal import JournalWriter
 from hopscope.lake import process
 from hopscope.lake.catalog import Lake, LakeError, events_folder
@@ -27,7 +29,7 @@ from hopscope.settings.lake import LakeSettings
 from support.event_make import Events, random_events
 from support.lake_witness import events_of, marks_of, sequences
 from support.postgres_server import PostgresServer
-from support.waiting import HANG_SECONDS
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -83,14 +85,20 @@ def test_a_name_belongs_to_one_data_folder(local: LakeSettings, tmp_path: Path) 
         writer.close()
 
 
+def _archived(folder: Path, count: int) -> bool:
+    """Archive; whether there are so many segments."""
+    archive_once(folder, HistorySettings())
+    return len(list_segments(folder)) == count
+
+
 def test_what_is_not_in_the_lake_does_not_age(local: LakeSettings, tmp_path: Path) -> None:
     """Old segments go once the lake has them; what it lacks goes only for want of room, and is counted."""
     folder = tmp_path / "data"
     with JournalWriter(folder, 0) as journal:
-        for _ in range(3):
+        for count in (1, 2, 3):
             journal.append(recent(50))
             journal.rotate()
-            archive_once(folder, HistorySettings())
+            eventually(partial(_archived, folder, count))
         old = HistorySettings(keep_days=1e-9)
         writer = LakeWriter(local.model_copy(update={"batch_events": 100}), folder, "c1", "one")
         writer.connect()

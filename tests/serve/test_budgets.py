@@ -16,6 +16,7 @@ from fastapi import HTTPException
 
 from hopscope.base.names import Names
 from hopscope.history.sandbox import Sandbox, SqlError
+from hopscope.history.sandboxed_query import folder_source
 from hopscope.present.history import Past
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context
@@ -111,8 +112,9 @@ def test_a_query_ends_with_its_client(collector: Any) -> None:
     ended = threading.Event()
 
     def work(_: Past, gone: threading.Event) -> None:
+        source = folder_source(collector.folder, {}, ())
         with closing(Sandbox()) as sandbox, pytest.raises(SqlError, match="stopped"):
-            sandbox.run(SLOW["sql"], {}, limit=1, seconds=200, memory_bytes=1 << 28, stop=gone)
+            sandbox.run(SLOW["sql"], source, limit=1, seconds=200, memory_bytes=1 << 28, stop=gone)
         ended.set()
 
     async def use() -> None:

@@ -192,7 +192,8 @@ def test_a_queue_is_as_long_as_the_kernel_says(routers: Routers) -> None:
     assert lengths == sorted(lengths)
     assert lengths[0] == 0
     backlog = int(queued.split("backlog ")[1].split("b ")[1].split("p")[0])
-    assert lengths[-1] - 3 <= backlog <= lengths[-1] + 1
+    assert 0 < backlog <= lengths[-1] + 1  # a packet leaves every 20 ms, and tc may start late
+    assert lengths[-1] >= 20
 
 
 @pytest.mark.kernel
