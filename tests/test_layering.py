@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "history": {"base", "detect", "memory", "settings", "wire"},
     "lake": {"base", "detect", "history", "memory", "settings", "wire"},
     "cluster": {
-        "base", "detect", "direct", "export.credentials", "export.destination", "export.tls", "history",
+        "base", "detect", "direct", "export.destination", "export.nats_access", "history",
         "lake", "memory", "present", "settings", "wire",
     },
     "naming": {"base", "memory", "settings"},

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.errors import HopscopeError
 from ..base.loop_thread import LoopThread
-from ..export.credentials import secret
 from ..export.destination import DeliveryError, one_line
-from ..export.tls import tls_context
+from ..export.nats_access import access_options
 from ..settings.cluster import ClusterSettings
 from .names import ClusterNames
 
@@ -227,15 +226,7 @@ class Connection:
 
         settings = self.settings
         self.problem = ""
-        options: dict[str, Any] = {}
-        if settings.user:
-            options |= {"user": settings.user, "password": secret(settings.password)}
-        if settings.token:
-            options["token"] = secret(settings.token)
-        if settings.credentials:
-            options["user_credentials"] = str(settings.credentials)
-        if any(url.startswith("tls:") for url in settings.nats) or settings.ca_file or settings.cert_file:
-            options["tls"] = tls_context(settings)
+        options = access_options(settings, settings.nats)
         self._client = Client()
         await asyncio.wait_for(
             self._client.connect(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections import deque
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
+from ...base.loop_thread import LoopThread
 from ...settings.destinations.nats import NatsSettings
 from ..block import EventBlock
-from ..credentials import secret
 from ..destination import Context, DeliveryError, Destination, one_line
-from ..tls import tls_context
+from ..nats_access import access_options
 from .messages import Encoder, Message, safe
 
 T = TypeVar("T")
@@ -33,8 +32,7 @@ class Nats(Destination):
         super().__init__(settings, context)
         self._encoder = Encoder(settings, context)
         self._member = safe(context.member).replace(".", "_")
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loop: LoopThread | None = None
         self._client: Any = None
         self._stream: Any = None
         self._problem = ""
@@ -46,9 +44,7 @@ class Nats(Destination):
         """Connect to a server, and create the stream if asked to and it is missing."""
         self.close()
         self._resumed.clear()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="nats", daemon=True)
-        self._thread.start()
+        self._loop = LoopThread("nats")
         self._run(self._connect())
 
     def send(self, block: EventBlock) -> None:
@@ -68,13 +64,12 @@ class Nats(Destination):
 
     def close(self) -> None:
         """Close the connection, and end the thread."""
-        loop, thread, self._loop = self._loop, self._thread, None
-        if loop is None or thread is None:
+        loop, client, self._loop, self._client = self._loop, self._client, None, None
+        if loop is None:
             return
-        asyncio.run_coroutine_threadsafe(self._end(), loop).result()
-        self._client = None
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        if client is not None:
+            with contextlib.suppress(Exception):  # the server may be gone
+                loop.run(client.close(), 1)
         loop.close()
 
     # ------------------------------------------------------------------------------------- in the loop
@@ -85,7 +80,7 @@ class Nats(Destination):
 
         assert self._loop is not None
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            return self._loop.run(work)
         except DeliveryError:
             raise
         except TimeoutError:
@@ -102,16 +97,7 @@ class Nats(Destination):
 
         settings = self.settings
         self._problem = ""
-        options: dict[str, Any] = {}
-        if settings.user:
-            options |= {"user": settings.user, "password": secret(settings.password)}
-        if settings.token:
-            options["token"] = secret(settings.token)
-        if settings.credentials:
-            options["user_credentials"] = str(settings.credentials)
-        encrypted = any(server.startswith("tls:") for server in settings.servers)
-        if encrypted or settings.ca_file or settings.cert_file:
-            options["tls"] = tls_context(settings)
+        options = access_options(settings, settings.servers)
         self._client = Client()
         await asyncio.wait_for(
             self._client.connect(
@@ -185,17 +171,6 @@ class Nats(Destination):
             await asyncio.wait_for(asyncio.shield(newest), self.settings.timeout_seconds)
             while self._pending and self._pending[0].done():
                 self._pending.popleft().result()
-
-    async def _end(self) -> None:
-        """Close the connection, and what still runs or is open."""
-        if self._client is not None:
-            with contextlib.suppress(Exception):  # it may be gone
-                await asyncio.wait_for(self._client.close(), 1)
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await asyncio.sleep(0)  # transports close their sockets in the next turn
 
     async def _failed(self, error: Exception) -> None:
         self._problem = one_line(error)
