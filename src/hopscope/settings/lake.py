@@ -6,11 +6,12 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
+from .destinations.s3 import FOLDER_IN_BUCKET, S3Settings
 from .destinations.shown import shown
-from .section import Seconds, Section
+from .section import Seconds
 
 
-class LakeSettings(Section):
+class LakeSettings(S3Settings):
     """Shared history (DuckLake): events of this collector go to Parquet files that all members read.
 
     Without `catalog` there is none.
@@ -25,16 +26,8 @@ class LakeSettings(Section):
     """Connect to the database over TLS, and verify it."""
     schema_name: str = Field(default="hopscope", pattern=r"^[a-z_][a-z0-9_]{0,30}$")
     """Schema of the catalog's tables in the database, and folder of the lake's files in `data`."""
-    data: str = Field(default="", pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,62}(/[^\s?#]*)?|/[^:\x00]*)?$")
+    data: str = Field(default="", pattern=rf"^({FOLDER_IN_BUCKET}|/[^:\x00]*)?$")
     """Where the files are: `s3://BUCKET/PREFIX`, or a folder that all members share."""
-    endpoint: str = Field(default="", pattern=r"^(https?://[^\s?#@]+)?$")
-    """Address of the S3 server; empty: Amazon's."""
-    region: str = "us-east-1"
-    """Region (S3)."""
-    access_key: str = ""
-    """Name of the access key (S3)."""
-    secret: str = ""
-    """Secret of the access key (S3); `env:NAME` or `file:PATH` names where it is."""
     ca_file: Path | None = None
     """TLS: CA certificates (PEM) to verify the database and the S3 server with; default: those of the
     system."""

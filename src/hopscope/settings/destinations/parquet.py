@@ -9,23 +9,16 @@ from pydantic import Field
 
 from ..section import Seconds
 from .common import ExportSettings
+from .s3 import FOLDER_IN_BUCKET, S3Settings
 
 
-class ParquetSettings(ExportSettings):
+class ParquetSettings(S3Settings, ExportSettings):
     """Parquet files by hour, in a folder or an S3 bucket."""
 
-    folder: str = Field(default="parquet", pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,62}(/[^\s?#]*)?|[^:\x00]+)$")
+    folder: str = Field(default="parquet", pattern=rf"^({FOLDER_IN_BUCKET}|[^:\x00]+)$")
     """Folder, or `s3://BUCKET/PREFIX`; a bucket must exist."""
     compression: Literal["zstd", "snappy"] = "zstd"
     """Compression of the files."""
-    endpoint: str = Field(default="", pattern=r"^(https?://[^\s?#@]+)?$")
-    """Address of the S3 server; empty: Amazon's."""
-    region: str = "us-east-1"
-    """Region (S3)."""
-    access_key: str = ""
-    """Name of the access key (S3)."""
-    secret: str = ""
-    """Secret of the access key (S3); `env:NAME` or `file:PATH` names where it is."""
     ca_file: Path | None = None
     """TLS: CA certificates (PEM) that may have signed the certificate of the S3 server, beside those of the
     system."""
