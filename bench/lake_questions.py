@@ -113,7 +113,7 @@ def ask(bench: Bench, of: str, asked: dict[str, Callable[[], Table]]) -> None:
 
 
 def ask_lake(bench: Bench, of: str, settings: LakeSettings, newest: Events) -> None:
-    """The ten questions to the lake, without members behind it."""
+    """The ten questions to the lake, without members."""
     reader = LakeReader(settings, memory_bytes=3 * 1024**3)
     sql = LakeSql(reader)
     run = partial(sql.run, tails=lambda *_: [], limit=100, seconds=60.0, memory_bytes=1024**3)

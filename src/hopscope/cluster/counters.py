@@ -66,7 +66,7 @@ CLUSTER_COUNTERS = CounterFile("cluster.counters", "cluster counters", 1, (
             "what", {"flow": "moved_flows", "source": "moved_sources"}, of="counts"),
     Counter("cluster_moved_reports_total", "Sequence numbers counted as lost here that other members had.",
             of="counts.moved_reports"),
-    Counter("cluster_moved_unsent_total", "New flows and sequence spaces that other members were not told: "
+    Counter("cluster_moved_unsent_total", "New flows and sequence spaces that other members do not hear of: "
             "too many in a second, or overwritten before they were read.", of="counts.moved_unsent"),
     Counter("cluster_moved_bytes_total", "Bytes sent to other members about flows and sources.",
             of="counts.moved_bytes"),

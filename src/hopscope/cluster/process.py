@@ -1,7 +1,7 @@
 """The process of a member: a connection to NATS, and the parts that use it.
 
 A part is one thing that a member does in its cluster: `members` (its record), `configuration`, `questions`,
-`owners`, `stream`, … Each has a thread of its own, so that one that waits delays no other, nor the tick for
+`owners`, `drain`, … Each has a thread of its own, so that one that waits delays no other, nor the tick for
 the supervisor. Its methods are called by that thread alone:
 
 - `start` once NATS is connected and the member has joined; after a failure it is called again.

@@ -91,7 +91,7 @@ def _global_parts(context: Context) -> list[Part]:
 
 
 def _api(context: Context) -> Answerer:
-    """Answers of the API: an application of its own, made when the first question comes."""
+    """Answers of the API: an application of its own."""
     from ..base.names import DISCOVERED, Names
     from ..cluster.questions.answer_api import ApiAnswerer
     from ..serve.api import create_app

@@ -30,7 +30,7 @@ from .messages import Inbox, News, decode
 from .sources import SPACES, SUMMARY, MovedSource, Spaces
 
 FLOWS = 20_000
-"""Most new flows that are told in a turn: 320 kB, or 800 kB of IPv6."""
+"""Most new flows that are sent in a turn: 320 kB, or 800 kB of IPv6."""
 EVENTS = 10_000
 """Most events of moved flows in a turn."""
 SCAN = 65_536
@@ -92,7 +92,7 @@ class Moved(Part):
         connection.answer(names.subject("moved", token(self.context.name)), self._arrived)
 
     def turn(self) -> None:
-        """Look what is new here, tell it, and take what others told."""
+        """Send what is new here, and take what others sent."""
         now_ns = time.time_ns()
         self._flows.attach()
         self._spaces.look(self._source_rows(), now_ns)  # before the gaps, see `sources`

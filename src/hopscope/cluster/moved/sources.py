@@ -21,7 +21,7 @@ from ...detect.moved import CORRECTION, SPACE
 from ...wire.records import Records
 
 GAPS = 16
-"""Newest gaps of a space that are known and told."""
+"""Newest gaps of a space that are kept and sent."""
 ASK_NS = 5_000_000_000
 """How long a space is asked for and answered: a few times, as messages may be lost."""
 MEMBERS = 100
@@ -153,7 +153,7 @@ class Spaces:
             return
 
     def summaries(self, now_ns: int) -> Records:
-        """SUMMARY of the spaces that are to be told now, those first that ask; see SPACES."""
+        """SUMMARY of the spaces that are to be sent now, those first that ask; see SPACES."""
         told = [
             (key, space)
             for key, space in self._own.items()

@@ -40,7 +40,7 @@ TIMES = {
     "cluster": "heartbeat_seconds = 0.5\nmember_seconds = 2\nanswer_seconds = 2",
     "lake": "every_seconds = 1",
 }
-"""Shorter than usual: nobody watches for half a minute."""
+"""Shorter than usual: who watches a demo does not wait for half a minute."""
 ANNOUNCE_SECONDS = 0.2
 STOP_SECONDS = 30.0
 

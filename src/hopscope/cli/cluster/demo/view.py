@@ -108,7 +108,7 @@ def summary(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {reports['sent']:>11,} sent by {result['switches']} switches"
     yield f"  {reports['received']:>11,} received"
     yield f"  {reports['lost']:>11,} lost on their way to {name}, dead, before its route was withdrawn"
-    yield "Events, in the lake and in the members' own history behind it"
+    yield "Events, in the lake, and those after its marks in the members' own history"
     yield from rows_of(proof["shards"])
     seen = result["seen"]
     yield (
