@@ -131,10 +131,12 @@ def test_it_waits_for_the_lake(
     nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It asks the lake's process for all events of its shards, says how many are lacking and why, and is
-    drained once they are there.
+    drained once they are there, those that came meanwhile, too. The lake is asked for later ones as well.
     """
+    ends = {0: 1000, 1022: 5}
+    monkeypatch.setattr(drain, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(EventFollower, "shards", lambda self: [0, 1022])
-    monkeypatch.setattr(EventFollower, "end", lambda self, shard: {0: 1000, 1022: 5}[shard])
+    monkeypatch.setattr(EventFollower, "end", lambda self, shard: ends[shard])
     plain = settings_of(nats.url, cluster, "c1")
     lake = plain.lake.model_copy(update={"catalog": "postgresql://db/lake", "data": "/lake"})
     member = Leaver(plain.model_copy(update={"lake": lake}), tmp_path)
@@ -145,8 +147,15 @@ def test_it_waits_for_the_lake(
         waits = "the lake to take 905 events (the database is away)"
         eventually(lambda: drains.progress("c1").waits_for == waits, lambda: drains.progress("c1"))
         assert asked_to_flush(member.regions) == {0: 1000, 1022: 5}
+        ends[1022] = 9
         write_status(member.regions, {"shards": {"0": {"next": 1200}, "1022": {"next": 5}}})
+        waits = "the lake to take 4 events"
+        eventually(lambda: drains.progress("c1").waits_for == waits, lambda: drains.progress("c1"))
+        write_status(member.regions, {"shards": {"0": {"next": 1200}, "1022": {"next": 9}}})
         eventually(lambda: drains.progress("c1") == Progress("drained", number=1))
+        ends[0] = 1201
+        eventually(lambda: asked_to_flush(member.regions) == {0: 1201, 1022: 9})
+        assert drains.progress("c1").stage == "drained"
 
 
 def test_a_route_that_fails_is_in_the_record(

@@ -110,14 +110,16 @@ def test_a_member_that_is_cut_off(whole: WholeCluster) -> None:
 
 
 def test_a_member_that_is_drained(whole: WholeCluster) -> None:
-    """`hopscope cluster drain`: its switches go, its events are in the lake, and the command ends with 0."""
+    """`hopscope cluster drain`: its switches go, its events come into the lake, also those that tell of the
+    silence after it, and the command ends with 0.
+    """
     victim = whole.members["c3"]
     before = whole.owners()
     own = {source for source, name in before.items() if name == victim.name}
     said = whole.hopscope("drain", victim.name, seconds=120)
     assert "drained" in said
     assert victim.name not in whole.place.using
-    assert whole.lake_has(victim, whole.ends(victim))
+    whole.until(lambda: whole.lake_has(victim, whole.ends(victim)), "the lake")
     after: dict[str, str] = {}
 
     def seen() -> bool:

@@ -5,6 +5,8 @@ is away now. The member goes through stages, and states in a second entry where 
 
 live → withdrawing (its route, `route.Route`) → silence (until no switch sends to it) → flushing (until the
 lake has its events) → drained. It stays a member in this state until it is stopped; then it is not missing.
+Events still come while it waits, and after it: switches that have become silent, flows that expire. So the
+ends of its shards are read again and again, and the lake is asked for what comes late, too.
 
 Each wait has a limit, after which the member goes on and states what did not happen.
 """
@@ -13,14 +15,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ...base.log import logger
-from ...history.follow import EventFollower
+from ...lake.backlog import Backlog
 from ...lake.status import ask_to_flush, read_status
 from ...present.collector_state import CollectorState
 from ..buckets import Bucket
@@ -35,6 +37,8 @@ QUIET_SECONDS = 2.0
 """Without a report for this long, switches are silent."""
 WITHDRAW_SECONDS = 30.0
 FLUSH_SECONDS = 120.0
+LOOK_SECONDS = 1.0
+"""How often a drained member looks for events that came late."""
 TURN_SECONDS = 0.25
 PROGRESS_SECONDS = 1.0
 """How often the progress is renewed while it waits."""
@@ -105,8 +109,8 @@ class Drain(Part):
         self._reported: Progress | None = None
         self._report_at = self._since = self._quiet_since = 0.0
         self._reports = -1
-        self._ends: Mapping[int, int] = {}
-        """While it flushes: events of each shard that the lake has to have."""
+        self._backlog = Backlog(context.data)
+        self._look_at = 0.0
 
     def turn(self) -> None:
         """Learn what is wanted, and get nearer to it."""
@@ -132,6 +136,7 @@ class Drain(Part):
         """Withdraw the route: this member gets no more reports."""
         if self._has_commands:
             self._route.close()
+        self._backlog.close()
 
     # ----------------------------------------------------------------------------------------- stages
 
@@ -164,6 +169,9 @@ class Drain(Part):
                 self._wait(f"the lake to take {lacks:,} events{problem}", FLUSH_SECONDS, "drained")
             else:
                 self._enter("drained")
+        elif (now := time.monotonic()) >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._flush()
 
     def _enter(self, stage: Stage, problem: str = "") -> None:
         self._progress = Progress(
@@ -174,7 +182,7 @@ class Drain(Part):
             number=self._wish.number,
         )
         self._since = self._quiet_since = time.monotonic()
-        self._reports, self._ends = -1, {}
+        self._reports = -1
         self._log.info("drain", stage=stage, **({"problem": problem} if problem else {}))
         own = "live" if stage == "live" else "drained" if stage == "drained" else "draining"
         if self.context.own.get("state", "live") != own:
@@ -197,20 +205,15 @@ class Drain(Part):
         return int((rows["last_ns"] >= recent).sum()), now - self._quiet_since >= QUIET_SECONDS
 
     def _flush(self) -> tuple[int, str]:
-        """(events that the lake does not have yet, why)."""
+        """Ask the lake for all events that there are now; (those that it does not have yet, why)."""
         if not self.context.settings.lake.enabled:
             return 0, ""
-        if not self._ends:
-            follower = EventFollower(self.context.data)
-            try:
-                self._ends = {shard: follower.end(shard) for shard in follower.shards()}
-            finally:
-                follower.close()
-            ask_to_flush(self.context.regions, self._ends)
+        self._backlog.look()
         status = read_status(self.context.regions)
-        shards = status.get("shards", {})
-        found = {shard: shards.get(str(shard), {}).get("next", 0) for shard in self._ends}
-        lacks = sum(max(0, end - found[shard]) for shard, end in self._ends.items())
+        marks = {int(shard): int(each["next"]) for shard, each in status.get("shards", {}).items()}
+        lacks = self._backlog.waiting(marks)
+        if lacks:
+            ask_to_flush(self.context.regions, self._backlog.ends)
         return lacks, f" ({status['problem']})" if status.get("problem") else ""
 
     # ---------------------------------------------------------------------------------------- the wish
