@@ -40,13 +40,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         "lake", "memory", "present", "settings", "wire",
     },
     "naming": {"base", "memory", "settings"},
+    "operators": {"base", "memory", "settings"},
     "present": {
         "base", "control.neighbours", "control.status", "control.topology", "detect", "history", "labels",
         "memory", "settings", "wire",
     },
     "export": {
         "base", "control.counters", "control.status", "detect", "direct.counters", "history", "labels",
-        "memory", "naming.counters", "naming.interfaces", "present", "rdma.counters", "settings", "wire",
+        "memory", "naming.counters", "naming.interfaces", "operators", "present", "rdma.counters", "settings",
+        "wire",
     },
     "dashboards": set(),
     "fabric": {"base", "labels", "settings", "wire"},
@@ -54,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "library": {"base", "capture", "detect", "history", "present", "settings", "wire"},
     "serve": {
         "base", "cluster", "control", "detect", "direct", "export", "history", "labels", "lake", "memory",
-        "present", "rdma", "settings", "wire",
+        "operators", "present", "rdma", "settings", "wire",
     },
     "runtime": {
         "base", "bpf", "capture", "cluster", "control", "detect", "direct", "export", "fabric", "history",
@@ -62,8 +64,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cli": {
         "base", "capture", "cluster", "dashboards", "detect", "direct", "export", "fabric", "history",
-        "labels", "lake", "library.samples", "memory", "present", "rdma", "runtime", "settings", "switch",
-        "testbed", "wire",
+        "labels", "lake", "library.samples", "memory", "operators", "present", "rdma", "runtime", "settings",
+        "switch", "testbed", "wire",
     },
     "__init__": {"base", "detect", "library", "settings"},
     "__main__": {"cli"},

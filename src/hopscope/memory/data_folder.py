@@ -26,6 +26,8 @@ SCHEMA = 1
 SHARED_MEMORY = Path("/dev/shm")
 STORES = "direct"
 """Subfolder owned by a translator or a software NIC, not by the collector."""
+OPERATORS_FILE = "console.sqlite"
+"""What operators decide; it may be in the folder before a collector is."""
 OWNER_NAME = "data-folder"
 """File in a folder of regions: path of the data folder that they belong to."""
 LINGER_SECONDS = 15.0
@@ -109,7 +111,11 @@ class DataFolder:
         self.lock, self._regions_lock = locks
 
     def _reject_foreign(self) -> None:
-        names = sorted(entry.name for entry in os.scandir(self.path) if entry.name != STORES)
+        names = sorted(
+            entry.name
+            for entry in os.scandir(self.path)
+            if entry.name != STORES and not entry.name.startswith(OPERATORS_FILE)  # it has a -wal, a -shm
+        )
         if names and "owner.lock" not in names:
             raise FolderError(
                 f"data folder {self.path} holds files that are not Hopscope's ({', '.join(names[:3])}"

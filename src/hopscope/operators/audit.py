@@ -1,0 +1,106 @@
+"""Who changed what, when, and from where: entries are added and read, never changed."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from .database import Database, Tables
+
+MOST_ENTRIES = 50_000
+"""Entries that are kept; the oldest go first."""
+_VALUE_CHARACTERS = 16_384
+"""Longest JSON of a value before or after a change; of a longer one only its length is kept."""
+_TABLES = Tables(
+    "audit",
+    (
+        """
+        CREATE TABLE audit (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            time_ns INTEGER NOT NULL,
+            who TEXT NOT NULL,
+            address TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            before TEXT NOT NULL,
+            after TEXT NOT NULL
+        );
+        CREATE TRIGGER audit_stays BEFORE UPDATE ON audit
+            BEGIN SELECT RAISE(ABORT, 'entries of the audit do not change'); END;
+        """,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who makes a change, and from where."""
+
+    name: str
+    """A user's name, or how it was authenticated, such as `token`."""
+    address: str = ""
+    """Address of the client; empty for a command on this machine."""
+
+    def __str__(self) -> str:
+        return f"{self.name} from {self.address}" if self.address else self.name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One change. `before` and `after` are JSON values, None where there is none."""
+
+    id: int
+    time_ns: int
+    who: str
+    address: str
+    kind: str
+    subject: str
+    before: Any
+    after: Any
+
+
+class Audit:
+    """The log of changes in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.declare(_TABLES)
+
+    def add(self, author: Author, kind: str, subject: str, before: Any = None, after: Any = None) -> None:
+        """Note a change: `kind` is what was done, as `limits.change`, `subject` to what.
+
+        Part of a transaction that is open in this thread: an entry and its change are written together.
+        Raises OperatorsError.
+        """
+        values = (
+            time.time_ns(), author.name, author.address, kind, subject, _as_json(before), _as_json(after),
+        )  # fmt: skip
+        with self._database.transaction() as connection:
+            newest = connection.execute(
+                "INSERT INTO audit (time_ns, who, address, kind, subject, before, after) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                values,
+            ).lastrowid
+            connection.execute("DELETE FROM audit WHERE id <= ?", ((newest or 0) - MOST_ENTRIES,))
+
+    def page(
+        self, limit: int = 100, before: int | None = None, kind: str | None = None, who: str | None = None
+    ) -> list[Entry]:
+        """Up to `limit` entries, newest first, with an id below `before`, of one kind and one author.
+
+        `kind` also takes the first part of kinds: `limits` for `limits.change`. Raises OperatorsError.
+        """
+        rows = self._database.rows(
+            "SELECT * FROM audit WHERE (?1 IS NULL OR id < ?1) AND (?2 IS NULL OR kind = ?2 OR "
+            "substr(kind, 1, length(?2) + 1) = ?2 || '.') AND (?3 IS NULL OR who = ?3) "
+            "ORDER BY id DESC LIMIT ?4",
+            (before, kind, who, limit),
+        )
+        return [Entry(*row[:6], *map(json.loads, row[6:])) for row in rows]
+
+
+def _as_json(value: Any) -> str:
+    text = json.dumps(value, separators=(",", ":"), default=str)
+    return text if len(text) <= _VALUE_CHARACTERS else json.dumps({"characters": len(text)})

@@ -1,0 +1,177 @@
+"""The SQLite file of what operators decide: opened when it is first used, one connection with a lock.
+
+Each module declares its own tables, with a version and the changes from one to the next (`Tables`).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import HopscopeError
+from ..memory.data_folder import OPERATORS_FILE
+
+BUSY_SECONDS = 5.0
+"""How long a change waits for another process, such as `hopscope users`."""
+_DAMAGED = {"SQLITE_CORRUPT", "SQLITE_NOTADB"}
+_WHY = {
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_IOERR": "it cannot be read or written; is the disk full?",
+    "SQLITE_READONLY": "it cannot be written",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_BUSY": "another process has locked it; try again",
+}
+
+
+class OperatorsError(HopscopeError):
+    """The file cannot be used; the message names it, the reason and the remedy."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables of one module. A table changes by one more migration; those that there are never change."""
+
+    owner: str
+    """The module's name."""
+    migrations: tuple[str, ...]
+    """SQL scripts; the version is the number of those that were run."""
+
+
+class Database:
+    """`console.sqlite` of a data folder, mode 0600. Threads share it; each call may wait for the disk.
+
+    The file is opened, and made, at the first use, and again after a failure to open it: what does not need
+    it works without it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / OPERATORS_FILE
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._declared: dict[str, Tables] = {}
+        self._prepared: set[str] = set()
+
+    def declare(self, tables: Tables) -> None:
+        """Have these tables at the next use, in their newest version."""
+        self._declared[tables.owner] = tables
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Change all or nothing; inside another transaction of this thread it is part of that.
+
+        Raises OperatorsError; sqlite3.IntegrityError if a row violates a constraint.
+        """
+        with self._opened() as connection:
+            if connection.in_transaction:
+                yield connection
+                return
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                connection.rollback()  # nothing after a COMMIT
+
+    def rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a query. Raises OperatorsError."""
+        with self._opened() as connection:
+            return connection.execute(sql, parameters).fetchall()
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+            self._prepared.clear()
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone; SQLite's errors become one line for the user."""
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = _open(self.path)
+                if self._prepared != self._declared.keys():
+                    self._prepare(self._connection)
+                yield self._connection
+            except sqlite3.IntegrityError:
+                raise
+            except sqlite3.Error as error:
+                raise OperatorsError(f"{self.path}: {_reason(error)}") from error
+            except OSError as error:
+                raise OperatorsError(f"{self.path}: {error.strerror}") from error
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Run the migrations that the file has not seen."""
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS versions (owner TEXT PRIMARY KEY, version INTEGER NOT NULL)"
+            )
+            found = dict(connection.execute("SELECT owner, version FROM versions").fetchall())
+            for owner, tables in self._declared.items():
+                version, newest = found.get(owner, 0), len(tables.migrations)
+                if version > newest:
+                    raise OperatorsError(
+                        f"{self.path}: {owner} has version {version}, and this version of Hopscope knows "
+                        f"{newest}: use the one that wrote it"
+                    )
+                for script in tables.migrations[version:]:
+                    for statement in _statements(script):
+                        connection.execute(statement)
+                connection.execute("INSERT OR REPLACE INTO versions VALUES (?, ?)", (owner, newest))
+            connection.execute("COMMIT")
+        finally:
+            connection.rollback()
+        self._prepared = set(self._declared)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file, or make it; it is readable by its user alone, whatever the umask is."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
+            raise OperatorsError(f"{path}: it is not a file of this user; remove it")
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+    connection = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")  # reading does not wait for a change
+        connection.execute("PRAGMA synchronous = FULL")  # what was audited survives a loss of power
+        connection.execute("PRAGMA foreign_keys = ON")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, each run alone: `executescript` would end the transaction."""
+    waiting = ""
+    for part in script.split(";"):
+        waiting += part + ";"
+        if sqlite3.complete_statement(waiting):
+            if waiting.strip(" \n;"):
+                yield waiting
+            waiting = ""
+
+
+def _reason(error: sqlite3.Error) -> str:
+    """Why SQLite failed, and what to do."""
+    name = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])  # extended codes have a third part
+    if name in _DAMAGED:
+        return (
+            "it is damaged: put a copy of it in its place, or move it away, which forgets users and what "
+            "operators have noted"
+        )
+    return _WHY.get(name, str(error))
