@@ -242,6 +242,24 @@ def test_switches_of_all_controllers_are_listed() -> None:
     assert [item["member"] for item in found["items"]] == ["a", "b"]
 
 
+def test_open_alarms_stay_those_of_their_members() -> None:
+    """The newest first, equal ones by place; one of unknown beginning comes last; each says whose it is."""
+
+    def page(*alarms: tuple[str, str | None]) -> list[Any]:
+        items = [{"key": key, "since": since} for key, since in alarms]
+        return [{"total": len(items), "offset": 0, "items": items}]
+
+    bodies = {
+        "b": page(("queue_occupancy/1/2/0", when(5)), ("hop_latency/1/2", None)),
+        "a": page(("hop_latency/1/2", when(5)), ("queue_occupancy/1/2/0", when(7))),
+    }
+    found = RULES["/api/v0/alarms"].merge(bodies, {"limit": "3"})
+    assert found["total"] == 4
+    assert [(item["key"], item["member"]) for item in found["items"]] == [
+        ("queue_occupancy/1/2/0", "a"), ("hop_latency/1/2", "a"), ("queue_occupancy/1/2/0", "b"),
+    ]  # fmt: skip
+
+
 def test_large_numbers_stay_exact_and_sort_as_numbers() -> None:
     """Packets above 2^53 are text: they sort with the others by value, and are added without rounding."""
 

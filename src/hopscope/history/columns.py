@@ -22,13 +22,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ..detect.records import EVENT, NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
 from ..wire.address import address
 from ..wire.records import Records
 
@@ -127,6 +128,20 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, 
     }
     shown = ", ".join(f"CAST({source.get(n, 'r.' + n)} AS {t}) AS {n}" for n, t in COLUMNS)
     return f"SELECT {shown} FROM {name} r{joins}"
+
+
+def records_of(columns: Mapping[str, npt.NDArray[Any]]) -> Records:
+    """EVENT records of these columns, without paths; a kind or metric that this version lacks is 0."""
+    events = np.zeros(len(columns["sequence"]), EVENT)
+    absent = {"node_id": NO_NODE, "port": NO_PORT}
+    for name in EVENT.names or ():
+        if name in columns and name not in ("kind", "metric", "reason", "path"):
+            events[name] = np.ma.filled(columns[name], absent.get(name, 0))
+    events["time_ns"] = columns["time"].astype("datetime64[ns]").astype(np.int64)
+    for name, labels in (("kind", Kind), ("metric", Metric), ("reason", ClearReason)):
+        codes = {each.label: each.value for each in labels}
+        events[name] = [codes.get(text, 0) for text in columns[name].tolist()]
+    return events
 
 
 def _raw(events: Records) -> dict[str, npt.NDArray[Any]]:

@@ -28,7 +28,7 @@ from ..settings.descriptions import descriptions
 from ..settings.errors import did_you_mean, expected
 from .context import Context
 from .guard import Guard
-from .routes import bottleneck, control, direct, distributions, events, health, labels, limits, state
+from .routes import alarms, bottleneck, control, direct, distributions, events, health, labels, limits, state
 from .routes import models as m
 from .routes.router import PREFIX
 from .scope import ClusterScope
@@ -92,7 +92,7 @@ def create_app(
     )
     app.state.context = context
     app.state.closing = context.closing
-    for part in (state, bottleneck, events, limits, distributions, labels, control, direct, health):
+    for part in (state, alarms, bottleneck, events, limits, distributions, labels, control, direct, health):
         app.router.routes += part.router.routes
     for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics"):
         app.add_api_route(

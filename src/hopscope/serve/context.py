@@ -21,6 +21,7 @@ from ..base.names import Names
 from ..cluster.questions.answers import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
 from ..direct.collectors.open import open_collectors
+from ..present.alarms import AlarmReader
 from ..present.collector_state import CollectorState
 from ..present.feed import Feed
 from ..present.history import Past
@@ -70,6 +71,7 @@ class Context:
         self.state = CollectorState(folder)
         self.feed = Feed(folder / "regions")
         self.past = Past(folder, names)
+        self.alarms = AlarmReader(self.state, self.feed, self.past)
         self._cluster = cluster
         self.closing = asyncio.Event()
         """Set when the server ends: live feeds stop."""

@@ -259,6 +259,9 @@ RULES: Mapping[str, Rule] = {
         ),
         paged=True,
     ),
+    "/api/v0/alarms": Rule(
+        _Pages(_text("key"), {"since": lambda item: item["since"] or "", "key": _text("key")}), paged=True
+    ),
     "/api/v0/control/switches": Rule(_controlled),
     "/api/v0/topology": Rule(_links),
 }

@@ -61,7 +61,7 @@ class StateReader:
 
     def ports(self) -> Records:
         """PORT [rows], each key once; of a queue in several shards of a sink, the newest value, the
-        highest of all, and the sums of samples and drops.
+        highest of all, the sums of samples and drops, and the alarms of any.
         """
         found = []
         for shard in self._shards:
@@ -72,7 +72,10 @@ class StateReader:
         if len(found) > 1:
             every = np.concatenate(found)
             at = np.searchsorted(rows["key"], every["key"])
-            for name, merge in (("samples", np.add), ("drops", np.add), ("highest", np.maximum)):
+            for name, merge in (
+                *(("samples", np.add), ("drops", np.add)),
+                *(("highest", np.maximum), ("alarm", np.bitwise_or)),
+            ):
                 merged = np.zeros_like(rows[name])
                 merge.at(merged, at, every[name])
                 rows[name] = merged

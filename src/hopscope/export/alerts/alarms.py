@@ -16,7 +16,8 @@ import numpy as np
 
 from ...base.log import logger
 from ...base.names import Names
-from ...detect.records import NO_NODE, Kind, Metric
+from ...detect.alarms import ENDS, alarm_key
+from ...detect.records import NO_NODE, Kind
 from ...present.events import continues, event_object, long_paths, when
 from ...settings.destinations.alerts import AlertSettings
 from ...wire.records import Records
@@ -29,8 +30,6 @@ Alert = dict[str, Any]
 """An event as the API's object, with `severity`, `alarm` (its id, at its beginning and its end), `since`, and
 `lasted_ns`, which is None until its end.
 """
-_ENDS = {Kind.CLEARED: Kind.RAISED, Kind.RETURNED: Kind.SILENT}
-_OF_QUEUE = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)
 
 
 @dataclass(slots=True)
@@ -77,13 +76,13 @@ class Alarms:
         for row in events[~continues(events)]:
             kind = int(row["kind"])
             yield from self.advance(int(row["shard"]), int(row["time_ns"]))
-            if kind in _ENDS:
+            if kind in ENDS:
                 yield from self._end(row)
                 continue
             severity = self._severities.of(kind, int(row["metric"]), int(row["value"]))
             if rank(severity) < self._severities.least:
                 continue
-            if kind in _ENDS.values():
+            if kind in ENDS.values():
                 yield from self._begin(row, severity)
             else:
                 alert = event_object(row, self._names, paths)
@@ -120,7 +119,7 @@ class Alarms:
     # ---------------------------------------------------------------------------------------- one alarm
 
     def _begin(self, row: np.void, severity: str) -> Iterator[Alert]:
-        time_ns, key = int(row["time_ns"]), self._key(row)
+        time_ns, key = int(row["time_ns"]), alarm_key(row, self._queue_by_port)
         if int(row["kind"]) == Kind.SILENT and int(row["node_id"]) != NO_NODE:
             self._silence(int(row["shard"]), int(row["node_id"]), time_ns)
         known = self._open.get(key)
@@ -144,7 +143,7 @@ class Alarms:
     def _end(self, row: np.void) -> Iterator[Alert]:
         if int(row["kind"]) == Kind.RETURNED and int(row["node_id"]) != NO_NODE:
             self._silence(int(row["shard"]), int(row["node_id"]), None)
-        key = self._key(row)
+        key = alarm_key(row, self._queue_by_port)
         if key not in self._open:
             return
         alarm = self._removed(key)
@@ -200,27 +199,6 @@ class Alarms:
     def _beginning(self, row: np.void) -> Alert:
         name = f"{self._member}-{int(row['shard'])}-{int(row['sequence'])}"
         return {"alarm": name, "since": when(row["time_ns"]), "lasted_ns": None}
-
-    def _key(self, row: np.void) -> str:
-        """What an alarm is about: equal for the event that begins it and the one that ends it."""
-        kind, metric = int(row["kind"]), int(row["metric"])
-        if _ENDS.get(kind, kind) == Kind.SILENT:  # type: ignore[call-overload]
-            source = [int(row[name]) for name in ("src_hi", "src_lo", "node_id", "ident")]
-            return f"{int(row['shard'])} source {source}"
-        node, port, ident = (int(row[name]) for name in ("node_id", "port", "ident"))
-        flow = int(row["flow_id"])
-        parts: tuple[int, ...]
-        if metric in (Metric.FLOW_PATH, Metric.FLOW_LATENCY):
-            parts = (flow,)
-        elif metric == Metric.HOP_LATENCY:
-            parts = (flow, node)
-        elif metric in _OF_QUEUE:
-            parts = (node, ident, port) if self._queue_by_port else (node, ident)
-        elif metric in (Metric.LINK_UTILIZATION, Metric.BUFFER_OCCUPANCY):
-            parts = (node, ident)
-        else:
-            parts = (node, port)
-        return f"{int(row['shard'])} {metric} {parts}"
 
 
 def fields_of(one: Any) -> dict[str, Any]:

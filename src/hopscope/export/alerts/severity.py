@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from ...base.errors import HopscopeError
 from ...detect.records import Kind, Metric
+from ...present.severity import severity_of_kind
 from ...settings.destinations.alerts import SEVERITIES, AlertSettings, Rule, parse_rule
 
-_INFO = (Kind.PATH_CHANGE, Kind.NEW_KEY, Kind.CHANGE, Kind.PUSH, Kind.VALUE, Kind.FLOW_RECORD, Kind.ADAPTED)
-_BY_KIND: dict[int, str] = {
-    kind: "info" if kind in (*_INFO, Kind.LABEL_RECORD, Kind.MOVED, Kind.SOURCE_MOVED) else "warning"
-    for kind in Kind
-}
 _KINDS = {kind.label: int(kind) for kind in Kind}
 _METRICS = {metric.label: int(metric) for metric in Metric}
 
@@ -32,11 +28,6 @@ class SeverityRules:
             if _matches(rule, kind, metric, value):
                 return severity
         return severity_of_kind(kind)
-
-
-def severity_of_kind(kind: int) -> str:
-    """Severity of an event that no rule matches."""
-    return _BY_KIND.get(kind, "info")
 
 
 def rank(severity: str) -> int:

@@ -14,8 +14,8 @@ import numpy as np
 from ...base.names import Names
 from ...detect.records import NO_NODE, NO_PORT, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
 from ...present.events import continues, long_paths, unit
+from ...present.severity import severity_of_kind
 from ...wire.records import Records
-from ..alerts.severity import severity_of_kind
 from ..block import EventBlock
 from ..event_columns import QUEUED, labels_by_code, path_columns
 from ..protobuf import bytes_field, number_field, text_field

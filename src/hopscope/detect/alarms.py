@@ -1,0 +1,60 @@
+"""What an alarm is about: equal for the event that begins it and the one that ends it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..wire.address import address
+from .records import NO_NODE, NO_PORT, Kind, Metric
+
+ENDS = {Kind.CLEARED: Kind.RAISED, Kind.RETURNED: Kind.SILENT}
+"""Kinds that end an alarm, and the kind that begins it."""
+_LABELS = {metric.value: metric.label for metric in Metric}
+_OF_QUEUE = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)
+
+
+def alarm_key(row: np.void, queue_by_port: bool) -> str:
+    """Of an EVENT record that begins or ends an alarm; `queue_by_port`: keys of queues have their port."""
+    kind, metric = int(row["kind"]), int(row["metric"])
+    if ENDS.get(kind, kind) == Kind.SILENT:  # type: ignore[call-overload]
+        source = [int(row[name]) for name in ("src_hi", "src_lo", "node_id", "ident")]
+        return f"{int(row['shard'])} source {source}"
+    node, port, ident = (int(row[name]) for name in ("node_id", "port", "ident"))
+    flow = int(row["flow_id"])
+    parts: tuple[int, ...]
+    if metric in (Metric.FLOW_PATH, Metric.FLOW_LATENCY):
+        parts = (flow,)
+    elif metric == Metric.HOP_LATENCY:
+        parts = (flow, node)
+    elif metric in _OF_QUEUE:
+        parts = (node, ident, port) if queue_by_port else (node, ident)
+    elif metric in (Metric.LINK_UTILIZATION, Metric.BUFFER_OCCUPANCY):
+        parts = (node, ident)
+    else:
+        parts = (node, port)
+    return f"{int(row['shard'])} {metric} {parts}"
+
+
+def place_key(row: np.void, queue_by_port: bool) -> str:
+    """The metric and the place of an EVENT record, the same for all shards and members: `METRIC/NODE/PORT`.
+
+    Alarms of hop latency of all flows at one port are at one place; those of flow latency are of their flow.
+    """
+    kind, metric = int(row["kind"]), int(row["metric"])
+    node, port, ident = (int(row[name]) for name in ("node_id", "port", "ident"))
+    if ENDS.get(kind, kind) == Kind.SILENT:  # type: ignore[call-overload]
+        source = address(int(row["src_hi"]), int(row["src_lo"]))
+        return f"silent/{source}/{'-' if node == NO_NODE else node}/{ident}"
+    label = _LABELS.get(metric, str(metric))
+    if metric in (Metric.FLOW_PATH, Metric.FLOW_LATENCY):
+        ends = [address(int(row[f"{side}_hi"]), int(row[f"{side}_lo"])) for side in ("src", "dst")]
+        return f"{label}/{','.join(ends)},{int(row['proto'])},{int(row['sport'])},{int(row['dport'])}"
+    if metric == Metric.LABEL_COVERAGE:
+        return label
+    if metric in _OF_QUEUE:
+        return f"{label}/{node}/{port if queue_by_port else '-'}/{ident}"
+    if metric == Metric.BUFFER_OCCUPANCY:
+        return f"{label}/{node}/-/{ident}"
+    if metric == Metric.LINK_UTILIZATION:
+        port = ident
+    return f"{label}/{node}/{'-' if port == NO_PORT else port}"

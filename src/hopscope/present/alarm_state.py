@@ -1,0 +1,164 @@
+"""What the live state says of alarms: whether they are raised, their values, the flows at their places."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..detect.alarms import place_key
+from ..detect.records import EVENT, NO_NODE, NO_PORT, OF_SOURCE, Kind, Metric, PortKind
+from ..wire.records import Records
+from .collector_state import CollectorState
+
+MOST_FLOWS = 1_000_000
+"""Live flows above which those at a place are not looked for: reading all hops takes seconds."""
+WORST = 5
+"""Flows at a place that are listed."""
+_SLOTS = {
+    (PortKind.EGRESS, 0): Metric.LINK_UTILIZATION,
+    (PortKind.QUEUE, 0): Metric.QUEUE_OCCUPANCY,
+    (PortKind.QUEUE, 1): Metric.QUEUE_CONGESTION,
+    (PortKind.BUFFER, 0): Metric.BUFFER_OCCUPANCY,
+}
+_QUEUES = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)
+_OF_LABEL = {Metric.LABEL_LATENCY: "latency_ns", Metric.LABEL_OCCUPANCY: "occupancy"}
+Place = tuple[int, int | None, int | None]
+"""Switch, egress port (None: any) and queue (None: any)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the live state says of one alarm."""
+
+    alarmed: bool | None
+    """None: it does not say."""
+    value: int | None = None
+    """The newest value."""
+    highest: int = 0
+    """The highest value since `since_ns`."""
+    since_ns: int = 0
+
+
+class LiveAlarms:
+    """The live state at one moment."""
+
+    def __init__(self, state: CollectorState, queue_by_port: bool) -> None:
+        self._by_port = queue_by_port
+        self._flows = state.flows()
+        self._order = np.argsort(self._flows["flow_id"])
+        self._sources = state.sources()
+        self._labels = state.labels.ports()
+        self._raised = dict(self._rows(state.ports()))
+
+    def _rows(self, ports: Records) -> Iterator[tuple[str, tuple[np.void, int, np.void]]]:
+        """Of each alarmed metric of a row: its key, the row, the slot, and an event as of its beginning."""
+        for row in ports[ports["alarm"] != 0]:
+            for slot in np.flatnonzero(int(row["alarm"]) >> np.arange(2) & 1).tolist():
+                metric = _SLOTS.get((PortKind(int(row["kind"])), slot))
+                if metric is None:
+                    continue
+                event = np.zeros(1, EVENT)[0]
+                event["kind"], event["metric"], event["value"] = Kind.RAISED, metric, row["latest"][slot]
+                for name in ("node_id", "ident", "port"):
+                    event[name] = row[name]
+                yield place_key(event, self._by_port), (row, slot, event)
+
+    def alarmed(self) -> Iterator[tuple[np.void, int]]:
+        """Alarmed queues, buffers and ports: an EVENT with the newest value, and the highest value."""
+        for row, slot, event in self._raised.values():
+            yield event, int(row["highest"][slot])
+
+    def look(self, event: np.void, flow_ids: Collection[int]) -> Seen:
+        """At the place of an EVENT that began an alarm, for these flows."""
+        metric = int(event["metric"])
+        if int(event["kind"]) in OF_SOURCE:
+            return self._source(event)
+        if metric in _SLOTS.values():
+            found = self._raised.get(place_key(event, self._by_port))
+            if found is None:
+                return Seen(False)
+            row, slot, _ = found
+            return Seen(True, int(row["latest"][slot]), int(row["highest"][slot]), int(row["pushed_ns"]))
+        if metric == Metric.FLOW_LATENCY:
+            flow = self._flow(int(event["flow_id"]))
+            return Seen(False) if flow is None else Seen(bool(flow["alarm"]), int(flow["latency_latest"]))
+        if metric == Metric.HOP_LATENCY:
+            return Seen(any(self._flow(each) is not None for each in flow_ids))
+        if metric in _OF_LABEL or metric == Metric.LABEL_AGE:
+            return self._label(event, Metric(metric))
+        return Seen(None)
+
+    def _flow(self, flow_id: int) -> np.void | None:
+        ids = self._flows["flow_id"]
+        at = int(np.searchsorted(ids, np.uint64(flow_id), sorter=self._order))
+        if at >= len(ids) or int(ids[self._order[at]]) != flow_id:
+            return None
+        row: np.void = self._flows[self._order[at]]
+        return row
+
+    def _source(self, event: np.void) -> Seen:
+        rows = self._sources
+        same = (rows["source_hi"] == event["src_hi"]) & (rows["source_lo"] == event["src_lo"])
+        same &= (rows["node_id"] == event["node_id"]) & (rows["hw_id"] == event["ident"])
+        silent = rows[same & (rows["silent"] != 0)]
+        if not len(silent):
+            return Seen(False)
+        return Seen(True, max(0, time.time_ns() - int(silent["last_ns"].max())))
+
+    def _label(self, event: np.void, metric: Metric) -> Seen:
+        rows = self._labels
+        row = rows[(rows["node_id"] == event["node_id"]) & (rows["port"] == event["port"])]
+        if not len(row):
+            return Seen(False if len(rows) else None)
+        if metric in _OF_LABEL:
+            return Seen(None, int(row[_OF_LABEL[metric]][0]))
+        return Seen(bool(row["silent"][0]), max(0, time.time_ns() - int(row["received_ns"][0])))
+
+
+def place_of(event: np.void) -> Place | None:
+    """Where an EVENT happened; None: at no switch."""
+    node, port = int(event["node_id"]), int(event["port"])
+    if node == NO_NODE or int(event["kind"]) in OF_SOURCE:
+        return None
+    queue = int(event["ident"]) if int(event["metric"]) in _QUEUES else None
+    return node, None if port == NO_PORT else port, queue
+
+
+@dataclass(slots=True)
+class FlowsAt:
+    """Live flows through one place."""
+
+    count: int = 0
+    worst: list[tuple[int, np.void]] | None = None
+    """Latency at the place (ns) and FLOW of at most WORST flows, the slowest first."""
+
+
+def flows_at(state: CollectorState, places: Sequence[Place]) -> dict[Place, FlowsAt]:
+    """The live flows through these places; empty if there are too many flows to look."""
+    if not places or len(state.flows()) > MOST_FLOWS:
+        return {}
+    found = {place: FlowsAt(worst=[]) for place in places}
+    nodes = np.array(sorted({node for node, _, _ in found}), np.uint32)
+    for block in state.paths():
+        near = np.flatnonzero(np.isin(block.hops["node_id"], nodes))
+        hops, owner, queue = block.hops[near], block.owner[near], block.queue[near]
+        for (node, port, queue_id), at in found.items():
+            mine = hops["node_id"] == node
+            if port is not None:
+                mine &= hops["egress_port"] == port
+            if queue_id is not None:
+                mine &= queue == queue_id
+            rows = np.flatnonzero(mine)
+            if not len(rows):
+                continue
+            _, first = np.unique(owner[rows], return_index=True)  # a loop passes twice
+            rows = rows[first]
+            at.count += len(rows)
+            latency = np.where(hops["state"][rows] & 1, hops["latency_latest"][rows], 0)
+            slowest = rows[np.argsort(-latency.astype(np.int64), kind="stable")[:WORST]]
+            known = [(int(hops["latency_latest"][r]), block.flows[owner[r]]) for r in slowest]
+            at.worst = sorted([*(at.worst or ()), *known], key=lambda each: -each[0])[:WORST]
+    return found

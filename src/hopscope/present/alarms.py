@@ -1,0 +1,221 @@
+"""The alarms that are open, by place: since when, up to which value.
+
+They are followed by events: those of history for what began before, then those of the live feed.  The live
+state has the last word: an alarm whose queue, flow or source is not alarmed any more has lost its end, as by
+a crash, and an alarmed one without a beginning began before the events that were read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..detect.alarms import ENDS, alarm_key, place_key
+from ..detect.flows.state import queues_by_port
+from ..detect.records import Kind, Metric
+from ..wire.records import Records
+from .alarm_state import FlowsAt, LiveAlarms, Place, flows_at, place_of
+from .collector_state import CollectorState
+from .feed import Cursor, Feed
+from .history import Past
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+BACK_NS = 31 * 86_400 * 10**9
+"""How far back history is read for the beginnings of alarms."""
+MOST_EVENTS = 50_000
+"""Events that are read of it, the newest."""
+MOST_OPEN = 20_000
+"""Alarms that are followed; of further ones the beginning is not known."""
+_BLOCK = 1 << 16
+_FLOW_SECONDS = 1.0
+_SHARE = 10
+"""Flows at places are kept for a second, or for this multiple of the time that it took to find them."""
+_UNSURE_NS = 5 * 10**9
+"""The live state may be this much older than an event."""
+_FOLLOWED = (*ENDS.values(), *ENDS)
+_VALUED = (Kind.RAISED, Kind.CHANGE, Kind.PUSH, Kind.VALUE, Kind.THRESHOLD)
+"""Kinds whose value is one of the metric."""
+
+
+@dataclass(slots=True)
+class OpenAlarm:
+    """Open alarms of one metric at one place."""
+
+    key: str
+    """`detect.alarms.place_key`."""
+    event: np.void
+    """EVENT that began it; made up of the live state if `since_ns` is None."""
+    since_ns: int | None
+    """None: before the events that were read."""
+    peak: int
+    """The highest value that events and the live state had since then."""
+    now: int | None = None
+    """The newest value of the live state; None: it has none."""
+    alarms: dict[str, int] = field(default_factory=dict)
+    """Flow id of each by `detect.alarms.alarm_key`: of hop latency there is one for each flow."""
+
+
+class OpenAlarms:
+    """Follows alarms by EVENT records, in the order of time."""
+
+    def __init__(self, queue_by_port: bool = False) -> None:
+        self._by_port = queue_by_port
+        self.places: dict[str, OpenAlarm] = {}
+        self._place_of: dict[str, str] = {}
+
+    def take(self, events: Records) -> None:
+        """Take events that nobody has given it before."""
+        for row in events[self._of_interest(events)]:
+            kind = int(row["kind"])
+            if kind in ENDS:
+                self._end(alarm_key(row, self._by_port))
+            elif kind in ENDS.values() and len(self._place_of) < MOST_OPEN:
+                self._begin(row)
+            place = self.places.get(place_key(row, self._by_port))
+            if place is not None and kind in _VALUED:
+                place.peak = max(place.peak, int(row["value"]))
+
+    def _of_interest(self, events: Records) -> npt.NDArray[np.bool_]:
+        """bool [events]: beginnings, ends, and values of metrics with an open alarm, at its switch."""
+        found = np.isin(events["kind"], _FOLLOWED)
+        if self.places or found.any():
+            open_rows = [place.event for place in self.places.values()]
+            nodes = [*(int(row["node_id"]) for row in open_rows), *events["node_id"][found].tolist()]
+            metrics = {*(int(row["metric"]) for row in open_rows), *events["metric"][found].tolist()}
+            valued = np.isin(events["kind"], _VALUED) & np.isin(events["metric"], list(metrics))
+            found |= valued & np.isin(events["node_id"], nodes)
+        return np.asarray(found)
+
+    def _begin(self, row: np.void) -> None:
+        alarm, key = alarm_key(row, self._by_port), place_key(row, self._by_port)
+        if alarm in self._place_of:
+            return  # its end was lost: it has been open since then, as far as is known
+        self._place_of[alarm] = key
+        place = self.places.get(key)
+        if place is None:
+            place = self.places[key] = OpenAlarm(key, row.copy(), int(row["time_ns"]), int(row["value"]))
+        place.alarms[alarm] = int(row["flow_id"])
+
+    def _end(self, alarm: str) -> None:
+        key = self._place_of.pop(alarm, None)
+        if key is not None:
+            place = self.places[key]
+            del place.alarms[alarm]
+            if not place.alarms:
+                del self.places[key]
+
+
+class AlarmReader:
+    """The open alarms of a collector; safe to use from several threads."""
+
+    def __init__(self, state: CollectorState, feed: Feed, past: Past) -> None:
+        self._state, self._feed, self._past = state, feed, past
+        self._lock = threading.Lock()
+        self._followed: OpenAlarms | None = None
+        self._by_port = False
+        self._cursor: Cursor = {}
+        self._flows: tuple[float, tuple[Place, ...], dict[Place, FlowsAt]] = (0.0, (), {})
+
+    def read(self) -> list[OpenAlarm]:
+        """Open alarms, the newest first. Raises HistoryError."""
+        with self._lock:
+            self._feed.poll()
+            by_port = queues_by_port(self._state.ports())
+            if self._followed is None or by_port != self._by_port or not self._catch_up(self._followed):
+                self._by_port, self._followed = by_port, self._begun(by_port)
+            found = self._confirmed(self._followed.places.values())
+        return sorted(found, key=lambda each: (-(each.since_ns or 0), each.key))
+
+    def flows(self, alarms: Sequence[OpenAlarm]) -> dict[Place, FlowsAt]:
+        """Live flows through the places of alarms, by `place_of`; empty if there are too many flows."""
+        places = tuple(sorted({place for each in alarms if (place := place_of(each.event))}, key=str))
+        with self._lock:
+            due, known, found = self._flows
+            begin = time.monotonic()
+            if begin >= due or known != places:
+                found = flows_at(self._state, places)
+                took = time.monotonic() - begin
+                self._flows = begin + max(_FLOW_SECONDS, _SHARE * took), places, found
+        return found
+
+    def _catch_up(self, followed: OpenAlarms) -> bool:
+        """Take what the feed has; False: it lost some."""
+        while True:
+            events, lost = self._feed.read(self._cursor, _BLOCK)
+            if lost:
+                return False
+            followed.take(events)
+            if len(events) < _BLOCK:
+                return True
+
+    def _begun(self, by_port: bool) -> OpenAlarms:
+        """With what history and the feed have."""
+        followed = OpenAlarms(by_port)
+        self._cursor = {}
+        kept, _ = self._feed.read(self._cursor, 1 << 30)
+        first = {int(s): int(kept["sequence"][kept["shard"] == s].min()) for s in np.unique(kept["shard"])}
+        followed.take(_before(self._of_history(), first))
+        followed.take(kept)
+        return followed
+
+    def _of_history(self) -> Records:
+        """Beginnings and ends, and values of the metrics that are alarmed; by time."""
+        from ..history.columns import records_of  # DuckDB is not needed before
+
+        def ask(kinds: Iterable[Kind], metrics: Iterable[Metric], since_ns: int) -> Records:
+            table = self._past.history().events(
+                kinds=[kind.label for kind in kinds],
+                metrics=[metric.label for metric in metrics],
+                start=since_ns,
+                limit=MOST_EVENTS,
+            )
+            return records_of(table.columns)[::-1]
+
+        ends = ask(map(Kind, _FOLLOWED), (), time.time_ns() - BACK_NS)
+        followed = OpenAlarms(self._by_port)
+        followed.take(ends)
+        limited = [p for p in followed.places.values() if p.event["metric"]]
+        if not limited:
+            return ends
+        metrics = {Metric(int(place.event["metric"])) for place in limited}
+        values = ask(_VALUED[1:], metrics, min(place.since_ns or 0 for place in limited))
+        both = np.concatenate([ends, values])
+        return both[np.argsort(both["time_ns"], kind="stable")]
+
+    def _confirmed(self, followed: Iterable[OpenAlarm]) -> list[OpenAlarm]:
+        """Copies of alarms that the live state has, with its values; all if no collector has left a state."""
+        if not self._state.workers() and not len(self._state.labels.ports()):
+            return [replace(place) for place in followed]
+        live = LiveAlarms(self._state, self._by_port)
+        sure_ns, found = time.time_ns() - _UNSURE_NS, []
+        for place in followed:
+            seen = live.look(place.event, place.alarms.values())
+            if seen.value is not None:
+                place.now = seen.value
+                place.peak = max(place.peak, seen.value)
+            if place.since_ns is not None and seen.since_ns >= place.since_ns:
+                place.peak = max(place.peak, seen.highest)
+            if seen.alarmed is not False or (place.since_ns or 0) > sure_ns:
+                found.append(replace(place))
+        known = {place.key for place in found}
+        for event, highest in live.alarmed():
+            key = place_key(event, self._by_port)
+            if key not in known:
+                found.append(OpenAlarm(key, event, None, highest, int(event["value"])))
+        return found
+
+
+def _before(events: Records, first: dict[int, int]) -> Records:
+    """Events that come before the `first` sequence of their shard."""
+    kept = np.ones(len(events), bool)
+    for shard, sequence in first.items():
+        kept &= (events["shard"] != shard) | (events["sequence"] < sequence)
+    found: Records = events[kept]
+    return found

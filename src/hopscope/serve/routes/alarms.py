@@ -1,0 +1,94 @@
+"""Routes about what is wrong now: open alarms, since when, and whose traffic they touch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Query
+
+from ...base.names import Names
+from ...detect.records import Kind, Metric
+from ...present.alarm_state import FlowsAt, place_of
+from ...present.alarms import OpenAlarm
+from ...present.events import event_object, flow_object, when, wide
+from ...present.select import METRICS, labelled
+from ...present.severity import severity_of_kind
+from ..context import Context, Ctx
+from . import alarm_models as a
+from .router import api_router
+from .state import Limit, NodeName, Offset, Order
+
+router = api_router("events")
+Severity = Literal["info", "warning", "critical"]
+
+
+@router.get("/alarms", summary="Alarms that are open")
+async def alarms(
+    context: Ctx,
+    metric: Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or use commas")] = None,
+    node: NodeName = None,
+    severity: Severity | None = None,
+    sort: Literal["since", "key"] = "since",
+    order: Order = "desc",
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> a.AlarmPage:
+    """Alarms by metric and place, with the flows through the place: of hop latency, one row for a port has
+    the alarms of all its flows. They begin with `raised` or `silent`, and end with `cleared` or `returned`.
+    """
+    metrics = labelled("metric", metric or (), METRICS)
+    node_id = None if node is None else context.node(node)
+
+    def work() -> a.AlarmPage:
+        rows = [
+            each
+            for each in context.alarms.read()
+            if not metrics or each.event["metric"] in metrics
+            if node_id is None or each.event["node_id"] == node_id
+            if severity in (None, severity_of_kind(int(each.event["kind"])))
+        ]
+        rows.sort(key=lambda each: each.key)
+        if sort == "since":
+            rows.sort(key=lambda each: each.since_ns or 0, reverse=order == "desc")
+        elif order == "desc":
+            rows.reverse()
+        return a.AlarmPage(
+            total=len(rows), offset=offset, items=shown(context, rows[offset : offset + limit])
+        )
+
+    return await context.run(work)
+
+
+def shown(context: Context, rows: list[OpenAlarm]) -> list[a.Alarm]:
+    """Alarms as the API shows them, with the flows at their places."""
+    flows = context.alarms.flows(rows)
+    return [_alarm(row, context.names, flows.get(place_of(row.event) or (0, None, None))) for row in rows]
+
+
+def _alarm(row: OpenAlarm, names: Names, flows: FlowsAt | None) -> a.Alarm:
+    event = event_object(row.event, names)
+    kind, metric = int(row.event["kind"]), int(row.event["metric"])
+    value = row.now
+    if metric == Metric.HOP_LATENCY:
+        value = flows.worst[0][0] if flows is not None and flows.worst else None
+        event["flow"] = None  # the first of them
+    return a.Alarm.model_validate(
+        {
+            **{name: event[name] for name in ("kind", "metric", "unit", "node", "port", "queue", "flow")},
+            "key": row.key,
+            "id": None if row.since_ns is None else event["id"],
+            "severity": severity_of_kind(kind),
+            "source": event["source"],
+            "since": None if row.since_ns is None else when(row.since_ns),
+            "value": None if value is None else wide(value),
+            "peak": wide(max(row.peak, value or 0)),
+            "limit": None if row.since_ns is None or kind == Kind.SILENT else event["previous"],
+            "unit": "ns" if kind == Kind.SILENT else event["unit"],
+            "alarms": max(1, len(row.alarms)),
+            "flows": None if flows is None else flows.count,
+            "worst": [
+                {"flow": flow_object(each), "latency_ns": latency}
+                for latency, each in (flows.worst or () if flows is not None else ())
+            ],
+        }
+    )
