@@ -231,7 +231,7 @@ def test_kernels_are_listed_for_the_type_checker() -> None:
     assert listed == kernels
 
 
-HEAVY = ("numba", "llvmlite", "fastapi", "nicegui", "duckdb", "uvicorn", "pandas", "polars", "pyarrow")
+HEAVY = ("numba", "llvmlite", "fastapi", "duckdb", "uvicorn", "pandas", "polars", "pyarrow")
 
 
 def loaded_by(code: str) -> set[str]:

@@ -39,7 +39,7 @@ HEAVY = (
     "rich",
     "fastapi",
     "uvicorn",
-    "nicegui",
+    "websockets",
     "duckdb",
     "prometheus_client",
     "pandas",

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.base.names import Names
 from hopscope.detect.distributions.region import Distributions
 from hopscope.detect.records import FLOW
 from hopscope.present.collector_state import CollectorState
-from hopscope.serve.page.contributors import ContributorsReader, contributors_table
-from hopscope.serve.page.fragments import Fragments
-from hopscope.serve.page.snapshot import Snapshot
+from hopscope.serve.overview.contributors import ContributorsReader
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import ReportBatch
 from support.command import hopscope
@@ -132,13 +129,6 @@ def test_page(collector: Any, distributions: Distributions) -> None:
     for second in range(40, 200, 20):
         contributors = reader.snapshot(flows, float(second))
     assert contributors.items == ()
-    snapshot = Snapshot.__new__(Snapshot)
-    object.__setattr__(snapshot, "contributors", reader.snapshot(flows, 0.0))
-    object.__setattr__(snapshot, "limits", None)
-    html = contributors_table(ContributorsReader(state).snapshot(flows, 0.0), Names({11: SCRIPT}, {}))
-    assert "<script" not in html
-    assert html.index("13") < html.index("12")
-    assert "No hop latencies" in Fragments(snapshot, Names.load(None)).get("contributors")
 
 
 def test_page_without_distributions(collector: Any) -> None:

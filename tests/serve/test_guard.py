@@ -121,14 +121,14 @@ def test_a_websocket_of_another_site_is_closed(tmp_path: Path) -> None:
             sent.append(message)
 
         headers = [(b"host", b"localhost:8080"), (b"origin", origin)]
-        scope = {"type": "websocket", "path": "/_nicegui_ws/", "headers": headers}
+        scope = {"type": "websocket", "path": "/api/v0/live", "headers": headers}
         await Guard(inner, "127.0.0.1", None)(scope, None, send)  # type: ignore[arg-type]
         return sent
 
     assert asyncio.run(knock(b"http://evil.example"))[0]["type"] == "websocket.close"
     assert not reached
     assert not asyncio.run(knock(b"http://localhost:8080"))
-    assert reached == ["/_nicegui_ws/"]
+    assert reached == ["/api/v0/live"]
 
 
 def test_a_large_body_is_refused(api: Any, tmp_path: Path) -> None:

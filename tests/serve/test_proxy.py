@@ -114,7 +114,7 @@ def test_the_documented_proxy_works(proxy: httpx.Client) -> None:
         "sec-websocket-version": "13",
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
-    path = "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
+    path = "/api/v0/live"
     assert proxy.get(path, headers={**upgrade, "origin": "https://evil.example"}).status_code == 403
     with proxy.stream("GET", path, headers=upgrade) as opened:
         assert opened.status_code == 101

@@ -21,5 +21,5 @@ def version(
         from importlib.metadata import version as installed
 
         print(f"python {platform.python_version()} on {platform.platform()}")
-        for package in ("numpy", "numba", "duckdb", "fastapi", "nicegui", "pydantic", "typer"):
+        for package in ("numpy", "numba", "duckdb", "fastapi", "websockets", "pydantic", "typer"):
             print(f"{package} {installed(package)}")

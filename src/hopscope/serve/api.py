@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,27 @@ from ..settings.descriptions import descriptions
 from ..settings.errors import did_you_mean, expected
 from .context import Context
 from .guard import Guard
-from .routes import alarms, bottleneck, control, direct, distributions, events, health, labels, limits, state
+from .live.answers import ask
+from .live.hub import Hub
+from .overview.snapshot import Poller
+from .routes import (
+    alarms,
+    bottleneck,
+    control,
+    direct,
+    distributions,
+    events,
+    health,
+    labels,
+    limits,
+    live,
+    overview,
+    state,
+)
 from .routes import models as m
 from .routes.router import PREFIX
 from .scope import ClusterScope
+from .static import mount
 from .token_file import change_token, token_of
 
 log = logger("serve")
@@ -75,10 +94,15 @@ def create_app(
     """
     context = Context(settings, folder, names or Names(), stores or folder / "direct", collectors, cluster)
 
+    poller = Poller(context)
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        following = asyncio.create_task(poller.run())
         yield
         context.closing.set()
+        following.cancel()
+        hub.close()
         context.close()
 
     app = Application(
@@ -92,8 +116,24 @@ def create_app(
     )
     app.state.context = context
     app.state.closing = context.closing
-    for part in (state, alarms, bottleneck, events, limits, distributions, labels, control, direct, health):
+    hub = app.state.hub = Hub(partial(ask, app))
+    app.state.overview = poller
+    for part in (
+        overview,
+        state,
+        alarms,
+        bottleneck,
+        events,
+        limits,
+        distributions,
+        labels,
+        control,
+        direct,
+        health,
+        live,
+    ):
         app.router.routes += part.router.routes
+    mount(app)
     for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics"):
         app.add_api_route(
             path, _nowhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False

@@ -23,10 +23,9 @@ _READING = {"/api/v0/sql"}
 """Paths that take a POST and change nothing."""
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _PAGE_POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws: wss:; "
-    "frame-ancestors 'none'; base-uri 'self'; form-action 'self'"
-)  # the page's framework compiles its templates in the browser, hence unsafe-eval
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 _API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -107,7 +106,8 @@ class Guard:
         same = origin is None or _netloc(origin) == host or (public and origin.lower() == self.public_url)
         if changes and not same:
             return 403, "the Origin header is another site's"
-        if changes and path.startswith("/api/") and path not in _READING and not self._may_change(headers):
+        asks = scope["type"] == "websocket" or path in _READING
+        if changes and path.startswith("/api/") and not asks and not self._may_change(headers):
             return 401, f"a change needs a token: {self._expected_token()}"
         if self.token is None or path in _OPEN or self._knows(headers):
             return None
@@ -235,8 +235,7 @@ def _with_headers(send: Send, path: str) -> Send:
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
             headers.setdefault("content-security-policy", _PAGE_POLICY if page else _API_POLICY)
-            if not page:
-                headers.setdefault("cache-control", "no-store")
+            headers.setdefault("cache-control", "no-store")
         await send(message)
 
     return sender

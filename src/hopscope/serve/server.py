@@ -1,4 +1,4 @@
-"""Main of the serve process: one HTTP server with the API and the live page."""
+"""Main of the serve process: one HTTP server with the API and the console."""
 
 from __future__ import annotations
 
@@ -79,7 +79,6 @@ def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | 
 async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.socket) -> None:
     from ..direct.collectors.open import open_collectors
     from .api import create_app  # the framework takes half a second to import
-    from .live_mount import mount
     from .scope import ClusterScope
 
     query = settings.direct.query
@@ -96,7 +95,6 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     names = Names.load(settings.names, folder)
     cluster = ClusterScope(settings, folder, names) if settings.cluster.enabled else None
     app = create_app(settings.serve, folder, names, settings.direct.folder, collectors, cluster)
-    mount(app)
     await serve_app(app.state.guarded, stop, listener, app.state.closing, lifespan="on")
 
 

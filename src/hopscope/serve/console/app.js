@@ -1,0 +1,57 @@
+/** The console: shows the view of the address, and the next one when the address changes. */
+
+import { h, fill } from "./lib/dom.js";
+import { follow, here } from "./lib/address.js";
+import { pageOf } from "./lib/pages.js";
+import { empty, trouble } from "./lib/panel.js";
+import { load } from "./lib/session.js";
+import { buildShell } from "./lib/shell.js";
+
+const shell = buildShell();
+let shown = { page: null, path: "", view: null };
+let turn = 0;
+
+async function arrive() {
+  const address = here();
+  const found = pageOf(address.path);
+  const mine = ++turn;
+  if (!found) {
+    leave();
+    fill(shell.place, empty("There is no such page.", "The pages are in the list on the left."));
+    shell.arrive(null, "Not found", true);
+    return;
+  }
+  if (found.page === shown.page && address.path === shown.path && shown.view) {
+    shell.arrive(found.rail, shell.title.textContent, false);
+    if (shown.view.change) return void shown.view.change(address);
+  }
+  const first = shown.page === null;
+  try {
+    const module = await found.page.load();
+    if (mine !== turn) return;
+    leave();
+    const place = h("div", { class: "view" });
+    fill(shell.place, place);
+    shell.arrive(found.rail, typeof module.title === "function" ? module.title(address) : module.title, !first && address.path !== shown.path);
+    shown = { page: found.page, path: address.path, view: module.show(place, address) };
+    if (shown.view instanceof Promise) shown.view = await shown.view;
+  } catch (error) {
+    if (mine !== turn) return;
+    console.error(error);
+    fill(shell.place, h("div", { class: "view" }, trouble(error, arrive)));
+    shell.arrive(found.rail, found.rail.rail, false);
+    shown = { page: found.page, path: address.path, view: null };
+  }
+}
+
+function leave() {
+  try {
+    shown.view?.end?.();
+  } catch (error) {
+    console.error(error);
+  }
+  shown = { ...shown, view: null };
+}
+
+follow(arrive);
+load().catch(() => {}).then(arrive);

@@ -1,0 +1,84 @@
+/** Scales and axes: time, values (linear or logarithmic), with round marks. */
+
+import { amount, clock } from "../lib/format.js";
+import { colour } from "../lib/theme.js";
+
+const STEPS_MS = [100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10_800e3, 21_600e3, 43_200e3, 86_400e3, 172_800e3, 604_800e3];
+
+/** A linear scale: value to pixel, and back. */
+export function linear([from, to], [low, high]) {
+  const scale = (value) => low + ((value - from) / (to - from || 1)) * (high - low);
+  scale.back = (pixel) => from + ((pixel - low) / (high - low || 1)) * (to - from);
+  return scale;
+}
+
+/** A logarithmic scale that begins at 0: log2(1 + value). */
+export function logarithmic([from, to], [low, high]) {
+  const log = (value) => Math.log2(1 + Math.max(0, value));
+  const inner = linear([log(from), log(to)], [low, high]);
+  const scale = (value) => inner(log(value));
+  scale.back = (pixel) => 2 ** inner.back(pixel) - 1;
+  return scale;
+}
+
+/** Round marks between 0 and `top`, about `count` of them. For bytes and counts 1, 2, 5 and their tenfold. */
+export function marks(top, count = 4) {
+  if (!(top > 0)) return [0];
+  const rough = top / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  const found = [];
+  for (let at = 0; at <= top * 1.0001; at += step) found.push(at);
+  return found;
+}
+
+/** Marks of a logarithmic axis: powers of ten, thinned out. */
+export function logMarks(top, count = 5) {
+  const powers = Math.ceil(Math.log10(Math.max(10, top)));
+  const stride = Math.max(1, Math.ceil(powers / count));
+  const found = [0];
+  for (let at = 0; at <= powers; at += stride) if (10 ** at <= top) found.push(10 ** at);
+  return found;
+}
+
+/** Round times between two, at most one for every 90 pixels. */
+export function timeMarks(from, to, width) {
+  const step = STEPS_MS.find((each) => ((to - from) / each) * 90 <= width) ?? STEPS_MS.at(-1);
+  const shift = new Date(from).getTimezoneOffset() * 60_000;
+  const found = [];
+  for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) found.push(at);
+  return { step, found };
+}
+
+/** Draw the axis of values on the left: lines across, and texts. */
+export function drawValues(context, values, scale, unit, left, right) {
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  context.lineWidth = 1;
+  for (const value of values) {
+    const y = Math.round(scale(value)) + 0.5;
+    context.strokeStyle = colour("--line-soft");
+    context.beginPath();
+    context.moveTo(left, y);
+    context.lineTo(right, y);
+    context.stroke();
+    context.fillStyle = colour("--faint");
+    context.fillText(amount(value, unit), left - 6, y);
+  }
+}
+
+/** Draw the axis of time at the bottom. */
+export function drawTimes(context, from, to, scale, y, width) {
+  const { step, found } = timeMarks(from, to, width);
+  context.fillStyle = colour("--faint");
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  for (const at of found) {
+    const x = scale(at);
+    const text = clock(at, step < 1000 ? 1 : 0);
+    const short = step >= 60_000 ? text.slice(0, -3) : text;
+    const half = context.measureText(short).width / 2;
+    if (x - half < 0 || x + half > context.canvas.clientWidth) continue;
+    context.fillText(short, x, y + 4);
+  }
+}

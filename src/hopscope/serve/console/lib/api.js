@@ -1,0 +1,73 @@
+/** Questions and changes to the HTTP API. */
+
+import { param } from "./address.js";
+
+export const PREFIX = "/api/v0";
+
+/** What the server answered instead: `message` is its line. */
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/**
+ * Path of a GET with its query. `scope`: the route may be asked of the whole cluster, and is if the address says so.
+ * @param {string} route below /api/v0, as "/flows"
+ * @param {Record<string, any>} [params] null, undefined and "" are left out; arrays are repeated
+ * @param {{scope?: boolean}} [options]
+ */
+export function path(route, params = {}, { scope = false } = {}) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value === null || value === undefined || value === "") continue;
+    for (const each of Array.isArray(value) ? value : [value]) query.append(name, String(each));
+  }
+  if (scope && param("scope") === "cluster") query.set("scope", "cluster");
+  const search = query.toString();
+  return PREFIX + route + (search ? `?${search}` : "");
+}
+
+/** The answer to a GET (its path from `path`). Throws ApiError. */
+export async function get(address, { signal } = {}) {
+  return answerOf(await reach(address, { signal, headers: { accept: "application/json" } }));
+}
+
+/** Make a change, or a question that is a POST. Throws ApiError. */
+export async function send(method, address, body, { signal, raw = false } = {}) {
+  const headers = { accept: "application/json" };
+  const token = csrf;
+  if (token) headers["x-hopscope-csrf"] = token;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const answer = await reach(address, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+  return raw && answer.ok ? answer : answerOf(answer);
+}
+
+let csrf = "";
+/** Called by lib/session.js. */
+export function useCsrf(token) {
+  csrf = token ?? "";
+}
+
+async function reach(address, options) {
+  try {
+    return await fetch(address, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, "the server does not answer");
+  }
+}
+
+async function answerOf(answer) {
+  const text = await answer.text();
+  let found = null;
+  try {
+    found = text ? JSON.parse(text) : null;
+  } catch {
+    // an error of a proxy in front
+  }
+  if (answer.status === 401) dispatchEvent(new CustomEvent("hopscope-login"));
+  if (!answer.ok) throw new ApiError(answer.status, found?.error ?? `the server answered ${answer.status}`);
+  return found;
+}

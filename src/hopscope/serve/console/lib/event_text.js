@@ -1,0 +1,42 @@
+/** An event in one line: kind, what, where, whose. */
+
+import { h } from "./dom.js";
+import { amount, flowText, nodeName, portName, words } from "./format.js";
+
+const BAD = new Set(["raised", "threshold", "loop", "drop", "silent", "gap"]);
+const GOOD = new Set(["cleared", "returned"]);
+const SIGNS = { bad: "▲", good: "▼", "": "•" };
+
+/** "bad", "good" or "". */
+export function eventMood(event) {
+  return BAD.has(event.kind) ? "bad" : GOOD.has(event.kind) ? "good" : "";
+}
+
+/** Nodes: a sign, the kind, and what happened. */
+export function eventText(event) {
+  const mood = eventMood(event);
+  return [h("b", { class: mood }, h("span", { "aria-hidden": "true" }, SIGNS[mood] + " "), words(event.kind)), " ", h("span", null, whatOf(event))];
+}
+
+/** What happened, as text. */
+export function whatOf(event) {
+  const value = amount(event.value, event.unit);
+  const previous = amount(event.previous, event.unit);
+  const queue = event.queue === null || event.queue === undefined ? "" : ` q${event.queue}`;
+  const where = event.node ? ` at ${[nodeName(event.node), portName(event.port)].filter(Boolean).join(" · ")}${queue}` : "";
+  const flow = event.flow ? ` · ${flowText(event.flow)}` : "";
+  const metric = words(event.metric);
+  if (event.source) {
+    const lost = event.kind === "gap" ? `: ${value} reports lost` : "";
+    return `${event.source.address}${event.source.node ? ` ${nodeName(event.source.node)}` : ""} hw ${event.source.hw_id}${lost}`;
+  }
+  if (["raised", "threshold", "cleared"].includes(event.kind)) {
+    if (event.reason && event.reason !== "value") return `${metric} ${words(event.reason)}${where}${flow}`;
+    const below = (event.kind === "cleared") !== (event.metric === "label_coverage");
+    return `${metric} ${value} ${below ? "<" : ">"} ${previous}${where}${flow}`;
+  }
+  if (event.path) return `${event.path.map(nodeName).join(" › ")}${flow}`;
+  if (event.kind === "drop") return `reason ${value}${where}${flow}`;
+  if (event.kind === "change") return `${metric} ${previous} → ${value}${where}${flow}`;
+  return `${metric} ${value}${where}${flow}`;
+}

@@ -1,0 +1,96 @@
+/** Parts of views: panels, figures, empty states, messages, tabs. */
+
+import { h, fill, keyed, say } from "./dom.js";
+import { link } from "./address.js";
+
+/**
+ * A panel with a title.
+ * @param {string} title
+ * @param {{note?: string, tools?: any, class?: string, href?: string}} [options]
+ */
+export function panel(title, { note = "", tools = null, class: classes = "", href = "" } = {}) {
+  const small = h("small", null, note);
+  const body = h("div", { class: "body" });
+  const bar = h("span", { class: "tools" }, tools);
+  const element = h("section", { class: `panel ${classes}`, "aria-label": title },
+    h("header", null, h("h2", null, href ? h("a", { href }, title) : title), small, bar), body);
+  return { element, body, tools: bar, note: (text) => say(small, text) };
+}
+
+/** What a place shows without data: a line, and what to do next. `code`: a command or settings to copy. */
+export function empty(line, next = "", code = "") {
+  return h("div", { class: "empty" }, h("b", null, line), next && h("span", null, next), code && h("pre", null, code));
+}
+
+/** What went wrong, in place of a view or panel. */
+export function trouble(error, again = null) {
+  return h("div", { class: "message bad", role: "alert" }, h("b", null, "This could not be shown. "), error.message ?? String(error), " ",
+    again && h("button", { class: "button", type: "button", onclick: again }, "Try again"));
+}
+
+/** A row of figures. `update` takes [{key, title, value, unit, note, mood, href}]. */
+export function figures() {
+  const element = h("div", { class: "figures" });
+  const write = (node, each) => {
+    node.className = "figure";
+    if (each.href) node.setAttribute("href", each.href);
+    const [title, value, note] = node.children;
+    say(title, each.title);
+    value.className = each.mood ?? "";
+    say(value.firstChild, each.value);
+    say(value.lastChild, each.unit ?? "");
+    say(note, each.note ?? "");
+    note.title = each.note ?? "";
+  };
+  const make = (each) => {
+    const node = h(each.href ? "a" : "div", null, h("span"), h("b", null, h("span"), h("i")), h("small"));
+    write(node, each);
+    return node;
+  };
+  return { element, update: (items) => keyed(element, items, (each) => each.key + (each.href ? "a" : ""), make, write) };
+}
+
+/**
+ * Tabs whose choice is a parameter of the address.
+ * @param {string} label
+ * @param {[string, string][]} choices value and title
+ * @param {string} chosen
+ * @param {(value: string) => void} choose
+ */
+export function tabs(label, choices, chosen, choose) {
+  const element = h("div", { class: "tabs", role: "group", "aria-label": label });
+  const draw = (value) => {
+    keyed(element, choices, ([name]) => name,
+      ([name, title]) => h("button", { type: "button", "aria-pressed": String(name === value), onclick: () => {
+        draw(name);
+        choose(name);
+      } }, title),
+      (button, [name]) => button.setAttribute("aria-pressed", String(name === value)));
+  };
+  draw(chosen);
+  return { element, draw };
+}
+
+/** A link to a port's page, or to a switch on the map. `queue` is shown behind it. */
+export function placeLink(node, port, queue = null) {
+  const name = node?.name ?? (node ? String(node.id) : "unknown switch");
+  if (!node) return h("span", { class: "faint" }, name);
+  const more = queue === null || queue === undefined ? null : h("span", { class: "faint" }, ` q${queue}`);
+  if (!port) return h("a", { href: link("/fabric", { selected: String(node.id) }) }, name, more);
+  return h("a", { href: link(["ports", node.name ?? node.id, port.name ?? port.id]) }, h("b", null, name), " · ",
+    port.name ?? `port ${port.id}`, more);
+}
+
+/** A short message at the bottom. */
+export function toast(text) {
+  let place = document.querySelector(".toasts");
+  if (!place) document.body.append((place = h("div", { class: "toasts", role: "status" })));
+  const element = h("div", { class: "toast" }, text);
+  place.append(element);
+  setTimeout(() => element.remove(), 4000);
+}
+
+/** Replace what is in a panel by an empty state or by content; keeps content that is there already. */
+export function showIn(body, content) {
+  if (body.firstChild !== content || body.childNodes.length !== 1) fill(body, content);
+}

@@ -1,0 +1,34 @@
+/** Who is here, and what they may do. */
+
+import { get, path, useCsrf } from "./api.js";
+
+const changed = new EventTarget();
+/** The answer of /api/v0/session: {user, role: "viewer" | "operator", csrf, ...}. */
+export let session = { user: null, role: "viewer" };
+
+/** Read it; call again after a login. */
+export async function load() {
+  try {
+    session = (await get(path("/session"))) ?? session;
+    useCsrf(session.csrf);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+  }
+  changed.dispatchEvent(new Event("change"));
+  return session;
+}
+
+/** Whether changes are allowed; views show others what is needed instead of a button that fails. */
+export function mayChange() {
+  return session.role === "operator";
+}
+
+/** Call `on` when it changes; returns what ends it. */
+export function followSession(on) {
+  changed.addEventListener("change", on);
+  return () => changed.removeEventListener("change", on);
+}
+
+addEventListener("hopscope-login", () => {
+  location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+});

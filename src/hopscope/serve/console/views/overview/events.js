@@ -1,0 +1,29 @@
+/** The newest notable events, alike ones of a second joined. */
+
+import { h, keyed } from "../../lib/dom.js";
+import { link } from "../../lib/address.js";
+import { clock } from "../../lib/format.js";
+import { empty, panel } from "../../lib/panel.js";
+import { eventMood, eventText } from "../../lib/event_text.js";
+
+export function eventPanel() {
+  const box = panel("Notable events", { note: "newest first", href: link("/events") });
+  const list = h("ol", { class: "feed scroll" });
+  const none = empty("Nothing notable has happened yet.");
+  box.body.append(list, none);
+  return {
+    element: box.element,
+    update({ notable, missed_events }) {
+      none.hidden = notable.length > 0;
+      box.note(Number(missed_events) ? `newest first; ${missed_events} came too fast for this list` : "newest first");
+      keyed(list, notable, ({ event }) => event.id, ({ event, count }) => h("li", { class: eventMood(event) },
+        h("a", { href: link(["events", event.id]) }, h("time", { datetime: event.time }, clock(event.time)), eventText(event),
+          h("span", { class: "chip count", hidden: count < 2 }, `× ${count}`))),
+      (element, { count }) => {
+        const chip = element.querySelector(".count");
+        chip.hidden = count < 2;
+        chip.textContent = `× ${count}`;
+      });
+    },
+  };
+}

@@ -1,0 +1,1 @@
+"""Live values: answers of the API, pushed as they change."""

@@ -1,0 +1,75 @@
+"""What a GET of the API answers, asked from inside the server: no connection, no guard, for viewers who have
+passed it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import Message, Scope
+
+MOST_PATH = 2000
+"""Characters of a path with its query."""
+_NOT_WATCHED = ("/api/v0/events/live", "/api/v0/live", "/api/v0/sql", "/metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to a GET."""
+
+    status: int
+    body: bytes
+    """JSON."""
+
+
+def can_be_watched(app: FastAPI, path: str) -> bool:
+    """Whether this is a GET of the API that answers at once with JSON."""
+    if len(path) > MOST_PATH or not path.isascii() or not path.isprintable() or "#" in path:
+        return False
+    plain = urlsplit(path).path
+    if not plain.startswith("/api/") and plain != "/readyz":
+        return False
+    return not plain.startswith(_NOT_WATCHED) and any(
+        isinstance(route, APIRoute)
+        and "GET" in (route.methods or ())
+        and route.include_in_schema
+        and route.path_regex.match(plain)
+        for route in app.routes
+    )
+
+
+async def ask(app: FastAPI, path: str) -> Answer:
+    """The answer to a GET of `path`, with its query."""
+    parts = urlsplit(path)
+    scope: Scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": parts.path,
+        "raw_path": parts.path.encode(),
+        "query_string": parts.query.encode(),
+        "root_path": "",
+        "headers": [(b"host", b"live")],
+        "client": ("live", 0),
+        "server": ("live", 0),
+        "state": {},
+    }
+    status, body = 500, bytearray()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        elif message["type"] == "http.response.body":
+            body.extend(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return Answer(status, bytes(body))

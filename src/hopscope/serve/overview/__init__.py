@@ -1,0 +1,1 @@
+"""The overview: the collector twice per second, while somebody looks."""

@@ -1,0 +1,69 @@
+"""Top latency contributors of the overview: over the last minute if distributions are counted."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from ...detect.bottleneck.place_sums import PlaceSums, gauges_of
+from ...detect.bottleneck.shares import Place, Queues, QueueShare, of_network, of_sums, slow_above
+from ...present.collector_state import CollectorState
+from ...wire.records import Records
+from .recent import EVERY_SECONDS, Recent
+
+ROWS = 8
+MAX_FLOWS = 20_000
+"""Live flows that are summed if distributions are off; with more, there are no contributors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contributors:
+    """The top contributors; `note` says of what their shares are."""
+
+    note: str = ""
+    items: tuple[QueueShare, ...] = ()
+
+
+class ContributorsReader:
+    """Reads the state every EVERY_SECONDS; `contributors` is the newest result."""
+
+    def __init__(self, state: CollectorState, recent: Recent | None = None) -> None:
+        self._state = state
+        self._recent = recent or Recent(state)
+        self._due = 0.0
+        self.contributors = Contributors()
+
+    def snapshot(self, slowest: Records, now: float | None = None) -> Contributors:
+        """The newest result; paths of the `slowest` live flows are searched for slow hops. `now`: s."""
+        now = time.monotonic() if now is None else now
+        if now >= self._due:
+            self._due = now + EVERY_SECONDS
+            self.contributors = self._find(slowest, now)
+        return self.contributors
+
+    def _find(self, slowest: Records, now: float) -> Contributors:
+        recently = self._recent.snapshot(now)
+        if recently.counted:
+            queues = Queues(recently.parts)
+            gauges = gauges_of(self._state.ports(), queues.places())
+            items = of_network(queues, self._slow(queues, slowest), gauges)
+            note = f"share of the latency of all packets, {recently.span}"
+            return Contributors(note, tuple(items[:ROWS]))
+        if not 0 < len(self._state.flows()) <= MAX_FLOWS:
+            return Contributors("needs distributions")
+        sums = PlaceSums(Queues([]), None)
+        for block in self._state.paths():
+            sums.add(block)
+        items = of_sums(sums.sums, None, gauges_of(self._state.ports(), sums.sums))
+        return Contributors("share of the latency of the live flows' packets", tuple(items[:ROWS]))
+
+    def _slow(self, queues: Queues, slowest: Records) -> dict[Place, int] | None:
+        above = slow_above(queues.end_to_end)
+        if above is None:
+            return None
+        sums = PlaceSums(queues, above)
+        for flow in slowest:
+            path = self._state.path_of(flow)
+            if path is not None:
+                sums.add(path)
+        return sums.slow

@@ -1,0 +1,326 @@
+"""The collector at one moment: rates, hot queues, slow flows and hops, events, losses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...base.log import logger
+from ...detect.flows.flow_hops import FlowHops
+from ...detect.flows.state import queues_by_port
+from ...detect.records import FLOW, Kind, Metric, PortKind
+from ...present.collector_state import LimitsInForce
+from ...present.events import ROUTINE
+from ...present.feed import Cursor
+from ...present.select import ordered
+from ...wire.records import Records
+from ..context import Context
+from ..routes import collector_models as c
+from ..routes.state import summarise
+from .contributors import Contributors, ContributorsReader
+from .joined import Joined, Shown
+from .losses import Losses, LossReader
+from .recent import Recent, Recently
+
+PERIOD_SECONDS = 0.5
+COLUMNS = 120
+"""Snapshots that the strips show: a minute."""
+POINTS = 180
+"""Points of a line chart, one per second: three minutes."""
+HOT_ROWS = 64
+"""Rows of a table that each snapshot keeps: the highest."""
+SLOW_FLOWS = 100
+"""Slowest flows that are searched for the slowest hops."""
+SLOW_ROWS = 12
+_ASKED_SECONDS = 2.0
+"""Without a question for so long nobody watches."""
+_RECENT_NS = 3 * 10**9
+_LIVELY_NS = 10 * 10**9
+"""Time without reports after which a flow is no longer among the slowest."""
+_STRIPS = {
+    "queues": (PortKind.QUEUE, (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)),
+    "buffers": (PortKind.BUFFER, (Metric.BUFFER_OCCUPANCY,)),
+    "links": (PortKind.EGRESS, (Metric.LINK_UTILIZATION,)),
+}
+log = logger("serve")
+
+
+@dataclass(frozen=True, slots=True)
+class HotRow:
+    """A queue, buffer or port over the last minute."""
+
+    node_id: int
+    ident: int
+    port: int
+    values: list[int]
+    """Highest value of each snapshot, oldest first."""
+    now: int
+    peak: int
+    alarm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlowHop:
+    """An egress port of a switch, over the hops of the slowest flows."""
+
+    node_id: int
+    port: int
+    worst_ns: int
+    mean_ns: float
+    flows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """The slowest flows and hops."""
+
+    flows: Records
+    """FLOW [flows], the slowest first."""
+    hops: list[SlowHop]
+    first: FlowHops | None
+    """The slowest flow with its hops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One second of the line charts."""
+
+    reports: float
+    events: float
+    lost: float
+    rejected: float
+    dropped: float
+    duplicate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that the overview shows, at one moment."""
+
+    number: int
+    time_ns: int
+    summary: c.Summary
+    points: tuple[Point, ...]
+    strips: Mapping[str, list[HotRow]]
+    slow_flows: Records
+    slow_hops: list[SlowHop]
+    contributors: Contributors
+    recently: Recently
+    notable: Shown
+    limits: LimitsInForce | None
+    alarms: int
+    missed: int
+    """Events that this feed could not read in time."""
+    takes_labels: bool = False
+    """The collector listens for labels."""
+    slowest: FlowHops | None = None
+    """The first of `slow_flows` with its hops, read at one moment."""
+    losses: Losses = field(default_factory=Losses)
+
+
+@dataclass(slots=True)
+class _Strip:
+    """Values of the hottest rows of one table, by snapshot."""
+
+    columns: deque[dict[int, int]] = field(default_factory=lambda: deque(maxlen=COLUMNS))
+    highest: dict[int, int] = field(default_factory=dict)
+    where: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    def add(self, rows: Records, events: Mapping[int, int], now_ns: int) -> None:
+        """Take one snapshot: the latest value, or a higher one that came and went since the last snapshot."""
+        fresh = rows[now_ns - rows["last_ns"] < _RECENT_NS]
+        column: dict[int, int] = {}
+        for row in fresh[np.argsort(fresh["latest"][:, 0])[-4 * HOT_ROWS :]]:
+            column[int(row["key"])] = int(row["latest"][0])
+        for row in fresh[np.argsort(fresh["highest"][:, 0])[-4 * HOT_ROWS :]]:
+            key, highest = int(row["key"]), int(row["highest"][0])
+            if highest > self.highest.get(key, highest):
+                column[key] = max(column.get(key, 0), highest)
+            self.highest[key] = highest
+        for key, value in events.items():
+            column[key] = max(column.get(key, 0), value)
+        if len(self.highest) > 64 * HOT_ROWS:
+            self.highest.clear()
+        hottest = sorted(column.items(), key=lambda item: -item[1])[:HOT_ROWS]
+        self.columns.append({key: value for key, value in hottest if value})
+
+    def rows(self, table: Records, count: int) -> list[HotRow]:
+        """The rows with the highest peaks of the last minute."""
+        peaks: dict[int, int] = {}
+        for column in self.columns:
+            for key, value in column.items():
+                peaks[key] = max(peaks.get(key, 0), value)
+        alarmed = {int(key) for key in table["key"][table["alarm"] != 0]}
+        hot = sorted(peaks, key=lambda key: (-peaks[key], key))[:count]
+        found = table[np.isin(table["key"], np.array(hot, np.uint64))] if hot else table[:0]
+        ports = {int(row["key"]): int(row["port"]) for row in found}
+        empty = [0] * (COLUMNS - len(self.columns))
+        return [
+            HotRow(
+                node_id=key & 0xFFFFFFFF,
+                ident=key >> 32 & (0xFF if key >> 56 == PortKind.QUEUE else 0xFFFFFF),
+                port=ports.get(key, 0xFFFF),
+                values=empty + [column.get(key, 0) for column in self.columns],
+                now=self.columns[-1].get(key, 0),
+                peak=peaks[key],
+                alarm=key in alarmed,
+            )
+            for key in hot
+        ]
+
+
+class Poller:
+    """Follows the collector while the app runs. While somebody asks for snapshots it takes them, twice per
+    second at most, for all who ask.
+    """
+
+    def __init__(self, context: Context, hot_rows: int = 10) -> None:
+        self._context = context
+        self._hot_rows = hot_rows
+        self._cursor: Cursor | None = None
+        self._points: deque[Point] = deque(maxlen=POINTS)
+        self._strips = {name: _Strip() for name in _STRIPS}
+        self._notable = Joined()
+        self._recent = Recent(context.state)
+        self._contributors = ContributorsReader(context.state, self._recent)
+        self._losses = LossReader()
+        self._slow = Slow(np.empty(0, FLOW), [], None)
+        self._missed = 0
+        self._number = 0
+        self._asked = float("-inf")
+        self._taken = float("-inf")
+        self.snapshot: Snapshot | None = None
+
+    async def newest(self) -> Snapshot:
+        """A snapshot that is at most PERIOD_SECONDS old."""
+        self._asked = time.monotonic()
+        return await self._context.draw(self._newest)
+
+    def _newest(self) -> Snapshot:
+        if self.snapshot is None or time.monotonic() - self._taken > 0.9 * PERIOD_SECONDS:
+            self._taken = time.monotonic()
+            self.snapshot = self.once()
+        return self.snapshot
+
+    async def run(self) -> None:
+        """Read what a later snapshot shows of the time before it, while nobody asks, until the app closes."""
+        while not self._context.closing.is_set():
+            begin = time.monotonic()
+            try:
+                if begin - self._asked > _ASKED_SECONDS:
+                    await self._context.draw(self.follow)
+            except Exception as error:  # the next may work
+                log.error("the figures of the overview could not be read", exc_info=error)
+            pause = PERIOD_SECONDS - (time.monotonic() - begin)
+            await asyncio.sleep(max(0.1, pause))
+
+    def follow(self) -> None:
+        """Read what a snapshot shows of the time before it."""
+        self._number += 1
+        if self._number % 2 or not self._points:
+            self._points.append(_point(summarise(self._context)))
+        self._follow(self._context.state.ports(), time.time_ns())
+        self._recent.snapshot()
+
+    def _follow(self, ports: Records, now_ns: int) -> None:
+        events = self._read_events()
+        self._losses.add(events, now_ns)
+        by_port = queues_by_port(ports)
+        for name, (kind, metrics) in _STRIPS.items():
+            rows = ports[ports["kind"] == kind]
+            self._strips[name].add(rows, _peaks(events, kind, metrics, by_port), now_ns)
+
+    def once(self) -> Snapshot:
+        """One snapshot, now."""
+        state, now_ns = self._context.state, time.time_ns()
+        self._number += 1
+        summary = summarise(self._context)
+        if self._number % 2 or not self._points:
+            self._points.append(_point(summary))
+        ports = state.ports()
+        self._follow(ports, now_ns)
+        strips = {
+            name: self._strips[name].rows(ports[ports["kind"] == kind], self._hot_rows)
+            for name, (kind, _) in _STRIPS.items()
+        }
+        flows = state.flows()
+        recent = flows[now_ns - flows["last_ns"] < _LIVELY_NS]
+        slowest = ordered(recent if len(recent) else flows, "latency", True, 0, SLOW_FLOWS)
+        if self._number % 2 or self.snapshot is None:
+            self._slow = self._read_slow(slowest)
+        return Snapshot(
+            number=self._number,
+            time_ns=now_ns,
+            summary=summary,
+            points=tuple(self._points),
+            strips=strips,
+            slow_flows=self._slow.flows[:SLOW_ROWS],
+            slow_hops=self._slow.hops,
+            slowest=self._slow.first,
+            contributors=self._contributors.snapshot(slowest),
+            recently=self._recent.snapshot(),
+            notable=self._notable.shown(),
+            limits=state.limits(),
+            alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
+            missed=self._missed,
+            takes_labels=state.labels.about() is not None,
+            losses=self._losses.losses(state),
+        )
+
+    def _read_events(self) -> Records:
+        feed = self._context.feed
+        feed.poll()
+        if self._cursor is None:
+            self._cursor = {}
+        events, lost = feed.read(self._cursor, 1 << 16)
+        self._missed += lost
+        self._notable.add(events[~np.isin(events["kind"], ROUTINE)], self._context.names)
+        return events
+
+    def _read_slow(self, flows: Records) -> Slow:
+        """Read these flows again, each with its hops: a table and a path beside it show the same values."""
+        paths = [path for flow in flows if (path := self._context.state.path_of(flow)) is not None]
+        paths.sort(key=lambda path: -int(path.flows["latency_latest"][0]))
+        found: dict[tuple[int, int], list[int]] = {}
+        for path in paths:
+            for hop in path.hops[path.hops["state"] & 1 > 0]:
+                place = (int(hop["node_id"]), int(hop["egress_port"]))
+                found.setdefault(place, []).append(int(hop["latency_latest"]))
+        hops = [
+            SlowHop(node, port, max(each), sum(each) / len(each), len(each))
+            for (node, port), each in found.items()
+        ]
+        hops.sort(key=lambda hop: -hop.worst_ns)
+        rows = np.concatenate([np.empty(0, FLOW), *(path.flows for path in paths)])
+        return Slow(rows, hops[:SLOW_ROWS], paths[0] if paths else None)
+
+
+def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...], by_port: bool) -> dict[int, int]:
+    """Highest value of each queue, buffer or port in these events, by its key in the port table.
+
+    `by_port`: keys of queues have a port.
+    """
+    rows = events[np.isin(events["metric"], metrics) & (events["kind"] != Kind.PUSH)]
+    rows = rows[np.argsort(rows["value"], kind="stable")]
+    place = rows["ident"].astype(np.uint64) & np.uint64(0xFFFFFF)
+    if kind == PortKind.QUEUE and by_port:
+        place |= rows["port"].astype(np.uint64) << np.uint64(8)
+    keys = np.uint64(kind) << np.uint64(56) | place << np.uint64(32) | rows["node_id"].astype(np.uint64)
+    return dict(zip(keys.tolist(), rows["value"].tolist(), strict=True))
+
+
+def _point(summary: c.Summary) -> Point:
+    rates = {counter.name: counter.per_second for counter in summary.counters if counter.label is None}
+    return Point(
+        reports=summary.reports_per_second,
+        events=summary.events_per_second,
+        lost=summary.lost_per_second,
+        rejected=summary.rejected_per_second,
+        dropped=rates["hopscope_kernel_drops_total"],
+        duplicate=rates["hopscope_duplicate_reports_total"],
+    )

@@ -1,1 +1,0 @@
-"""What the live page shows: looks at the collector, and their drawing."""

@@ -1,0 +1,138 @@
+"""Models of the overview."""
+
+from __future__ import annotations
+
+from .bottleneck_models import QueueContribution
+from .models import Event, Flow, FlowDetail, Model, Node, Port, Time, Wide
+
+
+class Points(Model):
+    """One value per second, oldest first."""
+
+    reports: list[float]
+    events: list[float]
+    lost: list[float]
+    """Reports that did not arrive, by sequence numbers."""
+    rejected: list[float]
+    dropped: list[float]
+    """Datagrams that the kernel dropped."""
+    duplicate: list[float]
+
+
+class HotPlace(Model):
+    """A queue, buffer or link over the last minute."""
+
+    node: Node
+    port: Port | None
+    queue: int | None
+    """Queue or buffer; null: a link."""
+    values: list[int]
+    """Highest value of each half second, oldest first."""
+    now: int
+    peak: int
+    limit: int | None
+    """Value above which an alarm is raised; null: never."""
+    alarm: bool
+
+
+class SlowHop(Model):
+    """An egress port, over the hops of the slowest flows."""
+
+    node: Node
+    port: Port | None
+    worst_ns: int
+    mean_ns: float
+    flows: int
+    """Of the 100 slowest flows, those through this port."""
+
+
+class Drops(Model):
+    """Packets that a switch reported as dropped at one place."""
+
+    node: Node | None
+    port: Port | None
+    queue: int | None
+    last_minute: int
+    total: int
+    """Since the server started."""
+
+
+class LostSource(Model):
+    """A source of which reports are missing."""
+
+    address: str
+    node: Node | None
+    hw_id: int
+    lost: Wide
+    received: Wide
+
+
+class LostWorker(Model):
+    """A worker that lost reports."""
+
+    worker: str
+    cause: str
+    reports: Wide
+
+
+class Similar(Model):
+    """An event, and how many like it there were in its second."""
+
+    event: Event
+    count: int
+
+
+class Totals(Model):
+    """Since the collector started, and per second over the last seconds."""
+
+    received: Wide
+    received_per_second: float
+    lost: Wide
+    lost_per_second: float
+    rejected: Wide
+    rejected_per_second: float
+    kernel_drops: Wide
+    packets_dropped: Wide
+    """Reported as dropped by switches."""
+    events: Wide
+    events_per_second: float
+    values_per_event: float | None
+    """Values in all reports for each event that stores one: what detection saves."""
+    flows: int
+    switches: int
+    sources: int
+    silent_sources: int
+    workers: int
+    busy_ratio: float
+    ns_per_report: float | None
+
+
+class Overview(Model):
+    """What is slow, where, since when, whose traffic, and whether the data can be trusted."""
+
+    time: Time
+    unit: str
+    """What is received: `report`, or `packet` by a sink."""
+    takes_labels: bool
+    """Whether this collector listens for labels."""
+    totals: Totals
+    points: Points
+    queues: list[HotPlace]
+    """The fullest of the last minute."""
+    buffers: list[HotPlace]
+    links: list[HotPlace]
+    slow_flows: list[Flow]
+    slowest: FlowDetail | None
+    """The first of them, with its path."""
+    slow_hops: list[SlowHop]
+    contributors: list[QueueContribution]
+    """Places with the largest shares of latency."""
+    contributors_note: str
+    """What the shares are of."""
+    drops: list[Drops]
+    lost_sources: list[LostSource]
+    lost_workers: list[LostWorker]
+    notable: list[Similar]
+    """Newest first."""
+    missed_events: Wide
+    """Events that came too fast for this feed; all are in history."""
