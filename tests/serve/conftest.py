@@ -77,7 +77,10 @@ class Collector:
             "processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}]
         }
 
-    def report(self, flows: int = 3, occupancy: int = 7, latency: int = 1000, skip: int = 0) -> None:
+    def report(
+        self, flows: int = 3, occupancy: int = 7, latency: int = 1000, skip: int = 0,
+        nodes: tuple[int, ...] = NODES,
+    ) -> None:  # fmt: skip
         """A report of each flow now, over three switches; `skip` sequence numbers are left out before."""
         self.sequence += skip
         reports = new_reports(flows)
@@ -90,13 +93,13 @@ class Collector:
         reports["carried"] = Carried.FLOW | Carried.PORTS | Carried.NODE_ID
         reports["node_id"] = NODES[-1]
         reports["sequence"] = self.sequence + np.arange(flows)
-        reports["instructions"], reports["hop_count"] = INSTRUCTIONS, len(NODES)
-        reports["first_hop"] = len(NODES) * np.arange(flows)
-        hops = new_hops(len(NODES) * flows, INSTRUCTIONS)
-        hops["node_id"] = np.tile(NODES, flows)
+        reports["instructions"], reports["hop_count"] = INSTRUCTIONS, len(nodes)
+        reports["first_hop"] = len(nodes) * np.arange(flows)
+        hops = new_hops(len(nodes) * flows, INSTRUCTIONS)
+        hops["node_id"] = np.tile(nodes, flows)
         hops["ingress_port"], hops["egress_port"] = 1, 3
         hops["hop_latency"] = latency
-        hops["queue_id"], hops["queue_occupancy"] = 2, np.tile([0, 1, occupancy], flows)
+        hops["queue_id"], hops["queue_occupancy"] = 2, np.tile([*range(len(nodes) - 1), occupancy], flows)
         hops["tx_utilization"], hops["buffer_id"], hops["buffer_occupancy"] = 40, 1, 5
         self.sequence += flows
         frames: FrameBatch = encode_reports(ReportBatch(reports, hops), link=Link.UDP_PAYLOAD)

@@ -164,13 +164,13 @@ class CollectorState:
             self._attach()
             return self._reader.hops_of(flow)  # type: ignore[no-any-return]
 
-    def passes(self, flows: Records, node_id: int) -> npt.NDArray[np.bool_]:
-        """Which of these FLOW records have a switch on their path, bool [flows]."""
+    def passes(self, flows: Records, node_id: int, egress_port: int | None = None) -> npt.NDArray[np.bool_]:
+        """Which of these FLOW records pass a switch, and leave it by this port; bool [flows]."""
         with self._lock:
             self._attach()
             if self._reader is None:
                 return np.zeros(len(flows), np.bool_)
-            return np.isin(flows["flow_id"], self._reader.through(node_id))
+            return np.isin(flows["flow_id"], self._reader.through(node_id, egress_port))
 
     def paths(self) -> Iterator[FlowHops]:
         """All live flows with their hops, in blocks."""

@@ -193,6 +193,11 @@ def in_network(rows: Records, side: str, text: str, name: str | None = None) -> 
 
 def ordered(rows: Records, by: str, descending: bool, offset: int, limit: int) -> Records:
     """One page of FLOW rows in an order of FLOW_ORDER; by latency, flows without one come last."""
+    return rows[order_of(rows, by, descending, offset, limit)]
+
+
+def order_of(rows: Records, by: str, descending: bool, offset: int, limit: int) -> npt.NDArray[np.intp]:
+    """The same as indices of the rows."""
     field = FLOW_ORDER[by]
     if field == "latency_mean":
         key = rows["latency_sum"] / np.maximum(rows["latency_samples"], 1)
@@ -208,4 +213,4 @@ def ordered(rows: Records, by: str, descending: bool, offset: int, limit: int) -
         order = near[np.lexsort((rows["flow_id"][near], key[near]))]
     else:
         order = np.lexsort((rows["flow_id"], key))
-    return rows[order[offset:end]]
+    return np.asarray(order[offset:end])

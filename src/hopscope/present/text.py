@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+import numpy as np
+
 from ..wire import address, protocols
 
 _LOW = (1 << 64) - 1
@@ -75,3 +77,10 @@ def parse_when(text: str, now_ns: int) -> int:
         return max(0, int(moment.timestamp()) * 10**9 + fraction)
     except (ValueError, OverflowError):
         raise UnreadableError("expected a time such as 2026-01-31T12:00:00Z, ns since 1970, or 5m") from None
+
+
+def ns_of(text: str) -> int:
+    """ns since the epoch of a time as `present.events.when` or a row of history has it."""
+    return (
+        int(text) if text.isdecimal() else int(np.datetime64(text.removesuffix("Z"), "ns").astype(np.int64))
+    )

@@ -40,6 +40,7 @@ from .routes import (
     direct,
     distributions,
     events,
+    flows,
     health,
     labels,
     limits,
@@ -120,6 +121,7 @@ def create_app(
     app.state.overview = poller
     for part in (
         overview,
+        flows,
         state,
         alarms,
         bottleneck,

@@ -26,6 +26,7 @@ from ..present.collector_state import CollectorState
 from ..present.feed import Feed
 from ..present.history import Past
 from ..settings.collector import ServeSettings
+from .kept import Kept
 from .routes.models import Cluster, ClusterModel
 from .scope import ClusterScope, asks_cluster
 
@@ -72,6 +73,8 @@ class Context:
         self.feed = Feed(folder / "regions")
         self.past = Past(folder, names)
         self.alarms = AlarmReader(self.state, self.feed, self.past)
+        self.kept = Kept()
+        """Answers from history that viewers ask again and again."""
         self._cluster = cluster
         self.closing = asyncio.Event()
         """Set when the server ends: live feeds stop."""

@@ -14,10 +14,11 @@ from ipaddress import ip_address
 from operator import itemgetter
 from typing import Any
 
+from ...present.events import wide
 from .sources import merged_source
 from .summary import summary
 from .switches import buffers, ports, queues, switch, switches
-from .values import Bodies, Item, Query, newest, number, total
+from .values import Bodies, Item, Query, added, highest, newest, number, total
 
 MOST_ROWS = 100_000
 """Rows of each member that one answer may need."""
@@ -61,7 +62,10 @@ class _Pages:
         first, *_ = next(iter(bodies.values()))
         offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
         items = self._sorted(rows, query)[offset : offset + limit]
-        return {**first, "total": every, "offset": offset, "items": items}
+        merged = {**first, "total": every, "offset": offset, "items": items}
+        if "truncated" in first:
+            merged["truncated"] = any(body["truncated"] for body, *_ in bodies.values())
+        return merged
 
     def _row(self, parts: Mapping[str, Item]) -> Item:
         if self.join is None:
@@ -124,6 +128,32 @@ def _label(parts: Sequence[Item]) -> Item:
     return {**newest(parts), "labels": total(parts, "labels"), "late": total(parts, "late")}
 
 
+def _group(parts: Sequence[Item]) -> Item:
+    """A group of flows, from those of all members. A flow that two members have counts twice."""
+    samples = total(parts, "samples")
+    weighted = [(each["latency_mean_ns"], number(each["samples"])) for each in parts]
+    sums = added(mean * count for mean, count in weighted if mean is not None)
+    return {
+        **parts[0],
+        **{name: total(parts, name) for name in ("flows", "packets")},
+        "samples": samples,
+        "latency_highest_ns": wide(highest(parts, "latency_highest_ns")),
+        "latency_mean_ns": sums / number(samples) if number(samples) else None,
+    }
+
+
+def _groups(bodies: Bodies, query: Query) -> Any:
+    sorts = {
+        "packets": _numeric("packets"),
+        "flows": _numeric("flows"),
+        "latency": _numeric("latency_highest_ns"),
+        "mean_latency": _numeric("latency_mean_ns", -1),
+    }
+    every = [body for body, *_ in bodies.values()]
+    sums = {name: total(every, name) for name in ("flows", "packets")}
+    return {**_Pages(_text("search"), sorts, _group)(bodies, query), **sums}
+
+
 def _link(parts: Sequence[Item]) -> Item:
     """A link that several members know; where they disagree, the first one by name counts."""
     first = parts[0]
@@ -182,7 +212,11 @@ RULES: Mapping[str, Rule] = {
         ),
         paged=True,
     ),
+    "/api/v0/flows/groups": Rule(_groups, paged=True, every=True),
     "/api/v0/flows/{flow_id}": Rule(_one, absent=True),
+    "/api/v0/flows/{flow_id}/paths": Rule(_one, absent=True),
+    "/api/v0/flows/{flow_id}/hops": Rule(_one, absent=True),
+    "/api/v0/flows/{flow_id}/series": Rule(_one, absent=True),
     "/api/v0/flows/{flow_id}/bottleneck": Rule(_attributed),
     "/api/v0/ports": Rule(
         _Pages(

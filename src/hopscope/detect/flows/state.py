@@ -123,9 +123,9 @@ class StateReader:
         known = [item for item in found if item is not None]
         return max(known, key=lambda item: int(item.flows["last_ns"][0]), default=None)
 
-    def through(self, node_id: int) -> npt.NDArray[np.uint64]:
-        """Ids of the flows with this switch on their path, uint64 [flows]."""
-        found = [_through(shard["flows"], node_id) for shard in self._shards]
+    def through(self, node_id: int, egress_port: int | None = None) -> npt.NDArray[np.uint64]:
+        """Ids of the flows with this switch on their path, or with this port of it; uint64 [flows]."""
+        found = [_through(shard["flows"], node_id, egress_port) for shard in self._shards]
         return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
 
 
@@ -137,21 +137,29 @@ def queues_by_port(ports: Records) -> bool:
     return bool((queues >> np.uint64(40) & np.uint64(0xFFFF)).any())
 
 
-def _through(region: Region, node_id: int) -> npt.NDArray[np.uint64]:
+def _through(region: Region, node_id: int, egress_port: int | None) -> npt.NDArray[np.uint64]:
     rows, flows, hops = region["rows"], region["flows"].reshape(-1, WAYS), region["hops"]
-    nodes = hops["node_id"]
-    inline = nodes[: flows.size * INLINE_HOPS].reshape(-1, WAYS, INLINE_HOPS)
-    pool = nodes[flows.size * INLINE_HOPS :].reshape(-1, POOL_HOPS)
+    places = [(hops["node_id"], node_id)]
+    if egress_port is not None:
+        places.append((hops["egress_port"], egress_port))
+    inline = [column[: flows.size * INLINE_HOPS].reshape(-1, WAYS, INLINE_HOPS) for column, _ in places]
+    pool = [column[flows.size * INLINE_HOPS :].reshape(-1, POOL_HOPS) for column, _ in places]
     used = np.flatnonzero(rows["tag"].any(axis=1))
-    columns = [rows["tag"], flows["flow_id"], flows["hop_count"], flows["pool_block"], inline]
-    _, (tags, ids, counts, blocks, near) = consistent(
+    columns = [rows["tag"], flows["flow_id"], flows["hop_count"], flows["pool_block"], *inline]
+    _, (tags, ids, counts, blocks, *near) = consistent(
         rows["version"], lambda at: tuple(column[at] for column in columns), used
     )
     known = np.where(blocks > 0, counts, np.minimum(counts, INLINE_HOPS))
-    place = np.arange(INLINE_HOPS)
-    passes = ((near == node_id) & (place < known[..., None])).any(axis=-1)
-    for at in zip(*np.nonzero((blocks > 0) & (blocks <= len(pool)) & (counts > INLINE_HOPS)), strict=True):
-        passes[at] |= node_id in pool[blocks[at] - 1, : counts[at] - INLINE_HOPS]
+    through = np.arange(INLINE_HOPS) < known[..., None]
+    for column, (_, wanted) in zip(near, places, strict=True):
+        through &= column == wanted
+    passes = np.asarray(through.any(axis=-1))
+    pooled = (blocks > 0) & (blocks <= len(pool[0])) & (counts > INLINE_HOPS)
+    for at in zip(*np.nonzero(pooled), strict=True):
+        further = np.ones(int(counts[at]) - INLINE_HOPS, np.bool_)
+        for column, (_, wanted) in zip(pool, places, strict=True):
+            further &= column[blocks[at] - 1, : len(further)] == wanted
+        passes[at] |= further.any()
     return np.asarray(ids[passes & (tags != 0)])
 
 

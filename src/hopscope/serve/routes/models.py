@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -108,23 +108,38 @@ class Hop(Model):
     """Metrics that are above their limit."""
 
 
+class FlowHistory(Model):
+    """What history has of a flow in a time range."""
+
+    events: int
+    path_changes: int
+    drops: int
+    highest_latency_ns: Wide | None
+    """Highest flow latency of an event, ns."""
+
+
 class Flow(OfMember):
-    """A live flow."""
+    """A flow: live, or one that has left the flow table and is in history."""
 
     flow: FlowKey
+    state: Literal["live", "past"] = "live"
     first_seen: Time
     last_seen: Time
-    packets: Wide
-    """Reports of this flow."""
+    """Of a past flow: times of its first and last event in the time range."""
+    packets: Wide | None
+    """Reports of this flow; null: history has no record of it."""
     latency_ns: Wide | None
-    """Latest flow latency: the sum of the hop latencies, ns."""
+    """Latest flow latency: the sum of the hop latencies, ns. null for a past flow."""
     latency_mean_ns: float | None
     """Mean, ns."""
-    hop_count: int
+    hop_count: int | None
+    """null for a past flow."""
     has_loop: bool
     path_incomplete: bool
     alarms: list[str]
     """Metrics that are above their limit."""
+    history: FlowHistory | None = Field(default=None, exclude_if=_absent)
+    """If history was asked, and has events of it in the time range."""
 
 
 class FlowDetail(Flow, ClusterModel):
@@ -135,12 +150,14 @@ class FlowDetail(Flow, ClusterModel):
 
 
 class FlowPage(ClusterModel):
-    """Part of the live flows."""
+    """Part of the flows that match."""
 
     total: int
     """Flows that match the filters."""
     offset: int
     items: list[Flow]
+    truncated: bool = False
+    """History has more past flows in the time range than are read; the ones left out are the oldest."""
 
 
 class PortState(OfMembers):

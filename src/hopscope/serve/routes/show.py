@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...base.names import Names
 from ...detect.records import NO_PORT, Metric, PortKind
 from ...present.events import flow_object, when, wide
+from ...present.history import safe
 from ...wire.address import address
 from ...wire.records import Records
 from . import models as m
@@ -51,9 +54,18 @@ def _flow_fields(row: np.void) -> dict[str, object]:
     }
 
 
-def flow(row: np.void) -> m.Flow:
-    """One FLOW record."""
-    return m.Flow.model_validate(_flow_fields(row))
+def flow(row: np.void, past: dict[str, Any] | None = None, *, live: bool = True) -> m.Flow:
+    """One FLOW record; `past` is its row of history (`present.flows.rows`)."""
+    fields = _flow_fields(row)
+    if past is not None:
+        fields["history"] = {
+            **{name: past[name] for name in ("events", "path_changes", "drops")},
+            "highest_latency_ns": safe(past["highest_latency"]),
+        }
+        if not live:
+            fields |= {"state": "past", "latency_ns": None, "hop_count": None}
+            fields["packets"] = safe(past["packets"])
+    return m.Flow.model_validate(fields)
 
 
 def flow_detail(row: np.void, hops: Records, names: Names) -> m.FlowDetail:

@@ -1,4 +1,4 @@
-"""Routes about the network now: flows, switches, ports, queues, sources and counters."""
+"""Routes about the network now: switches, ports, queues, sources and counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from fastapi import HTTPException, Path, Query
 from ...detect.counters import COUNTERS, INDEX
 from ...detect.records import NO_PORT, PortKind
 from ...present.events import when, wide
-from ...present.select import FlowFilter, ordered
 from ...wire.records import Records
 from ..context import Context, Ctx
 from . import collector_models as c
@@ -26,61 +25,6 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows"
 Order = Literal["asc", "desc"]
 NodeName = Annotated[str | None, Query(max_length=200, description="Node id or name")]
 Text = Annotated[str | None, Query(max_length=100, description="Address or network")]
-FlowSort = Literal["latency", "mean_latency", "packets", "last_seen", "first_seen", "hops"]
-
-
-@router.get("/flows", summary="Live flows")
-async def flows(
-    context: Ctx,
-    sort: FlowSort = "latency",
-    order: Order = "desc",
-    src: Text = None,
-    dst: Text = None,
-    prefix: Annotated[
-        str | None, Query(max_length=100, description="Network that source or destination is in")
-    ] = None,
-    port: Annotated[int | None, Query(ge=0, le=65535, description="Source or destination port")] = None,
-    proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
-    node: NodeName = None,
-    offset: Offset = 0,
-    limit: Limit = 100,
-) -> m.FlowPage:
-    """Flows in the flow tables of all workers, filtered, sorted and paged."""
-    chosen = FlowFilter(src, dst, proto, port=port, prefixes=() if prefix is None else (prefix,))
-    node_id = None if node is None else context.node(node)
-
-    def work() -> m.FlowPage:
-        rows = context.state.flows()
-        rows = rows[chosen.mask(rows)]
-        if node_id is not None:
-            rows = rows[context.state.passes(rows, node_id)]
-        page = ordered(rows, sort, order == "desc", offset, limit)
-        return m.FlowPage(total=len(rows), offset=offset, items=[show.flow(row) for row in page])
-
-    return await context.run(work)
-
-
-@router.get("/flows/{flow_id}", summary="One flow with its path", responses={404: {"model": m.Error}})
-async def flow(
-    context: Ctx,
-    flow_id: Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")],
-) -> m.FlowDetail:
-    """A live flow and its hops, the source's side first; one that has left the table is in history only."""
-
-    def work() -> m.FlowDetail | None:
-        rows = context.state.flows()
-        found = rows[rows["flow_id"] == np.uint64(int(flow_id, 16))]
-        if not len(found):
-            return None
-        row = found[np.argmax(found["last_ns"])]
-        return show.flow_detail(row, context.state.hops_of(row), context.names)
-
-    detail = await context.run(work)
-    if detail is None:
-        raise HTTPException(
-            404, "no live flow has this id; events of past flows are under /api/v0/events?flow="
-        )
-    return detail
 
 
 def _of_kind(context: Context, kinds: tuple[PortKind, ...], node_id: int | None) -> Records:

@@ -1,0 +1,1 @@
+"""Flows, live and past: search, groups, paths over time, latency by hop."""

@@ -1,0 +1,71 @@
+"""Paths of one flow over time, from the events of history that store a path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.names import Names
+from ...detect.records import Kind
+from ...history.filters import Flow
+from ...history.questions import HistoryLike
+from ..events import node_object
+
+MOST_PATHS = 1000
+"""Events with a path in one answer."""
+
+
+@dataclass(slots=True)
+class PathPeriod:
+    """A path, and how long the flow had it."""
+
+    nodes: tuple[int, ...]
+    since: str
+    """Time of the event that stored it, RFC 3339."""
+    until: str | None
+    """When it had another path, or left; None: it has it still."""
+    kind: str
+    """Kind of the event that stored it."""
+    event: str
+    """Its id."""
+    left: bool = False
+    """At its end the flow left the table."""
+
+
+def path_periods(
+    history: HistoryLike, flow_id: int, start_ns: int | None, end_ns: int | None
+) -> tuple[list[PathPeriod], bool]:
+    """Paths of a flow, oldest first, and whether there are more than were read. Raises HistoryError."""
+    table = history.paths(limit=MOST_PATHS, flow=Flow(flow_id=flow_id), start=start_ns, end=end_ns)
+    return periods(table.rows()), table.truncated
+
+
+def periods(rows: Sequence[dict[str, Any]]) -> list[PathPeriod]:
+    """Rows of `History.paths` of one flow; events that repeat a path prolong it."""
+    found: list[PathPeriod] = []
+    for row in rows:
+        nodes = tuple(row["path"])
+        open_path = found[-1] if found and found[-1].until is None else None
+        if row["kind"] == Kind.FLOW_RECORD.label:
+            if open_path is not None:
+                open_path.until, open_path.left = row["time"], True
+            continue
+        if open_path is not None:
+            if open_path.nodes == nodes:
+                continue
+            open_path.until = row["time"]
+        found.append(PathPeriod(nodes, row["time"], None, row["kind"], f"{row['shard']}-{row['sequence']}"))
+    return found
+
+
+def path_object(period: PathPeriod, names: Names) -> dict[str, Any]:
+    """A period as JSON."""
+    return {
+        "since": period.since,
+        "until": period.until,
+        "kind": period.kind,
+        "event": period.event,
+        "left": period.left,
+        "path": [node_object(names, node) for node in period.nodes],
+    }

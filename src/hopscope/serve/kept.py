@@ -1,0 +1,36 @@
+"""Answers that are kept for some seconds: what many viewers ask is worked out once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+MOST = 64
+"""Answers that are kept at a time."""
+
+
+class Kept:
+    """A few answers by their question; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, question: Hashable, seconds: float, make: Callable[[], T]) -> T:
+        """The answer to a question, at most `seconds` old; `make` works it out."""
+        now = time.monotonic()
+        with self._lock:
+            kept = self._answers.get(question)
+        if kept is not None and now - kept[0] < seconds:
+            return cast(T, kept[1])
+        answer = make()
+        with self._lock:
+            self._answers[question] = now, answer
+            self._answers.move_to_end(question)
+            while len(self._answers) > MOST:
+                self._answers.popitem(last=False)
+        return answer

@@ -1,0 +1,308 @@
+"""Routes about flows: search, groups, one flow with its paths and hops over time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from fastapi import HTTPException, Path, Query, Request
+
+from ...detect.records import NO_NODE
+from ...present.events import flow_object, node_object, when, wide
+from ...present.flows import groups as grouping
+from ...present.flows.hops import (
+    FlowValues,
+    flow_values,
+    gauges_at,
+    live_object,
+    past_object,
+    series_objects,
+)
+from ...present.flows.paths import path_object, path_periods
+from ...present.flows.rows import FlowRows, PastFlows, State, flow_rows, past_flows
+from ...present.flows.search import FlowSearch, parse_search
+from ...present.history import Past, flow_key
+from ...present.select import FlowFilter, order_of
+from ..context import Context, Ctx
+from . import flow_models as f
+from . import models as m
+from . import show
+from .events import Moment, moment
+from .router import api_router
+from .state import Limit, NodeName, Offset, Order, Text
+
+router = api_router("flows", "/flows")
+
+KEPT_SECONDS = 5.0
+"""Time during which flows of history are not asked again."""
+KEPT_VALUES_SECONDS = 2.0
+"""The same of one flow's events."""
+FlowSort = Literal["latency", "mean_latency", "packets", "last_seen", "first_seen", "hops"]
+FlowId = Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
+SearchText = Annotated[
+    str,
+    Query(
+        max_length=400,
+        description="Words, all of which must match: `10.0.0.0/8`, `10.1.2.3:443`, `tcp`, `A > B`, `src:A`, "
+        "`dst:B`, `port:443`, `leaf-1` or `node:7` (on the path), `egress:3`, `id:…`, `path:…`",
+    ),
+]
+States = Annotated[State, Query(description="`past`: flows that have left the flow table, from history")]
+Since = Annotated[
+    str,
+    Query(max_length=60, description="Start of the time range of past flows: RFC 3339, ns since 1970, or 5m"),
+]
+Until = Annotated[str | None, Query(max_length=60, description="Its end")]
+ABSENT = "no flow has this id, neither in the flow table nor in history"
+T = TypeVar("T")
+
+
+@router.get("", summary="Flows, live and past")
+async def flows(
+    context: Ctx,
+    request: Request,
+    q: SearchText = "",
+    state: States = "live",
+    since: Since = "15m",
+    until: Until = None,
+    sort: FlowSort = "latency",
+    order: Order = "desc",
+    src: Text = None,
+    dst: Text = None,
+    prefix: Annotated[
+        str | None, Query(max_length=100, description="Network that source or destination is in")
+    ] = None,
+    port: Annotated[int | None, Query(ge=0, le=65535, description="Source or destination port")] = None,
+    proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
+    node: NodeName = None,
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> m.FlowPage:
+    """Flows of the flow tables, and of history those with events in the time range; sorted and paged. By
+    latency, a past flow has the place of its highest latency.
+    """
+    chosen = FlowFilter(src, dst, proto, port=port, prefixes=() if prefix is None else (prefix,))
+    search = _search(context, q).narrowed(chosen, None if node is None else context.node(node))
+
+    def page(found: FlowRows) -> m.FlowPage:
+        at = order_of(found.records, sort, order == "desc", offset, limit).tolist()
+        items = [
+            show.flow(row, found.past.get(int(row["flow_id"])), live=each < found.live)
+            for each, row in zip(at, found.records[at], strict=True)
+        ]
+        return m.FlowPage(total=len(found.records), offset=offset, items=items, truncated=found.truncated)
+
+    return await _found(context, request, search, state, since, until, page)
+
+
+@router.get("/groups", summary="Flows by what they have in common")
+async def groups(
+    context: Ctx,
+    request: Request,
+    by: grouping.By,
+    q: SearchText = "",
+    state: States = "live",
+    since: Since = "15m",
+    until: Until = None,
+    sort: grouping.Sort = "packets",
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> f.FlowGroups:
+    """The largest groups of the flows that match. By path, switch or port: of live flows; by switch or port a
+    flow is in the group of each of its hops.
+    """
+
+    def page(found: FlowRows) -> f.FlowGroups:
+        made = grouping.group(found, by, context.state)
+        items = [
+            grouping.group_object(made, at, by, found, context.state, context.names)
+            for at in made.order(sort)[offset : offset + limit].tolist()
+        ]
+        return f.FlowGroups.model_validate(
+            {
+                "total": len(made),
+                "offset": offset,
+                "flows": len(found.records),
+                "packets": wide(int(found.records["packets"].sum())),
+                "items": items,
+                "truncated": found.truncated,
+            }
+        )
+
+    return await _found(context, request, _search(context, q), state, since, until, page)
+
+
+@router.get("/{flow_id}", summary="One flow with its path", responses={404: {"model": m.Error}})
+async def flow(context: Ctx, flow_id: FlowId) -> m.FlowDetail:
+    """A live flow and its hops, the source's side first; one that has left the table is in history only."""
+
+    def work() -> m.FlowDetail | None:
+        row = _live(context, flow_id)
+        return None if row is None else show.flow_detail(row, context.state.hops_of(row), context.names)
+
+    detail = await context.run(work)
+    if detail is None:
+        raise HTTPException(
+            404, "no live flow has this id; events of past flows are under /api/v0/events?flow="
+        )
+    return detail
+
+
+@router.get("/{flow_id}/paths", summary="Paths of a flow over time", responses={404: {"model": m.Error}})
+async def paths(
+    context: Ctx, request: Request, flow_id: FlowId, since: Moment = None, until: Moment = None
+) -> f.FlowPaths:
+    """The path now, and every path that history has, with the time of each change."""
+    start_ns, end_ns = moment("since", since), moment("until", until)
+
+    def work(past: Past, _: threading.Event) -> f.FlowPaths:
+        number = int(flow_id, 16)
+        found, truncated = context.kept.of(
+            ("paths", number, since, until),
+            KEPT_VALUES_SECONDS,
+            lambda: path_periods(past.history(), number, start_ns, end_ns),
+        )
+        row = _live(context, flow_id)
+        values = _values(context, past, number)
+        if row is None and values.flow is None and not found:
+            raise HTTPException(404, ABSENT)
+        return f.FlowPaths.model_validate(
+            {
+                **_head(row, values),
+                "path": None if row is None else _path_now(context, row),
+                "items": [path_object(each, context.names) for each in found],
+                "truncated": truncated,
+            }
+        )
+
+    return await context.query(request, work)
+
+
+@router.get("/{flow_id}/hops", summary="Latency of a flow by hop", responses={404: {"model": m.Error}})
+async def hops(
+    context: Ctx, request: Request, flow_id: FlowId, at: Moment = None, since: Moment = None
+) -> f.FlowHops:
+    """Now, or as it was stored at a moment: latency of each hop with the stored value, its age, and by how
+    much the true one may differ (T); the queue and the link beside it. `since`: start of lowest and highest.
+    """
+    at_ns, _ = moment("at", at), moment("since", since)
+
+    def work(past: Past, _: threading.Event) -> f.FlowHops:
+        number = int(flow_id, 16)
+        row = _live(context, flow_id) if at_ns is None else None
+        values = _values(context, past, number, since, None if at_ns is None else at_ns + 1)
+        if row is None and values.flow is None:
+            raise HTTPException(
+                404, ABSENT if at_ns is None else "history has nothing of this flow before `at`"
+            )
+        then = time.time_ns() if row is not None else at_ns
+        if then is None:
+            then = values.last_ns or 0
+        force = context.state.limits()
+        if row is not None:
+            shown = live_object(row, context.state.hops_of(row), values, force, context.names, then)
+        else:
+            periods, _more = path_periods(past.history(), number, None, then + 1)
+            nodes = periods[-1].nodes if periods else ()
+            gauges = gauges_at(past.history(), nodes, then)
+            shown = past_object(nodes, values, gauges, force, context.names, then)
+        change = None if force is None else force.change
+        return f.FlowHops.model_validate(
+            {
+                **_head(row, values),
+                "time": when(then),
+                "limits_changed": None if change is None else when(change.time_ns),
+                **shown,
+                "truncated": values.truncated,
+            }
+        )
+
+    return await context.query(request, work)
+
+
+@router.get(
+    "/{flow_id}/series", summary="Latency of a flow by hop over time", responses={404: {"model": m.Error}}
+)
+async def series(
+    context: Ctx, request: Request, flow_id: FlowId, since: Moment = None, until: Moment = None
+) -> f.FlowSeries:
+    """Values that detection stored, of the flow and of each of its hops."""
+    _, end_ns = moment("since", since), moment("until", until)
+
+    def work(past: Past, _: threading.Event) -> f.FlowSeries:
+        values = _values(context, past, int(flow_id, 16), since, end_ns)
+        row = _live(context, flow_id)
+        if row is None and values.flow is None:
+            raise HTTPException(404, ABSENT)
+        head = _head(row, values)
+        return f.FlowSeries.model_validate(
+            {
+                "flow": head["flow"],
+                "last_seen": head["last_seen"],
+                "items": series_objects(values, context.state.limits(), context.names),
+                "truncated": values.truncated,
+            }
+        )
+
+    return await context.query(request, work)
+
+
+async def _found(
+    context: Context, request: Request, search: FlowSearch, state: State, since: str, until: str | None,
+    page: Callable[[FlowRows], T],
+) -> T:  # fmt: skip
+    """An answer from the flows that match; history is asked only if past flows are wanted."""
+    start_ns, end_ns = moment("since", since), moment("until", until)
+    if state == "live":
+        return await context.run(lambda: page(flow_rows(context.state, search, state, PastFlows())))
+
+    def work(past: Past, _: threading.Event) -> T:
+        found = context.kept.of(
+            ("flows", search, since, until),
+            KEPT_SECONDS,
+            lambda: past_flows(past.history(), search, start_ns, end_ns),
+        )
+        return page(flow_rows(context.state, search, state, found))
+
+    return await context.query(request, work)
+
+
+def _search(context: Context, text: str) -> FlowSearch:
+    return parse_search(text, context.names.find_node, context.names.nodes.values())
+
+
+def _live(context: Context, flow_id: str) -> np.void | None:
+    """The FLOW record of a live flow, the newest if several workers have it."""
+    rows = context.state.flows()
+    rows = rows[rows["flow_id"] == np.uint64(int(flow_id, 16))]
+    found: np.void | None = rows[np.argmax(rows["last_ns"])] if len(rows) else None
+    return found
+
+
+def _values(
+    context: Context, past: Past, number: int, start: str | None = None, end_ns: int | None = None
+) -> FlowValues:
+    return context.kept.of(
+        ("values", number, start, end_ns),
+        KEPT_VALUES_SECONDS,
+        lambda: flow_values(past.history(), number, moment("since", start), end_ns),
+    )
+
+
+def _path_now(context: Context, row: np.void) -> list[dict[str, Any]]:
+    nodes = context.state.hops_of(row)["node_id"]
+    return [node_object(context.names, node) for node in nodes[nodes != NO_NODE].tolist()]
+
+
+def _head(row: np.void | None, values: FlowValues) -> dict[str, Any]:
+    """What all answers about one flow begin with."""
+    if row is not None:
+        return {"flow": flow_object(row), "state": "live", "last_seen": when(row["last_ns"])}
+    return {
+        "flow": None if values.flow is None else flow_key(values.flow),
+        "state": "past",
+        "last_seen": None if values.last_ns is None else when(values.last_ns),
+    }
