@@ -118,8 +118,8 @@ def test_switches_by_name_and_number() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("leaf-2", "q: found 'leaf-2', expected an address, a network, ADDRESS:PORT, a port, a protocol or the "
-         "name of a switch; did you mean leaf-1?"),
+        ("leaf-2", "q: found 'leaf-2', expected an address, a network, ADDRESS:PORT, a port, a protocol or "
+         "the name of a switch; did you mean leaf-1?"),
         ("10.1.2.3/33", "q: found '10.1.2.3/33', expected an address"),
         ("10.1.2.3:70000", "q: expected a port from 0 to 65535, found '70000'"),
         ("70000", "q: expected a port from 0 to 65535, found '70000'"),
