@@ -169,6 +169,42 @@ def test_pages_join_without_seam(stored: Stored, order: Any) -> None:
     assert paged == whole
 
 
+@pytest.mark.parametrize("metric", ["queue_occupancy", "link_utilization", "label_latency", "drop"])
+def test_values_of_places_by_time(stored: Stored, metric: str) -> None:
+    """Highest, lowest, latest and number of values are those of a loop over the records of each bucket."""
+    events, history = stored
+    width = 500_000
+    found = history.peaks(metric, bucket_ns=width, limit=None).rows()
+    expected: dict[Any, list[tuple[int, int, int]]] = {}
+    for e in events:
+        if metric == "drop":
+            wanted, value, highest = e["kind"] == Kind.DROP, 1, 1
+        else:
+            wanted = e["metric"] == Metric[metric.upper()] and e["kind"] != Kind.FLOW_RECORD
+            value = highest = int(e["value"])
+            if metric == "label_latency" and e["kind"] == Kind.LABEL_RECORD:
+                highest = int(e["previous"])
+        if not wanted or e["node_id"] == NO_NODE:
+            continue
+        port = None if e["port"] == NO_PORT else int(e["port"])
+        ident = int(e["ident"]) if metric == "queue_occupancy" else None
+        if metric == "link_utilization":
+            port = int(e["ident"])
+        time_ns = int(e["time_ns"])
+        at = (time_ns // width * width, int(e["node_id"]), port, ident)
+        expected.setdefault(at, []).append((time_ns, value, highest))
+    assert len(found) == len(expected) > 20
+    for row in found:
+        bucket = int(np.datetime64(row["bucket"].removesuffix("Z"), "ns").astype(np.int64))
+        values = expected[bucket, row["node_id"], row["port"], row["ident"]]
+        assert row["highest"] == max(highest for _, _, highest in values)
+        assert row["lowest"] == min(value for _, value, _ in values)
+        assert (row["events"], row["latest"]) == (len(values), max(values)[1])
+    peaks = history.peaks(metric, limit=None).rows()
+    assert max(row["highest"] for row in found) == peaks[0]["highest"]
+    assert sum(row["events"] for row in peaks) == sum(map(len, expected.values()))
+
+
 def test_summary_counts(stored: Stored) -> None:
     """By kind and metric, and by time, the counts add up to the records."""
     events, history = stored

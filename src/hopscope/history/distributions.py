@@ -127,15 +127,24 @@ _NOTHING = ShardCounts(
 )  # fmt: skip
 
 
-def read(select: str, cursor: duckdb.DuckDBPyConnection, window: Window, by: By) -> list[Distribution]:
-    """The distributions of a window, merged by queue, port, switch, or over the network."""
-    places = ", ".join(_PLACES[: len(VIEWS) - 1 - VIEWS.index(by)])
-    key = f"measure, {places}" if places else "measure"
-    when = window.when()
-    periods = f"(SELECT * FROM ({select}) WHERE {when} AND {window.where()})"
-    covered = cursor.execute(
-        f'SELECT min(epoch_ns(since)), max(epoch_ns("until")) FROM ({select}) WHERE {when}'
-    ).fetchone()
+def read(
+    select: str, cursor: duckdb.DuckDBPyConnection, window: Window, by: By, bucket_ns: int | None = None
+) -> list[Distribution]:
+    """The distributions of a window, merged by queue, port, switch, or over the network; with `bucket_ns`
+    also by time, of the periods that begin in each bucket, the oldest first.
+    """
+    places = _PLACES[: len(VIEWS) - 1 - VIEWS.index(by)]
+    names = ["bucket", "measure", *places]
+    key = ", ".join(names)
+    bucket = "0" if bucket_ns is None else f"epoch_ns(since) // {bucket_ns}"
+    every = f"(SELECT *, {bucket} AS bucket FROM ({select}) WHERE {window.when()})"
+    periods = f"(SELECT * FROM {every} WHERE {window.where()})"
+    covered = {
+        at: (since_ns, until_ns)
+        for at, since_ns, until_ns in cursor.execute(
+            f'SELECT bucket, min(epoch_ns(since)), max(epoch_ns("until")) FROM {every} GROUP BY bucket'
+        ).fetchall()
+    }
     heads = fetch(
         cursor,
         f"""SELECT {key}, sum("sum") AS total, max(highest) AS highest FROM {periods}
@@ -149,27 +158,25 @@ def read(select: str, cursor: duckdb.DuckDBPyConnection, window: Window, by: By)
         GROUP BY {key}, low, high ORDER BY {key}, low, high""",
         None,
     )
-    since_ns, until_ns = (None, None) if covered is None else covered
-    names = key.split(", ")
     keys = list(zip(*(bins[name].tolist() for name in names), strict=True))
     starts = {k: at for at, k in reversed(list(enumerate(keys)))}
     begins = [starts[k] for k in zip(*(heads[name].tolist() for name in names), strict=True)]
     labels = {measure.label: measure for measure in Measure}
     found = []
     for row, first, end in zip(heads.rows(), begins, [*begins, len(keys)][1:], strict=True):
-        found.append(
-            Distribution(
-                labels[row["measure"]],
-                bins["low"][first:end],
-                bins["high"][first:end],
-                bins["n"][first:end],
-                sum=int(row["total"]),
-                highest=int(row["highest"]),
-                node=row.get("node_id"),
-                port=row.get("port"),
-                queue=row.get("queue_id"),
-                since_ns=since_ns,
-                until_ns=until_ns,
-            )
+        since_ns, until_ns = covered[row["bucket"]]
+        one = Distribution(
+            labels[row["measure"]],
+            bins["low"][first:end],
+            bins["high"][first:end],
+            bins["n"][first:end],
+            sum=int(row["total"]),
+            highest=int(row["highest"]),
+            node=row.get("node_id"),
+            port=row.get("port"),
+            queue=row.get("queue_id"),
+            since_ns=since_ns,
+            until_ns=until_ns,
         )
-    return sorted(found, key=lambda one: one.measure)
+        found.append((row["bucket"], one))
+    return [one for _, one in sorted(found, key=lambda pair: (pair[0], pair[1].measure))]

@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from ..base.names import Names
-from ..detect.records import Metric
+from ..detect.records import Kind, Metric
 from .files import HistoryError
 from .filters import HEAD, Filters, where
 from .long_paths import LongPaths
@@ -17,6 +17,8 @@ from .page import Order
 from .table import Table
 
 _OF_HOP = "kind = 'flow_record' AND metric = 'hop_latency'"
+WITH_IDENT = ("queue_occupancy", "queue_congestion", "buffer_occupancy")
+"""Metrics whose places have a queue or a buffer."""
 _OF_FLOWS = ("start", "end", "flow", "flows", "prefix", "since")
 """Filters that keep all events of a flow's record, or none."""
 
@@ -144,13 +146,45 @@ class EventQuestions(ABC):
         self._name(table)
         return table
 
-    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
-        """Places by the highest value of a metric in their events: node, port, ident (queue), highest."""
+    def peaks(
+        self,
+        metric: str,
+        *,
+        bucket_ns: int | None = None,
+        limit: int | None = 100,
+        **filters: Unpack[Filters],
+    ) -> Table:
+        """Places by the highest value of a metric in their events: node, port, ident (queue or buffer),
+        highest and lowest value, the latest with its time, and the number of events. `drop` is a metric
+        here: each drop report has the value 1.
+
+        With `bucket_ns` also by time, in buckets from the epoch on, the oldest first.
+        """
+        if metric == Kind.DROP.label:
+            condition, value, highest = f"kind = '{metric}'", "1", "1"
+        else:
+            name = Metric[metric.upper()].label
+            condition = f"""metric = '{name}' AND kind != 'flow_record'
+                AND (reason IS NULL OR reason IN ('value', 'limits'))"""
+            value = highest = "value"
+            if name.startswith("label_"):
+                highest = "CASE WHEN kind = 'label_record' THEN previous ELSE value END"
+        port = {"link_utilization": "ident", "buffer_occupancy": "NULL"}.get(metric, "port")
+        ident = "ident" if metric in WITH_IDENT else "NULL"
+        bucket, order = "", "highest DESC"
+        if bucket_ns is not None:
+            if bucket_ns <= 0:
+                raise HistoryError("a bucket must be longer than 0 s")
+            bucket = f"make_timestamp_ns(epoch_ns(time) // {bucket_ns} * {bucket_ns})"
+            order = "bucket"
+        by = "bucket, node_id, port, ident" if bucket else "node_id, port, ident"
         return self._grouped(
-            f"""SELECT node_id, port, ident, max(value) AS highest
-            FROM EVENTS WHERE metric = '{Metric[metric.upper()].label}' AND node_id IS NOT NULL
-            AND kind NOT IN ('flow_record', 'cleared')
-            GROUP BY node_id, port, ident ORDER BY highest DESC, node_id, port, ident""",
+            f"""SELECT {by}, max(highest)::UBIGINT AS highest, min(value)::UBIGINT AS lowest,
+            arg_max(value, time)::UBIGINT AS latest, max(time) AS time, count(*) AS events
+            FROM (SELECT {bucket or "NULL"} AS bucket, node_id, {port}::USMALLINT AS port,
+                {ident}::UINTEGER AS ident, {value} AS value, {highest} AS highest, time
+                FROM EVENTS WHERE node_id IS NOT NULL AND {condition})
+            GROUP BY {by} ORDER BY {order}, node_id, port, ident""",
             limit,
             filters,
         )

@@ -118,17 +118,19 @@ class History(EventQuestions):
         queues: Collection[int] = (),
         measures: Collection[str] = (),
         by: By = "queue",
+        bucket_ns: int | None = None,
     ) -> list[Distribution]:
         """Histograms of values by measure and place, with quantiles.
 
         A time window includes all periods that overlap it, also the current one; `since_ns` and `until_ns`
         have the time covered.  `by` queue, port, switch, or over the network; end-to-end latency has no
-        place, and is left out if one is given.
+        place, and is left out if one is given.  With `bucket_ns` one for each bucket from the epoch on, the
+        oldest first: of the periods that begin in it.
         """
         start_ns, end_ns = (None if moment is None else to_ns(moment) for moment in (start, end))
         window = Window(start_ns, end_ns, nodes, ports, queues, measures)
         return self._ask(
-            lambda periods, cursor: read(periods.select(cursor), cursor, window, by),
+            lambda periods, cursor: read(periods.select(cursor), cursor, window, by, bucket_ns),
             lambda: self._source.periods(window),
         )
 

@@ -60,8 +60,11 @@ class HistoryLike(Protocol):
         """Hops by their highest latency."""
         ...
 
-    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
-        """Places by the highest value of a metric."""
+    def peaks(
+        self, metric: str, *, bucket_ns: int | None = None, limit: int | None = 100,
+        **filters: Unpack[Filters],
+    ) -> Table:  # fmt: skip
+        """Places by the highest value of a metric, or their values by time."""
         ...
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
@@ -75,9 +78,9 @@ class HistoryLike(Protocol):
     def distributions(
         self, *, start: int | datetime | None = None, end: int | datetime | None = None,
         nodes: Collection[int] = (), ports: Collection[int] = (), queues: Collection[int] = (),
-        measures: Collection[str] = (), by: By = "queue",
+        measures: Collection[str] = (), by: By = "queue", bucket_ns: int | None = None,
     ) -> list[Distribution]:  # fmt: skip
-        """Histograms of values by measure and place."""
+        """Histograms of values by measure and place, and by time."""
         ...
 
     def sql(

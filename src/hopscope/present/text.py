@@ -59,6 +59,13 @@ def protocol_name(number: int) -> str:
     return protocols.NAMES.get(number, str(number))
 
 
+def parse_span(text: str) -> int:
+    """ns of a time such as `500us`, `20ms` or `5s`; or UnreadableError."""
+    if match := _AGO.fullmatch(text.strip()):
+        return int(match[1]) * _UNITS[match[2]]
+    raise UnreadableError(f"expected a time such as 500us, 20ms or 5s, found {text[:30]!r}")
+
+
 def parse_when(text: str, now_ns: int) -> int:
     """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`5m`); or UnreadableError."""
     text = text.strip()

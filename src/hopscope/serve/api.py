@@ -46,6 +46,7 @@ from .routes import (
     limits,
     live,
     overview,
+    series,
     state,
 )
 from .routes import models as m
@@ -128,6 +129,7 @@ def create_app(
         events,
         limits,
         distributions,
+        series,
         labels,
         control,
         direct,

@@ -25,6 +25,7 @@ from ..present.alarms import AlarmReader
 from ..present.collector_state import CollectorState
 from ..present.feed import Feed
 from ..present.history import Past
+from ..present.series.samples import Samples
 from ..settings.collector import ServeSettings
 from .kept import Kept
 from .routes.models import Cluster, ClusterModel
@@ -70,6 +71,8 @@ class Context:
         self._collectors = collectors
         self.names = names
         self.state = CollectorState(folder)
+        self.samples = Samples(self.state)
+        """Newest values of the last minutes, while somebody asks for them."""
         self.feed = Feed(folder / "regions")
         self.past = Past(folder, names)
         self.alarms = AlarmReader(self.state, self.feed, self.past)
@@ -197,6 +200,7 @@ class Context:
         """Let the threads go."""
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
+        self.samples.close()
         self.past.close()
         if self._cluster is not None:
             self._cluster.close()

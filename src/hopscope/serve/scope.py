@@ -32,6 +32,7 @@ OF_HISTORY = frozenset(
     for path in (
         *("events", "history/flows", "distributions", "sql", "bottleneck"),
         *("labels/history", "labels/coverage/history"),
+        *("series", "heatmap", "bursts", "distributions/history"),
     )
 )
 """Routes that ask the history of a cluster themselves, by `Context.query`."""

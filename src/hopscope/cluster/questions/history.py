@@ -128,9 +128,16 @@ class LakeHistory:
         """Hops by their highest latency."""
         return self._either(lambda asked: asked.hops(limit=limit, **filters))
 
-    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
-        """Places by the highest value of a metric."""
-        return self._either(lambda asked: asked.peaks(metric, limit=limit, **filters))
+    def peaks(
+        self,
+        metric: str,
+        *,
+        bucket_ns: int | None = None,
+        limit: int | None = 100,
+        **filters: Unpack[Filters],
+    ) -> Table:
+        """Places by the highest value of a metric, or their values by time."""
+        return self._either(lambda asked: asked.peaks(metric, bucket_ns=bucket_ns, limit=limit, **filters))
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Labels by port and period."""
@@ -150,10 +157,18 @@ class LakeHistory:
         queues: Collection[int] = (),
         measures: Collection[str] = (),
         by: By = "queue",
+        bucket_ns: int | None = None,
     ) -> list[Distribution]:
         """Counts of all members, added: they are not in the lake."""
         found = self._members.distributions(
-            start=start, end=end, nodes=nodes, ports=ports, queues=queues, measures=measures, by=by
+            start=start,
+            end=end,
+            nodes=nodes,
+            ports=ports,
+            queues=queues,
+            measures=measures,
+            by=by,
+            bucket_ns=bucket_ns,
         )
         self._say(self._members.answer)
         return found

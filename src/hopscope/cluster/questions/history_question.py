@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import BaseModel, Field
 
 from ...detect.distributions.quantiles import By, Distribution
-from ...detect.records import Metric
+from ...detect.records import Kind, Metric
 from ...history.files import HistoryError
 from ...history.filters import Filters, Flow, to_ns
 from ...history.questions import HistoryLike
@@ -93,6 +93,7 @@ class HistoryQuestion(_Model):
     after: Annotated[str, Field(max_length=200)] | None = None
     """A cursor of the cluster."""
     bucket_seconds: Annotated[float, Field(gt=0, lt=1e9)] | None = None
+    bucket_ns: Annotated[int, Field(gt=0, lt=2**63)] | None = None
     metric: Annotated[str, Field(max_length=100)] = ""
     queues: Numbers = []
     measures: Words = []
@@ -119,9 +120,9 @@ class HistoryQuestion(_Model):
             case "hops":
                 return history.hops(limit=self.limit, **filters)
             case "peaks":
-                if self.metric.upper() not in Metric.__members__:
+                if self.metric != Kind.DROP.label and self.metric.upper() not in Metric.__members__:
                     raise HistoryError(f"unknown metric {self.metric!r}")
-                return history.peaks(self.metric, limit=self.limit, **filters)
+                return history.peaks(self.metric, bucket_ns=self.bucket_ns, limit=self.limit, **filters)
             case "labels":
                 return history.labels(limit=self.limit, **filters)
             case "coverage":
@@ -135,6 +136,7 @@ class HistoryQuestion(_Model):
                     queues=self.queues,
                     measures=self.measures,
                     by=self.by,
+                    bucket_ns=self.bucket_ns,
                 )
             case "sql":
                 return history.sql(

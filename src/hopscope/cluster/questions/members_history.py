@@ -132,14 +132,28 @@ class MembersHistory:
         rows = [_hop(parts) for parts in _grouped(found, _HOP).values()]
         return _top(rows, found, limit, _HOP)
 
-    def peaks(self, metric: str, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+    def peaks(
+        self,
+        metric: str,
+        *,
+        bucket_ns: int | None = None,
+        limit: int | None = 100,
+        **filters: Unpack[Filters],
+    ) -> Table:
         """Of all members."""
-        key = (*_HOP, "ident")
-        found = self._rows(HistoryQuestion(method="peaks", metric=metric, filters=FiltersModel.of(filters)))
-        rows = [
-            {**parts[0], "highest": _highest(parts, "highest")} for parts in _grouped(found, key).values()
-        ]
-        return _top(rows, found, limit, key)
+        place = (*_HOP, "ident")
+        key = place if bucket_ns is None else ("bucket", *place)
+        found = self._rows(
+            HistoryQuestion(
+                method="peaks", metric=metric, bucket_ns=bucket_ns, filters=FiltersModel.of(filters)
+            )
+        )
+        rows = [_peak(parts) for parts in _grouped(found, key).values()]
+        if bucket_ns is None:
+            return _top(rows, found, limit, place)
+        rows.sort(key=lambda row: (row["bucket"], *_numbers(row, place)))
+        truncated = limit is not None and len(rows) > limit
+        return table_of(rows[:limit], _columns(found)[1:], truncated=truncated)
 
     def labels(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Of each member that takes labels."""
@@ -161,6 +175,7 @@ class MembersHistory:
         queues: Collection[int] = (),
         measures: Collection[str] = (),
         by: By = "queue",
+        bucket_ns: int | None = None,
     ) -> list[Distribution]:
         """Counts of all members, added."""
         filters = FiltersModel(
@@ -170,10 +185,20 @@ class MembersHistory:
             ports=list(ports),
         )
         question = HistoryQuestion(
-            method="distributions", filters=filters, queues=list(queues), measures=list(measures), by=by
+            method="distributions",
+            filters=filters,
+            queues=list(queues),
+            measures=list(measures),
+            by=by,
+            bucket_ns=bucket_ns,
         )
         found = self._ask(question, read_distributions)
-        return grouped((each for counts in found.values() for each in counts.distributions), by)
+        buckets: dict[int, list[Distribution]] = {}
+        for counts in found.values():
+            for each in counts.distributions:
+                bucket = 0 if bucket_ns is None else (each.since_ns or 0) // bucket_ns
+                buckets.setdefault(bucket, []).append(each)
+        return [one for bucket in sorted(buckets) for one in grouped(buckets[bucket], by)]
 
     def sql(
         self,
@@ -318,6 +343,15 @@ def _mean(parts: Iterable[Row], name: str, weight: str) -> float | None:
 def _hop(parts: Sequence[Row]) -> Row:
     top = max(parts, key=lambda part: part["highest"] or 0)
     return {**top, "events": _total(parts, "events"), "mean": _mean(parts, "mean", "events")}
+
+
+def _peak(parts: Sequence[Row]) -> Row:
+    return {
+        **max(parts, key=lambda part: part["time"] or ""),
+        "highest": _highest(parts, "highest"),
+        "lowest": _lowest(parts, "lowest"),
+        "events": _total(parts, "events"),
+    }
 
 
 def _flow(parts: Sequence[Row]) -> Row:

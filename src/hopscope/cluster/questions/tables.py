@@ -40,11 +40,11 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
                 "worst_port",
                 "flow_id",
             ),
-            *("worst_latency", "value", "previous"),
+            *("worst_latency", "value", "previous", "latest"),
         ),
         (int,),
     ),
-    **dict.fromkeys(("mean", "mean_latency"), (int, float)),
+    **dict.fromkeys(("mean", "mean_latency", "lowest"), (int, float)),
 }
 """Types of columns that rules of merging read; NULL is None."""
 _PLACES = ("node", "port", "queue", "since_ns", "until_ns")

@@ -1,0 +1,144 @@
+"""Bursts: short times in which a port or queue was above its limit, and the flows that contributed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ...detect.records import Kind, Metric
+from ...history.filters import Filters
+from ...history.questions import HistoryLike
+from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, joined, place_of_row
+from .places import DROP, PLACE_METRICS
+
+MOST_EVENTS = 100_000
+"""Events that one search reads: the newest of the range."""
+MOST_OF_FLOWS = 20_000
+"""Events at the places of the bursts found that are read for their flows."""
+CONTRIBUTORS = 5
+"""Flows that are named for each burst."""
+KINDS = tuple(
+    kind.label for kind in Kind if kind not in (Kind.FLOW_RECORD, Kind.LABEL_RECORD, Kind.PATH_CHANGE)
+)
+Sort = Literal["start", "peak", "duration"]
+_TUPLE = ("src", "dst", "proto", "sport", "dport")
+
+
+@dataclass(slots=True)
+class Contributor:
+    """A flow with events at the place of a burst, while it lasted."""
+
+    flow: dict[str, Any]
+    events: int = 0
+    highest_latency_ns: int | None = None
+    """Highest hop latency there."""
+
+
+@dataclass(slots=True)
+class Burst:
+    """A burst, and the flows with events at its place while it lasted."""
+
+    interval: Interval
+    flows: int = 0
+    contributors: list[Contributor] = field(default_factory=list)
+    """Those with the highest hop latencies, then with the most events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Which bursts."""
+
+    start_ns: int
+    end_ns: int
+    metric: str | None = None
+    """None: of all metrics of a place."""
+    above: int | None = None
+    """Values above it, instead of alarms."""
+    shortest_ns: int = 0
+    longest_ns: int | None = None
+    """None: those that have not ended, too."""
+    node: int | None = None
+    port: int | None = None
+    sort: Sort = "start"
+    limit: int = 50
+
+    def takes(self, interval: Interval) -> bool:
+        """Whether an interval is one that is searched for."""
+        place, duration = interval.place, interval.duration_ns
+        if self.port not in (None, place.port) or not interval.overlaps(self.start_ns, self.end_ns):
+            return False
+        if duration is None:
+            return self.longest_ns is None
+        return self.shortest_ns <= duration and (self.longest_ns is None or duration <= self.longest_ns)
+
+
+def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool]:
+    """How many there are, the first ones in the order asked for, and whether there were more events than are
+    read.
+    """
+    metrics = (search.metric,) if search.metric else tuple(each for each in PLACE_METRICS if each != DROP)
+    kinds = ALARM_KINDS if search.above is None else KINDS
+    filters: Filters = {"start": search.start_ns, "end": search.end_ns, "metrics": metrics, "kinds": kinds}
+    if search.node is not None:
+        filters["nodes"] = (search.node,)
+    table = history.events(limit=MOST_EVENTS, **filters)
+    rows = [row for row in event_rows(table) if row["node_id"] is not None]
+    rows.reverse()
+    found = alarms(rows) if search.above is None else above(rows, search.above)
+    kept = [each for each in joined(found) if search.takes(each)]
+    kept.sort(key=lambda one: _rank(one, search.sort))
+    shown = [Burst(each) for each in kept[: search.limit]]
+    cut = _contributors(history, shown, search) if shown else False
+    return len(kept), shown, table.truncated or cut
+
+
+def _rank(interval: Interval, sort: Sort) -> tuple[int, int]:
+    newest = -(interval.start_ns or 0)
+    if sort == "peak":
+        return -interval.peak, newest
+    if sort == "duration":
+        return -(interval.duration_ns or 0), newest
+    return newest, -interval.peak
+
+
+def _contributors(history: HistoryLike, found: list[Burst], search: Search) -> bool:
+    """Add flows, and peaks from values between the first and the last event. Whether some were not read."""
+    spans = [
+        (one.interval.start_ns or search.start_ns, one.interval.end_ns or search.end_ns) for one in found
+    ]
+    table = history.events(
+        limit=MOST_OF_FLOWS,
+        start=min(start for start, _ in spans),
+        end=max(end for _, end in spans) + 1,
+        nodes=sorted({one.interval.place.node for one in found}),
+        kinds=KINDS,
+    )
+    by_node: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    parts = zip(*(table[name].tolist() for name in _TUPLE), strict=True)
+    for row, flow in zip(event_rows(table), parts, strict=True):
+        by_node[row["node_id"]].append({**row, "tuple": flow})
+    for burst, (start, end) in zip(found, spans, strict=True):
+        _add_flows(
+            burst, [row for row in by_node[burst.interval.place.node] if start <= row["time_ns"] <= end]
+        )
+    return table.truncated
+
+
+def _add_flows(burst: Burst, rows: list[dict[str, Any]]) -> None:
+    interval, place = burst.interval, burst.interval.place
+    flows: dict[tuple[Any, ...], Contributor] = {}
+    for row in rows:
+        here = place_of_row(row)
+        if row["metric"] == interval.metric and here == place and row["reason"] in (None, "value", "limits"):
+            interval.peak = max(interval.peak, row["value"])
+        if row["flow_id"] is None or (place.port is not None and here.port not in (None, place.port)):
+            continue
+        parts = dict(zip(_TUPLE, row["tuple"], strict=True))
+        named = flows.setdefault(row["tuple"], Contributor({"id": f"{row['flow_id']:016x}", **parts}))
+        named.events += 1
+        if row["metric"] == Metric.HOP_LATENCY.label and row["reason"] in (None, "value", "limits"):
+            named.highest_latency_ns = max(named.highest_latency_ns or 0, row["value"])
+    burst.flows = len(flows)
+    order = sorted(flows.values(), key=lambda one: (-(one.highest_latency_ns or 0), -one.events))
+    burst.contributors = order[:CONTRIBUTORS]

@@ -1,0 +1,209 @@
+"""Intervals in which values were above their limit: alarms, and runs of values above a number.
+
+An interval lasts from the event that raised it to the one that cleared it.  Its duration is by the switch's
+clock if both carry its time, else by that of the collector, whose reports come later and in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ...detect.records import Kind
+from ...history.table import Table
+from .places import OF_FLOWS, WITH_IDENT, Place, times_ns
+
+ALARM_KINDS = (Kind.RAISED.label, Kind.CLEARED.label, Kind.THRESHOLD.label)
+STORING_KINDS = (Kind.NEW_KEY.label, Kind.CHANGE.label, Kind.PUSH.label)
+"""Kinds of events whose value becomes the stored one."""
+GAP_NS = 10**9
+"""Events of values above a limit without hysteresis that are no further apart are of one interval."""
+_MEASURED = ("value", "limits")
+"""Reasons of clearing with a value that was measured then."""
+
+
+@dataclass(slots=True)
+class Interval:
+    """One interval at one place."""
+
+    metric: str
+    place: Place
+    start_ns: int | None
+    """None: before the time range."""
+    end_ns: int | None = None
+    """None: it has not ended."""
+    switch_start_ns: int | None = None
+    switch_end_ns: int | None = None
+    peak: int = 0
+    """Highest value of its events."""
+    limit: int | None = None
+    """Value that it had to exceed."""
+    reason: str | None = None
+    """Why its alarm was cleared."""
+    flow_ids: set[int] = field(default_factory=set)
+    """Flows whose reports raised it."""
+
+    @property
+    def clock(self) -> Literal["switch", "collector"]:
+        """Whose clock its duration is by."""
+        known = self.switch_start_ns is not None and self.switch_end_ns is not None
+        if known and self.switch_end_ns >= self.switch_start_ns:  # type: ignore[operator]
+            return "switch"
+        return "collector"
+
+    @property
+    def duration_ns(self) -> int | None:
+        """None: it has no start or no end yet."""
+        if self.start_ns is None or self.end_ns is None:
+            return None
+        if self.clock == "switch":
+            return self.switch_end_ns - self.switch_start_ns  # type: ignore[operator]
+        return self.end_ns - self.start_ns
+
+    def overlaps(self, since_ns: int, until_ns: int) -> bool:
+        """Whether part of it is in a time range."""
+        return (self.start_ns or 0) < until_ns and (self.end_ns is None or self.end_ns >= since_ns)
+
+
+_COLUMNS = (
+    "kind",
+    "metric",
+    "node_id",
+    "port",
+    "ident",
+    "value",
+    "previous",
+    "reason",
+    "switch_ns",
+    "flow_id",
+)
+
+
+def event_rows(table: Table) -> Iterator[dict[str, Any]]:
+    """Rows of events with `time_ns`, and the columns that intervals are made of."""
+    members = table["member"].tolist() if "member" in table.columns else [""] * len(table)
+    columns = [times_ns(table["time"]), members, *(table[name].tolist() for name in _COLUMNS)]
+    for row in zip(*columns, strict=True):
+        yield dict(zip(("time_ns", "member", *_COLUMNS), row, strict=True))
+
+
+def place_of_row(row: Mapping[str, Any]) -> Place:
+    """The place of an event."""
+    metric, port = row["metric"], row["port"]
+    if metric == "link_utilization":
+        port = row["ident"]
+    elif metric == "buffer_occupancy":
+        port = None
+    return Place(row["node_id"], port, row["ident"] if metric in WITH_IDENT else None)
+
+
+def alarms(rows: Iterable[Mapping[str, Any]]) -> list[Interval]:
+    """Alarms of events in the order of time: raised to cleared; without hysteresis runs of events."""
+    found: list[Interval] = []
+    opened: dict[Any, Interval] = {}
+    runs: dict[Any, Interval] = {}
+    for row in rows:
+        if row["kind"] == Kind.THRESHOLD.label:
+            run = runs.get(_key(row))
+            if run is None or row["time_ns"] - (run.end_ns or 0) > GAP_NS:
+                run = runs[_key(row)] = _begun(row, row["previous"])
+                found.append(run)
+            _see(run, row)
+            run.end_ns, run.switch_end_ns = row["time_ns"], row["switch_ns"]
+        elif row["kind"] == Kind.RAISED.label:
+            interval = opened[_key(row)] = _begun(row, row["previous"])
+            found.append(interval)
+        elif row["kind"] == Kind.CLEARED.label:
+            known = _taken(opened, row)
+            if known is None:
+                known = Interval(row["metric"], place_of_row(row), None)
+                found.append(known)
+            _end(known, row)
+    return found
+
+
+def above(rows: Iterable[Mapping[str, Any]], value: int) -> list[Interval]:
+    """Runs of stored values above `value`, of events in the order of time; each ends with the first event
+    that is not above.
+    """
+    found: list[Interval] = []
+    opened: dict[Any, Interval] = {}
+    for row in rows:
+        measured = row["reason"] in (None, *_MEASURED)
+        interval = opened.get(_key(row))
+        if measured and row["value"] > value:
+            if interval is None:
+                interval = opened[_key(row)] = _begun(row, value)
+                found.append(interval)
+            _see(interval, row)
+        elif interval is not None:
+            _end(opened.pop(_key(row)), row)
+    return found
+
+
+def joined(intervals: Iterable[Interval]) -> list[Interval]:
+    """Intervals with those of one place that overlap made one: of hop latencies, each flow has its own."""
+    found: list[Interval] = []
+    last: dict[Place, Interval] = {}
+    for each in sorted(intervals, key=lambda one: one.start_ns or 0):
+        before = last.get(each.place)
+        if each.metric not in OF_FLOWS or before is None or not _touches(before, each):
+            found.append(each)
+            last[each.place] = each
+            continue
+        before.peak = max(before.peak, each.peak)
+        before.flow_ids |= each.flow_ids
+        if each.end_ns is None or (before.end_ns is not None and each.end_ns > before.end_ns):
+            before.end_ns, before.switch_end_ns, before.reason = each.end_ns, each.switch_end_ns, each.reason
+    return found
+
+
+def _touches(before: Interval, after: Interval) -> bool:
+    return before.end_ns is None or (after.start_ns or 0) <= before.end_ns
+
+
+def _key(row: Mapping[str, Any]) -> Any:
+    flow = row["flow_id"] if row["metric"] in OF_FLOWS else None
+    return row["member"], row["metric"], place_of_row(row), flow
+
+
+def _begun(row: Mapping[str, Any], limit: int) -> Interval:
+    flows: set[int] = set() if row["flow_id"] is None else {row["flow_id"]}
+    return Interval(
+        row["metric"],
+        place_of_row(row),
+        row["time_ns"],
+        switch_start_ns=row["switch_ns"],
+        peak=row["value"],
+        limit=limit,
+        flow_ids=flows,
+    )
+
+
+def _see(interval: Interval, row: Mapping[str, Any]) -> None:
+    interval.peak = max(interval.peak, row["value"])
+    if row["flow_id"] is not None:
+        interval.flow_ids.add(row["flow_id"])
+
+
+def _end(interval: Interval, row: Mapping[str, Any]) -> None:
+    interval.end_ns, interval.reason = row["time_ns"], row["reason"]
+    interval.switch_end_ns = row["switch_ns"] if row["reason"] in (None, *_MEASURED) else None
+
+
+def _taken(opened: dict[Any, Interval], row: Mapping[str, Any]) -> Interval | None:
+    """The alarm that an event clears. A queue that is known without its port may be cleared at another one;
+    a key that left its table knows no flow.
+    """
+    key = _key(row)
+    if key in opened:
+        return opened.pop(key)
+    member, metric, place, _ = key
+    if metric not in WITH_IDENT:
+        return None
+    for other in opened:
+        same = other[0] == member and other[1] == metric
+        if same and (other[2].node, other[2].ident) == (place.node, place.ident):
+            return opened.pop(other)
+    return None

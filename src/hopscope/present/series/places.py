@@ -1,0 +1,98 @@
+"""Places that have values, and the buckets of time that values are put into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...detect.records import Kind, Metric
+from ...settings.limits import LimitSettings, MetricLimits, ThresholdSettings
+from ..events import unit
+
+DROP = Kind.DROP.label
+PLACE_METRICS = (
+    *("hop_latency", "queue_occupancy", "queue_congestion", "link_utilization", "buffer_occupancy"),
+    *("label_latency", "label_occupancy", "label_age", DROP),
+)
+"""Metrics of a port, a queue or a buffer; `drop`: drop reports."""
+METRICS = (*PLACE_METRICS, "flow_latency")
+WITH_IDENT = ("queue_occupancy", "queue_congestion", "buffer_occupancy")
+"""Metrics whose places have a queue or a buffer."""
+OF_FLOWS = ("hop_latency", "flow_latency")
+"""Metrics whose stored values are those of a flow."""
+_WIDTHS = (
+    *(n * 10**6 * scale for scale in (1, 10, 100) for n in (1, 2, 5)),
+    *(n * 10**9 for n in (1, 2, 5, 10, 15, 30)),
+    *(n * 60 * 10**9 for n in (1, 2, 5, 10, 15, 30)),
+    *(n * 3600 * 10**9 for n in (1, 2, 3, 6, 12)),
+    *(n * 86_400 * 10**9 for n in (1, 2, 7, 30)),
+)
+
+
+class Place(NamedTuple):
+    """Where values are from."""
+
+    node: int
+    port: int | None
+    """None: unknown, or a buffer."""
+    ident: int | None
+    """Queue or buffer; None: of the whole port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Equal parts of a time range, which begin at multiples of their width since the epoch."""
+
+    start_ns: int
+    width_ns: int
+    count: int
+
+    @classmethod
+    def of(cls, since_ns: int, until_ns: int, most: int) -> Buckets:
+        """At most `most` + 1 buckets that cover a range, of a width that people read easily."""
+        span = max(1, until_ns - since_ns)
+        width = next((each for each in _WIDTHS if each * most >= span), -(-span // most))
+        start = since_ns // width * width
+        return cls(start, width, -(-(max(until_ns, since_ns + 1) - start) // width))
+
+    @property
+    def end_ns(self) -> int:
+        """End of the last one."""
+        return self.start_ns + self.width_ns * self.count
+
+    def at(self, time_ns: int) -> int | None:
+        """Index of a time; None: it is in none."""
+        index = (time_ns - self.start_ns) // self.width_ns
+        return index if 0 <= index < self.count else None
+
+
+def times_ns(column: npt.NDArray[Any]) -> list[int]:
+    """ns since the epoch of a column of times, which is text if it came from another member."""
+    if column.dtype.kind != "M":
+        column = np.array([text.removesuffix("Z") for text in column.tolist()], "datetime64[ns]")
+    return column.astype("datetime64[ns]").astype(np.int64).tolist()  # type: ignore[no-any-return]
+
+
+def place_rows(columns: Iterable[npt.NDArray[Any]]) -> list[Place]:
+    """Places of the columns node_id, port and ident."""
+    return [Place(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def unit_of(metric: str) -> str | None:
+    """Unit of a metric's values; None: as the source sends them."""
+    return None if metric == DROP else unit(Metric[metric.upper()])
+
+
+def limits_at(limits: LimitSettings, metric: str, node: int | None) -> MetricLimits | None:
+    """Limits of a metric in force at a switch (None: of all); None: the metric has none."""
+    if metric not in ThresholdSettings.model_fields:
+        return None
+    general: MetricLimits = getattr(limits.general, metric)
+    for switch in limits.switches:
+        if switch.node == node and metric in type(switch).model_fields:
+            return switch.resolved(limits.general, metric)
+    return general

@@ -1,0 +1,192 @@
+"""Values of all queues, buffers, links and labelling ports in the last minutes.
+
+An event is stored only when a value changes by more than T.  What happens within T is known of the newest
+values alone, so they are sampled once a second while somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.log import logger
+from ...detect.flows.state import queues_by_port
+from ...detect.records import NO_PORT, PortKind
+from ...wire.records import Records
+from ..collector_state import CollectorState
+from .places import Buckets, Place
+
+KEPT = 300
+"""Samples: five minutes."""
+MOST_PLACES = 8192
+"""Most places of a metric in one sample, those with the highest values: 4 bytes each, and 8 for their keys
+if these have changed."""
+IDLE_SECONDS = 60.0
+"""Sampling ends when nobody has asked for this time."""
+FRESH_NS = 3 * 10**9
+"""A place without a report for this time has no value."""
+_PERIOD_SECONDS = 1.0
+_NONE = 0xFFFF
+_GAUGES = (
+    ("queue_occupancy", PortKind.QUEUE, 0),
+    ("queue_congestion", PortKind.QUEUE, 1),
+    ("buffer_occupancy", PortKind.BUFFER, 0),
+    ("link_utilization", PortKind.EGRESS, 0),
+)
+Keys = npt.NDArray[np.uint64]
+log = logger("serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Values of one metric at one moment."""
+
+    time_ns: int
+    keys: Keys
+    """uint64 [places], ascending, see `key_of`."""
+    values: npt.NDArray[np.uint32]
+
+    def of(self, keys: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
+        """Indices of the keys (ascending) that have a value here, and their values."""
+        at = np.searchsorted(self.keys, keys)
+        known = np.flatnonzero(at < len(self.keys))
+        known = known[self.keys[at[known]] == keys[known]]
+        return known, self.values[at[known]]
+
+
+def key_of(place: Place) -> int:
+    """A place in 64 bits."""
+    port, ident = (_NONE if part is None else part & 0xFFFF for part in place[1:])
+    return place.node << 32 | port << 16 | ident
+
+
+def place_of(key: int) -> Place:
+    """The place of a key."""
+    port, ident = key >> 16 & 0xFFFF, key & 0xFFFF
+    return Place(key >> 32, None if port == _NONE else port, None if ident == _NONE else ident)
+
+
+class Samples:
+    """Samples of a collector, by metric. Threads may share one."""
+
+    def __init__(self, state: CollectorState, now: Callable[[], int] = time.time_ns) -> None:
+        self._state, self._now = state, now
+        self._kept: dict[str, deque[Sample]] = {}
+        self._highest: dict[str, tuple[Keys, npt.NDArray[np.uint32]]] = {}
+        self._lock = threading.Lock()
+        self._asked = 0.0
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+
+    def over(self, metric: str, buckets: Buckets) -> list[tuple[int, Sample]]:
+        """Samples in some buckets, with the bucket of each; they are taken from now on."""
+        if self._now() - buckets.end_ns > KEPT * 10**9:
+            return []
+        self.ask()
+        with self._lock:
+            samples = list(self._kept.get(metric, ()))
+        found = [(buckets.at(sample.time_ns), sample) for sample in samples]
+        return [(at, sample) for at, sample in found if at is not None]
+
+    def ask(self) -> None:
+        """Take a sample now if there is none, and sample until nobody asks."""
+        with self._lock:
+            self._asked = time.monotonic()
+            if self._thread is None and not self._stop.is_set():
+                self._take()
+                self._thread = threading.Thread(target=self._run, name="serve-samples", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """End sampling."""
+        self._stop.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(5)
+
+    def take(self) -> None:
+        """Take one sample of every metric."""
+        with self._lock:
+            self._take()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_PERIOD_SECONDS):
+            with self._lock:
+                if time.monotonic() - self._asked > IDLE_SECONDS:
+                    self._kept.clear()
+                    self._highest.clear()
+                    self._thread = None
+                    return
+                try:
+                    self._take()
+                except Exception as error:  # an old sample is better than none
+                    log.error("values could not be sampled", exc_info=error)
+
+    def _take(self) -> None:
+        now_ns = self._now()
+        for metric, keys, values in [*self._gauges(now_ns), *self._labels()]:
+            if len(keys) > MOST_PLACES:
+                top = np.argpartition(values, len(values) - MOST_PLACES)[-MOST_PLACES:]
+                keys, values = keys[top], values[top]
+            order = np.argsort(keys)
+            keys, values = keys[order], values[order]
+            kept = self._kept.setdefault(metric, deque(maxlen=KEPT))
+            if kept and np.array_equal(kept[-1].keys, keys):
+                keys = kept[-1].keys
+            kept.append(Sample(now_ns, keys, values.astype(np.uint32)))
+
+    def _gauges(self, now_ns: int) -> Iterator[tuple[str, Keys, npt.NDArray[np.uint32]]]:
+        """The newest values of the port table, or a higher one that came and went since the last sample."""
+        rows = self._state.ports()
+        by_port = queues_by_port(rows)
+        rows = rows[now_ns - rows["last_ns"] < FRESH_NS]
+        for metric, kind, slot in _GAUGES:
+            mine = rows[(rows["kind"] == kind) & (rows["state"] >> slot & 1 > 0)]
+            keys = _port_keys(mine, kind, by_port)
+            values, highest = mine["latest"][:, slot].copy(), mine["highest"][:, slot]
+            before = self._highest.get(metric)
+            if before is not None:
+                _, here, there = np.intersect1d(keys, before[0], return_indices=True)
+                risen = here[highest[here] > before[1][there]]
+                values[risen] = np.maximum(values[risen], highest[risen])
+            self._highest[metric] = keys, highest.copy()
+            yield metric, keys, values
+
+    def _labels(self) -> Iterator[tuple[str, Keys, npt.NDArray[np.uint32]]]:
+        now_ns, rows = self._state.labels.copy()
+        if not len(rows):
+            return
+        keys = _keys(rows["node_id"], rows["port"], np.full(len(rows), _NONE))
+        fresh = now_ns - rows["received_ns"] < FRESH_NS
+        yield "label_latency", keys[fresh], rows["latency_ns"][fresh]
+        yield "label_occupancy", keys[fresh], rows["occupancy"][fresh]
+        age = np.clip(now_ns - rows["received_ns"], 0, 0xFFFFFFFE)
+        busy = (rows["traffic"] != 1) & (rows["labels"] > 0)
+        yield "label_age", keys[busy], age[busy].astype(np.uint32)
+
+
+def _port_keys(rows: Records, kind: PortKind, by_port: bool) -> Keys:
+    none = np.full(len(rows), _NONE)
+    if kind == PortKind.EGRESS:
+        return _keys(rows["node_id"], rows["ident"], none)
+    if kind == PortKind.BUFFER:
+        return _keys(rows["node_id"], none, rows["ident"])
+    port = rows["key"] >> np.uint64(40) & np.uint64(0xFFFF) if by_port else rows["port"]
+    return _keys(rows["node_id"], port, rows["ident"])
+
+
+def _keys(
+    node: npt.NDArray[np.generic], port: npt.NDArray[np.generic], ident: npt.NDArray[np.generic]
+) -> Keys:
+    parts = [part.astype(np.uint64) for part in (node, port, ident)]
+    low = np.uint64(0xFFFF)
+    return parts[0] << np.uint64(32) | (parts[1] & low) << np.uint64(16) | (parts[2] & low)
+
+
+assert NO_PORT == _NONE

@@ -1,0 +1,331 @@
+"""Routes about values over time: of a place, of all places, bursts, and distributions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import HTTPException, Query, Request
+
+from ...base.names import Names
+from ...detect.distributions.quantiles import By
+from ...detect.records import NO_PORT
+from ...present import distributions as shown
+from ...present.events import when, wide
+from ...present.history import Past
+from ...present.series import over_time
+from ...present.series.bursts import Burst, Search, bursts
+from ...present.series.intervals import Interval
+from ...present.series.places import DROP, Buckets, Place, limits_at, unit_of
+from ...present.series.samples import Samples
+from ...present.text import UnreadableError, parse_span
+from ..context import Context, Ctx
+from ..scope import asks_cluster
+from . import distribution_models as d
+from . import series_models as s
+from . import show
+from .events import FlowId, Moment, Node, moment
+from .models import Port
+from .router import api_router
+
+router = api_router("series")
+
+MOST_CELLS = 8000
+"""Rows times buckets of a heat map: its answer stays below 100 KB."""
+PortNumber = Annotated[int | None, Query(ge=0, lt=NO_PORT, description="Egress port")]
+QueueNumber = Annotated[int | None, Query(ge=0, lt=2**24, description="Queue or buffer")]
+BucketCount = Annotated[int, Query(ge=1, le=500, description="About how many buckets")]
+Since = Annotated[
+    str | None,
+    Query(max_length=60, description="RFC 3339, ns since 1970, or 5m; without it 15 minutes before `until`"),
+]
+Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeat it")]
+Above = Annotated[int | None, Query(ge=0, lt=2**63, description="Values above it, instead of alarms")]
+Span = Annotated[str | None, Query(max_length=30, description="A time such as 500us, 20ms or 5s")]
+
+
+@router.get("/series", summary="Values of one place over time")
+async def series(
+    context: Ctx,
+    request: Request,
+    metric: s.SeriesMetric,
+    node: Node = None,
+    port: PortNumber = None,
+    queue: QueueNumber = None,
+    flow: FlowId = None,
+    since: Since = None,
+    until: Moment = None,
+    buckets: BucketCount = 120,
+) -> s.Series:
+    """Lowest, highest and latest value by bucket, and alarms: of events, and of newest values since somebody
+    has been asking. An event is stored when a value changes by more than T (`change`).
+    """
+    over = _buckets(since, until, buckets)
+    node_id = None if node is None else context.node(node)
+    if node_id is None and flow is None:
+        raise HTTPException(400, "node: not given, expected a node, or a flow")
+    if metric == "flow_latency" and flow is None:
+        raise HTTPException(400, "flow: not given, expected the id of a flow")
+    port = None if metric == "buffer_occupancy" else port
+    asked = over_time.Asked(metric, node_id, port, queue, None if flow is None else int(flow, 16))
+    samples = _samples(context, request)
+    limits = await _limits(context, metric, node_id)
+
+    def work(past: Past, _: threading.Event) -> s.Series:
+        found = over_time.series(past.history(), asked, over, samples)
+        names = context.names
+        return s.Series(
+            **_bounds(metric, over, found.sampled_ns),
+            **limits,
+            node=None if node_id is None else show.node(names, node_id),
+            port=None if node_id is None or port is None else show.port(names, node_id, port),
+            queue=queue,
+            lowest=[_wide(value) for value in found.lowest],
+            highest=[_wide(value) for value in found.highest],
+            latest=[_wide(value) for value in found.latest],
+            events=found.events,
+            before=_wide(found.before),
+            alarms=[_alarm(each) for each in found.alarms],
+            truncated=found.truncated,
+        )
+
+    return await context.query(request, work)
+
+
+@router.get("/heatmap", summary="The places with the highest values, over time")
+async def heatmap(
+    context: Ctx,
+    request: Request,
+    metric: s.MetricName = "queue_occupancy",
+    node: Nodes = None,
+    since: Since = None,
+    until: Moment = None,
+    buckets: BucketCount = 120,
+    rows: Annotated[int, Query(ge=1, le=200)] = 40,
+    sort: over_time.Sort = "peak",
+) -> s.HeatMap:
+    """Highest value of each place by bucket. `sort`: by the highest value, by the number of events, or (of
+    those with the highest values) by place.
+    """
+    if rows * buckets > MOST_CELLS:
+        raise HTTPException(400, f"rows: expected at most {MOST_CELLS:,} rows times buckets")
+    over = _buckets(since, until, buckets)
+    nodes = [context.node(each) for each in node or ()]
+    samples = None if metric == DROP else _samples(context, request)
+    limits = await _limits(context, metric, nodes[0] if len(nodes) == 1 else None)
+
+    def work(past: Past, _: threading.Event) -> s.HeatMap:
+        history = past.history()
+        total, found, sampled_ns = over_time.heatmap(history, metric, over, rows, sort, samples, nodes)
+        return s.HeatMap(
+            **_bounds(metric, over, sampled_ns),
+            **limits,
+            total=total,
+            items=[
+                s.HeatRow(
+                    **_place(context.names, each.place),
+                    peak=wide(each.peak),
+                    events=each.events,
+                    values=[_wide(value) for value in each.values],
+                )
+                for each in found
+            ],
+        )
+
+    return await context.query(request, work)
+
+
+@router.get("/bursts", summary="Bursts: when a port or queue was above its limit, and whose traffic it was")
+async def find_bursts(
+    context: Ctx,
+    request: Request,
+    metric: s.MetricName | None = None,
+    node: Node = None,
+    port: PortNumber = None,
+    since: Since = None,
+    until: Moment = None,
+    above: Above = None,
+    min_duration: Span = None,
+    max_duration: Span = None,
+    sort: Literal["start", "peak", "duration"] = "start",
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> s.Bursts:
+    """Times between the event that raised an alarm and the one that cleared it; with `above`, between the
+    first stored value above it and the next one that is not. `max_duration` leaves out what has not ended.
+    """
+    if metric == DROP:
+        raise HTTPException(400, "metric: drop has no limit, expected another one")
+    if above is not None and metric is None:
+        raise HTTPException(400, "metric: not given, expected that of the value in `above`")
+    start, end = _range(since, until)
+    search = Search(
+        start,
+        end,
+        metric,
+        above,
+        shortest_ns=_span("min_duration", min_duration) or 0,
+        longest_ns=_span("max_duration", max_duration),
+        node=None if node is None else context.node(node),
+        port=port,
+        sort=sort,
+        limit=limit,
+    )
+
+    def work(past: Past, _: threading.Event) -> s.Bursts:
+        total, found, truncated = bursts(past.history(), search)
+        items = [_burst(context.names, each) for each in found]
+        return s.Bursts(since=when(start), until=when(end), total=total, items=items, truncated=truncated)
+
+    return await context.query(request, work)
+
+
+@router.get("/distributions/history", summary="Distributions of one place by time, with quantiles")
+async def distribution_history(
+    context: Ctx,
+    request: Request,
+    measure: d.MeasureName = "hop_latency",
+    node: Node = None,
+    port: PortNumber = None,
+    queue: QueueNumber = None,
+    since: Since = None,
+    until: Moment = None,
+    buckets: BucketCount = 60,
+) -> s.DistributionHistory:
+    """Quantiles by bucket. A period of history (`distributions.period_seconds`) counts in the bucket in which
+    it begins, so that buckets may be empty.
+    """
+    over = _buckets(since, until, buckets)
+    node_id = None if node is None else context.node(node)
+    if node_id is None and (port is not None or queue is not None):
+        raise HTTPException(400, "node: not given, expected the node of the port or queue")
+    chosen: dict[str, Any] = {
+        "start": over.start_ns,
+        "end": over.end_ns,
+        "nodes": () if node_id is None else (node_id,),
+        "ports": () if port is None else (port,),
+        "queues": () if queue is None else (queue,),
+        "measures": (measure,),
+        "by": _view(node_id, port, queue),
+    }
+
+    def work(past: Past, _: threading.Event) -> s.DistributionHistory:
+        history = past.history()
+        found = history.distributions(**chosen, bucket_ns=over.width_ns)
+        whole = history.distributions(**chosen)
+        items = [shown.distribution_object(each, context.names, bins=False) for each in found]
+        return s.DistributionHistory(
+            measure=measure,
+            unit="ns" if measure in ("hop_latency", "end_to_end") else None,
+            since=when(over.start_ns),
+            until=when(over.end_ns),
+            bucket_ns=over.width_ns,
+            items=[d.Distribution.model_validate(each) for each in items],
+            whole=d.Distribution.model_validate(shown.distribution_object(whole[0], context.names))
+            if whole
+            else None,
+        )
+
+    return await context.query(request, work)
+
+
+def _view(node: int | None, port: int | None, queue: int | None) -> By:
+    if node is None:
+        return "network"
+    if queue is not None:
+        return "queue"
+    return "switch" if port is None else "port"
+
+
+def _range(since: str | None, until: str | None) -> tuple[int, int]:
+    now_ns = time.time_ns()
+    start, end = moment("since", since), moment("until", until)
+    end = now_ns if end is None else end
+    start = end - 15 * 60 * 10**9 if start is None else start
+    if start >= end:
+        raise HTTPException(400, "since: expected a time before `until`")
+    return start, end
+
+
+def _buckets(since: str | None, until: str | None, count: int) -> Buckets:
+    return Buckets.of(*_range(since, until), count)
+
+
+def _span(name: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_span(text)
+    except UnreadableError as error:
+        raise HTTPException(400, f"{name}: {error}") from None
+
+
+def _samples(context: Context, request: Request) -> Samples | None:
+    """Newest values are known of this collector alone."""
+    return None if asks_cluster(request) else context.samples
+
+
+async def _limits(context: Context, metric: str, node: int | None) -> dict[str, Any]:
+    in_force = await context.run(context.state.limits)
+    found = None if in_force is None else limits_at(in_force.limits, metric, node)
+    names = ("change", "raise_above", "clear_below")
+    return {name: None if found is None else _wide(getattr(found, name)) for name in names}
+
+
+def _bounds(metric: str, over: Buckets, sampled_ns: int | None) -> dict[str, Any]:
+    return {
+        "metric": metric,
+        "unit": unit_of(metric),
+        "since": when(over.start_ns),
+        "until": when(over.end_ns),
+        "bucket_ns": over.width_ns,
+        "sampled_since": None if sampled_ns is None else when(sampled_ns),
+    }
+
+
+def _wide(value: int | None) -> int | str | None:
+    return None if value is None else wide(value)
+
+
+def _when(time_ns: int | None) -> str | None:
+    return None if time_ns is None else when(time_ns)
+
+
+def _place(names: Names, place: Place) -> dict[str, Any]:
+    port = None
+    if place.port is not None:
+        port = Port(id=place.port, name=names.port(place.node, place.port))
+    return {"node": show.node(names, place.node), "port": port, "queue": place.ident}
+
+
+def _alarm(interval: Interval) -> s.Alarm:
+    return s.Alarm(
+        start=_when(interval.start_ns),
+        end=_when(interval.end_ns),
+        peak=wide(interval.peak),
+        limit=_wide(interval.limit),
+        reason=interval.reason,
+    )
+
+
+def _burst(names: Names, burst: Burst) -> s.Burst:
+    interval = burst.interval
+    return s.Burst.model_validate(
+        {
+            **_alarm(interval).model_dump(),
+            **_place(names, interval.place),
+            "metric": interval.metric,
+            "unit": unit_of(interval.metric),
+            "duration_ns": _wide(interval.duration_ns),
+            "clock": interval.clock,
+            "flows": burst.flows,
+            "contributors": [
+                s.Contributor.model_validate(
+                    {
+                        "flow": each.flow,
+                        "events": each.events,
+                        "highest_latency_ns": _wide(each.highest_latency_ns),
+                    }
+                )
+                for each in burst.contributors
+            ],
+        }
+    )
