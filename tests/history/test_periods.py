@@ -97,6 +97,12 @@ def test_periods_are_differences(tmp_path: Path) -> None:
         assert list(rows["measure"]) == ["end_to_end", "hop_latency", "queue_occupancy"]
         with pytest.raises(HistoryError, match="unknown measure 'delay': expected one of hop_latency"):
             history.distributions(measures=["delay"])
+        by_time = history.distributions(measures=["hop_latency"], by="switch", bucket_ns=20 * SECOND)
+        assert [(one.node, one.count, one.sum, one.since_ns, one.until_ns) for one in by_time[:2]] == [
+            (1, 5, 167, START, START + 20 * SECOND),
+            (2, 1, 4, START + 20 * SECOND, by_time[1].until_ns),
+        ]
+        assert len(by_time) == 2
     assert told(folder, start=START + 10**18) == []
 
 

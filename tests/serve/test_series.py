@@ -1,0 +1,181 @@
+"""Values over time through the API, of a real collector's events and state; expectations by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from hopscope.present.collector_state import CollectorState
+from hopscope.present.series.places import Buckets, Place
+from hopscope.present.series.samples import Samples, key_of, place_of
+
+pytestmark = pytest.mark.kernel
+QUEUE = "node=leaf-2&port=3&queue=2"
+
+
+def ask(api: Any, folder: Any, *paths: str) -> list[Any]:
+    """Answers to some questions, one after the other."""
+
+    async def talk() -> list[Any]:
+        async with api(folder) as client:
+            return [answer(await client.get(f"/api/v0/{path}")) for path in paths]
+
+    def answer(found: httpx.Response) -> Any:
+        return found.json() if found.status_code == 200 else (found.status_code, found.json()["error"])
+
+    return asyncio.run(talk())
+
+
+def known(values: list[Any]) -> list[Any]:
+    """Without the empty buckets."""
+    return [value for value in values if value is not None]
+
+
+def burst(collector: Any) -> None:
+    """After 7: 600 (a change, and the alarm), 605 (within T = 10), and 20, which is below `clear`."""
+    collector.report(occupancy=600, latency=100_000)
+    collector.report(occupancy=605, latency=100_000)
+    collector.report(occupancy=20, latency=1000)
+
+
+def test_a_series_has_values_alarms_and_bounds(api: Any, collector: Any) -> None:
+    """Every stored value is in it, the one within T is not; the alarm has its peak and its limit."""
+    burst(collector)
+    (found,) = ask(api, collector.folder, f"series?metric=queue_occupancy&{QUEUE}&since=5m&buckets=30")
+    assert len(found["highest"]) == len(found["lowest"]) == len(found["latest"]) == len(found["events"])
+    assert max(known(found["highest"])) == 600
+    assert min(known(found["lowest"])) == 7
+    assert known(found["latest"])[-1] == 20
+    assert sum(found["events"]) == 5  # new, change, raised, change, cleared
+    assert (found["change"], found["raise_above"], found["clear_below"]) == (10, 500, 50)
+    assert [(each["peak"], each["limit"], each["reason"]) for each in found["alarms"]] == [
+        (600, 500, "value")
+    ]
+    assert (found["node"], found["queue"]) == ({"id": 13, "name": "leaf-2"}, 2)
+    assert found["port"] == {"id": 3, "name": "to host-9"}
+
+
+def test_a_value_within_t_is_sampled(api: Any, collector: Any) -> None:
+    """16 is within T of the stored 7: no event has it, live state does."""
+    collector.report(occupancy=16)
+    (found,) = ask(api, collector.folder, f"series?metric=queue_occupancy&{QUEUE}&since=1m&buckets=1")
+    assert found["sampled_since"] is not None
+    assert known(found["latest"])[-1] == 16
+    assert sum(found["events"]) == 1
+
+
+def test_a_value_that_came_and_went_between_samples_is_its_peak(collector: Any) -> None:
+    """The port table keeps the highest value, so a peak between two samples is in the second."""
+    samples = Samples(CollectorState(collector.folder, fresh_seconds=0))
+    samples.take()
+    collector.report(occupancy=16)
+    collector.report(occupancy=8)
+    samples.take()
+    now = time.time_ns()
+    key = np.array([key_of(Place(13, 3, 2))], np.uint64)
+    assert place_of(int(key[0])) == Place(13, 3, 2)
+    found = samples.over("queue_occupancy", Buckets(now - 60 * 10**9, 60 * 10**9, 2))
+    samples.close()
+    assert [sample.of(key)[1].tolist() for _, sample in found] == [[7], [16], [8]]  # `over` takes one, too
+
+
+def test_what_was_stored_before_and_an_alarm_that_goes_on(api: Any, collector: Any) -> None:
+    """Of a range after the alarm was raised, is there with its start, and the stored value."""
+    collector.report(occupancy=600)
+    time.sleep(0.002)  # for the range to have a time after it; no result depends on how long it takes
+    now = time.time_ns()
+    since = now // 10**6 * 10**6
+    path = f"series?metric=queue_occupancy&{QUEUE}&since={since}&until={now + 10**9}&buckets=500"
+    (found,) = ask(api, collector.folder, path)
+    assert sum(found["events"]) == 0
+    assert found["before"] == 600
+    assert [(each["peak"], each["end"]) for each in found["alarms"]] == [(600, None)]
+    assert found["alarms"][0]["start"] < found["since"]
+
+
+def test_the_heat_map_begins_with_the_highest_peak(api: Any, collector: Any) -> None:
+    """Queues by their peaks, each with the bucket of its peak; the first rows; by place; of one switch."""
+    burst(collector)
+    found, first, placed, one, large = ask(
+        api,
+        collector.folder,
+        "heatmap?metric=queue_occupancy&since=5m&buckets=30",
+        "heatmap?metric=queue_occupancy&since=5m&buckets=30&rows=1",
+        "heatmap?metric=hop_latency&since=5m&sort=place",
+        "heatmap?metric=hop_latency&since=5m&node=12",
+        "heatmap?rows=200&buckets=500",
+    )
+    rows = [(row["node"]["name"], row["port"]["id"], row["queue"], row["peak"]) for row in found["items"]]
+    assert rows == [("leaf-2", 3, 2, 600), ("spine-1", 3, 2, 1)]  # leaf-1 has 0 only
+    assert found["total"] == 3
+    assert all(max(known(row["values"])) == row["peak"] for row in found["items"])
+    assert [row["peak"] for row in first["items"]] == [600]
+    assert [row["node"]["id"] for row in placed["items"]] == [11, 12, 13]
+    assert [(row["node"]["id"], row["peak"], row["queue"]) for row in one["items"]] == [(12, 100_000, None)]
+    assert large[0] == 400
+
+
+def test_bursts_name_their_flows(api: Any, collector: Any) -> None:
+    """One burst of the queue, with its peak; all three flows had hop latencies there meanwhile."""
+    burst(collector)
+    (found, fast, other, above) = ask(
+        api,
+        collector.folder,
+        "bursts?metric=queue_occupancy&since=5m",
+        "bursts?metric=queue_occupancy&since=5m&max_duration=1ns",
+        "bursts?since=5m&node=12",
+        "bursts?metric=hop_latency&above=90000&since=5m&node=12",
+    )
+    assert found["total"] == 1
+    item = found["items"][0]
+    assert (item["peak"], item["limit"], item["reason"], item["queue"]) == (600, 500, "value", 2)
+    assert item["duration_ns"] > 0
+    assert item["flows"] == 3
+    assert {each["flow"]["dst"] for each in item["contributors"]} == {"10.1.0.0", "10.1.0.1", "10.1.0.2"}
+    assert {each["highest_latency_ns"] for each in item["contributors"]} == {100_000}
+    assert fast["total"] == other["total"] == 0
+    assert [(each["peak"], each["limit"], each["flows"]) for each in above["items"]] == [(100_000, 90_000, 3)]
+
+
+def test_distributions_by_time(api: Any, collector: Any) -> None:
+    """All values of a queue are in the buckets, and in the whole, whose bins are there."""
+    burst(collector)
+    path = f"distributions/history?measure=queue_occupancy&{QUEUE}&since=5m&buckets=5"
+    found, without = ask(api, collector.folder, path, "distributions/history?port=3")
+    assert found["whole"]["count"] == sum(each["count"] for each in found["items"]) == 12
+    assert found["whole"]["highest"] == 605
+    assert [each["q"] for each in found["items"][0]["quantiles"]] == [0.5, 0.9, 0.99, 0.999]
+    assert sum(each["count"] for each in found["whole"]["bins"]) == 12
+    assert without[0] == 400
+
+
+def test_flows_that_leave_by_a_port(api: Any, collector: Any) -> None:
+    """All leave by port 3 of each switch, none by port 1, which they come in by."""
+    three, none, wrong = ask(
+        api, collector.folder, "flows?node=12&egress=3", "flows?node=12&egress=1", "flows?egress=3"
+    )
+    assert (three["total"], none["total"], wrong[0]) == (3, 0, 400)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("series?metric=queue_occupancy", "node: not given"),
+        ("series?metric=flow_latency&node=12", "flow: not given"),
+        ("heatmap?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z", "before `until`"),
+        ("bursts?above=3", "metric: not given"),
+        ("bursts?metric=drop", "no limit"),
+        ("bursts?min_duration=fast", "min_duration: expected a time"),
+        ("series?metric=delay&node=12", "metric"),
+    ],
+)
+def test_a_wrong_parameter_is_named(api: Any, collector: Any, path: str, words: str) -> None:
+    """400 with one line that says what was expected."""
+    ((status, line),) = ask(api, collector.folder, path)
+    assert status == 400
+    assert words in line
