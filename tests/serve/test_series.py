@@ -154,14 +154,6 @@ def test_distributions_by_time(api: Any, collector: Any) -> None:
     assert without[0] == 400
 
 
-def test_flows_that_leave_by_a_port(api: Any, collector: Any) -> None:
-    """All leave by port 3 of each switch, none by port 1, which they come in by."""
-    three, none, wrong = ask(
-        api, collector.folder, "flows?node=12&egress=3", "flows?node=12&egress=1", "flows?egress=3"
-    )
-    assert (three["total"], none["total"], wrong[0]) == (3, 0, 400)
-
-
 @pytest.mark.parametrize(
     ("path", "words"),
     [
