@@ -13,6 +13,7 @@ from ..detect.records import Kind, Metric
 from .files import HistoryError
 from .filters import HEAD, Filters, where
 from .long_paths import LongPaths
+from .map_sql import STEP_KINDS, VALUE_KINDS, activity_sql, moment_sql, steps_sql
 from .page import Order
 from .table import Table
 
@@ -217,6 +218,24 @@ class EventQuestions(ABC):
             limit,
             filters,
         )
+
+    def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
+        """Values of places at the end of the filters' time: metric (or `drops`), node, port, last value,
+        highest since `highest_from` (ns), open alarms, time of the last event.
+        """
+        return self._grouped(moment_sql(highest_from), None, {**filters, "kinds": VALUE_KINDS})
+
+    def steps(self, **filters: Unpack[Filters]) -> Table:
+        """Where ports lead, by the paths of flows: node, port, next node, flows, and how many begin or end
+        there.
+        """
+        return self._grouped(
+            steps_sql(", ".join(self.identity.shard)), None, {**filters, "kinds": STEP_KINDS}
+        )
+
+    def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
+        """Notable events and the highest value of a metric (or drops) by time, in buckets from the epoch."""
+        return self._grouped(activity_sql(bucket_seconds, metric), None, filters)
 
     @abstractmethod
     def _grouped(

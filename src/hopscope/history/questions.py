@@ -75,6 +75,18 @@ class HistoryLike(Protocol):
         """Coverage of labels by period, newest first."""
         ...
 
+    def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
+        """Values of places at a past moment."""
+        ...
+
+    def steps(self, **filters: Unpack[Filters]) -> Table:
+        """Where ports lead, by the paths of flows."""
+        ...
+
+    def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
+        """Notable events and the highest value of a metric by time."""
+        ...
+
     def distributions(
         self, *, start: int | datetime | None = None, end: int | datetime | None = None,
         nodes: Collection[int] = (), ports: Collection[int] = (), queues: Collection[int] = (),

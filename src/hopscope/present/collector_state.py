@@ -22,6 +22,7 @@ import numpy.typing as npt
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, DETECTOR, INDEX, process_of
 from ..detect.distributions.quantiles import Distribution
 from ..detect.flows.flow_hops import FlowHops
+from ..detect.flows.path_hops import NO_HOPS, PathHops
 from ..detect.records import EVENT, EVENT_VERSION, FLOW, PORT, SOURCE
 from ..detect.thresholds import (
     CONTROL_FILE,
@@ -179,6 +180,13 @@ class CollectorState:
             reader = self._reader
         if reader is not None:
             yield from reader.paths()
+
+    def path_hops(self, since_ns: int) -> PathHops:
+        """Hops of all paths as columns, of flows with a report since then."""
+        with self._lock:
+            self._attach()
+            reader = self._reader
+        return NO_HOPS if reader is None else reader.path_hops(since_ns)
 
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of one flow with their queues; None where it has left."""

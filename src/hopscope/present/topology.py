@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..control.neighbours import SwitchPorts
 from ..control.status import read_status
 from ..control.topology import Link, Step, merged
-from ..detect.links import read_links
+from ..detect.links import Links, read_links
 from ..detect.records import NO_PORT, FlowState
 from ..labels.tracked_state import HOPS
 from ..memory.data_folder import read_owner
@@ -25,14 +25,22 @@ Columns = npt.NDArray[np.int64]
 
 def topology(state: CollectorState) -> tuple[Link, ...]:
     """All links of the collector of a data folder. Raises LinksError for a file of links that is no good."""
+    return merged(links_of_file(state), switches_with_ports(state), _steps(state))
+
+
+def links_of_file(state: CollectorState) -> Links:
+    """The links of the collector's file. Raises LinksError."""
     links = read_owner(state.folder).get("links")
-    switches = {
+    return read_links(Path(links) if isinstance(links, str) else None)
+
+
+def switches_with_ports(state: CollectorState) -> dict[int, SwitchPorts]:
+    """Ports of the switches that the controller reaches, with their neighbours."""
+    return {
         each["node"]: SwitchPorts.model_validate(each["ports"])
         for each in read_status(state.regions)
         if each["ports"] is not None
     }
-    file = read_links(Path(links) if isinstance(links, str) else None)
-    return merged(file, switches, _steps(state))
 
 
 def _steps(state: CollectorState) -> Iterator[Step]:

@@ -40,6 +40,7 @@ from .routes import (
     direct,
     distributions,
     events,
+    fabric,
     flows,
     health,
     labels,
@@ -133,6 +134,7 @@ def create_app(
         labels,
         control,
         direct,
+        fabric,
         health,
         live,
     ):

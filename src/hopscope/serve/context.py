@@ -78,6 +78,8 @@ class Context:
         self.alarms = AlarmReader(self.state, self.feed, self.past)
         self.kept = Kept()
         """Answers from history that viewers ask again and again."""
+        self.fabric: object | None = None
+        """What `routes.fabric` keeps between questions; None: nobody has asked."""
         self._cluster = cluster
         self.closing = asyncio.Event()
         """Set when the server ends: live feeds stop."""

@@ -33,6 +33,7 @@ OF_HISTORY = frozenset(
         *("events", "history/flows", "distributions", "sql", "bottleneck"),
         *("labels/history", "labels/coverage/history"),
         *("series", "heatmap", "bursts", "distributions/history"),
+        *("fabric", "fabric/ports", "fabric/timeline"),
     )
 )
 """Routes that ask the history of a cluster themselves, by `Context.query`."""

@@ -147,6 +147,18 @@ class LakeHistory:
         """Coverage of labels by period."""
         return self._either(lambda asked: asked.coverage(limit=limit, **filters))
 
+    def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
+        """Values of places at a past moment."""
+        return self._either(lambda asked: asked.moment(highest_from=highest_from, **filters))
+
+    def steps(self, **filters: Unpack[Filters]) -> Table:
+        """Where ports lead."""
+        return self._either(lambda asked: asked.steps(**filters))
+
+    def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
+        """Notable events by time."""
+        return self._either(lambda asked: asked.activity(metric, bucket_seconds=bucket_seconds, **filters))
+
     def distributions(
         self,
         *,

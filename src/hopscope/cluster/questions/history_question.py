@@ -85,8 +85,9 @@ class HistoryQuestion(_Model):
     """A method of a history and its arguments."""
 
     method: Literal[
-        "events", "flows", "paths", "summary", "hops", "peaks", "labels", "coverage", "distributions", "sql"
-    ]
+        "events", "flows", "paths", "summary", "hops", "peaks", "labels", "coverage", "distributions", "sql",
+        "moment", "steps", "activity",
+    ]  # fmt: skip
     filters: FiltersModel = FiltersModel()
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = None
     order: Literal["newest", "oldest"] = "newest"
@@ -95,6 +96,7 @@ class HistoryQuestion(_Model):
     bucket_seconds: Annotated[float, Field(gt=0, lt=1e9)] | None = None
     bucket_ns: Annotated[int, Field(gt=0, lt=2**63)] | None = None
     metric: Annotated[str, Field(max_length=100)] = ""
+    highest_from: Number = 0
     queues: Numbers = []
     measures: Words = []
     by: By = "queue"
@@ -127,6 +129,12 @@ class HistoryQuestion(_Model):
                 return history.labels(limit=self.limit, **filters)
             case "coverage":
                 return history.coverage(limit=self.limit, **filters)
+            case "moment":
+                return history.moment(highest_from=self.highest_from, **filters)
+            case "steps":
+                return history.steps(**filters)
+            case "activity":
+                return history.activity(self.metric, bucket_seconds=self.bucket_seconds or 1.0, **filters)
             case "distributions":
                 return history.distributions(
                     start=self.filters.start,

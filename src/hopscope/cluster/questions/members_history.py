@@ -17,6 +17,7 @@ import numpy as np
 from ...detect.distributions.quantiles import By, Distribution, grouped
 from ...history.files import HistoryError
 from ...history.filters import Filters, to_ns
+from ...history.map_sql import DROPS
 from ...history.page import Order
 from ...history.table import Table
 from ...lake.cursor import ClusterCursor
@@ -164,6 +165,49 @@ class MembersHistory:
         """Of each member that takes labels."""
         question = HistoryQuestion(method="coverage", filters=FiltersModel.of(filters), limit=limit)
         return _newest_first(self._rows(question), limit, ())
+
+    def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
+        """The newest and highest values of all members."""
+        question = HistoryQuestion(
+            method="moment", highest_from=highest_from, filters=FiltersModel.of(filters)
+        )
+        found = self._rows(question)
+        rows = [_place_value(parts) for parts in _grouped(found, ("metric", *_HOP)).values()]
+        return table_of(rows, _columns(found)[1:], truncated=False)
+
+    def steps(self, **filters: Unpack[Filters]) -> Table:
+        """Sums over members."""
+        found = self._rows(HistoryQuestion(method="steps", filters=FiltersModel.of(filters)))
+        rows = [
+            {
+                **parts[0],
+                **{name: _total(parts, name) for name in ("flows", "ends")},
+                "time": _highest(parts, "time"),
+            }
+            for parts in _grouped(found, (*_HOP, "next_node_id")).values()
+        ]
+        return table_of(rows, _columns(found)[1:], truncated=False)
+
+    def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
+        """Sums over members, and the highest of their values."""
+        question = HistoryQuestion(
+            method="activity",
+            metric=metric,
+            bucket_seconds=bucket_seconds,
+            filters=FiltersModel.of(filters),
+        )
+        found = self._rows(question)
+        counts = ("events", "drops", "path_changes", "alarms")
+        rows = [
+            {
+                **max(parts, key=lambda part: part["highest"] or 0),
+                **{name: _total(parts, name) for name in counts},
+                **({"highest": _total(parts, "highest")} if metric == DROPS else {}),
+            }
+            for parts in _grouped(found, ("bucket",)).values()
+        ]
+        rows.sort(key=lambda row: row["bucket"] or "")
+        return table_of(rows, _columns(found)[1:], truncated=False)
 
     def distributions(
         self,
@@ -338,6 +382,14 @@ def _mean(parts: Iterable[Row], name: str, weight: str) -> float | None:
     known = [(part[name], part[weight] or 0) for part in parts if part[name] is not None]
     weights = sum(each for _, each in known)
     return sum(value * each for value, each in known) / weights if weights else None
+
+
+def _place_value(parts: Sequence[Row]) -> Row:
+    newest = max(parts, key=lambda part: part["time"] or "")
+    if newest["metric"] == DROPS:
+        newest = {**newest, "value": _total(parts, "value")}
+        return {**newest, "highest": newest["value"], "alarms": 0}
+    return {**newest, "highest": _highest(parts, "highest"), "alarms": _total(parts, "alarms")}
 
 
 def _hop(parts: Sequence[Row]) -> Row:

@@ -41,6 +41,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
                 "flow_id",
             ),
             *("worst_latency", "value", "previous", "latest"),
+            *("next_node_id", "flows", "ends", "alarms"),
         ),
         (int,),
     ),

@@ -24,6 +24,7 @@ from ..records import (
     PortKind,
 )
 from .flow_hops import FlowHops, flow_hops, hops_of_flow
+from .path_hops import PathHops, path_hops
 
 Records = npt.NDArray[np.void]
 _SEQUENCE_BITS = (22, 32)
@@ -116,6 +117,12 @@ class StateReader:
         """All live flows with their hops, in blocks; a flow in several shards occurs several times."""
         for shard in self._shards:
             yield from flow_hops(shard["flows"], shard["ports"])
+
+    def path_hops(self, since_ns: int) -> PathHops:
+        """Hops of all paths as columns, of flows with a report since then; a flow in several shards occurs
+        several times.
+        """
+        return path_hops([shard["flows"] for shard in self._shards], since_ns)
 
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of a row of `flows` with their queues; None for an evicted flow."""

@@ -1,0 +1,99 @@
+"""SELECTs for a map of the network at a past moment: values of places, steps of paths, and when something
+happened.
+
+Each reads EVENTS, see `event_questions`.
+"""
+
+from __future__ import annotations
+
+from ..detect.records import Kind, Metric
+from .columns import quoted
+from .files import HistoryError
+
+VALUE_KINDS = tuple(
+    kind.label
+    for kind in (
+        *(Kind.NEW_KEY, Kind.CHANGE, Kind.THRESHOLD, Kind.RAISED, Kind.CLEARED, Kind.PUSH, Kind.VALUE),
+        *(Kind.QUEUE_REPORT, Kind.DROP),
+    )
+)
+"""Events that state a value of a place, or a drop there."""
+STEP_KINDS = tuple(kind.label for kind in (Kind.NEW_KEY, Kind.PUSH, Kind.FLOW_RECORD))
+"""Events of all hops of a path at one time."""
+NOTABLE_KINDS = tuple(
+    kind.label
+    for kind in (
+        *(Kind.THRESHOLD, Kind.RAISED, Kind.PATH_CHANGE, Kind.LOOP, Kind.DROP, Kind.QUEUE_REPORT),
+        *(Kind.SILENT, Kind.GAP),
+    )
+)
+"""Events that a timeline counts: something may be wrong."""
+DROPS = "drops"
+"""In place of a metric: the number of drops."""
+_PLACE_METRICS = (Metric.HOP_LATENCY, Metric.QUEUE_OCCUPANCY, Metric.LINK_UTILIZATION, Metric.LABEL_AGE)
+
+
+def _listed(labels: tuple[str, ...]) -> str:
+    return f"({', '.join(map(quoted, labels))})"
+
+
+def moment_sql(highest_from_ns: int) -> str:
+    """By metric, node and port: the last value, the highest since a moment, and how many alarms are open.
+
+    A queue or the hop of a flow has a value of its own; of queues the highest counts, of flows the newest.
+    Drops are counted since that moment.
+    """
+    metrics = _listed(tuple(metric.label for metric in _PLACE_METRICS))
+    recent = f"time >= make_timestamp_ns({int(highest_from_ns)})"
+    return f"""SELECT metric, node_id, port,
+        CASE metric WHEN '{DROPS}' THEN sum(recent) WHEN 'hop_latency' THEN arg_max(latest, time)
+            ELSE max(latest) END::UBIGINT AS value,
+        CASE metric WHEN '{DROPS}' THEN sum(recent) ELSE max(peak) END::UBIGINT AS highest,
+        count(*) FILTER (alarm = 'raised') AS alarms, max(time) AS time
+        FROM (
+            SELECT CASE kind WHEN 'drop' THEN '{DROPS}' ELSE metric END AS metric, node_id, port,
+                CASE metric WHEN 'queue_occupancy' THEN ident WHEN 'hop_latency' THEN flow_id END AS part,
+                arg_max(value, time) AS latest, max(value) FILTER ({recent}) AS peak,
+                count(*) FILTER ({recent}) AS recent, max(time) AS time,
+                arg_max(kind, time) FILTER (kind IN ('raised', 'cleared')) AS alarm
+            FROM EVENTS WHERE node_id IS NOT NULL AND port IS NOT NULL
+                AND (kind = 'drop' OR metric IN {metrics})
+            GROUP BY ALL)
+        GROUP BY metric, node_id, port ORDER BY metric, node_id, port"""
+
+
+def steps_sql(shard: str) -> str:
+    """By node, port and next node: flows, and how many of them begin or end at the node. `shard`: columns
+    that name a shard.
+    """
+    window = f"PARTITION BY {shard}, flow_id, time, kind ORDER BY hop"
+    return f"""SELECT node_id, port, CASE WHEN following = hop + 1 THEN next END AS next_node_id,
+        count(DISTINCT flow_id) AS flows,
+        count(DISTINCT flow_id) FILTER (hop = 0 OR hop = hop_count - 1) AS ends, max(time) AS time
+        FROM (SELECT *, lead(node_id) OVER w AS next, lead(hop) OVER w AS following
+            FROM EVENTS WHERE metric = 'hop_latency' AND flow_id IS NOT NULL AND node_id IS NOT NULL
+            WINDOW w AS ({window}))
+        WHERE port IS NOT NULL
+        GROUP BY ALL ORDER BY ALL"""
+
+
+def activity_sql(bucket_seconds: float, metric: str) -> str:
+    """By time in buckets from the epoch on: notable events, of these drops, changes of paths and alarms, and
+    the highest value of a metric (or `drops`) with its place.
+    """
+    ns = int(bucket_seconds * 1e9)
+    if ns <= 0:
+        raise HistoryError("a bucket must be longer than 0 s")
+    if metric != DROPS and metric.upper() not in Metric.__members__:
+        raise HistoryError(f"unknown metric {metric!r}")
+    of_metric = f"metric = {quoted(metric)} AND kind NOT IN ('flow_record', 'cleared')"
+    value = f"max(value) FILTER ({of_metric})"
+    if metric == DROPS:
+        of_metric, value = "kind = 'drop'", "count(*) FILTER (kind = 'drop')"
+    return f"""SELECT make_timestamp_ns(epoch_ns(time) // {ns} * {ns}) AS bucket,
+        count(*) FILTER (kind IN {_listed(NOTABLE_KINDS)}) AS events,
+        count(*) FILTER (kind = 'drop') AS drops, count(*) FILTER (kind = 'path_change') AS path_changes,
+        count(*) FILTER (kind IN ('raised', 'threshold')) AS alarms, {value} AS highest,
+        arg_max(node_id, value) FILTER ({of_metric}) AS worst_node_id,
+        arg_max(port, value) FILTER ({of_metric}) AS worst_port
+        FROM EVENTS GROUP BY bucket ORDER BY bucket"""

@@ -1,0 +1,114 @@
+"""The links of a network as its paths show them, kept while flows come and go."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ...detect.flows.path_hops import PathHops
+from ...wire.records import Records
+from .places import FROM_PATHS, NONE, Ints, found_at, new_places, united
+
+KEEP_NS = 3600 * 10**9
+"""A link that no flow takes is forgotten after an hour."""
+MOST = 1 << 17
+"""Places that are kept; of more, those seen last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What paths show of places, sorted by place."""
+
+    places: Ints
+    following: Ints
+    """The most frequent next node; NONE: unknown, or hosts."""
+    flows: Ints
+    last_ns: Ints
+    latest: npt.NDArray[np.float64]
+    """Hop latency of the flow that was seen last; NaN: unknown."""
+    highest: npt.NDArray[np.float64]
+    """Highest of the flows' latest hop latencies."""
+    alarm: npt.NDArray[np.bool_]
+    edge: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By node: flows whose path begins or ends there, and all flows through it."""
+
+
+def seen(hops: PathHops) -> Seen:
+    """Group the hops of paths by place."""
+    order = np.argsort(hops.place)
+    place = hops.place[order]
+    first = np.flatnonzero(np.append(True, place[1:] != place[:-1])[: len(place)])
+    if not len(first):
+        none, unknown = np.empty(0, np.int64), np.empty(0)
+        return Seen(none, none, none, none, unknown, unknown, np.empty(0, bool))
+    flows = np.diff(np.append(first, len(place)))
+    latency = np.where(hops.latency == NONE, np.nan, hops.latency)[order]
+    times = hops.time_ns[order]
+    newest = np.maximum.reduceat(times, first)
+    is_newest = times == np.repeat(newest, flows)
+    latest = np.fmax.reduceat(np.where(is_newest, latency, np.nan), first)
+    return Seen(
+        place[first],
+        _most_frequent(hops.following[order], first, flows),
+        flows,
+        newest,
+        latest,
+        np.fmax.reduceat(latency, first),
+        np.logical_or.reduceat(hops.alarm[order], first),
+        _edge(place >> 16, (hops.first | hops.last)[order]),
+    )
+
+
+def _most_frequent(following: Ints, first: Ints, flows: Ints) -> Ints:
+    """The next node of each group; nearly always there is one."""
+    known = np.where(following == NONE, np.iinfo(np.int64).max, following)
+    lowest = np.minimum.reduceat(known, first)
+    found = np.maximum.reduceat(following, first)
+    for group in np.flatnonzero((found != NONE) & (lowest != found)).tolist():
+        members = following[first[group] : first[group] + flows[group]]
+        nodes, counts = np.unique(members[members != NONE], return_counts=True)
+        found[group] = nodes[np.argmax(counts)]
+    return np.asarray(found)
+
+
+def _edge(node: Ints, end: npt.NDArray[np.bool_]) -> dict[int, tuple[int, int]]:
+    first = np.flatnonzero(np.append(True, node[1:] != node[:-1]))
+    ends, through = np.add.reduceat(end.astype(np.int64), first), np.diff(np.append(first, len(node)))
+    return {
+        key: (count, total)
+        for key, count, total in zip(node[first].tolist(), ends.tolist(), through.tolist(), strict=True)
+    }
+
+
+class LearnedLinks:
+    """Links seen within the last hour; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows = new_places(np.empty(0, np.int64))
+        self._edge: dict[int, tuple[int, int]] = {}
+
+    def learn(self, found: Seen, now_ns: int) -> tuple[Records, dict[int, tuple[int, int]]]:
+        """Add what was seen; returns PLACE [places] of all that is known, without values, and their ends by
+        node.
+        """
+        with self._lock:
+            before = self._rows[self._rows["last_ns"] >= now_ns - KEEP_NS]
+            rows = new_places(united([before["place"], found.places]))
+            rows["sources"] = FROM_PATHS
+            at, _ = found_at(rows["place"], before["place"])
+            for name in ("next", "next_port", "last_ns"):
+                rows[name][at] = before[name]
+            at, _ = found_at(rows["place"], found.places)
+            rows["next"][at] = np.where(found.following == NONE, rows["next"][at], found.following)
+            rows["last_ns"][at] = found.last_ns
+            if len(rows) > MOST:
+                kept = np.sort(np.argpartition(rows["last_ns"], len(rows) - MOST)[-MOST:])
+                rows = rows[kept]
+            self._rows = rows.copy()
+            nodes = set((rows["place"] >> 16).tolist()) | set(rows["next"].tolist())
+            self._edge = {node: ends for node, ends in (self._edge | found.edge).items() if node in nodes}
+            return rows, dict(self._edge)

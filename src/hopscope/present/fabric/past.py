@@ -1,0 +1,83 @@
+"""The map at a past moment, from history: the last stored value of every place, and peaks before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...wire.records import Records
+from .live import Snapshot
+from .places import FROM_PATHS, METRICS, NONE, found_at, new_places, place_of, united
+
+if TYPE_CHECKING:
+    from ...history.questions import HistoryLike
+    from ...history.table import Table
+
+LOOK_BACK_NS = 300 * 10**9
+"""How far before the moment (or its window) values and paths are looked for: live ones are stored every
+`detect.push_seconds`."""
+
+
+def past_snapshot(history: HistoryLike, at_ns: int, window_ns: int, known: Snapshot | None) -> Snapshot:
+    """The network as of `at_ns`, with the highest values of the `window_ns` before. Raises HistoryError.
+
+    `known`: links of today, for ports that no path of then has; None: only those of then.
+    """
+    start, end = at_ns - max(window_ns, LOOK_BACK_NS), at_ns + 1
+    values = history.moment(highest_from=at_ns - window_ns, start=start, end=end)
+    steps = history.steps(start=start, end=end)
+    of_value = place_of(_column(values, "node_id"), _column(values, "port"))
+    of_step = place_of(_column(steps, "node_id"), _column(steps, "port"))
+    today = known.rows[known.rows["next"] != NONE] if known is not None else new_places(of_step[:0])
+    rows = new_places(united([of_value, of_step, today["place"]]))
+    at, _ = found_at(rows["place"], today["place"])
+    for name in ("next", "next_port", "sources"):
+        rows[name][at] = today[name]
+    edge = dict(known.edge) if known is not None else {}
+    _add_steps(rows, steps, of_step, edge)
+    _add_values(rows, values, of_value)
+    return Snapshot(at_ns, rows, edge)
+
+
+def _column(table: Table, name: str) -> np.ndarray:
+    """Whole numbers, NONE where they are missing."""
+    column = np.ma.filled(np.ma.asarray(table[name]), 0) if name in table.columns else np.empty(0)
+    missing = np.ma.getmaskarray(table[name]) if name in table.columns else np.empty(0, bool)
+    if column.dtype == object:
+        missing = np.array([each is None for each in table[name].tolist()], bool)
+        column = np.array([each or 0 for each in table[name].tolist()], np.float64)
+    return np.where(missing, NONE, column.astype(np.int64))
+
+
+def _add_steps(rows: Records, steps: Table, places: np.ndarray, edge: dict[int, tuple[int, int]]) -> None:
+    if not len(places):
+        return
+    following, flows = _column(steps, "next_node_id"), _column(steps, "flows")
+    at, _ = found_at(rows["place"], places)
+    np.add.at(rows["flows"], at, flows)
+    known = np.flatnonzero(following != NONE)
+    order = known[np.argsort(flows[known], kind="stable")]  # the most frequent next node is written last
+    rows["next"][at[order]] = following[order]
+    rows["sources"][at[order]] |= FROM_PATHS
+    nodes = places >> 16
+    for node in np.unique(nodes).tolist():
+        mine = nodes == node
+        edge[node] = int(_column(steps, "ends")[mine].sum()), int(flows[mine].sum())
+
+
+def _add_values(rows: Records, values: Table, places: np.ndarray) -> None:
+    if not len(places):
+        return
+    metric = np.array(values["metric"].tolist(), object)
+    latest, alarms = _column(values, "value").astype(np.float64), _column(values, "alarms") > 0
+    highest = _column(values, "highest").astype(np.float64)
+    highest = np.where(highest == NONE, latest, np.maximum(highest, latest))
+    at, _ = found_at(rows["place"], places)
+    for number, name in enumerate(METRICS):
+        mine = metric == name
+        if name == "label_age":  # history has events of silent ports alone
+            mine &= alarms
+        rows["latest"][at[mine], number] = latest[mine]
+        rows["highest"][at[mine], number] = highest[mine]
+        rows["alarm"][at[mine], number] = alarms[mine]

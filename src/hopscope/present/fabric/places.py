@@ -1,0 +1,76 @@
+"""Places of the map: every egress port of every switch, where it leads, and its values, one record each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...wire.records import Records
+
+FabricMetric = Literal["hop_latency", "queue_occupancy", "link_utilization", "drops", "label_age"]
+METRICS: tuple[FabricMetric, ...] = (
+    "hop_latency",
+    "queue_occupancy",
+    "link_utilization",
+    "drops",
+    "label_age",
+)
+"""What the map can be coloured by."""
+UNITS: dict[FabricMetric, str | None] = {"hop_latency": "ns", "drops": "packets", "label_age": "ns"}
+"""Others are as the switches send them."""
+NONE = -1
+Ints = npt.NDArray[np.int64]
+
+PLACE = np.dtype(
+    [
+        ("place", "<i8"),  # node << 16 | egress port; its order is that of all arrays of places
+        ("next", "<i8"),  # node that it leads to; NONE: hosts, another network, or unknown
+        ("next_port", "<i8"),  # where it arrives there; NONE: unknown
+        ("last_ns", "<i8"),  # when a flow was last seen there
+        ("flows", "<i4"),  # seen there within the window
+        ("sources", "u1"),  # bit 0: paths, 1: LLDP, 2: a file
+        ("disputed", "u1"),  # 1: two sources lead elsewhere
+        ("latest", "<f8", (len(METRICS),)),  # by METRICS; NaN: unknown. Of drops: in all
+        ("highest", "<f8", (len(METRICS),)),  # within the window; of drops: those within it
+        ("alarm", "?", (len(METRICS),)),  # above its limit
+    ]
+)
+FROM_PATHS, FROM_LLDP, FROM_FILE = 1, 2, 4
+SOURCES = {FROM_FILE: "file", FROM_LLDP: "lldp", FROM_PATHS: "paths"}
+"""Who says where a port leads."""
+
+
+def place_of(node: npt.ArrayLike, port: npt.ArrayLike) -> Ints:
+    """Places of nodes and egress ports."""
+    return np.asarray(node).astype(np.int64) << 16 | np.asarray(port).astype(np.int64)
+
+
+def new_places(places: Ints) -> Records:
+    """PLACE [places] without values; `places` are sorted, each once."""
+    rows = np.zeros(len(places), PLACE)
+    rows["place"] = places
+    rows["next"] = rows["next_port"] = NONE
+    rows["latest"] = rows["highest"] = np.nan
+    return rows
+
+
+def found_at(sorted_places: Ints, places: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Row of each of `places` among the sorted ones, and whether it is there."""
+    at = np.searchsorted(sorted_places, places)
+    if not len(sorted_places):
+        return at, np.zeros(len(places), bool)
+    return at, sorted_places[np.minimum(at, len(sorted_places) - 1)] == places
+
+
+def united(parts: Sequence[Ints]) -> Ints:
+    """All places, sorted, each once."""
+    return np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
+
+
+def raise_to(rows: Records, column: str, metric: int, places: Ints, values: npt.ArrayLike) -> None:
+    """Set a value of these places, some of which may occur several times, to the highest of theirs."""
+    at, there = found_at(rows["place"], places)
+    np.fmax.at(rows[column][:, metric], at[there], np.asarray(values, np.float64)[there])

@@ -1,0 +1,160 @@
+"""The shape of a network: layers from hosts to the core, pods, and groups of the top layer.
+
+Layers come from the names of switches where these say it (tor, leaf, spine, core …), else from distances: a
+switch where paths begin or end is in the lowest layer, every other one as far above it as it is from the
+nearest of these. A pod is what hangs together without the top layer; a plane, what hangs together of the two
+top layers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.names import Names
+from .places import NONE, Ints
+
+EDGE_SHARE = 0.05
+"""A switch is at the edge if so many of the flows through it begin or end there: a few may be cut short."""
+NAMED_SHARE = 0.9
+"""Names say the layers if so many switches have one that does."""
+_RANKS = (
+    (0, "tor|edge|access|rack"),
+    (1, "leaf|agg|aggr|aggregation|dist|distribution"),
+    (2, "spine"),
+    (3, "core|superspine|super|ssw"),
+    (4, "border|wan|dci|dc|exit"),
+)
+"""Words of names, from the hosts to the outside; of these only those that occur count."""
+_LAYER_NAMES = {1: ("switch",), 2: ("leaf", "spine"), 3: ("edge", "aggregation", "core")}
+_WORD = re.compile(r"[a-z]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where each switch is; all arrays are by the order of `nodes`."""
+
+    nodes: Ints
+    """Node ids, sorted."""
+    layer: Ints
+    """0: next to hosts."""
+    pod: Ints
+    """Index in `pods`; NONE: top layer, or no pods."""
+    plane: Ints
+    """Index in `planes`; NONE: below the top layer."""
+    layers: tuple[str, ...]
+    """Names of the layers."""
+    pods: tuple[str, ...]
+    planes: tuple[str, ...]
+
+    def row(self, nodes: npt.ArrayLike) -> Ints:
+        """Index of each node; NONE: not among them."""
+        wanted = np.asarray(nodes, np.int64)
+        at = np.minimum(np.searchsorted(self.nodes, wanted), max(0, len(self.nodes) - 1))
+        return np.where(self.nodes[at] == wanted, at, NONE) if len(self.nodes) else np.full_like(wanted, NONE)
+
+
+def shape_of(nodes: Ints, steps: Ints, edge: Mapping[int, tuple[int, int]], names: Names) -> Shape:
+    """The shape of a network. `nodes`: sorted ids; `steps`: node and next node, int64 [links, 2]; `edge`: by
+    node, the flows that begin or end there, and all through it.
+    """
+    at = np.searchsorted(nodes, steps)
+    pairs = np.unique(np.sort(at[at[:, 0] != at[:, 1]], axis=1), axis=0)
+    words = [_WORD.findall((names.node(node) or "").lower()) for node in nodes.tolist()]
+    layer = _by_names(words)
+    if layer is None:
+        layer = _by_distance(nodes, pairs, edge)
+    top = int(layer.max(initial=0))
+    below = (layer[pairs] < top).all(axis=1)
+    component = _components(len(nodes), pairs[below])
+    is_top = layer == top if top else np.zeros(len(nodes), bool)
+    pod, pods = _named("pod", component, ~is_top, nodes, words)
+    if top < 2 or len(pods) >= (~is_top).sum():
+        pod, pods = np.full(len(nodes), NONE), ()
+    upper = (layer[pairs] >= top - 1).all(axis=1)
+    plane, planes = _named("plane", _components(len(nodes), pairs[upper]), is_top, nodes, words)
+    return Shape(nodes, layer, pod, plane, _layer_names(layer, words), pods, planes)
+
+
+def _by_names(words: list[list[str]]) -> Ints | None:
+    """Layers by names; None: they do not say."""
+    ranks = {word: rank for rank, listed in _RANKS for word in listed.split("|")}
+    found = np.array([next((ranks[w] for w in each if w in ranks), NONE) for each in words], np.int64)
+    known = found[found != NONE]
+    if not len(found) or len(known) < NAMED_SHARE * len(found) or len(np.unique(known)) < 2:
+        return None
+    present = np.unique(known)
+    layers = np.searchsorted(present, found)
+    layers[found == NONE] = 0
+    return layers
+
+
+def _by_distance(nodes: Ints, pairs: Ints, edge: Mapping[int, tuple[int, int]]) -> Ints:
+    """Layers by the distance from the nearest switch at the edge."""
+    counts = np.array([edge.get(node, (0, 0)) for node in nodes.tolist()], np.float64).reshape(-1, 2)
+    layer = np.where(counts[:, 0] > EDGE_SHARE * counts[:, 1], 0, NONE).astype(np.int64)
+    for distance in range(len(nodes)):
+        near = layer[pairs] == distance
+        reached = np.concatenate([pairs[near[:, 0], 1], pairs[near[:, 1], 0]])
+        reached = reached[layer[reached] == NONE]
+        if not len(reached):
+            break
+        layer[reached] = distance + 1
+    layer[layer == NONE] = 0
+    return layer
+
+
+def _components(count: int, pairs: Ints) -> Ints:
+    """The lowest row of all that each row is connected with."""
+    label = np.arange(count)
+    while len(pairs):
+        lowest = label[pairs].min(axis=1)
+        after = label.copy()
+        np.minimum.at(after, pairs[:, 0], lowest)
+        np.minimum.at(after, pairs[:, 1], lowest)
+        after = after[after]
+        if (after == label).all():
+            break
+        label = after
+    return label
+
+
+def _named(
+    kind: str, component: Ints, members: npt.NDArray[np.bool_], nodes: Ints, words: list[list[str]]
+) -> tuple[Ints, tuple[str, ...]]:
+    """Number the components of some rows, and name each by a number that all names in it have, else by its
+    lowest node id.
+    """
+    roots, index = np.unique(component[members], return_inverse=True)
+    group = np.full(len(nodes), NONE)
+    group[members] = index
+    common: list[str | None] = []
+    for number in range(len(roots)):
+        numbers = [[w for w in words[row] if w.isdigit()] for row in np.flatnonzero(group == number).tolist()]
+        firsts = {each[0] if each else "" for each in numbers}
+        common.append(firsts.pop() if len(firsts) == 1 else None)
+    if None in common or "" in common or len(set(common)) < len(common):
+        lowest = [int(nodes[group == number].min()) for number in range(len(roots))]
+        return group, tuple(f"{kind}-of-{node}" for node in lowest)
+    order = sorted(range(len(roots)), key=lambda number: int(common[number] or 0))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    group[members] = place[index]
+    return group, tuple(f"{kind}-{common[number]}" for number in order)
+
+
+def _layer_names(layer: Ints, words: list[list[str]]) -> tuple[str, ...]:
+    """Names of the layers: the word that most names of a layer begin with, else the usual one."""
+    count = int(layer.max(initial=0)) + 1
+    usual = _LAYER_NAMES.get(count, tuple(f"layer {number}" for number in range(count)))
+    found = []
+    for number in range(count):
+        firsts = [words[row][0] for row in np.flatnonzero(layer == number).tolist() if words[row]]
+        word = max(set(firsts), key=lambda each: (firsts.count(each), each)) if firsts else ""
+        plain = word.isalpha() and firsts.count(word) * 2 > int((layer == number).sum())
+        found.append(word if plain else usual[number])
+    return tuple(found)

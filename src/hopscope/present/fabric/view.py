@@ -1,0 +1,251 @@
+"""What of the network is shown: all switches, pods, or the switches of one pod; as columns for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...base.names import Names
+from ...wire.records import Records
+from .live import Snapshot
+from .places import METRICS, NONE, SOURCES, FabricMetric, Ints, united
+from .shape import Shape, shape_of
+
+Level = Literal["switch", "pod"]
+MOST_SWITCHES = 400
+"""Above so many switches, `auto` shows pods."""
+MOST_LINKS = 40_000
+"""Links of an answer; of more, those with the highest values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A snapshot with its shape."""
+
+    snapshot: Snapshot
+    shape: Shape
+    start: Ints
+    """Row in `shape.nodes` of the switch of each place."""
+    end: Ints
+    """The same of where it leads; NONE: to no switch."""
+
+
+def network_of(snapshot: Snapshot, names: Names, before: Network | None = None) -> Network:
+    """The network of a snapshot. Its shape is that of `before` as long as the links are the same."""
+    rows = snapshot.rows
+    nodes = united([rows["place"] >> 16, rows["next"][rows["next"] != NONE]])
+    if (
+        before is not None
+        and np.array_equal(before.snapshot.rows["place"], rows["place"])
+        and np.array_equal(before.snapshot.rows["next"], rows["next"])
+    ):
+        return Network(snapshot, before.shape, before.start, before.end)
+    leads = rows["next"] != NONE
+    steps = np.stack([rows["place"][leads] >> 16, rows["next"][leads]], axis=1)
+    shape = shape_of(nodes, steps, snapshot.edge, names)
+    return Network(snapshot, shape, shape.row(rows["place"] >> 16), shape.row(rows["next"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The nodes of a view, and which of them each switch is in."""
+
+    level: Level
+    pod: str | None
+    nodes: list[dict[str, Any]]
+    of: Ints
+    """Index in `nodes` of each switch of the shape; NONE: not shown."""
+    single: npt.NDArray[np.bool_]
+    """Whether a node is one switch."""
+    cells: list[Ints]
+    """Switches (rows of the shape) in each node that has several, the lowest layer first."""
+
+
+def shown(network: Network, names: Names, level: Level | None, pod: str | None) -> Shown:
+    """Which nodes are shown. `level` None: by the number of switches. ValueError: there is no such pod."""
+    shape = network.shape
+    if pod is not None and pod not in shape.pods:
+        listed = ", ".join(shape.pods[:8]) or "none: this network has no pods"
+        raise ValueError(
+            f"pod: expected one of {listed}{' …' if len(shape.pods) > 8 else ''}, found {pod[:60]!r}"
+        )
+    if level is None:
+        level = "pod" if len(shape.nodes) > MOST_SWITCHES else "switch"
+    if not shape.pods or pod is not None:
+        level = "switch"
+    of = np.full(len(shape.nodes), NONE)
+    groups: list[tuple[str, str, Ints]] = []
+    if level == "pod":
+        groups += [("pod", name, np.flatnonzero(shape.pod == i)) for i, name in enumerate(shape.pods)]
+    if level == "pod" or pod is not None:
+        groups += [("plane", name, np.flatnonzero(shape.plane == i)) for i, name in enumerate(shape.planes)]
+    wanted = shape.pod == shape.pods.index(pod) if pod is not None else np.full(len(of), level == "switch")
+    nodes: list[dict[str, Any]] = []
+    top = len(shape.layers) - 1
+    for row in np.flatnonzero(wanted).tolist():
+        of[row] = len(nodes)
+        node, in_pod = int(shape.nodes[row]), int(shape.pod[row])
+        nodes.append(
+            {
+                "kind": "switch",
+                "id": node,
+                "name": names.node_label(node),
+                "layer": int(shape.layer[row]),
+                "pod": None if in_pod == NONE else shape.pods[in_pod],
+            }
+        )
+    single = np.arange(len(nodes) + len(groups)) < len(nodes)
+    cells = []
+    for kind, name, members in groups:
+        members = members[np.lexsort((shape.nodes[members], shape.layer[members]))]
+        of[members] = len(nodes)
+        cells.append(members)
+        nodes.append(
+            {"kind": kind, "id": None, "name": name, "layer": top if kind == "plane" else 0, "pod": None}
+        )
+    return Shown(level, pod, nodes, of, single, cells)
+
+
+def hot_places(rows: Records, metric: FabricMetric, limit: float | None) -> npt.NDArray[np.bool_]:
+    """Places in an alarm, above the limit, or with drops."""
+    number = METRICS.index(metric)
+    hot: npt.NDArray[np.bool_] = rows["alarm"][:, number].copy()
+    value = rows["highest"][:, number]
+    if metric == "drops":
+        hot |= value > 0
+    elif limit is not None:
+        hot |= value > limit
+    return hot
+
+
+def view_object(
+    network: Network, view: Shown, names: Names, metric: FabricMetric, limit: float | None, known: str | None
+) -> dict[str, Any]:
+    """The view as JSON: `structure` only if `known` is not its version, then `values` in the same order."""
+    rows, shape, size = network.snapshot.rows, network.shape, len(view.nodes)
+    value = rows["highest"][:, METRICS.index(metric)]
+    hot = hot_places(rows, metric, limit)
+    start = _shown_at(view, network.start)
+    end = _shown_at(view, network.end)
+    inner = np.flatnonzero((start != NONE) & (end != NONE) & (start != end))
+    left_off = max(0, len(inner) - MOST_LINKS)
+    if left_off:
+        inner = np.sort(inner[np.argsort(np.nan_to_num(value[inner], nan=-1))[left_off:]])
+    both = view.single[start[inner]] & view.single[end[inner]]
+    port = np.where(both, rows["place"][inner] & 0xFFFF, NONE)
+    keys, link = np.unique((start[inner] * size + end[inner]) << 17 | port + 1, return_inverse=True)
+    ours, outer = start != NONE, (start != NONE) & (network.end == NONE)
+    version = sha256(
+        b"".join(
+            each.tobytes() for each in (shape.nodes, shape.layer, view.of, keys, network.start, network.end)
+        )
+    ).hexdigest()[:16]
+    structure = None
+    if version != known:
+        columns: dict[str, Any] = {
+            "from": (keys >> 17) // max(1, size),
+            "to": (keys >> 17) % max(1, size),
+            "count": np.bincount(link, minlength=len(keys)),
+        }
+        ports = [None if each == NONE else each for each in ((keys & 0x1FFFF) - 1).tolist()]
+        structure = {
+            "layers": list(shape.layers),
+            "pods": list(shape.pods),
+            "nodes": _nodes(network, view, names, np.bincount(start[outer], minlength=size)),
+            "links": {name: each.tolist() for name, each in columns.items()} | {"port": ports},
+        }
+    flows = np.bincount(link, weights=rows["flows"][inner], minlength=len(keys))
+    return {
+        "version": version,
+        "structure": structure,
+        "values": {
+            "nodes": _worst(start[ours], value[ours], size),
+            "nodes_hot": np.bincount(start[ours & hot], minlength=size).tolist(),
+            "hosts": _worst(start[outer], value[outer], size),
+            "hosts_hot": np.bincount(start[outer & hot], minlength=size).tolist(),
+            "links": _worst(link, value[inner], len(keys)),
+            "links_hot": np.bincount(link[hot[inner]], minlength=len(keys)).tolist(),
+            "links_flows": flows.astype(np.int64).tolist(),
+            "cells": _cell_values(network, view, value),
+        },
+        "highest": next(iter(_worst(np.zeros(len(value), np.int64), value, 1))),
+        "hot": int(hot.sum()),
+        "switches": len(shape.nodes),
+        "ports": len(rows),
+        "left_off": left_off,
+    }
+
+
+def _shown_at(view: Shown, switches: Ints) -> Ints:
+    """Node of the view that each switch is in; NONE: it is not shown, or is no switch."""
+    if not len(view.of):
+        return np.full(len(switches), NONE)
+    return np.where(switches == NONE, NONE, view.of[switches])
+
+
+def _worst(group: Ints, value: npt.NDArray[np.float64], count: int) -> list[int | None]:
+    """Highest value of each group; None: none is known."""
+    found = np.full(count, np.nan)
+    np.fmax.at(found, group, value)
+    return [None if np.isnan(each) else int(each) for each in found.tolist()]
+
+
+def _nodes(network: Network, view: Shown, names: Names, host_ports: Ints) -> list[dict[str, Any]]:
+    """The nodes with their sizes; those of several switches with a list of these."""
+    shape = network.shape
+    nodes = [{**node, "host_ports": int(ports)} for node, ports in zip(view.nodes, host_ports, strict=True)]
+    for node, members in zip(nodes[len(nodes) - len(view.cells) :], view.cells, strict=True):
+        node["cells"] = {
+            "ids": shape.nodes[members].tolist(),
+            "names": [names.node_label(each) for each in shape.nodes[members].tolist()],
+            "layers": shape.layer[members].tolist(),
+        }
+    return nodes
+
+
+def _cell_values(network: Network, view: Shown, value: npt.NDArray[np.float64]) -> list[list[int | None]]:
+    """The highest value of every switch in the nodes that have several."""
+    if not view.cells:
+        return []
+    worst = _worst(network.start, value, len(network.shape.nodes))
+    return [[worst[row] for row in members.tolist()] for members in view.cells]
+
+
+def port_objects(network: Network, names: Names, nodes: Ints) -> list[dict[str, Any]]:
+    """All egress ports of some nodes, with all of their values."""
+    shape, found = network.shape, []
+    rows = network.snapshot.rows
+    for at in np.flatnonzero(np.isin(rows["place"] >> 16, nodes)).tolist():
+        row = rows[at]
+        node, port = int(row["place"]) >> 16, int(row["place"]) & 0xFFFF
+        following = int(row["next"])
+        layer = int(shape.layer[network.start[at]])
+        found.append(
+            {
+                "node": {"id": node, "name": names.node(node)},
+                "port": {"id": port, "name": names.port(node, port)},
+                "layer": shape.layers[layer],
+                "next": None if following == NONE else {"id": following, "name": names.node(following)},
+                "next_port": None if row["next_port"] == NONE else int(row["next_port"]),
+                "flows": int(row["flows"]),
+                "known_from": [name for bit, name in SOURCES.items() if int(row["sources"]) & bit],
+                "disputed": bool(row["disputed"]),
+                "values": {
+                    name: {
+                        "latest": _number(row["latest"][number]),
+                        "highest": _number(row["highest"][number]),
+                        "alarm": bool(row["alarm"][number]),
+                    }
+                    for number, name in enumerate(METRICS)
+                },
+            }
+        )
+    return found
+
+
+def _number(value: float) -> int | None:
+    return None if np.isnan(value) else int(value)

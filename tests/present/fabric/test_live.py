@@ -1,0 +1,130 @@
+"""Links and values of the live map, against the reports that made them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.base.names import Names
+from hopscope.fabric.topology import parse_topology
+from hopscope.present.collector_state import CollectorState
+from hopscope.present.fabric.learned import KEEP_NS, LearnedLinks, seen
+from hopscope.present.fabric.live import LiveFabric
+from hopscope.present.fabric.places import METRICS, NONE
+from hopscope.present.fabric.view import network_of, shown, view_object
+from hopscope.wire.records import ReportBatch
+from support.fabric_state import FabricCollector
+
+FLOWS = 600
+HOT = (3, 3)
+"""`edge-1-0` to its first aggregation switch."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FabricCollector, ReportBatch]]:
+    """A fat tree whose flows have just reported, with a hot port."""
+    collector = FabricCollector(
+        tmp_path_factory.mktemp("fabric") / "data", parse_topology("fat-tree:4"), FLOWS
+    )
+    batch = collector.report(time.time_ns(), hot=[HOT])
+    yield collector, batch
+    collector.close()
+
+
+def by_hand(batch: ReportBatch) -> dict[tuple[int, int], tuple[set[int], list[int], int, int, int]]:
+    """By node and port: next nodes, latencies, number of flows, highest and last utilisation."""
+    found: dict[tuple[int, int], tuple[set[int], list[int], int, int, int]] = {}
+    for report in batch.reports:
+        first, count = int(report["first_hop"]), int(report["hop_count"])
+        for at in range(first, first + count):
+            hop = batch.hops[at]
+            key = int(hop["node_id"]), int(hop["egress_port"])
+            nexts, latencies, flows, highest, _ = found.get(key, (set(), [], 0, 0, 0))
+            nexts |= {int(batch.hops[at + 1]["node_id"])} if at + 1 < first + count else set()
+            used = int(hop["tx_utilization"])
+            found[key] = (nexts, [*latencies, int(hop["hop_latency"])], flows + 1, max(highest, used), used)
+    return found
+
+
+def test_places_and_values_are_those_of_the_reports(made: tuple[FabricCollector, ReportBatch]) -> None:
+    """Every port that a report names, where it leads, its flows, and the highest and last values."""
+    collector, batch = made
+    rows = LiveFabric(CollectorState(collector.folder)).snapshot().rows
+    expected = by_hand(batch)
+    assert [(int(p) >> 16, int(p) & 0xFFFF) for p in rows["place"]] == sorted(expected)
+    latency, used = METRICS.index("hop_latency"), METRICS.index("link_utilization")
+    for row in rows:
+        nexts, latencies, flows, _, last = expected[int(row["place"]) >> 16, int(row["place"]) & 0xFFFF]
+        assert {int(row["next"])} == (nexts or {NONE})
+        assert row["flows"] == flows
+        assert row["highest"][latency] == max(latencies)
+        assert row["latest"][latency] in latencies
+        assert row["latest"][used] == last
+    hot = rows[rows["place"] == (HOT[0] << 16 | HOT[1])][0]
+    assert hot["alarm"][latency]
+    assert rows["alarm"][:, latency].sum() == 1
+
+
+def test_pods_have_the_worst_of_their_switches(made: tuple[FabricCollector, ReportBatch]) -> None:
+    """By pod: the worst value, the number of hot ports, and all links between pods and planes."""
+    collector, batch = made
+    network = network_of(LiveFabric(CollectorState(collector.folder)).snapshot(), collector.names)
+    view = shown(network, collector.names, "pod", None)
+    found = view_object(network, view, collector.names, "hop_latency", 1_000_000, None)
+    names = [node["name"] for node in found["structure"]["nodes"]]
+    assert names == ["pod-0", "pod-1", "pod-2", "pod-3", "plane-of-17", "plane-of-19"]
+    worst: dict[int, int] = {}
+    for (node, _), (_, latencies, *_) in by_hand(batch).items():
+        pod = (node - 1) % 8 // 2 if node <= 16 else 4 + (node - 17) // 2
+        worst[pod] = max(worst.get(pod, 0), *latencies)
+    assert found["values"]["nodes"] == [worst[i] for i in range(6)]
+    assert found["values"]["nodes_hot"] == [0, 1, 0, 0, 0, 0]
+    links = found["structure"]["links"]
+    assert sorted(zip(links["from"], links["to"], links["count"], strict=True)) == sorted(
+        (a, b, 2) for pod in range(4) for plane in (4, 5) for a, b in ((pod, plane), (plane, pod))
+    )
+    assert sum(len(cells) for cells in found["values"]["cells"]) == 20
+    again = view_object(network, view, collector.names, "hop_latency", 1_000_000, found["version"])
+    assert again["structure"] is None
+    assert again["values"] == found["values"]
+
+
+def test_a_pod_opens_to_its_switches_and_the_planes_above(made: tuple[FabricCollector, ReportBatch]) -> None:
+    """Four switches and two planes; ports to hosts are counted; another name is an error that lists pods."""
+    collector, _ = made
+    network = network_of(LiveFabric(CollectorState(collector.folder)).snapshot(), collector.names)
+    view = shown(network, collector.names, None, "pod-1")
+    found = view_object(network, view, collector.names, "hop_latency", None, None)
+    names = [node["name"] for node in found["structure"]["nodes"]]
+    assert names == ["edge-1-0", "edge-1-1", "agg-1-0", "agg-1-1", "plane-of-17", "plane-of-19"]
+    assert [node["host_ports"] for node in found["structure"]["nodes"]] == [2, 2, 0, 0, 0, 0]
+    with pytest.raises(ValueError, match="pod-0, pod-1"):
+        shown(network, collector.names, None, "pod-9")
+
+
+def test_links_stay_while_flows_go(made: tuple[FabricCollector, ReportBatch]) -> None:
+    """What was learned stays for an hour after its last flow, then it is forgotten."""
+    collector, _ = made
+    hops = CollectorState(collector.folder).path_hops(0)
+    learned, now = LearnedLinks(), int(hops.time_ns.max())
+    rows, edge = learned.learn(seen(hops), now)
+    nothing = seen(CollectorState(collector.folder).path_hops(now + 1))
+    assert len(nothing.places) == 0
+    later, _ = learned.learn(nothing, now + KEEP_NS - 1)
+    assert np.array_equal(later["place"], rows["place"])
+    assert np.array_equal(later["next"], rows["next"])
+    assert set(edge) == set(range(1, 21))
+    gone, edge = learned.learn(nothing, now + KEEP_NS + 10**9)
+    assert len(gone) == len(edge) == 0
+
+
+def test_a_folder_without_a_collector_has_an_empty_map(tmp_path: Path) -> None:
+    """No region: no node, no error."""
+    network = network_of(LiveFabric(CollectorState(tmp_path)).snapshot(), Names())
+    found = view_object(network, shown(network, Names(), None, None), Names(), "drops", None, None)
+    assert found["structure"]["nodes"] == []
+    assert found["highest"] is None
