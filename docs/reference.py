@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from hopscope.settings.agent import AgentSettings
-from hopscope.settings.descriptions import descriptions
+from hopscope.settings.descriptions import descriptions, member_descriptions
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from hopscope.settings.destinations.metrics import METRICS_KINDS
@@ -190,19 +190,24 @@ def counters() -> str:
         "For each port, in `hopscope fabric status --format json`.\n\n"
         + _table(
             ("counter", "meaning"),
-            [(f"`{name.lower()}`", text) for name, text in _enum_docs(label_records.PortCounter).items()],
+            [
+                (f"`{name.lower()}`", text)
+                for name, text in member_descriptions(label_records.PortCounter).items()
+            ],
         )
         + "\n## INT on Linux interfaces\n\n"
         "Packets that leave this machine, and its reports, as `hopscope switch status` prints them.\n\n"
         + _table(
             ("counter", "meaning"),
-            [(f"`{name.lower()}`", text) for name, text in _enum_docs(SwitchCount).items()]
-            + [(f"`reports_{name.lower()}`", text) for name, text in _enum_docs(ReportCount).items()],
+            [(f"`{name.lower()}`", text) for name, text in member_descriptions(SwitchCount).items()]
+            + [
+                (f"`reports_{name.lower()}`", text) for name, text in member_descriptions(ReportCount).items()
+            ],
         )
         + "\nWith INT-label, packets that leave through `switch.interfaces` and `switch.hosts`:\n\n"
         + _table(
             ("counter", "meaning"),
-            [(f"`label_{name.lower()}`", text) for name, text in _enum_docs(LabelCount).items()],
+            [(f"`label_{name.lower()}`", text) for name, text in member_descriptions(LabelCount).items()],
         )
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS.counters)
@@ -223,23 +228,8 @@ def counters() -> str:
     )
 
 
-def _enum_docs(enumeration: type) -> dict[str, str]:
-    """Docstrings below the members of an enumeration, which Python itself does not keep."""
-    import ast
-
-    body = ast.parse(inspect.getsource(enumeration)).body[0].body  # type: ignore[attr-defined]
-    docs: dict[str, str] = {}
-    for statement, follower in zip(body, [*body[1:], None], strict=True):
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            text = ""
-            if isinstance(follower, ast.Expr) and isinstance(follower.value, ast.Constant):
-                text = str(follower.value.value)
-            docs[statement.targets[0].id] = text
-    return docs
-
-
 def _enum_table(enumeration: typing.Any) -> str:
-    docs = _enum_docs(enumeration)
+    docs = member_descriptions(enumeration)
     return _table(
         ("name", "code", "meaning"),
         [(f"`{m.label}`", str(int(m)), docs.get(m.name, "")) for m in enumeration],
@@ -657,6 +647,29 @@ def event_block() -> str:
     return json.dumps(SCHEMA, indent=1) + "\n"
 
 
+def sql() -> str:
+    """The views of SQL."""
+    from hopscope.history.schema import CLUSTER_COLUMNS, EXAMPLES, VIEWS, Column
+
+    def table(columns: typing.Iterable[Column]) -> str:
+        rows = [(f"`{each.name}`", each.type, each.unit, each.meaning) for each in columns]
+        return _table(("column", "type", "unit", "meaning"), rows)
+
+    parts = [
+        "# SQL\n\nThe views that `hopscope query sql`, `POST /api/v0/sql` and the page Ask query, in the SQL "
+        "of [DuckDB](https://duckdb.org/docs/stable/sql/introduction). Latencies are in ns; other values are "
+        "in the unit that the source sends.\n"
+    ]
+    parts += [f"## `{view.name}`\n\n{view.meaning}\n\n{table(view.columns)}" for view in VIEWS]
+    parts.append(
+        "Queries over a lake of all members (`scope=cluster`) see two more in `events`:\n\n"
+        + table(CLUSTER_COLUMNS)
+    )
+    parts.append("## Queries to begin with\n")
+    parts += [f"{each.title}:\n\n```sql\n{each.sql}\n```\n" for each in EXAMPLES]
+    return "\n".join(parts)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings,
     "counters.md": counters,
@@ -664,6 +677,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "formats.md": formats,
     "events.md": events,
     "records.md": records,
+    "sql.md": sql,
     "commands.md": commands,
     "event-block.avsc": event_block,
     "../../src/hopscope/cli/completion.json": completion,

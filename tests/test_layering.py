@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "library": {"base", "capture", "detect", "history", "present", "settings", "wire"},
     "serve": {
         "base", "cluster", "control", "detect", "direct", "export", "history", "labels", "lake", "memory",
-        "operators", "present", "rdma", "settings", "wire",
+        "naming.counters", "operators", "present", "rdma", "settings", "wire",
     },
     "runtime": {
         "base", "bpf", "capture", "cluster", "control", "detect", "direct", "export", "fabric", "history",

@@ -14,8 +14,8 @@ from hopscope.detect.counters import INDEX
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory import running
 from hopscope.memory.data_folder import DataFolder
+from hopscope.present.counter_advice import ADVICE, WARNINGS
 from hopscope.runtime.control import ControlServer
-from hopscope.runtime.doctor import ADVICE, WARNINGS
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.shard import Shard
 from hopscope.runtime.summary import LABEL_LOST, LOST

@@ -14,7 +14,7 @@ from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
 from hopscope.history.sandbox import SqlError
-from hopscope.history.sandboxed_query import message
+from hopscope.history.sandboxed_query import rejection
 from hopscope.settings.collector import HistorySettings
 
 pytestmark = pytest.mark.e2e
@@ -175,10 +175,55 @@ def test_errors_keep_the_hint_and_the_place(query: str, expected: str) -> None:
     with duckdb.connect() as connection, pytest.raises(duckdb.Error) as failed:
         connection.execute(f"SELECT * FROM (\n{query}\n) LIMIT 0" if query.startswith("SELECT") else query)
     before = int(query.startswith("SELECT"))
-    found = message(failed.value, before)
-    assert expected in found
-    assert "\n" not in found
-    assert message(duckdb.Error("a long line\n\nLINE 1: ...cut off\n   ^")) == "a long line"
+    error = rejection(failed.value, before)
+    assert expected in str(error)
+    assert "\n" not in str(error)
+    if error.line is not None:
+        assert f"(line {error.line}, column {error.column})" in str(error)
+    cut = rejection(duckdb.Error("a long line\n\nLINE 1: ...cut off\n   ^"))
+    assert (str(cut), cut.line, cut.column) == ("a long line", 1, None)
+
+
+def test_an_error_of_a_query_has_its_place(history: History) -> None:
+    """The line and column of the user's text survive the way out of the process."""
+    with pytest.raises(SqlError) as error:
+        history.sql("SELECT time,\n  valeu\nFROM events")
+    assert (error.value.line, error.value.column) == (2, 3)
+
+
+def test_parquet_has_the_rows_and_types_of_the_query(history: History, tmp_path: Path) -> None:
+    """DuckDB reads the file back: values, types and order are those of the query; the limit holds."""
+    found = history.parquet(
+        "SELECT sequence, time, kind, value FROM events ORDER BY sequence -- all", limit=7
+    )
+    assert (found.rows, found.truncated) == (7, True)
+    path = tmp_path / "answer.parquet"
+    path.write_bytes(found.content)
+    with duckdb.connect() as connection:
+        back = connection.execute(f"FROM '{path}'")
+        types = [str(kind) for _, kind, *_ in back.description or ()]
+        rows = back.fetchall()
+    assert types == ["UBIGINT", "TIMESTAMP_NS", "VARCHAR", "UBIGINT"]
+    expected = history.sql("SELECT sequence, kind, value FROM events ORDER BY sequence", limit=7)
+    assert [(row[0], row[2], row[3]) for row in rows] == [tuple(row.values()) for row in expected.rows()]
+    assert expected.types == ("UBIGINT", "VARCHAR", "UBIGINT")
+    assert not history.parquet("SELECT 1 AS n WHERE false").truncated
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1) TO '{out}' (FORMAT csv); --",
+        "SELECT 1) TO '{out}'; SELECT (1",
+        "COPY (SELECT 1) TO '{out}'",
+        "SELECT nothing FROM events",
+    ],
+)
+def test_parquet_writes_nowhere_else(history: History, text: str, tmp_path: Path) -> None:
+    """A query cannot choose where the file goes, and an error is one line as in other formats."""
+    with pytest.raises(SqlError):
+        history.parquet(text.replace("{out}", str(tmp_path / "out")))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_query_that_is_stopped_leaves_others_alone(history: History) -> None:

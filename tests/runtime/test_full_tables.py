@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hopscope.detect.counters import INDEX
 from hopscope.labels.counters import LABEL_COUNTERS
-from hopscope.runtime.full_tables import LABEL_TABLES, PERIOD_SECONDS, TABLES, FullTables
+from hopscope.present.counter_advice import LABEL_TABLES, TABLES
+from hopscope.runtime.full_tables import PERIOD_SECONDS, FullTables
 from hopscope.runtime.shard import Shard
 from hopscope.settings.collector import HistorySettings
 

@@ -53,6 +53,7 @@ def test_a_helper_that_keeps_ending_is_left_stopped(tmp_path: Path, role: str) -
         "stopped": True,
         "restarts": 0,
         "last_error": "ended with 7",
+        "tick_seconds": None,
     }
     assert member.due > member.exits[-1] + EXITS_SECONDS
     assert member.due == member.exits[-1] + STOPPED_SECONDS

@@ -517,7 +517,12 @@ def test_a_collector_of_labels_alone_is_ready(api: Any, collector: Any, tmp_path
     assert run(api, folder, regions)["detail"] == "no worker has made its regions"
     rule = LabelRule(10**8, 10**7, 10**7, "off")
     LabelTable(folder / "regions" / LABELS, rule)
-    assert run(api, folder, regions) == {"name": "regions", "ready": True, "detail": "0 ports with labels"}
+    assert run(api, folder, regions) == {
+        "name": "regions",
+        "ready": True,
+        "detail": "0 ports with labels",
+        "advice": "",
+    }
     (folder / "owner.json").write_text('{"schema": 1, "pid": 1, "listen": ["udp://127.0.0.1:1"]}')
     assert not run(api, folder, regions)["ready"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from ..memory.region import Region, RegionError
 
@@ -71,3 +72,12 @@ class Positions:
     def close(self) -> None:
         """Unmap the file."""
         self._region.close()
+
+
+def read_positions(folder: Path, name: str) -> npt.NDArray[np.uint64] | None:
+    """The next event of each shard for a destination, uint64 [SHARDS]; None: it takes no events."""
+    try:
+        with Region.attach(folder / FOLDER / f"{name}.positions", KIND, VERSION) as region:
+            return region["positions"]["next"].copy()
+    except RegionError:
+        return None

@@ -1,23 +1,6 @@
 """Event records as a readable table: the columns of segments and of the view `events`.
 
-| column | type | |
-|---|---|---|
-| time | TIMESTAMP_NS | when the collector received the report, UTC |
-| kind, metric | VARCHAR | such as `path_change`, `hop_latency`; metric is NULL if there is none |
-| node_id | UINTEGER | NULL if unknown |
-| port | USMALLINT | egress port of the hop that caused it; NULL if unknown |
-| ident | UINTEGER | queue, buffer or port by metric; hw id for silent, returned and gap |
-| value, previous | UBIGINT | see `detect.records.Kind` |
-| reason | VARCHAR | why an alarm was cleared, see `detect.records.ClearReason`; else NULL |
-| switch_ns | UBIGINT | time at the switch by its own clock, see `detect.records.EVENT`; NULL if not carried |
-| flow_id | UBIGINT | NULL without a flow |
-| src, dst | VARCHAR | addresses as text; src is the source's for silent, returned and gap |
-| sport, dport, proto | USMALLINT, USMALLINT, UTINYINT | NULL without a flow |
-| path | UINTEGER[] | node ids in path order, 8 at most, from position `hop`; NULL for events without a path |
-| hop, hop_count | UTINYINT | index in the path, length of the path |
-| src_hi, src_lo, dst_hi, dst_lo | UBIGINT | addresses as two halves of 128 bits, IPv4 as ::ffff:a.b.c.d |
-| ip_version | UTINYINT | 4, 6; 0 without a flow |
-| shard, sequence | USMALLINT, UBIGINT | identify the event; numbers that are missing in a shard were lost |
+`schema` says what each means.
 """
 
 from __future__ import annotations

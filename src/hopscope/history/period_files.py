@@ -1,15 +1,6 @@
 """Parquet files of distributions: the counts of a shard in one or more periods, written once.
 
-| column | type | |
-|---|---|---|
-| since, until | TIMESTAMP_NS | the period, by the clock of the archive, UTC |
-| measure | VARCHAR | such as `hop_latency`, `end_to_end` |
-| node_id, port, queue_id | UINTEGER, USMALLINT, UTINYINT | place; NULL: unknown, or end to end |
-| count, sum | UBIGINT | values in the period, and their sum |
-| highest | UINTEGER | no value is above it; of an earlier period, unless the maximum rose in this one |
-| lower, upper, counts | UBIGINT[] | bins with values: lowest and highest value, number of values |
-| shard, number | USMALLINT, UBIGINT | identify the period |
-| generation | UBIGINT | identifies the region; another one counts from 0 |
+`schema` says what each column means.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from .filters import Filters, Flow, to_ns, wanted
 from .long_paths import MOST_RECORDS, add_long_paths
 from .page import Order, Page
 from .sandbox import Sandbox
-from .sandboxed_query import folder_source
+from .sandboxed_query import ParquetFile, folder_source
 from .segments import first_line
 from .source import HistorySource, Snapshot
 from .table import Table, fetch
@@ -148,14 +148,24 @@ class History(EventQuestions):
         That process can only read the folder of segments, cannot write, and is limited to `seconds` and
         `memory_bytes`: see `sandboxed_query`.  It is killed when `stop` is set.
         """
-        damaged, checked = self._source.check()
+        source = folder_source(self.folder, *self._source.check())
         return self._sandbox.run(
-            text,
-            folder_source(self.folder, damaged, checked),
-            limit=limit,
-            seconds=seconds,
-            memory_bytes=memory_bytes,
-            stop=stop,
+            text, source, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+        )
+
+    def parquet(
+        self,
+        text: str,
+        *,
+        limit: int = 10_000,
+        seconds: float = 10.0,
+        memory_bytes: int = 512 * 1024**2,
+        stop: threading.Event | None = None,
+    ) -> ParquetFile:
+        """The answer of `sql` as a Parquet file."""
+        source = folder_source(self.folder, *self._source.check())
+        return self._sandbox.parquet(
+            text, source, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
         )
 
     def _grouped(

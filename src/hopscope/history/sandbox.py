@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.process_title import show_name
-from .sandboxed_query import SqlError, answer, pull
+from .sandboxed_query import ParquetFile, SqlError, answer, pull
 from .table import Table
 
 __all__ = ["Sandbox", "SqlError"]
@@ -66,6 +66,35 @@ class Sandbox:
 
         SqlError: it is invalid, failed, or was stopped.
         """
+        found = self._answer(text, source, body, limit, seconds, memory_bytes, stop)
+        assert isinstance(found, Table)
+        return found
+
+    def parquet(
+        self,
+        text: str,
+        source: Mapping[str, Any],
+        *,
+        limit: int,
+        seconds: float,
+        memory_bytes: int,
+        stop: threading.Event | None = None,
+    ) -> ParquetFile:
+        """The same as a Parquet file, of a `source` that is a folder."""
+        found = self._answer(text, {**source, "parquet": True}, b"", limit, seconds, memory_bytes, stop)
+        assert isinstance(found, ParquetFile)
+        return found
+
+    def _answer(
+        self,
+        text: str,
+        source: Mapping[str, Any],
+        body: bytes,
+        limit: int,
+        seconds: float,
+        memory_bytes: int,
+        stop: threading.Event | None,
+    ) -> Table | ParquetFile:
         stop = stop or threading.Event()
         if stop.is_set():
             raise SqlError("the query was stopped")

@@ -6,6 +6,7 @@ and one statement is accepted, a SELECT.  DuckDB alone is not enough: it neither
 allocation (measured: `repeat('x', 3000000000)` took 6 GB and 20 s under a limit of 256 MB and an interrupt
 after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into allowed folders.  So the process has limits on
 address space, CPU time and file sizes (0: it cannot write), and is killed when its time is over.
+Parquet goes through a pipe, the only file besides those of history that DuckDB may open.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import sys
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,11 @@ _OVERHEAD_BYTES = 256 * 1024**2
 
 
 class SqlError(HistoryError):
-    """A query that is rejected, fails, or exceeds its limits."""
+    """A query that is rejected, fails, or exceeds its limits; `line` and `column` say where, from 1."""
+
+    def __init__(self, text: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(text)
+        self.line, self.column = line, column
 
 
 def folder_source(
@@ -54,12 +60,14 @@ def answer(request: dict[str, Any], body: bytes) -> bytes:
     """The answer of a request of `Sandbox`, for `pull`. It limits this process, which must end after it."""
     _limit_process(request["seconds"])
     try:
-        return _push(_of_files(request, body) if "files" in request else _of_folder(request))
+        found = _of_files(request, body) if "files" in request else _of_folder(request)
+        return found if isinstance(found, bytes) else _push(found)
     except HistoryError as error:
-        return json.dumps({"error": str(error)}).encode() + b"\n"
+        place = {"line": error.line, "column": error.column} if isinstance(error, SqlError) else {}
+        return json.dumps({"error": str(error), **place}).encode() + b"\n"
 
 
-def _of_files(request: dict[str, Any], body: bytes) -> Table:
+def _of_files(request: dict[str, Any], body: bytes) -> Table | bytes:
     """Over files of a lake, and events that it does not have yet: see `sandboxed_files`."""
     connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
     try:
@@ -67,10 +75,12 @@ def _of_files(request: dict[str, Any], body: bytes) -> Table:
         _lock(connection, "allowed_paths", request["files"])
         return _select(connection, request, "the view events")
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.HTTPException) as error:
-        raise SqlError(f"{message(error)}; if files were merged meanwhile, it helps to try again") from error
+        raise SqlError(
+            f"{rejection(error)}; if files were merged meanwhile, it helps to try again"
+        ) from error
 
 
-def _of_folder(request: dict[str, Any]) -> Table:
+def _of_folder(request: dict[str, Any]) -> Table | bytes:
     damaged = {Path(path): DamagedError(text) for path, text in request["damaged"].items()}
     source = HistorySource(Path(request["folder"]), damaged, {Path(path) for path in request["checked"]})
     for _ in range(20):
@@ -80,9 +90,12 @@ def _of_folder(request: dict[str, Any]) -> Table:
         connection.execute(f"CREATE VIEW events AS {snapshot.select(connection)}")
         connection.execute(f"CREATE VIEW distributions AS {periods.select(connection)}")
         folder = Path(request["folder"]).absolute()
+        pipe = Pipe() if request.get("parquet") else None
+        if pipe is not None:
+            connection.execute(f"SET allowed_paths = [{quoted(pipe.path)}]")
         _lock(connection, "allowed_directories", [str(folder / part) for part in ("segments", FOLDER)])
         try:
-            return _select(connection, request, "the views events and distributions")
+            return _select(connection, request, "the views events and distributions", pipe)
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
             source.blame(snapshot.paths + periods.paths, error)
     raise SqlError("the segments change faster than they can be read: try again")
@@ -96,12 +109,15 @@ def _lock(connection: duckdb.DuckDBPyConnection, setting: str, allowed: Sequence
     connection.execute("SET lock_configuration = true")
 
 
-def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any], views: str) -> Table:
+def _select(
+    connection: duckdb.DuckDBPyConnection, request: dict[str, Any], views: str, pipe: Pipe | None = None
+) -> Table | bytes:
+    """Run the query; into `pipe`, as Parquet."""
     text = request["text"].strip().rstrip(";")
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
-        raise SqlError(message(error)) from error
+        raise rejection(error) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise SqlError(f"expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over {views}")
     _limit_memory(request["memory"])
@@ -115,6 +131,8 @@ def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any], view
     timer.daemon = True
     timer.start()
     try:
+        if pipe is not None:
+            return _parquet(connection, text, request["limit"], pipe)
         return fetch(connection, text, request["limit"])
     except (MemoryError, duckdb.OutOfMemoryException) as error:
         raise SqlError(f"the query needs more memory than {request['memory'] >> 20} MiB") from error
@@ -123,23 +141,70 @@ def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any], view
     except (duckdb.Error, RuntimeError) as error:
         if late.is_set():
             raise SqlError(f"the query took longer than {request['seconds']:g} s") from error
-        raise SqlError(message(error, lines_before=1)) from error
+        raise rejection(error, lines_before=1) from error
     finally:
         timer.cancel()
 
 
-def message(error: BaseException, lines_before: int = 0) -> str:
+def rejection(error: BaseException, lines_before: int = 0) -> SqlError:
     """DuckDB's message and hint, and in place of its excerpt the line and column, as one line.
 
     The query that failed has `lines_before` lines more than the user's before it.
     """
     text, _, excerpt = str(error).strip().partition("\nLINE ")
-    line = " ".join(text.split()).replace(" - file system operations are disabled by configuration", "")
+    said = " ".join(text.split()).replace(" - file system operations are disabled by configuration", "")
     place = re.match(r"(?P<line>\d+): (?P<query>[^\n]*)\n(?P<before> *)\^", excerpt)
-    if place is None or place["query"].startswith("..."):  # the line is long, and its beginning was left out
-        return line or type(error).__name__
+    if place is None:
+        return SqlError(said or type(error).__name__)
+    line = int(place["line"]) - lines_before
+    if place["query"].startswith("..."):  # the line is long, and its beginning was left out
+        return SqlError(said, line)
     column = len(place["before"]) - len(f"LINE {place['line']}: ") + 1
-    return f"{line} (line {int(place['line']) - lines_before}, column {column})"
+    return SqlError(f"{said} (line {line}, column {column})", line, column)
+
+
+def _parquet(connection: duckdb.DuckDBPyConnection, text: str, limit: int, pipe: Pipe) -> bytes:
+    """A header line of JSON and a Parquet file of at most `limit` rows. A table of all rows comes first: an
+    error is one before the first byte, and it is known whether there are more.
+    """
+    connection.execute(f"CREATE TEMP TABLE answer AS SELECT * FROM (\n{text}\n) LIMIT {limit + 1}")
+    ((rows,),) = connection.execute("SELECT count(*) FROM answer").fetchall()
+    with pipe:
+        connection.execute(
+            f"COPY (FROM answer LIMIT {limit}) TO {quoted(pipe.path)} (FORMAT parquet, COMPRESSION zstd)"
+        )
+    header = {"parquet": True, "rows": min(rows, limit), "truncated": rows > limit}
+    return json.dumps(header).encode() + b"\n" + pipe.taken()
+
+
+class Pipe:
+    """A file that DuckDB can write where the process may write none: what comes is kept in memory."""
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        self.path = f"/proc/self/fd/{self._writing}"
+        self._parts: list[bytes] = []
+        self._bytes = 0
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def _read(self) -> None:
+        while part := os.read(self._reading, 1 << 16):
+            self._bytes += len(part)
+            if self._bytes <= MAX_ANSWER_BYTES:
+                self._parts.append(part)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._writing)
+        self._thread.join()
+
+    def taken(self) -> bytes:
+        """All of it. SqlError: it is too large."""
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise _too_large()
+        return b"".join(self._parts)
 
 
 def _limit_process(seconds: float) -> None:
@@ -182,21 +247,40 @@ def _push(table: Table) -> bytes:
                 blocks.append(mask.tobytes())
         columns.append(described)
     header = (
-        json.dumps({"columns": columns, "rows": len(table), "truncated": table.truncated}).encode() + b"\n"
+        json.dumps(
+            {"columns": columns, "types": table.types, "rows": len(table), "truncated": table.truncated}
+        ).encode()
+        + b"\n"
     )
     size = len(header) + sum(map(len, blocks))
     if size > MAX_ANSWER_BYTES:
-        raise SqlError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB: ask for less")
+        raise _too_large()
     return b"".join([header, *blocks])
 
 
-def pull(answer: bytes) -> Table:
-    """The table of an answer. SqlError: it is an error."""
+def _too_large() -> SqlError:
+    return SqlError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB: ask for less")
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFile:
+    """The answer to a query as a file."""
+
+    content: bytes
+    rows: int
+    truncated: bool
+    """There are more rows than the limit."""
+
+
+def pull(answer: bytes) -> Table | ParquetFile:
+    """The table or file of an answer. SqlError: it is an error."""
     end = answer.index(b"\n") + 1
     header = json.loads(answer[:end])
     if "error" in header:
-        raise SqlError(header["error"])
+        raise SqlError(header["error"], header.get("line"), header.get("column"))
     rows = header["rows"]
+    if "parquet" in header:
+        return ParquetFile(answer[end:], rows, header["truncated"])
     columns: dict[str, Any] = {}
     for described in header["columns"]:
         if "values" in described:
@@ -210,4 +294,4 @@ def pull(answer: bytes) -> Table:
                 column = np.ma.masked_array(column, mask=np.frombuffer(answer, np.bool_, rows, end))
                 end += rows
         columns[described["name"]] = column
-    return Table(columns, header["truncated"])
+    return Table(columns, header["truncated"], types=tuple(header["types"]))

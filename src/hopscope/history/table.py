@@ -26,6 +26,8 @@ class Table:
     """There are more rows than the limit."""
     after: str | None = None
     """Start of the next page of events, for `after`. None: there is none."""
+    types: tuple[str, ...] = ()
+    """DuckDB type of each column of a query of SQL; empty: not asked."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -38,10 +40,11 @@ class Table:
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows as dicts of JSON values: times as ISO 8601 text in UTC, None for what is missing."""
-        values_by_column = [plain(column) for column in self.columns.values()]
-        return [
-            dict(zip(self.columns, values, strict=True)) for values in zip(*values_by_column, strict=True)
-        ]
+        return [dict(zip(self.columns, values, strict=True)) for values in zip(*self.lists(), strict=True)]
+
+    def lists(self) -> list[list[Any]]:
+        """The same values by column."""
+        return [plain(column) for column in self.columns.values()]
 
     def to_arrow(self) -> Any:
         """pyarrow.Table; HistoryError without pyarrow."""
@@ -135,7 +138,7 @@ def fetch(
             column = _converted(column, float)
         columns[_unused(name, columns)] = column if limit is None else column[:limit]
     truncated = limit is not None and len(next(iter(got.values()), ())) > limit
-    return Table(columns, truncated)
+    return Table(columns, truncated, types=tuple(kind for _, kind in described))
 
 
 def _unused(name: str, columns: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from .events import event_object, node_object, wide
 from .select import EventFilter
 
 if TYPE_CHECKING:
+    from ..history.query import History
     from ..history.questions import HistoryLike
+    from ..history.sandboxed_query import ParquetFile
     from ..history.table import Table
 
 
@@ -71,13 +73,17 @@ class Past:
 
     def sql(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> Table:
         """Answer of a read-only query, within the limits of the configuration, unless `stop` is set."""
-        return self.history().sql(
-            text,
-            limit=limit,
-            seconds=settings.sql_seconds,
-            memory_bytes=settings.sql_memory_bytes,
-            stop=stop,
-        )
+        return self.history().sql(text, **_limits(limit, settings), stop=stop)
+
+    def parquet(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> ParquetFile:
+        """The same as a file; only of this collector's own history."""
+        history = self.history()
+        assert self._make is None
+        return cast("History", history).parquet(text, **_limits(limit, settings), stop=stop)
+
+
+def _limits(limit: int, settings: ServeSettings) -> dict[str, Any]:
+    return {"limit": limit, "seconds": settings.sql_seconds, "memory_bytes": settings.sql_memory_bytes}
 
 
 def with_live(

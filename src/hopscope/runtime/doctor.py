@@ -16,11 +16,11 @@ from ..detect.counters import INDEX
 from ..labels.counters import LABEL_COUNTERS
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
+from ..present.counter_advice import WARNINGS, advice_of
 from ..present.units import ago
 from ..serve import readiness
 from ..settings.collector import Settings
 from .environment import Finding, Verdict, receive_buffer, size
-from .full_tables import TABLES
 from .summary import LABEL_LOST, LOST, family
 
 BUSY = 0.8
@@ -28,32 +28,6 @@ BUSY = 0.8
 SHARED_MEMORY_FREE_BYTES = 16 << 20
 PAGE_SECONDS = 5.0
 """Time for the page to answer."""
-_DIALECT = "`hopscope decode --dialect auto` on a capture of the reports proposes a dialect"
-ADVICE: Mapping[str, str] = {
-    "lost_reports": "lost in the network or never sent: /api/v0/sources lists the sources",
-    "kernel_drops_total": "raise net.core.rmem_max and listen.receive_buffer_bytes (of a ring: ring_bytes), "
-    "or listen.workers",
-    "denied_frames_total": "add the source to listen.allow, or stop it",
-    "rate_limited_frames_total": "raise listen.rate_limit, or slow the source down",
-    "oversized_frames_total": "the source sends more than a report fits in: check what it sends",
-    "detector_lost_reports_total": "raise detect.queue_reports, or sample less",
-    "journal_lost_events_total": "free space on the disk of the data folder, or use a faster one",
-    "label_kernel_drops_total": "raise net.core.rmem_max",
-    "label_denied_total": "add the source to label.allow, or stop it",
-    "label_table_full_total": "raise label.ports",
-}
-"""What to do about a counter of losses."""
-WARNINGS: Mapping[str, tuple[str, str]] = {
-    "abandoned_frames_total": ("frames lost when a worker was killed", "the log says why it ended"),
-    **TABLES,
-    "late_postcards_total": ("postcards after their path was emitted", "raise postcards.window_ms"),
-    "journal_sync_failures_total": ("failed writes to the disk", "check the disk of the data folder"),
-    "late_kernels_total": ("kernels compiled while frames waited", "run `hopscope warmup`, and report it"),
-    "sink_report_drops_total": ("reports of the sink not sent", "check sink.report.to and its route"),
-    "sink_reports_unreachable_total": ("reports of the sink not received", "start the other collector"),
-    "unstripped_packets_total": ("packets forwarded with damaged INT", "check the INT source"),
-}
-"""Counters that should stay at zero: what they count, and what to do."""
 
 
 def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
@@ -66,30 +40,20 @@ def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
     owner = read_owner(folder)
     parts = readiness.processes(folder)
     if not parts[0].ready:
-        yield Finding(
-            "collector", parts[0].detail, Verdict.BAD,
-            "start one with `hopscope collect`, or name its data folder with --data",
-        )  # fmt: skip
+        yield Finding("collector", parts[0].detail, Verdict.BAD, parts[0].advice)
         return
     state.counters()
     time.sleep(seconds)
     yield _collector(owner)
-    yield from map(_process, parts[1:])
+    yield from map(_of, parts[1:])
     yield from _reports(state, folder, owner)
     yield from _losses(state, seconds)
     yield _busy(state)
-    yield _history(state, folder)
-    for part in readiness.clock(folder):
-        yield Finding(part.name, part.detail, Verdict.BAD, "set the clock, and start the collector again")
+    yield _of(readiness.history(state, folder))
+    yield from map(_of, readiness.clock(folder))
     for part in readiness.tables(state):
-        advice = "" if part.ready else "raise detect.ports or detect.sources, or limit who sends"
-        yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.ADVICE, advice)
-    for part in readiness.detector(state):
-        advice = "" if part.ready else "raise detect.queue_reports, or sample less"
-        yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)
-    for part in readiness.exports(folder):
-        advice = "" if part.ready else "check its address and the program there"
-        yield Finding(part.name, part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)
+        yield _of(part, Verdict.ADVICE)
+    yield from map(_of, (*readiness.detector(state), *readiness.exports(folder)))
     if owner.get("api"):
         yield _page(str(owner["api"]))
     if any(not str(each).startswith("mirror:") for each in owner.get("listen", ())):
@@ -107,20 +71,17 @@ def _collector(owner: Mapping[str, object]) -> Finding:
     return Finding("collector", found)
 
 
-def _process(part: readiness.Component) -> Finding:
-    if not part.ready:
-        what = "bring it up, or make it again" if part.name.startswith("interface ") else "see the log"
-        return Finding(part.name, part.detail, Verdict.BAD, what)
-    if part.restarts:
-        return Finding(part.name, part.detail, Verdict.ADVICE, "it was restarted: see the log")
-    return Finding(part.name, part.detail)
+def _of(part: readiness.Component, otherwise: Verdict = Verdict.BAD) -> Finding:
+    """A component; `otherwise`: the verdict if it is not ready."""
+    verdict = otherwise if not part.ready else Verdict.ADVICE if part.advice else Verdict.GOOD
+    return Finding(part.name, part.detail, verdict, part.advice)
 
 
 def _reports(state: CollectorState, folder: Path, owner: Mapping[str, object]) -> Iterator[Finding]:
     """Whether reports arrive, and from all that sent some before."""
     part = readiness.regions(state, folder)
     if not part.ready:
-        yield Finding("reports", part.detail, Verdict.BAD, "see the log, or wait: it may be starting")
+        yield Finding("reports", part.detail, Verdict.BAD, part.advice)
         return
     sources = state.sources()
     listening = owner.get("listen")
@@ -148,17 +109,21 @@ def _losses(state: CollectorState, seconds: float) -> Iterator[Finding]:
         count, rate = counts[key], rates[key] if key in INDEX else 0.0
         if count:
             lost = True
-            yield Finding("lost", f"{count:,} {text}{_now(rate)}", _rising(rate), ADVICE[key])
+            yield Finding("lost", f"{count:,} {text}{_now(rate)}", _rising(rate), advice_of(key))
     if rejected := family(counts, "rejected_reports_total"):
         rate = sum(rates[f"rejected_reports_total.{reason}"] for reason in rejected)
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items())
-        yield Finding("rejected", f"{reasons}{_now(rate)}", _rising(rate), _DIALECT)
+        yield Finding(
+            "rejected", f"{reasons}{_now(rate)}", _rising(rate), advice_of("rejected_reports_total")
+        )
     if not lost and not rejected:
         yield Finding("lost", "nothing lost, nothing rejected")
     if dropped := family(counts, "forward_drops_total"):
         rate = sum(rates[f"forward_drops_total.{reason}"] for reason in dropped)
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        yield Finding("not forwarded", f"{reasons}{_now(rate)}", _rising(rate), "see docs/troubleshooting.md")
+        yield Finding(
+            "not forwarded", f"{reasons}{_now(rate)}", _rising(rate), advice_of("forward_drops_total")
+        )
     for key, (text, advice) in WARNINGS.items():
         if counts[key]:
             yield Finding("counters", f"{counts[key]:,} {text}{_now(rates[key])}", Verdict.ADVICE, advice)
@@ -179,12 +144,6 @@ def _busy(state: CollectorState) -> Finding:
     if share > BUSY:
         return Finding("workers busy", found, Verdict.BAD, "raise listen.workers, or sample less")
     return Finding("workers busy", found)
-
-
-def _history(state: CollectorState, folder: Path) -> Finding:
-    part = readiness.history(state, folder)
-    advice = "" if part.ready else "free space on its disk, or raise history.keep_free"
-    return Finding("history", part.detail, Verdict.GOOD if part.ready else Verdict.BAD, advice)
 
 
 def _page(url: str) -> Finding:

@@ -26,12 +26,13 @@ from ..labels.register_writer import RegisterWriter
 from ..labels.state import FILE_NAME, LabelRule
 from ..labels.table import LabelTable
 from ..labels.tracked import TrackedTable
+from ..present.counter_advice import LABEL_TABLES
 from ..settings.collector import HistorySettings, ListenSettings
 from ..settings.label import LabelSettings
 from ..settings.section import host_and_port
 from ..wire.reasons import Reason
 from ..wire.records import FrameBatch
-from .full_tables import LABEL_TABLES, FullTables
+from .full_tables import FullTables
 from .label_events import LabelEvents
 
 if TYPE_CHECKING:

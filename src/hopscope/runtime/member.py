@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from subprocess import Popen
@@ -35,6 +36,8 @@ class Member:
     ready: bool = False
     ticks: int = 0
     """How often its loop has shown that it turns, since its last start: once a second."""
+    ticked: float = 0.0
+    """When it did so last (monotonic); 0: not yet."""
     warm: bool = False
     error: str | None = None
     """The error that it reported since its last start."""
@@ -52,7 +55,12 @@ class Member:
         """The process runs; it reports over `channel`."""
         self.process, self.channel = process, channel
         self.due, self.ready, self.warm, self.error, self.stopped = 0.0, False, False, None, False
-        self.ticks, self.renewed = 0, 0.0
+        self.ticks, self.ticked, self.renewed = 0, 0.0, 0.0
+
+    def tick(self) -> None:
+        """Its loop has turned."""
+        self.ticks += 1
+        self.ticked = time.monotonic()
 
     def exited(self, now: float) -> float:
         """The process has ended; returns the pause before its restart, a long one if it ended too often."""
@@ -92,4 +100,5 @@ class Member:
             "stopped": self.stopped,
             "restarts": self.restarts,
             "last_error": self.last_error,
+            "tick_seconds": round(time.monotonic() - self.ticked, 1) if self.ticked else None,
         }

@@ -11,10 +11,11 @@ from ..detect.records import EVENT, EVENT_VERSION
 from ..history.journal import JournalWriter
 from ..memory.private_file import hash_secret
 from ..memory.ring import resume_ring
+from ..present.counter_advice import TABLES
 from ..settings.collector import HistorySettings
 from ..wire.records import Records
 from .event_writer import EventWriter, store_leftovers
-from .full_tables import TABLES, FullTables
+from .full_tables import FullTables
 
 
 class Shard:

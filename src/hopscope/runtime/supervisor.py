@@ -473,7 +473,8 @@ class Supervisor:
             return False
         member.ready |= bool(message.get("ready"))
         member.warm |= bool(message.get("warm"))
-        member.ticks += "tick" in message
+        if "tick" in message:
+            member.tick()
         member.error = message.get("error", member.error)
         if "message" in message:
             self._log.info(message["message"])
@@ -563,6 +564,12 @@ class Supervisor:
             labels=self.labels,
             names=None if names is None else str(names.absolute()),
             links=None if links is None else str(links.absolute()),
+            listeners=[
+                {"kind": each.kind, "url": url(each), "dialect": each.dialect, "output": each.output}
+                for each in self.settings.listen
+            ],
+            retention=self.settings.history.model_dump(include={"keep_days", "keep_bytes", "keep_free"}),
+            sink=self.settings.sink.model_dump(exclude={"report"}) if self.settings.sink.enabled else None,
             clock_problem=self._clock.problem,
             clock_ahead_ns=self._clock.ahead_ns,
         )

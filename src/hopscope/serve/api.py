@@ -24,6 +24,7 @@ from ..direct.collectors.group import CollectorGroup
 from ..direct.stores.store import StoreError
 from ..history.files import HistoryError
 from ..memory.region import RegionError
+from ..operators.database import OperatorsError
 from ..present.text import UnreadableError
 from ..settings.collector import ServeSettings
 from ..settings.descriptions import descriptions
@@ -47,8 +48,11 @@ from .routes import (
     limits,
     live,
     overview,
+    queries,
     series,
+    sql,
     state,
+    system,
 )
 from .routes import models as m
 from .routes.router import PREFIX
@@ -62,6 +66,10 @@ DESCRIPTION = (
     "latencies are in ns, occupancy and utilization in the units that the source sends; 64-bit numbers "
     'above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
 )
+
+
+_UNAVAILABLE = (CollectorError, HistoryError, OperatorsError, RegionError)
+"""Errors that are no fault of a request."""
 
 
 class Application(FastAPI):
@@ -135,6 +143,9 @@ def create_app(
         control,
         direct,
         fabric,
+        queries,
+        sql,
+        system,
         health,
         live,
     ):
@@ -146,7 +157,7 @@ def create_app(
         )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    for kind in (CollectorError, HistoryError, RegionError, StoreError, UnreadableError):
+    for kind in (*_UNAVAILABLE, StoreError, UnreadableError):
         app.add_exception_handler(kind, _rejected)
     app.add_exception_handler(Exception, _failed)
     app.state.guarded = Guard(
@@ -205,7 +216,7 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
 
 async def _rejected(_: Request, error: Exception) -> JSONResponse:
     """Report in one line: a rejected parameter, unreadable history or regions, an absent collector."""
-    return _line(503 if isinstance(error, CollectorError | HistoryError | RegionError) else 400, str(error))
+    return _line(503 if isinstance(error, _UNAVAILABLE) else 400, str(error))
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:

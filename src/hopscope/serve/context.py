@@ -21,6 +21,7 @@ from ..base.names import Names
 from ..cluster.questions.answers import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
 from ..direct.collectors.open import open_collectors
+from ..operators.database import Database
 from ..present.alarms import AlarmReader
 from ..present.collector_state import CollectorState
 from ..present.feed import Feed
@@ -80,6 +81,8 @@ class Context:
         """Answers from history that viewers ask again and again."""
         self.fabric: object | None = None
         """What `routes.fabric` keeps between questions; None: nobody has asked."""
+        self.database = Database(folder)
+        """What operators have noted."""
         self._cluster = cluster
         self.closing = asyncio.Event()
         """Set when the server ends: live feeds stop."""
@@ -102,6 +105,16 @@ class Context:
         """Queries of history by client."""
         self.streaming: Counter[str] = Counter()
         """Live feeds by client."""
+        self._made: dict[object, Any] = {}
+        self._keeping = threading.Lock()
+
+    def made(self, kind: Callable[[Context], T]) -> T:
+        """What a route keeps between requests: made at its first use, with this context."""
+        with self._keeping:
+            if kind not in self._made:
+                self._made[kind] = kind(self)
+            found: T = self._made[kind]
+            return found
 
     def _start(self, pool: str, work: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._pools[pool], work)
@@ -204,6 +217,7 @@ class Context:
             pool.shutdown(wait=False, cancel_futures=True)
         self.samples.close()
         self.past.close()
+        self.database.close()
         if self._cluster is not None:
             self._cluster.close()
 

@@ -33,6 +33,17 @@ class Component:
     ready: bool
     detail: str
     restarts: int = 0
+    advice: str = ""
+    """What to do, if it is not ready, or was restarted; empty: nothing."""
+
+
+_START = "start one with `hopscope collect`, or name its data folder with --data"
+_REGIONS = "see the log, or wait: it may be starting"
+
+
+def _component(name: str, ready: bool, detail: str, advice: str) -> Component:
+    """With advice while it is not ready."""
+    return Component(name, ready, detail, advice="" if ready else advice)
 
 
 def components(state: CollectorState, folder: Path) -> list[Component]:
@@ -52,11 +63,11 @@ def processes(folder: Path) -> list[Component]:
     """The supervisor, its processes, and the interfaces that it reads."""
     owner = read_owner(folder)
     if not owner:
-        return [Component("supervisor", False, "no collector has run on this data folder")]
+        return [Component("supervisor", False, "no collector has run on this data folder", advice=_START)]
     try:
         answer = control.request(folder, {"status": {}})
     except control.ControlError as error:
-        return [Component("supervisor", False, str(error))]
+        return [Component("supervisor", False, str(error), advice=_START)]
     parts = [Component("supervisor", True, f"pid {owner.get('pid')}")]
     for process in answer.get("processes", ()):
         alive, restarts = bool(process.get("alive")), process.get("restarts", 0)
@@ -67,10 +78,12 @@ def processes(folder: Path) -> list[Component]:
         if process.get("last_error"):
             detail += f", last error: {process['last_error']}"
         alive |= process.get("name") == "standby"  # nothing waits for it
-        parts.append(Component(str(process.get("name")), alive, detail, restarts))
+        advice = "it was restarted: see the log" if alive and restarts else "" if alive else "see the log"
+        parts.append(Component(str(process.get("name")), alive, detail, restarts, advice))
     for interface in answer.get("interfaces", ()):
         name, there = f"interface {interface.get('name')}", bool(interface.get("ready"))
-        parts.append(Component(name, there, str(interface.get("detail"))))
+        advice = "" if there else "bring it up, or make it again"
+        parts.append(Component(name, there, str(interface.get("detail")), advice=advice))
     return parts
 
 
@@ -82,17 +95,24 @@ def detector(state: CollectorState) -> list[Component]:
     detail = f"{counters['detector_waiting_reports']:,} reports wait for it"
     if lost := counters["detector_lost_reports_total"]:
         detail += f"; {lost:,} were lost"
-    return [Component("queues of the detector", not counters["detector_queue_full"], detail)]
+    return [
+        _component(
+            "queues of the detector",
+            not counters["detector_queue_full"],
+            detail,
+            "raise detect.queue_reports, or sample less",
+        )
+    ]
 
 
 def regions(state: CollectorState, folder: Path) -> Component:
     """Ready once the workers, or the label process of a collector without workers, made their regions."""
     workers, problems = state.workers(), state.problems
     if problems:
-        return Component("regions", False, "; ".join(problems.values()))
+        return Component("regions", False, "; ".join(problems.values()), advice=_REGIONS)
     takes_labels = state.labels.about() is not None
     if not workers and (read_owner(folder).get("listen") or not takes_labels):
-        return Component("regions", False, "no worker has made its regions")
+        return Component("regions", False, "no worker has made its regions", advice=_REGIONS)
     parts = []
     if workers:
         last = max((int(rows["last_ns"].max()) for rows in (state.sources(),) if len(rows)), default=0)
@@ -107,7 +127,9 @@ def history(state: CollectorState, folder: Path) -> Component:
     """Ready while its disk takes events, those of labels too."""
     journal = folder / "journal"
     if not os.access(journal, os.R_OK):
-        return Component("history", False, f"{journal} cannot be read")
+        return Component(
+            "history", False, f"{journal} cannot be read", advice="check the rights of the data folder"
+        )
     counters = state.counters()
     detail = f"{free_bytes(journal) / 1e9:,.3f} GB free on its disk"
     labels = LABEL_COUNTERS.read(state.regions)
@@ -119,13 +141,14 @@ def history(state: CollectorState, folder: Path) -> Component:
         detail += f"; {lost:,} were lost"
     if damaged := damaged_files(folder):
         detail += f"; {len(damaged):,} damaged files were set aside"
-    return Component("history", not failing, detail)
+    return _component("history", not failing, detail, "free space on its disk, or raise history.keep_free")
 
 
 def clock(folder: Path) -> list[Component]:
     """The system's clock, if it was not believed at the start. Nothing waits for it."""
     problem = read_owner(folder).get("clock_problem")
-    return [Component("clock", False, str(problem))] if problem else []
+    advice = "set the clock, and start the collector again"
+    return [Component("clock", False, str(problem), advice=advice)] if problem else []
 
 
 def tables(state: CollectorState) -> list[Component]:
@@ -145,7 +168,8 @@ def tables(state: CollectorState) -> list[Component]:
         detail += f"; {flows:,} live flows made room for others"
     if evicted := counters["distribution_evictions_total"]:
         detail += f"; {evicted:,} distributions made room for others"
-    return [Component("tables", max(fill.values()) < FULL, detail)]
+    advice = "raise detect.ports or detect.sources, or limit who sends"
+    return [_component("tables", max(fill.values()) < FULL, detail, advice)]
 
 
 def reporters(stores: Path) -> list[Component]:
@@ -155,14 +179,22 @@ def reporters(stores: Path) -> list[Component]:
     if not counters["dta_datagrams_total"]:
         return []
     detail = f"numbers of {untracked:,} reports were not checked"
-    return [Component("reporters", not counters["dta_reporters_full"], detail)]
+    advice = "more sources report than are tracked: limit who sends"
+    return [_component("reporters", not counters["dta_reporters_full"], detail, advice)]
 
 
 def drained(folder: Path) -> list[Component]:
     """Not ready while switches are to send elsewhere, since `hopscope cluster drain`."""
     if not remembered(folder).drained:
         return []
-    return [Component("drain", False, "drained: switches are to send to other members")]
+    return [
+        Component(
+            "drain",
+            False,
+            "drained: switches are to send to other members",
+            advice="`hopscope cluster drain --undo` lets it take reports again",
+        )
+    ]
 
 
 def cluster(regions: Path) -> list[Component]:
@@ -186,7 +218,8 @@ def cluster(regions: Path) -> list[Component]:
     state = {"joined": "joined", "away": f"local only{since}"}.get(status["state"], status["state"] + since)
     detail = f"{state}, {len(status['members'])} there, revision {newest} of the configuration"
     ready = status["state"] == "joined" and not problems
-    return [Component(f"cluster {status['cluster']}", ready, "; ".join([detail, *problems]))]
+    advice = "see `hopscope cluster status`; this collector goes on alone meanwhile"
+    return [_component(f"cluster {status['cluster']}", ready, "; ".join([detail, *problems]), advice)]
 
 
 def lake(regions: Path) -> list[Component]:
@@ -207,8 +240,11 @@ def lake(regions: Path) -> list[Component]:
         problems.insert(0, f"failing since {when(status['since_ns'])}: {status['problem']}")
     problems = [problem for problem in problems if problem]
     return [
-        Component(
-            "shared history", status["state"] == "writing" and not problems, "; ".join([detail, *problems])
+        _component(
+            "shared history",
+            status["state"] == "writing" and not problems,
+            "; ".join([detail, *problems]),
+            "check the catalog and the store of objects; events are kept on this disk meanwhile",
         )
     ]
 
@@ -222,5 +258,18 @@ def exports(folder: Path) -> list[Component]:
         detail = f"{bytes(row['place']).decode('utf-8', 'replace')}, {lost_of(row):,} lost"
         if not health.ok:
             detail += f", failing since {when(health.since_ns)}: {health.problem}"
-        parts.append(Component(label, health.ok, detail))
+        parts.append(_component(label, health.ok, detail, "check its address and the program there"))
     return parts
+
+
+def everything(state: CollectorState, folder: Path, stores: Path) -> tuple[list[Component], list[Component]]:
+    """Components that must be ready, and those for which nothing waits."""
+    shown = [
+        *clock(folder),
+        *tables(state),
+        *reporters(stores),
+        *exports(folder),
+        *cluster(state.regions),
+        *lake(state.regions),
+    ]
+    return components(state, folder), shown

@@ -1,4 +1,4 @@
-"""What settings, and fields of the API, mean: the docstrings below them.
+"""What settings, fields of the API, and members of enumerations mean: the docstrings below them.
 
 Pydantic would read them at every start (`use_attribute_docstrings`), in 0.1 s of a processor, although only
 help, documentation and editors show them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+from enum import Enum
 from functools import cache
 from itertools import pairwise
 
@@ -21,6 +22,22 @@ def descriptions(model: type[BaseModel]) -> dict[str, str]:
     for owner in reversed(model.__mro__):
         found |= _classes(owner.__module__).get(owner.__qualname__, {})
     return {name: field.description or found.get(name, "") for name, field in model.model_fields.items()}
+
+
+@cache
+def member_descriptions(enumeration: type[Enum]) -> dict[str, str]:
+    """The docstring below each member of an enumeration by its name, which Python itself does not keep."""
+    owner = ast.parse(inspect.getsource(enumeration)).body[0]
+    assert isinstance(owner, ast.ClassDef)
+    return {
+        member.targets[0].id: inspect.cleandoc(text.value.value)
+        for member, text in pairwise(owner.body)
+        if isinstance(member, ast.Assign)
+        and isinstance(member.targets[0], ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 @cache

@@ -9,7 +9,6 @@ of it: exact for logarithmic bins, whose edges are the buckets' too.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -37,6 +36,7 @@ from ...memory.counter_region import CounterFile
 from ...naming.counters import NAMES_COUNTERS
 from ...naming.interfaces import COUNTER_NAMES, read_interfaces
 from ...present.collector_state import CollectorState
+from ...present.processes import processes_of
 from ...rdma.counters import NIC_COUNTERS
 from ...settings.top_flows import TopFlowSettings
 from ...wire.address import address
@@ -65,8 +65,6 @@ _PORT_FAMILIES = (
     ("buffer_occupancy", "Latest occupancy of a buffer, as the source sends it.", PortKind.BUFFER, 0),
 )
 
-_USER_TIME, _RESIDENT = 11, 21
-"""Fields of /proc/PID/stat after the name: user time, which system time follows; resident pages."""
 _LABEL_ALARMS = {"label_silent_ports": Metric.LABEL_AGE, "label_coverage_low": Metric.LABEL_COVERAGE}
 """Counters of labels whose value is the number of alarms of a metric."""
 _LABEL_FAMILIES = {
@@ -180,7 +178,7 @@ class Families(Collector):
 
     def _processes(self) -> Iterable[Family]:
         try:
-            processes = control.request(self._folder, {"status": {}}, timeout=0.5)["processes"]
+            found = control.request(self._folder, {"status": {}}, timeout=0.5)["processes"]
         except (control.ControlError, KeyError):
             return
         up = GaugeMetricFamily("hopscope_process_up", "1 if the process runs.", labels=["process"])
@@ -197,12 +195,12 @@ class Families(Collector):
             "Resident memory of the process; memory that processes share counts in each.",
             labels=["process"],
         )
-        for process in processes:
-            up.add_metric([process["name"]], int(process["alive"]))
-            restarts.add_metric([process["name"]], process["restarts"])
-            if (used := _usage(process["pid"])) is not None:
-                cpu.add_metric([process["name"]], used[0])
-                memory.add_metric([process["name"]], used[1])
+        for process in processes_of(found):
+            up.add_metric([process.name], int(process.alive))
+            restarts.add_metric([process.name], process.restarts)
+            if process.cpu_seconds is not None and process.memory_bytes is not None:
+                cpu.add_metric([process.name], process.cpu_seconds)
+                memory.add_metric([process.name], process.memory_bytes)
         yield up
         yield restarts
         yield cpu
@@ -400,16 +398,6 @@ class Families(Collector):
             for name, reason, _ in LOST:
                 lost.add_metric([label, reason], int(row[name]))
         yield lost
-
-
-def _usage(pid: int | None) -> tuple[float, int] | None:
-    """Processor time in s and resident memory in bytes of a process (proc(5), stat); None: it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return None
-    ticks = int(fields[_USER_TIME]) + int(fields[_USER_TIME + 1])
-    return ticks / os.sysconf("SC_CLK_TCK"), int(fields[_RESIDENT]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _buckets(one: Distribution, exemplars: Shown) -> list[Any]:

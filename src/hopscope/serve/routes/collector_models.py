@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field
-
 from .models import ClusterModel, Model, Time, Wide
 
 
@@ -45,31 +43,14 @@ class Summary(ClusterModel):
     counters: list[CounterValue]
 
 
-class Query(Model):
-    """A read-only SQL query over history."""
-
-    model_config = ConfigDict(extra="forbid")
-    sql: str = Field(min_length=1, max_length=20_000)
-    """One SELECT; the tables are described in the documentation."""
-    limit: int = Field(default=1000, ge=1, le=1_000_000)
-    """Maximum number of rows; the configuration may allow fewer."""
-
-
-class Table(ClusterModel):
-    """Rows of a query."""
-
-    columns: list[str]
-    rows: list[list[object]]
-    truncated: bool
-    """The result has more rows than the limit."""
-
-
 class Component(Model):
     """Health of one part."""
 
     name: str
     ready: bool
     detail: str
+    advice: str
+    """What to do; empty: nothing."""
 
 
 class Ready(Model):

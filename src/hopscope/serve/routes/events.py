@@ -1,4 +1,4 @@
-"""Routes about what happened: events, the live feed, and SQL over history."""
+"""Routes about what happened: events, flows of history, and the live feed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Annotated
 from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from ...history.files import HistoryError
 from ...lake.cursor import PATTERN
 from ...present.feed import parse_cursor
-from ...present.history import Past, safe
+from ...present.history import Past
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
 from ...present.text import UnreadableError, parse_when
 from ..context import Context, Ctx, client_of
-from . import collector_models as c
 from . import models as m
 from .router import api_router
 from .stream import stream
@@ -140,19 +138,3 @@ async def live(
     context.reject_further_stream(client)
     frames = stream(context, client, chosen, parse_cursor(last_event_id))
     return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
-
-
-@router.post("/sql", summary="Read-only SQL over history", tags=["history"])
-async def sql(context: Ctx, request: Request, query: c.Query) -> c.Table:
-    """One SELECT over history, within the limits of time, memory and rows of the configuration."""
-    rows = min(query.limit, context.settings.sql_rows)
-
-    def work(past: Past, gone: threading.Event) -> c.Table:
-        table = past.sql(query.sql, rows, context.settings, gone)
-        values = [[safe(value) for value in row.values()] for row in table.rows()]
-        return c.Table(columns=list(table.columns), rows=values, truncated=table.truncated)
-
-    try:
-        return await context.query(request, work)
-    except HistoryError as error:
-        raise HTTPException(400, str(error)) from None

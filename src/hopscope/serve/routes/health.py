@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Response
 
 from .. import prometheus
 from ..context import Context, Ctx
-from ..readiness import clock, cluster, components, exports, lake, reporters, tables
+from ..readiness import everything
 from . import collector_models as c
 
 router = APIRouter(tags=["health"])
@@ -48,17 +48,8 @@ async def metrics(context: Ctx, accept: Annotated[str, Header(include_in_schema=
 
 
 def _ready(context: Context) -> c.Ready:
-    needed = components(context.state, context.folder)
-    shown = [
-        *needed,
-        *clock(context.folder),
-        *tables(context.state),
-        *reporters(context.stores),
-        *exports(context.folder),
-        *cluster(context.state.regions),
-        *lake(context.state.regions),
-    ]
+    needed, more = everything(context.state, context.folder, context.stores)
     return c.Ready(
         ready=all(part.ready for part in needed),
-        components=[c.Component(name=part.name, ready=part.ready, detail=part.detail) for part in shown],
+        components=[c.Component.model_validate(part, from_attributes=True) for part in (*needed, *more)],
     )

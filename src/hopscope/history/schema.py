@@ -1,0 +1,169 @@
+"""The views of SQL over history, column by column: type, unit and meaning, and queries to begin with.
+
+Types are those that the views are made with; `docs/reference/sql.md` and `GET /api/v0/sql/schema` show this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from . import columns, period_files
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a view."""
+
+    name: str
+    type: str
+    """Its DuckDB type."""
+    unit: str
+    """Empty: none, or as the source sends it."""
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A query to begin with."""
+
+    title: str
+    sql: str
+
+
+_EVENTS: Mapping[str, tuple[str, str]] = {
+    "time": ("UTC", "when the collector received the report"),
+    "kind": ("", "such as `raised`, `drop`, `path_change`"),
+    "metric": ("", "such as `hop_latency`; NULL if the kind has none"),
+    "node_id": ("", "switch; NULL: unknown"),
+    "port": ("", "egress port of the hop that caused it; NULL: unknown"),
+    "ident": ("", "queue, buffer or port by metric; hw id for `silent`, `returned` and `gap`"),
+    "value": ("by metric", "by kind: the value of the metric (latencies in ns), or a count"),
+    "previous": ("by metric", "by kind: what `value` is compared with: the stored value or the limit"),
+    "reason": ("", "why an alarm was cleared; else NULL"),
+    "switch_ns": ("ns", "time at the switch, by its own clock; NULL: not carried"),
+    "flow_id": ("", "hash of the 5-tuple; NULL: no flow"),
+    "src": ("", "source address; that of the reporting source for `silent`, `returned` and `gap`"),
+    "dst": ("", "destination address"),
+    "sport": ("", "source port; NULL: no flow"),
+    "dport": ("", "destination port; NULL: no flow"),
+    "proto": ("", "IP protocol number; NULL: no flow"),
+    "path": ("", "node ids in path order, at most 8, from position `hop`; NULL: no path"),
+    "hop": ("", "position in the path, 0 first"),
+    "hop_count": ("hops", "length of the path"),
+    "src_hi": ("", "high half of the source address; IPv4 as ::ffff:a.b.c.d"),
+    "src_lo": ("", "low half of the source address"),
+    "dst_hi": ("", "high half of the destination address"),
+    "dst_lo": ("", "low half of the destination address"),
+    "ip_version": ("", "4 or 6; 0: no flow"),
+    "shard": ("", "number of the worker; with `sequence` it identifies the event"),
+    "sequence": ("", "number in the shard; events with the numbers that are missing were lost"),
+}
+"""Unit and meaning of the columns of `columns.COLUMNS`."""
+_DISTRIBUTIONS: Mapping[str, tuple[str, str]] = {
+    "since": ("UTC", "begin of the period"),
+    "until": ("UTC", "end of the period"),
+    "measure": ("", "such as `hop_latency`, `end_to_end`"),
+    "node_id": ("", "switch; NULL: unknown, or end to end"),
+    "port": ("", "egress port; NULL: unknown, or end to end"),
+    "queue_id": ("", "queue; NULL: unknown, or end to end"),
+    "count": ("values", "values in the period"),
+    "sum": ("by measure", "their sum"),
+    "highest": (
+        "by measure",
+        "no value is above it; may be of an earlier period",
+    ),
+    "lower": ("by measure", "lowest value of each bin that has values"),
+    "upper": ("by measure", "highest value of each bin that has values"),
+    "counts": ("values", "number of values in each of these bins"),
+    "shard": ("", "number of the worker"),
+    "number": ("", "number of the period in the shard"),
+    "generation": ("", "identifies the region; another one counts from 0"),
+}
+"""The same of `period_files.COLUMNS`."""
+
+
+def _described(
+    types: Iterable[tuple[str, str]], meanings: Mapping[str, tuple[str, str]]
+) -> tuple[Column, ...]:
+    return tuple(Column(name, kind, *meanings[name]) for name, kind in types)
+
+
+VIEWS = (
+    View(
+        "events",
+        "Every event, one row each, fresh ones included.",
+        _described(columns.COLUMNS, _EVENTS),
+    ),
+    View(
+        "distributions",
+        "Values of all packets by place and period, counted in bins (`distributions.enabled`).",
+        _described(period_files.COLUMNS, _DISTRIBUTIONS),
+    ),
+)
+CLUSTER_COLUMNS = (
+    Column("member", "VARCHAR", "", "whose event it is; the first column"),
+    Column("incarnation", "VARCHAR", "", "of the member's data folder; the last column"),
+)
+"""What the view `events` has besides, in queries over a lake of all members."""
+EXAMPLES = (
+    Example(
+        "Events per minute, by kind",
+        "SELECT time_bucket(INTERVAL 1 MINUTE, time) AS minute, kind, count(*) AS events\n"
+        "FROM events\n"
+        "WHERE time > now()::TIMESTAMP - INTERVAL 1 HOUR\n"
+        "GROUP BY ALL\n"
+        "ORDER BY minute",
+    ),
+    Example(
+        "Ports with the most alarms",
+        "SELECT node_id, port, metric, count(*) AS alarms, max(value) AS highest\n"
+        "FROM events\n"
+        "WHERE kind = 'raised'\n"
+        "GROUP BY ALL\n"
+        "ORDER BY alarms DESC\n"
+        "LIMIT 20",
+    ),
+    Example(
+        "Flows that changed their path",
+        "SELECT src, dst, count(*) AS changes, max(time) AS last_change\n"
+        "FROM events\n"
+        "WHERE kind = 'path_change'\n"
+        "GROUP BY ALL\n"
+        "ORDER BY changes DESC\n"
+        "LIMIT 20",
+    ),
+    Example(
+        "Drops by switch, port and reason",
+        "SELECT node_id, port, value AS reason, count(*) AS drops\n"
+        "FROM events\n"
+        "WHERE kind = 'drop'\n"
+        "GROUP BY ALL\n"
+        "ORDER BY drops DESC",
+    ),
+    Example(
+        "Events that history lacks, by shard",
+        "SELECT shard, max(sequence) - min(sequence) + 1 - count(*) AS missing\n"
+        "FROM events\n"
+        "GROUP BY shard\n"
+        "ORDER BY shard",
+    ),
+    Example(
+        "Latency of all packets, by switch",
+        "SELECT node_id, sum(count) AS packets,\n"
+        "  sum(sum) / sum(count) AS mean_ns, max(highest) AS highest_ns\n"
+        "FROM distributions\n"
+        "WHERE measure = 'hop_latency'\n"
+        "GROUP BY node_id\n"
+        "ORDER BY mean_ns DESC",
+    ),
+)

@@ -1,0 +1,97 @@
+"""Routes of saved queries."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import HTTPException, Path, Request
+from pydantic import ConfigDict, Field
+
+from ...operators.audit import Audit, Author
+from ...operators.queries import Queries, Query, TooManyQueriesError
+from ...present.events import when
+from ..context import Context, Ctx, client_of
+from .models import Error, Model, Time
+from .router import api_router
+
+router = api_router("history", "/queries")
+Name = Annotated[
+    str, Path(min_length=1, max_length=80, pattern=r"^[^\x00-\x1f\x7f/]+$", description="Name of the query")
+]
+
+
+class SavedQuery(Model):
+    """A saved query."""
+
+    name: str
+    sql: str
+    who: str
+    """Who saved it last."""
+    time: Time
+    """When."""
+
+
+class QueryText(Model):
+    """The text of a query."""
+
+    model_config = ConfigDict(extra="forbid")
+    sql: str = Field(min_length=1, max_length=20_000)
+    """One SELECT."""
+
+
+class SavedQueries(Model):
+    """All saved queries, by name."""
+
+    items: list[SavedQuery]
+
+
+_ABSENT: dict[int | str, dict[str, object]] = {404: {"model": Error}}
+
+
+@router.get("", summary="Saved queries")
+async def queries(context: Ctx) -> SavedQueries:
+    """Every saved query: the console opens one at `/ask?saved=NAME`."""
+    found = await context.run(_of(context).all)
+    return SavedQueries(items=[_shown(query) for query in found])
+
+
+@router.get("/{name}", summary="One saved query", responses=_ABSENT)
+async def query(context: Ctx, name: Name) -> SavedQuery:
+    """Its text, and who saved it."""
+    found = await context.run(_of(context).get, name)
+    if found is None:
+        raise HTTPException(404, f"no query {name!r} is saved")
+    return _shown(found)
+
+
+@router.put("/{name}", summary="Save a query")
+async def save(context: Ctx, request: Request, name: Name, query: QueryText) -> SavedQuery:
+    """Save it, in place of one of this name."""
+    try:
+        return _shown(await context.run(_of(context).put, name, query.sql, _author(request)))
+    except TooManyQueriesError as error:
+        raise HTTPException(409, str(error)) from None
+
+
+@router.delete("/{name}", summary="Delete a saved query", responses=_ABSENT)
+async def delete(context: Ctx, request: Request, name: Name) -> SavedQueries:
+    """Returns those that are left."""
+    if not await context.run(_of(context).delete, name, _author(request)):
+        raise HTTPException(404, f"no query {name!r} is saved")
+    return await queries(context)
+
+
+def _of(context: Context) -> Queries:
+    return context.made(_queries)
+
+
+def _queries(context: Context) -> Queries:
+    return Queries(context.database, Audit(context.database))
+
+
+def _shown(query: Query) -> SavedQuery:
+    return SavedQuery(name=query.name, sql=query.text, who=query.who, time=when(query.time_ns))
+
+
+def _author(request: Request) -> Author:
+    return Author("token", client_of(request))

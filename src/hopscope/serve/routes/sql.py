@@ -1,0 +1,153 @@
+"""SQL over history: the views, and one SELECT as JSON, CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+import time
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fastapi import HTTPException, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from ...history.files import HistoryError
+from ...present.history import Past, safe
+from ..context import Context, Ctx
+from ..scope import asks_cluster
+from . import sql_models as m
+from .models import Cluster
+from .router import api_router
+
+if TYPE_CHECKING:
+    from ...history.table import Table
+
+router = api_router("history", "/sql")
+TRUNCATED = "hopscope-truncated"
+"""Header of a file: `true` if the result has more rows than the limit."""
+_ROWS_AT_A_TIME = 2000
+_FILES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The rows; the header `hopscope-truncated` of a file says whether there are more",
+        "model": m.Table,
+        "content": {
+            "text/csv": {"schema": {"type": "string"}},
+            "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
+        },
+    },
+    400: {"model": m.SqlRejected, "description": "Invalid parameter or query"},
+}
+
+
+@router.get("/schema", summary="Views and columns of SQL")
+async def schema(context: Ctx) -> m.SqlSchema:
+    """Every view with its columns, their types, units and meaning; queries to begin with; and the limits."""
+    settings = context.settings
+    limits = m.SqlLimits(
+        rows=settings.sql_rows, seconds=settings.sql_seconds, memory_bytes=settings.sql_memory_bytes
+    )
+    return m.SqlSchema(**_described(), limits=limits)
+
+
+@cache
+def _described() -> dict[str, Any]:
+    from ...history.schema import CLUSTER_COLUMNS, EXAMPLES, VIEWS  # history needs DuckDB
+
+    return {
+        "views": [m.SqlView.model_validate(view, from_attributes=True) for view in VIEWS],
+        "cluster_columns": [
+            m.SqlColumn.model_validate(each, from_attributes=True) for each in CLUSTER_COLUMNS
+        ],
+        "examples": [m.SqlExample.model_validate(each, from_attributes=True) for each in EXAMPLES],
+    }
+
+
+@router.post("", summary="Read-only SQL over history", response_model=m.Table, responses=_FILES)
+async def sql(context: Ctx, request: Request, query: m.Query) -> Response:
+    """One SELECT over history, within the limits of time, memory and rows of the configuration."""
+    try:
+        if query.format == "parquet":
+            return await _parquet(context, request, query)
+        found = await context.query(request, lambda past, gone: _Answer(context, past, query, gone))
+    except HistoryError as error:
+        place = {name: getattr(error, name, None) for name in ("line", "column")}
+        return JSONResponse({"error": " ".join(str(error).split()), **place}, 400)
+    if query.format == "csv":
+        return StreamingResponse(
+            _csv(found.table),
+            media_type="text/csv; charset=utf-8",
+            headers=_headers(found.table.truncated, "csv"),
+        )
+    return JSONResponse(found.as_json())
+
+
+class _Answer:
+    """A table, its rows as JSON, and (from `Context.query`) which members of a cluster it is of."""
+
+    def __init__(self, context: Context, past: Past, query: m.Query, gone: threading.Event) -> None:
+        begin = time.monotonic()
+        rows = min(query.limit, context.settings.sql_rows)
+        self.table: Table = past.sql(query.sql, rows, context.settings, gone)
+        self.seconds = time.monotonic() - begin
+        self.rows: list[Any] = []
+        if query.format == "json":
+            columns = [[safe(value) for value in column] for column in self.table.lists()]
+            self.rows = list(zip(*columns, strict=True))
+        self.cluster: Cluster | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """As `m.Table`."""
+        body: dict[str, Any] = {
+            "columns": list(self.table.columns),
+            "types": list(self.table.types),
+            "rows": self.rows,
+            "truncated": self.table.truncated,
+            "seconds": round(self.seconds, 4),
+        }
+        return body if self.cluster is None else {"cluster": self.cluster.model_dump(), **body}
+
+
+async def _parquet(context: Context, request: Request, query: m.Query) -> Response:
+    if asks_cluster(request):
+        raise HTTPException(400, "format: Parquet is made of one member's history, expected json or csv")
+    rows = min(query.limit, context.settings.sql_rows)
+    found = await context.query(
+        request, lambda past, gone: past.parquet(query.sql, rows, context.settings, gone)
+    )
+    return Response(
+        found.content,
+        media_type="application/vnd.apache.parquet",
+        headers=_headers(found.truncated, "parquet"),
+    )
+
+
+def _headers(truncated: bool, ending: str) -> dict[str, str]:
+    return {
+        "content-disposition": f'attachment; filename="answer.{ending}"',
+        TRUNCATED: str(truncated).lower(),
+    }
+
+
+def _csv(table: Table) -> Iterator[str]:
+    """A table as CSV (RFC 4180), some rows at a time; NULL is an empty field, lists are as in JSON."""
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(table.columns)
+    for number, row in enumerate(zip(*table.lists(), strict=True), 1):
+        writer.writerow([_cell(value) for value in row])
+        if number % _ROWS_AT_A_TIME == 0:
+            yield written.getvalue()
+            written.seek(0)
+            written.truncate()
+    yield written.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | dict):
+        return json.dumps(value)
+    return value

@@ -1,0 +1,209 @@
+"""Routes about the collector itself, and about its INT sink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ...base import control_client as control
+from ...base.version import VERSION
+from ...cluster.status import read_status
+from ...lake.status import read_status as read_lake_status
+from ...memory.data_folder import read_owner
+from ...present.counter_advice import advice_of
+from ...present.events import when, wide
+from ..context import Context, Ctx
+from ..readiness import everything
+from ..system.book import Book
+from ..system.counters import Count, meaning
+from ..system.destinations import destinations_of
+from ..system.disk import disk_of
+from . import system_models as m
+from .router import api_router
+
+router = api_router("system")
+_STATISTICS = tuple(
+    f"{way}_{what}" for way in ("rx", "tx") for what in ("packets", "bytes", "dropped", "errors")
+)
+"""Counters of an interface in the kernel (sysfs)."""
+_SINK: Mapping[str, Sequence[str]] = {
+    "in": ("frames_total", "frame_bytes_total", "kernel_drops_total", "bypassed_frames_total"),
+    "int": ("packets_total", "unknown_int_packets_total", "sink_packets_total"),
+    "out": ("forwarded_frames_total", "stripped_packets_total"),
+    "kept": ("unstripped_packets_total", "unverified_packets_total", "rejected_reports_total"),
+    "dropped": ("forward_drops_total",),
+    "kernel": ("xdp_forwarded_frames_total", "xdp_passed_frames_total", "xdp_lost_metadata_total"),
+    "events": ("sink_events_total",),
+    "throttled": (
+        "sink_throttled_events_total",
+        "sink_journal_throttled_events_total",
+        "unrecorded_flows_total",
+        "unrecorded_flow_packets_total",
+    ),
+    "report": ("sink_reports_total", "sink_report_drops_total", "sink_reports_unreachable_total"),
+}
+"""Counters of a sink by what they are about."""
+
+
+@router.get("/system", summary="Processes, health, destinations, disk")
+async def system(context: Ctx) -> m.System:
+    """The collector itself: what runs, what is wrong with it and what to do, and what its disk holds."""
+    return await context.run(_system, context)
+
+
+@router.get("/system/counters", summary="Every counter of every process")
+async def counters(context: Ctx) -> m.Counters:
+    """All counters with their meaning and their rate over the last seconds."""
+
+    def work() -> m.Counters:
+        with Book.of(context) as book:
+            return m.Counters(
+                time=when(time.time_ns()), items=[_counter(each) for each in book.counters.counts()]
+            )
+
+    return await context.run(work)
+
+
+@router.get("/sink", summary="The INT sink")
+async def sink(context: Ctx) -> m.Sink:
+    """Frames in and out, INT removed and not, why not, and the events made of it."""
+    return await context.run(_sink, context)
+
+
+def _system(context: Context) -> m.System:
+    folder, state = context.folder, context.state
+    owner = read_owner(folder)
+    needed, more = everything(state, folder, context.stores)
+    with Book.of(context) as book:
+        processes = [
+            m.Process(**asdict(process), cpu_ratio=share) for process, share in book.processes.read()
+        ]
+        history = _history(context, book)
+    started = owner.get("started_ns")
+    return m.System(
+        time=when(time.time_ns()),
+        version=VERSION,
+        running=needed[0].ready,
+        started=when(int(started)) if started else None,
+        data=str(folder.absolute()),
+        listeners=[m.Listener.model_validate(each) for each in owner.get("listeners", ())],
+        labels=owner.get("labels"),
+        ready=all(part.ready for part in needed),
+        processes=processes,
+        components=[
+            m.SystemComponent(
+                name=part.name, ready=part.ready, detail=part.detail, advice=part.advice, needed=is_needed
+            )
+            for parts, is_needed in ((needed, True), (more, False))
+            for part in parts
+        ],
+        destinations=[
+            m.Destination(
+                name=each.name,
+                kind=each.kind,
+                place=each.place,
+                ok=each.ok,
+                since=when(each.since_ns) if each.since_ns else None,
+                problem=each.problem,
+                waiting_events=None if each.waiting_events is None else wide(each.waiting_events),
+                lost={reason: wide(count) for reason, count in each.lost.items()},
+                counters={name: wide(count) for name, count in each.counters.items()},
+            )
+            for each in destinations_of(folder)
+        ],
+        history=history,
+        cluster=read_status(state.regions) or None,
+        lake=read_lake_status(state.regions) or None,
+    )
+
+
+def _history(context: Context, book: Book) -> m.HistoryState | None:
+    try:
+        disk = disk_of(context.state, context.folder)
+    except OSError:
+        return None
+    return m.HistoryState(
+        free_bytes=disk.free_bytes,
+        total_bytes=disk.total_bytes,
+        kept_bytes=disk.kept_bytes,
+        parts={part: m.Files(files=files, bytes=size) for part, (files, size) in disk.parts.items()},
+        retention=m.Retention.model_validate(disk.retention) if disk.retention else None,
+        oldest=book.reach.oldest(),
+        failing=disk.failing,
+        waiting_events=wide(disk.waiting_events),
+        lost_events=wide(disk.lost_events),
+        damaged_files=disk.damaged_files,
+    )
+
+
+def _counter(count: Count) -> m.ProcessCounter:
+    counter = count.counter
+    whole = float(count.value).is_integer()
+    return m.ProcessCounter(
+        process=count.process,
+        name=counter.metric,
+        label={counter.label[0]: counter.label[1]} if counter.label else None,
+        help=counter.help,
+        meaning=meaning(counter),
+        value=wide(int(count.value)) if whole else count.value,
+        per_second=count.per_second,
+        gauge=counter.gauge,
+        advice=advice_of(counter.key),
+    )
+
+
+def _sink(context: Context) -> m.Sink:
+    owner = read_owner(context.folder)
+    settings = owner.get("sink")
+    if not settings:
+        return m.Sink(enabled=False, settings=None, interfaces=[], threshold_increase=0.0, counters={})
+    with Book.of(context) as book:
+        found = [each for each in book.counters.counts() if each.process == "workers"]
+    by_name: dict[str, list[m.ProcessCounter]] = {}
+    for each in found:
+        by_name.setdefault(each.counter.name, []).append(_counter(each))
+    raised = context.state.counters()["sink_threshold_increase_permille"] / 1000
+    return m.Sink(
+        enabled=True,
+        settings=m.SinkSettings.model_validate(settings),
+        interfaces=list(_interfaces(context.folder, owner)),
+        threshold_increase=raised,
+        counters={
+            about: [counter for name in names for counter in by_name.get(name, ())]
+            for about, names in _SINK.items()
+        },
+    )
+
+
+def _interfaces(folder: Path, owner: Mapping[str, Any]) -> Iterator[m.SinkInterface]:
+    try:
+        known = {str(each["name"]): each for each in control.request(folder, {"status": {}})["interfaces"]}
+    except (control.ControlError, KeyError):
+        known = {}
+    roles: dict[str, str] = {}
+    for listener in owner.get("listeners", ()):
+        roles.setdefault(str(listener["url"]).partition("://")[2].partition("?")[0].rstrip("/"), "in")
+        if listener["output"]:
+            roles.setdefault(str(listener["output"]), "out")
+    for name, role in roles.items():
+        if not (status := known.get(name)) and not Path("/sys/class/net", name).is_dir():
+            status = {"ready": False, "detail": "missing"}
+        status = status or {"ready": True, "detail": "present"}
+        yield m.SinkInterface(
+            name=name,
+            role=role,
+            ready=bool(status["ready"]),
+            detail=str(status["detail"]),
+            statistics=dict(_statistics(name)),
+        )
+
+
+def _statistics(interface: str) -> Iterator[tuple[str, int | str]]:
+    for name in _STATISTICS:
+        try:
+            yield name, wide(int(Path("/sys/class/net", interface, "statistics", name).read_text()))
+        except (OSError, ValueError):
+            continue

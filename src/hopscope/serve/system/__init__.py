@@ -1,0 +1,1 @@
+"""The collector itself, as the console shows it: processes, counters, destinations, disk."""

@@ -1,0 +1,96 @@
+"""The disk of the data folder: what history takes, what is free, how far it reaches back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...history.files import HistoryError, damaged_files
+from ...history.space import kept_bytes
+from ...labels.counters import LABEL_COUNTERS
+from ...memory.data_folder import read_owner
+from ...present.collector_state import CollectorState
+from ...present.history import Past
+
+_PARTS = ("journal", "segments", "distributions")
+_OLDEST_SECONDS = 10.0
+"""How long the oldest event is taken as known: it changes with a segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Space, in bytes, and history on it."""
+
+    free_bytes: int
+    total_bytes: int
+    kept_bytes: int | None
+    """Free space below which the oldest files are deleted; None: unknown."""
+    parts: dict[str, tuple[int, int]]
+    """Files and bytes of journal, segments and distributions."""
+    retention: dict[str, Any] | None
+    """`keep_days`, `keep_bytes` and `keep_free` of the running collector."""
+    failing: bool
+    """It does not take events."""
+    waiting_events: int
+    lost_events: int
+    damaged_files: int
+
+
+def disk_of(state: CollectorState, folder: Path) -> Disk:
+    """The disk of a data folder. Raises OSError: the folder cannot be read."""
+    found = os.statvfs(folder)
+    counters, labels = state.counters(), LABEL_COUNTERS.read(state.regions)
+    retention = read_owner(folder).get("retention")
+    return Disk(
+        free_bytes=found.f_bavail * found.f_frsize,
+        total_bytes=found.f_blocks * found.f_frsize,
+        kept_bytes=kept_bytes(folder, retention["keep_free"]) if retention else None,
+        parts={part: _size(folder / part) for part in _PARTS},
+        retention=retention,
+        failing=bool(counters["journal_failing"] or labels["label_journal_failing"]),
+        waiting_events=counters["journal_waiting_events"] + labels["label_waiting_events"],
+        lost_events=counters["journal_lost_events_total"] + labels["label_lost_events_total"],
+        damaged_files=len(damaged_files(folder)),
+    )
+
+
+def _size(folder: Path) -> tuple[int, int]:
+    sizes = list(_sizes(folder))
+    return len(sizes), sum(sizes)
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
+                    yield entry.stat().st_blocks * 512
+                except FileNotFoundError:
+                    continue  # retention was faster
+    except FileNotFoundError:
+        return
+
+
+class Reach:
+    """How far history reaches back. One thread uses it at a time."""
+
+    def __init__(self, past: Past) -> None:
+        self._past = past
+        self._oldest: str | None = None
+        self._looked_at: float | None = None
+
+    def oldest(self) -> str | None:
+        """Time of the oldest event, as of at most some seconds ago; None: there is none, or it is unknown."""
+        now = time.monotonic()
+        if self._looked_at is None or now - self._looked_at >= _OLDEST_SECONDS:
+            self._looked_at = now
+            try:
+                rows = self._past.history().events(limit=1, order="oldest").rows()
+            except HistoryError:
+                rows = []
+            self._oldest = str(rows[0]["time"]) if rows else None
+        return self._oldest
