@@ -404,6 +404,11 @@ COUNTERS: tuple[Counter, ...] = (
         "Events that wait in memory until the disk takes them.",
         gauge=True,
     ),
+    Counter("evidence_reports_total", "Reports kept because they caused a notable event."),
+    Counter(
+        "evidence_skipped_total",
+        "Reports of notable events that were not kept: above `history.evidence_per_second`, or too large.",
+    ),
     Counter("journal_failing", "1 while the disk does not take the journal, else 0.", gauge=True),
     Counter("journal_sync_failures_total", "Failed fsync calls of the journal."),
     Counter(

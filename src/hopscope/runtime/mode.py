@@ -132,7 +132,9 @@ class Mode(ABC):
         from ..detect.flows.tables import memory_bytes
         from ..detect.records import EVENT
 
-        total = memory_bytes(self.settings.detect) + self.settings.history.ring_events * EVENT.itemsize
+        history = self.settings.history
+        total = memory_bytes(self.settings.detect) + history.ring_events * EVENT.itemsize
+        total += history.evidence_bytes
         if self.counts_distributions:
             arrays = shape_of(self.settings.distributions.queues).values()
             total += sum(dtype.itemsize * length for dtype, length in arrays)

@@ -27,7 +27,7 @@ from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock, Dialect
 from ..wire.reasons import Place, Reason
 from ..wire.records import FRAME, HOP, REPORT, FrameBatch, Records, ReportBatch
-from .shard import Shard
+from .shard import Cause, Shard
 
 if TYPE_CHECKING:
     from ..detect.moved import CorrectionReader
@@ -130,6 +130,8 @@ class Steps(ABC):
         self.counted, self.count = counted, counted.add
         self._decoders: dict[Dialect, Decoder] = {}
         self._last: tuple[Dialect | None, Decoder | None] = (None, None)
+        self._dialect = ""
+        """Name of the dialect of the newest frames."""
         self._readonly, self._kernel = readonly, count_kernel
         self._counting = (np.zeros(count_kernel.TALLY, np.uint64), *_tallied(count_kernel), counted.values)
         self._count(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)), ReportBatch(NO_REPORTS, NO_HOPS))
@@ -165,6 +167,7 @@ class Steps(ABC):
         them, if they are not Telemetry Reports.
         """
         begin = time.perf_counter_ns()
+        self._dialect = dialect.name
         decoder = source or self._decoder(dialect)
         batch: ReportBatch = decoder.decode(frames, trails=forward is not None)
         decoded = time.perf_counter_ns()
@@ -230,15 +233,17 @@ class Pipeline(Steps):
         self._stages = stages
         self.joining = joining
         self._now_ns = time.time_ns()
+        self._cause: Cause | None = None
+        """What detection finds events in, with its frames."""
 
     def take(
         self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
     ) -> None:
         """Take reports through all steps after decoding."""
         if self.joining is None:
-            events = self._detect([batch], frames)
+            events = self._detect([batch], frames, batch)
         else:
-            events = self._detect(self.joining.update(batch, clock))
+            events = self._detect(self.joining.update(batch, clock), frames, batch)
         self._write(events, decode_ns)
 
     def tick(self, now_ns: int) -> None:
@@ -271,6 +276,7 @@ class Pipeline(Steps):
         for stage in self._stages:
             stage.close()
         self.shard.close()
+        self.shard.store_evidence()
 
     def _end_flows(self) -> None:
         """Write flow records of all live flows, for END_SECONDS at most; the rest is counted."""
@@ -284,11 +290,20 @@ class Pipeline(Steps):
         self.count("unrecorded_flows_total", flows)
         self.count("unrecorded_flow_packets_total", packets)
 
-    def _detect(self, batches: Iterable[ReportBatch], frames: FrameBatch | None = None) -> Iterator[Records]:
+    def _detect(
+        self,
+        batches: Iterable[ReportBatch],
+        frames: FrameBatch | None = None,
+        decoded: ReportBatch | None = None,
+    ) -> Iterator[Records]:
+        """Events of batches; `frames` are those of `decoded`: paths that were joined from it have none."""
         for batch in batches:
+            own = frames if batch is decoded else None
+            self._cause = batch, own, self._dialect
             yield from self.detection.update(batch)
+            self._cause = None
             for stage in self._stages:
-                stage.update(batch, frames)
+                stage.update(batch, own)
 
     def _write(self, blocks: Iterable[Records], decode_ns: int = 0) -> None:
         """Write blocks of events as detection finds them; count the time that each step took."""
@@ -298,7 +313,7 @@ class Pipeline(Steps):
             found = time.perf_counter_ns()
             detect_ns += found - begin
             if len(events):
-                self.shard.write(events)
+                self.shard.write(events, self._cause)
             begin = time.perf_counter_ns()
             journal_ns += begin - found
         detect_ns += time.perf_counter_ns() - begin

@@ -7,15 +7,19 @@ from pathlib import Path
 
 from ..base import log
 from ..detect.counters import INDEX, counters_of
+from ..detect.evidence import EvidenceWriter, open_evidence, store_evidence
 from ..detect.records import EVENT, EVENT_VERSION
 from ..history.journal import JournalWriter
 from ..memory.private_file import hash_secret
 from ..memory.ring import resume_ring
 from ..present.counter_advice import TABLES
 from ..settings.collector import HistorySettings
-from ..wire.records import Records
+from ..wire.records import FrameBatch, Records, ReportBatch
 from .event_writer import EventWriter, store_leftovers
 from .full_tables import FullTables
+
+Cause = tuple[ReportBatch, FrameBatch | None, str]
+"""Reports, the frames that they came in (None: they are not there), and the name of their dialect."""
 
 
 class Shard:
@@ -48,7 +52,7 @@ class Shard:
         self.counters = self.counted.values
         """uint64 [COUNTERS]; kernels count into it."""
         self.count = self.counted.add
-        self._on_events = on_events
+        self._on_events, self._notify = on_events, notify
         self._slots = [INDEX[key] for key in TABLES]
         self._full = FullTables(TABLES, notify, self.counters[self._slots].tolist())
         ring = self._journal = None
@@ -57,10 +61,19 @@ class Shard:
         if data is not None:
             self._journal = open_journal(data, number, history, notify)
         self._events = EventWriter(number, self._journal, ring, thread=thread, notify=notify)
+        kept = open_evidence(regions, number, history.evidence_bytes, data)
+        self._evidence = None
+        if kept is not None:
+            self._evidence = EvidenceWriter(kept, history.evidence_per_second, self.count)
 
-    def write(self, events: Records) -> None:
-        """Number EVENT records, journal them, then show them."""
+    def write(self, events: Records, cause: Cause | None = None) -> None:
+        """Number EVENT records, journal them, then show them. `cause`: what they were found in, of which
+        evidence is kept; `sequence` says in which report.
+        """
+        rows = None if self._evidence is None or cause is None else self._evidence.causes(events)
         self._events.write(events)
+        if self._evidence is not None and cause is not None and rows is not None:
+            self._evidence.keep(rows, events, *cause)
         if self._on_events is not None:
             self._on_events(events)
 
@@ -78,6 +91,15 @@ class Shard:
         """Close the journal: everything accepted is on disk, unless that fails."""
         self._events.close()
         self._count()
+
+    def store_evidence(self) -> None:
+        """Keep evidence in the data folder: the regions of a collector that stops are deleted."""
+        if self._evidence is None or self.data is None or self.regions is None:
+            return
+        try:
+            store_evidence(self.regions, self.data, self.number)
+        except OSError as error:
+            self._notify(f"history: the reports of notable events are lost: {error.strerror}")
 
     def _count(self) -> None:
         events, journal = self._events, self._journal
@@ -112,6 +134,10 @@ def keep_leftovers(folder: Path, regions: Path) -> list[Path]:
     """
     warn = log.logger("history").warning
     kept = store_leftovers(folder, regions, warn)
+    try:
+        store_evidence(regions, folder)
+    except OSError as error:
+        warn(f"history: the reports of notable events are lost: {error.strerror}")
     if any(regions.glob("worker-*.distributions")):
         from ..history.periods import take_leftovers
 

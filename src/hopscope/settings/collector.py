@@ -334,6 +334,10 @@ class HistorySettings(Section):
     ring_events: PowerOfTwo = Field(default=65_536, ge=1024, le=2**30)
     """Events of one worker that stay in memory, for live readers, and for the journal while the disk is full;
     a power of two."""
+    evidence_bytes: int = Field(default=16 * 1024**2, ge=0, le=2**34)
+    """Memory of one worker for the reports that caused notable events, the newest ones; 0: none are kept."""
+    evidence_per_second: int = Field(default=100, ge=1, le=100_000)
+    """Most reports of one worker that are kept in a second; further ones are counted."""
 
 
 class ServeSettings(Section):

@@ -104,8 +104,11 @@ def emit(
     value: Any,
     previous: Any,
 ) -> None:
-    """Begin event n: kind, metric, time and values; all else is empty."""
+    """Begin event n: kind, metric, time and values; all else is empty. `sequence` is the row of the report
+    that caused it, until its writer numbers it; NOT_FOUND: none did.
+    """
     e = events[n]
+    e.sequence = NOT_FOUND
     e.time_ns = time_ns
     e.switch_ns = U64(0)
     e.flow_id = U64(0)
@@ -135,8 +138,9 @@ def emit(
 
 @kernel
 def put_report_flow(events: Any, n: Any, reports: Any, i: Any, keys: Any) -> Any:
-    """Put the flow of report i on event n, if the report has one."""
+    """Put report i on event n, which it causes, and its flow, if it has one."""
     r = reports[i]
+    events[n].sequence = i
     if U64(r.carried) & FLOW_CARRIED:
         e = events[n]
         e.src_hi = r.src_hi

@@ -183,6 +183,7 @@ def emit_source(
     r = reports[i]
     emit(events, n, tally, kind, U64(0), r.time_ns, value, before)
     put_hop(events, n, U64(r.node_id), U64(r.hw_id), NO_PORT, NOTHING, NOTHING)
+    events[n].sequence = i
     events[n].src_hi = r.source_hi
     events[n].src_lo = r.source_lo
     events[n].switch_ns = report_time(reports, i)
