@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ..memory.region import Region, RegionError, barrier
 from ..wire.records import FRAME, HOP, REPORT, Carried, FrameBatch, Records, ReportBatch
-from .records import NOT_FOUND, Kind
+from .records import NOT_FOUND, ROUTINE, Kind
 
 KIND, VERSION = "evidence", 1
 FOLDER = "evidence"
@@ -47,9 +47,8 @@ MOST_BYTES = 65_536
 _PER_ENTRY = 512
 """Bytes of the ring for each entry."""
 _HEAD = FRAME.itemsize + REPORT.itemsize
-_ROUTINE = (Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD, Kind.LABEL_RECORD)
 _NOTABLE = np.zeros(256, bool)
-_NOTABLE[[kind.value for kind in Kind if kind not in _ROUTINE]] = True
+_NOTABLE[[kind.value for kind in Kind if kind not in ROUTINE]] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,20 +185,22 @@ class EvidenceWriter:
         return begin
 
 
-def read_evidence(folder: Path, shard: int, sequence: int) -> Kept | None:
+def read_evidence(folder: Path, shard: int, sequence: int, time_ns: int) -> Kept | None:
     """The report that caused an event, from the regions of a folder of data; None: it is not kept, or not any
     more. Raises RegionError.
     """
     for place in (folder / "regions", folder / FOLDER):
         path = evidence_path(place, shard)
-        if path.exists() and (found := _find(Region.attach(path, KIND, VERSION), sequence)) is not None:
-            return found
+        if path.exists():
+            found = _find(Region.attach(path, KIND, VERSION), sequence, time_ns)
+            if found is not None:
+                return found
     return None
 
 
-def _find(region: Region, sequence: int) -> Kept | None:
+def _find(region: Region, sequence: int, time_ns: int) -> Kept | None:
     cursor, data, entries = region["cursor"], region["data"], region["entries"].copy()
-    for at in np.flatnonzero((entries["sequence"] == sequence) & (entries["time_ns"] != 0)).tolist():
+    for at in np.flatnonzero((entries["sequence"] == sequence) & (entries["time_ns"] == time_ns)).tolist():
         entry = entries[at]
         hops_bytes, length = int(entry["hops"]) * HOP.itemsize, int(entry["frame_bytes"])
         begin, size = int(entry["begin"]), _HEAD + hops_bytes + length

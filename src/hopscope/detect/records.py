@@ -75,6 +75,8 @@ class Kind(IntEnum):
         return self.name.lower()
 
 
+ROUTINE = (Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD, Kind.LABEL_RECORD)
+"""Kinds of routine events: they are shown on demand, and their reports are not kept."""
 OF_SOURCE = (Kind.SILENT, Kind.RETURNED, Kind.GAP, Kind.SOURCE_MOVED)
 """Kinds of events about a source of reports, whose address is in `src`."""
 

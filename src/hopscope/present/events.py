@@ -195,8 +195,6 @@ EVENT_TABLE = tuple(column for column in EVENT_COLUMNS if column != "unit")
 """The same for people: values have their units."""
 ALARMING = frozenset({Kind.RAISED, Kind.THRESHOLD, Kind.LOOP, Kind.DROP, Kind.SILENT, Kind.GAP})
 """Kinds of events that are shown in red."""
-ROUTINE = (Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD, Kind.LABEL_RECORD)
-"""Kinds of routine events: `top` shows them on demand."""
 _LIMITED = {Kind.RAISED.label, Kind.THRESHOLD.label}
 
 

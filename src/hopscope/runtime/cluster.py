@@ -98,6 +98,7 @@ def _api(context: Context) -> Answerer:
 
     settings = context.settings
     application = create_app(settings.serve, context.data, stores=settings.direct.folder)
+    application.state.context.dialects = settings.dialects
     served = application.state.context
     read: list[int | None] = []
 

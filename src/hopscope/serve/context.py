@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..present.collector_state import CollectorState
 from ..present.feed import Feed
 from ..present.history import Past
 from ..present.series.samples import Samples
-from ..settings.collector import ServeSettings
+from ..settings.collector import DialectSettings, ServeSettings
 from .kept import Kept
 from .routes.models import Cluster, ClusterModel
 from .scope import ClusterScope, asks_cluster
@@ -84,6 +84,8 @@ class Context:
         self.database = Database(folder)
         """What operators have noted."""
         self._cluster = cluster
+        self.dialects: Mapping[str, DialectSettings] = {}
+        """Dialects of the configuration: reports that are kept name theirs."""
         self.closing = asyncio.Event()
         """Set when the server ends: live feeds stop."""
         self._pools = {

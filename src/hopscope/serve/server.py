@@ -95,6 +95,7 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     names = Names.load(settings.names, folder)
     cluster = ClusterScope(settings, folder, names) if settings.cluster.enabled else None
     app = create_app(settings.serve, folder, names, settings.direct.folder, collectors, cluster)
+    app.state.context.dialects = settings.dialects
     await serve_app(app.state.guarded, stop, listener, app.state.closing, lifespan="on")
 
 

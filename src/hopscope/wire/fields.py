@@ -8,11 +8,13 @@ most significant bit of the first byte, everything is big-endian, and a word is 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 RESERVED = "reserved"
+_NUMBERED = re.compile(r"(\d+) ([^,;]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,13 @@ class Field:
     bits: int
     unit: str
     doc: str
+
+    def meanings(self) -> dict[int, str]:
+        """Names of values, if its text lists them, as in `1 MD, 2 destination`."""
+        parts = [_NUMBERED.fullmatch(part) for part in self.doc.split(", ")]
+        if len(parts) < 2 or not all(parts):
+            return {}
+        return {int(part[1]): part[2] for part in parts if part is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from rich.text import Text
 
 from ...base.names import Names
 from ...detect.counters import INDEX
-from ...detect.records import EVENT, EVENT_VERSION, NO_PORT, Kind, PortKind
+from ...detect.records import EVENT, EVENT_VERSION, NO_PORT, ROUTINE, Kind, PortKind
 from ...export.counters import lost_of, names_of, read_counters
 from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
 from ...memory.ring import RingReader, attach_ring
 from ...present.collector_state import CollectorState, CounterSnapshot, Rates
-from ...present.events import ALARMING, ROUTINE, event_cells, event_object, label, long_paths
+from ...present.events import ALARMING, event_cells, event_object, label, long_paths
 from ...present.select import EventFilter, ordered
 from ...present.units import duration, flow_text
 from ...runtime.summary import LOST

@@ -190,6 +190,13 @@ def _one(bodies: Bodies, query: Query) -> Any:
     return {**found[member], "member": member}
 
 
+def _of_member(bodies: Bodies, query: Query) -> Any:
+    """Of the member that the query names; without a name, of the first that has it."""
+    found = {member: body for member, (body, *_) in bodies.items() if body is not None}
+    member = query.get("member") or min(found, default="")
+    return {**found[member], "member": member} if member in found else None
+
+
 def _attributed(bodies: Bodies, query: Query) -> Any:
     """Of the member where the flow is live, else of one that has values of it."""
     order = ("none", "events", "flows")
@@ -293,6 +300,8 @@ RULES: Mapping[str, Rule] = {
         ),
         paged=True,
     ),
+    "/api/v0/events/{id}": Rule(_of_member, absent=True),
+    "/api/v0/events/{id}/evidence": Rule(_of_member, absent=True),
     "/api/v0/alarms": Rule(
         _Pages(_text("key"), {"since": lambda item: item["since"] or "", "key": _text("key")}), paged=True
     ),
@@ -304,4 +313,5 @@ RULES: Mapping[str, Rule] = {
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Rule], ...]:
-    return tuple((re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), rule) for path, rule in RULES.items())
+    one = "(?!live$)[^/]+"  # `/events/live` is no event
+    return tuple((re.compile(re.sub(r"\{\w+\}", one, path)), rule) for path, rule in RULES.items())

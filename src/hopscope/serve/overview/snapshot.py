@@ -13,9 +13,8 @@ import numpy as np
 from ...base.log import logger
 from ...detect.flows.flow_hops import FlowHops
 from ...detect.flows.state import queues_by_port
-from ...detect.records import FLOW, Kind, Metric, PortKind
+from ...detect.records import FLOW, ROUTINE, Kind, Metric, PortKind
 from ...present.collector_state import LimitsInForce
-from ...present.events import ROUTINE
 from ...present.feed import Cursor
 from ...present.select import ordered
 from ...wire.records import Records

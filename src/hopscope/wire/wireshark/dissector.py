@@ -34,7 +34,6 @@ SHOWN = {
 _MD_FLAGS = ("discard", "hops_exceeded", "mtu_exceeded")
 _DS_FIELDS = ("domain_id", "ds_instruction", "ds_flags")
 _ORIGINAL = (("original_dscp", 6), ("original_port", 16), ("original_protocol", 8))
-_NUMBERED = re.compile(r"(\d+) ([^,;]+)")
 
 
 def dissector(dialects: Mapping[str, Dialect] = DIALECTS) -> str:
@@ -117,18 +116,10 @@ def _header(header: Header) -> str:
 
 
 def _row(field: Field) -> str:
-    values = dict(_meanings(field.doc))
+    values = field.meanings()
     named = f", values = {_table(values)}" if values else ""
     texts = f"unit = {_quoted(field.unit)}, doc = {_quoted(field.doc)}"
     return f"{{ name = {_quoted(field.name)}, at = {field.at}, bits = {field.bits}, {texts}{named} }}"
-
-
-def _meanings(doc: str) -> Iterator[tuple[int, str]]:
-    """Names of values, if a field's text lists them, as in `1 MD, 2 destination`."""
-    parts = [_NUMBERED.fullmatch(part) for part in doc.split(", ")]
-    for part in parts:
-        if part is not None and all(parts) and len(parts) > 1:
-            yield int(part[1]), part[2]
 
 
 def _wide(items: _Items) -> Iterator[str]:

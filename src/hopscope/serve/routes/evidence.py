@@ -1,0 +1,126 @@
+"""Routes about one event: what happened before and after at its place, and the report that caused it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import HTTPException, Path, Query, Request
+
+from ...base.errors import HopscopeError
+from ...detect.alarms import place_key
+from ...detect.flows.state import queues_by_port
+from ...detect.records import NO_NODE, NO_PORT, OF_SOURCE
+from ...present import evidence
+from ...present.events import when
+from ...present.history import Past
+from ...present.select import EventFilter
+from ...settings.dialects import named
+from ...wire.address import address
+from ...wire.dialect import Dialect
+from ...wire.records import Records
+from ..context import Context, Ctx
+from . import evidence_models as e
+from . import models as m
+from .alarms import shown as alarms_shown
+from .router import api_router
+
+router = api_router("events")
+EventId = Annotated[str, Path(pattern=r"^\d{1,5}-\d{1,20}$", description="SHARD-SEQUENCE")]
+Member = Annotated[
+    str | None, Query(max_length=100, description="With `scope=cluster`: whose event; else ignored")
+]
+
+
+def _event(context: Context, name: str) -> Records:
+    """The records of an event; 404 if history has none of this number."""
+    shard, sequence = map(int, name.split("-"))
+    found = evidence.find_event(context.folder, shard, sequence) if sequence < 1 << 63 else None
+    if found is None or not len(found):
+        raise HTTPException(404, f"history has no event {name}")
+    return found
+
+
+@router.get("/events/{id}", summary="One event", responses={404: {"model": m.Error}})
+async def event(context: Ctx, request: Request, id: EventId, member: Member = None) -> e.EventDetail:
+    """An event with those before and after it at its place (without one, of its flow), and its alarm if that
+    is open.
+    """
+
+    def work(past: Past, _: threading.Event) -> e.EventDetail:
+        found = _event(context, id)
+        one = found[0]
+        before, after = _around(past, found)
+        key = place_key(one, queues_by_port(context.state.ports()))
+        opened = [each for each in context.alarms.read() if each.key == key]
+        return e.EventDetail.model_validate(
+            {
+                **evidence.event_shown(found, context.names),
+                "before": before,
+                "after": after,
+                "alarm": next(iter(alarms_shown(context, opened)), None),
+                "live": bool(one["flow_id"] and one["flow_id"] in context.state.flows()["flow_id"]),
+                "evidence": evidence.evidence_of(context.folder, found) is not None,
+            }
+        )
+
+    return await context.query(request, work)
+
+
+def _around(past: Past, event: Records) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """Events before (the newest first) and after one, at its switch and port, else of its flow."""
+    one, node = event[0], int(event["node_id"][0])
+    if node != NO_NODE and int(one["kind"]) not in OF_SOURCE:
+        chosen = EventFilter(nodes=(node,), ports=() if one["port"] == NO_PORT else (int(one["port"]),))
+    elif int(one["flow_id"]):
+        chosen = EventFilter(flow_id=int(one["flow_id"]))
+    else:
+        return [], []
+    time_ns = int(one["time_ns"])
+    position = f"{time_ns}-{int(one['shard'])}-{int(one['sequence'])}"
+    before, _ = past.events(replace(chosen, end_ns=time_ns + 1), evidence.AROUND, False, position)
+    after, _ = past.events(replace(chosen, start_ns=time_ns), evidence.AROUND, True, position)
+    return before, after
+
+
+@router.get(
+    "/events/{id}/evidence", summary="The report that caused an event", responses={404: {"model": m.Error}}
+)
+async def event_evidence(context: Ctx, id: EventId, member: Member = None) -> e.Evidence:
+    """The report, decoded as by `hopscope decode`, and its bytes, field by field. Reports of routine events
+    are not kept, nor are those above the limits of `[history]`; with several workers, and of paths joined
+    from postcards, the decoded values are kept, and no bytes.
+    """
+
+    def work() -> e.Evidence:
+        found = _event(context, id)
+        kept = evidence.evidence_of(context.folder, found)
+        if kept is None:
+            raise HTTPException(404, evidence.why_not_kept(found))
+        dialect, why = _dialect(context, kept.dialect)
+        raw, row = kept.frames.arena.tobytes(), kept.batch.reports[0]
+        if not raw:
+            why = "the process that found this event has decoded reports alone: no bytes are kept"
+        return e.Evidence.model_validate(
+            {
+                "id": id,
+                "received": when(int(row["time_ns"])),
+                "source": address(int(row["source_hi"]), int(row["source_lo"])),
+                "dialect": kept.dialect or None,
+                "bytes": raw.hex() if raw else None,
+                "note": why,
+                "report": evidence.decoded(kept, dialect),
+                "fields": evidence.byte_fields(kept, dialect) if raw and dialect is not None else [],
+            }
+        )
+
+    return await context.run(work)
+
+
+def _dialect(context: Context, name: str) -> tuple[Dialect | None, str | None]:
+    """The dialect of this name; None, with the reason: it is not known any more."""
+    try:
+        return named(name, context.dialects)[0], None
+    except HopscopeError as error:
+        return None, f"it was decoded by a dialect that is not configured any more: {error}"

@@ -1,0 +1,64 @@
+"""Answers of the API about one event and the report that caused it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .alarm_models import Alarm
+from .models import ClusterModel, Event, Model, OfMember, Time, Wide
+
+
+class EventDetail(Event, ClusterModel):
+    """An event with what is around it."""
+
+    before: list[Event]
+    """At most five at the same place, the newest first."""
+    after: list[Event]
+    """At most five, the oldest first."""
+    alarm: Alarm | None
+    """What is open at its place now, of its metric."""
+    live: bool
+    """Whether its flow is live."""
+    evidence: bool
+    """Whether the report that caused it is kept."""
+
+
+class ByteField(Model):
+    """A field of a report, or a header with its fields."""
+
+    name: str
+    offset: int
+    """In the bytes, from 0."""
+    length: int
+    """Bytes that it touches."""
+    value: Wide | None
+    """Its number; null: it has none, as a header."""
+    text: str
+    """Its value for people, or why it was not read further."""
+    first_bit: int
+    """Where it begins in its first byte; 0 is the most significant bit."""
+    bits: int
+    """Its width; 0: whole bytes."""
+    about: str
+    """Meaning and unit; of a header, the section that defines it."""
+    fields: list[ByteField]
+
+
+class Evidence(OfMember, ClusterModel):
+    """The report that caused an event."""
+
+    id: str
+    """Of the event."""
+    received: Time
+    source: str
+    """Address that it came from."""
+    dialect: str | None
+    """The dialect that it was decoded by; null: not known."""
+    bytes: str | None
+    """As received, hexadecimal; null: none are kept."""
+    note: str | None
+    """Why there are no bytes, or no fields."""
+    report: dict[str, Any]
+    """As `hopscope decode` prints it; without bytes, as the collector had it, times in ns."""
+    fields: list[ByteField]
+    """Its bytes, field by field: each is in one field that has no fields."""
