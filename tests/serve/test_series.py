@@ -169,3 +169,39 @@ def test_a_wrong_parameter_is_named(api: Any, collector: Any, path: str, words: 
     ((status, line),) = ask(api, collector.folder, path)
     assert status == 400
     assert words in line
+
+
+def test_a_preview_of_limits_needs_no_token(api: Any, collector: Any) -> None:
+    """A viewer may ask what T = 1000 would have made of the burst, and how sure that is."""
+    burst(collector)
+
+    async def talk() -> list[httpx.Response]:
+        async with api(collector.folder) as client:
+            del client.headers["authorization"]
+            body = {"metric": "queue_occupancy", "node": "leaf-2"}
+            return [
+                await client.post("/api/v0/limits/preview", json=body | more)
+                for more in (
+                    {"change": 1000},
+                    {},
+                    {"change": 5},
+                    {"raise_above": 10, "clear_below": 20},
+                    {"change": "general", "node": None},
+                    {"metric": "delay"},
+                )
+            ]
+
+    found, same, lower, *wrong = asyncio.run(talk())
+    answer = found.json()
+    assert answer["had"] == {"change": 2, "raised": 1, "cleared": 1, "threshold": 0, "other": 1, "total": 5}
+    assert answer["would"] == {"change": 0, "raised": 1, "cleared": 1, "threshold": 0, "other": 1, "total": 3}
+    assert (answer["in_force"]["change"], answer["proposed"]["change"], answer["at_least"]) == (10, 1000, 3)
+    assert (answer["exact"], answer["lower_bound"], answer["limits_changed"]) == (False, False, None)
+    assert [
+        (item["node"]["name"], item["queue"], item["had"], item["would"]) for item in answer["items"]
+    ] == [("leaf-2", 2, 5, 3)]
+    assert same.json()["exact"]
+    assert same.json()["had"] == same.json()["would"]
+    assert lower.json()["lower_bound"]
+    assert [answer.status_code for answer in wrong] == [400, 400, 400]
+    assert "clear_below" in wrong[0].json()["error"]

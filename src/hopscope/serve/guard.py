@@ -19,7 +19,7 @@ BODY_BYTES = 256 * 1024
 _OPEN = {"/healthz"}
 _STATUS_OPEN = {"/readyz"}
 """Without a token, load balancers and probes get the status alone, and not the components."""
-_READING = {"/api/v0/sql"}
+_READING = {"/api/v0/sql", "/api/v0/limits/preview"}
 """Paths that take a POST and change nothing."""
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _PAGE_POLICY = (

@@ -32,7 +32,7 @@ OF_HISTORY = frozenset(
     for path in (
         *("events", "history/flows", "distributions", "sql", "bottleneck"),
         *("labels/history", "labels/coverage/history"),
-        *("series", "heatmap", "bursts", "distributions/history"),
+        *("series", "heatmap", "bursts", "distributions/history", "limits/preview"),
         *("fabric", "fabric/ports", "fabric/timeline"),
     )
 )

@@ -19,7 +19,7 @@ STORING_KINDS = (Kind.NEW_KEY.label, Kind.CHANGE.label, Kind.PUSH.label)
 """Kinds of events whose value becomes the stored one."""
 GAP_NS = 10**9
 """Events of values above a limit without hysteresis that are no further apart are of one interval."""
-_MEASURED = ("value", "limits")
+MEASURED = ("value", "limits")
 """Reasons of clearing with a value that was measured then."""
 
 
@@ -105,14 +105,14 @@ def alarms(rows: Iterable[Mapping[str, Any]]) -> list[Interval]:
     runs: dict[Any, Interval] = {}
     for row in rows:
         if row["kind"] == Kind.THRESHOLD.label:
-            run = runs.get(_key(row))
+            run = runs.get(event_key(row))
             if run is None or row["time_ns"] - (run.end_ns or 0) > GAP_NS:
-                run = runs[_key(row)] = _begun(row, row["previous"])
+                run = runs[event_key(row)] = _begun(row, row["previous"])
                 found.append(run)
             _see(run, row)
             run.end_ns, run.switch_end_ns = row["time_ns"], row["switch_ns"]
         elif row["kind"] == Kind.RAISED.label:
-            interval = opened[_key(row)] = _begun(row, row["previous"])
+            interval = opened[event_key(row)] = _begun(row, row["previous"])
             found.append(interval)
         elif row["kind"] == Kind.CLEARED.label:
             known = _taken(opened, row)
@@ -130,15 +130,15 @@ def above(rows: Iterable[Mapping[str, Any]], value: int) -> list[Interval]:
     found: list[Interval] = []
     opened: dict[Any, Interval] = {}
     for row in rows:
-        measured = row["reason"] in (None, *_MEASURED)
-        interval = opened.get(_key(row))
+        measured = row["reason"] in (None, *MEASURED)
+        interval = opened.get(event_key(row))
         if measured and row["value"] > value:
             if interval is None:
-                interval = opened[_key(row)] = _begun(row, value)
+                interval = opened[event_key(row)] = _begun(row, value)
                 found.append(interval)
             _see(interval, row)
         elif interval is not None:
-            _end(opened.pop(_key(row)), row)
+            _end(opened.pop(event_key(row)), row)
     return found
 
 
@@ -163,7 +163,8 @@ def _touches(before: Interval, after: Interval) -> bool:
     return before.end_ns is None or (after.start_ns or 0) <= before.end_ns
 
 
-def _key(row: Mapping[str, Any]) -> Any:
+def event_key(row: Mapping[str, Any]) -> Any:
+    """What has a stored value and an alarm of its own: a place, or a flow there."""
     flow = row["flow_id"] if row["metric"] in OF_FLOWS else None
     return row["member"], row["metric"], place_of_row(row), flow
 
@@ -189,14 +190,14 @@ def _see(interval: Interval, row: Mapping[str, Any]) -> None:
 
 def _end(interval: Interval, row: Mapping[str, Any]) -> None:
     interval.end_ns, interval.reason = row["time_ns"], row["reason"]
-    interval.switch_end_ns = row["switch_ns"] if row["reason"] in (None, *_MEASURED) else None
+    interval.switch_end_ns = row["switch_ns"] if row["reason"] in (None, *MEASURED) else None
 
 
 def _taken(opened: dict[Any, Interval], row: Mapping[str, Any]) -> Interval | None:
     """The alarm that an event clears. A queue that is known without its port may be cleared at another one;
     a key that left its table knows no flow.
     """
-    key = _key(row)
+    key = event_key(row)
     if key in opened:
         return opened.pop(key)
     member, metric, place, _ = key

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from .models import Model, Time
+from .models import ClusterModel, Model, Node, Port, Time
 
 Value = Annotated[int, Field(ge=0, lt=2**63)] | None
 OwnValue = Annotated[int, Field(ge=0, lt=2**63)] | Literal["general"] | None
@@ -56,6 +56,68 @@ class LimitChanges(Model):
     """Of all switches, by metric."""
     switches: dict[str, dict[str, SwitchChanges] | None] = Field(default={}, max_length=4096)
     """By node id and metric; null takes away all that a switch has itself."""
+
+
+class LimitProposal(Model):
+    """Limits of one metric as they would be; absent ones stay, null means never."""
+
+    model_config = _STRICT
+
+    metric: str = Field(max_length=60)
+    node: str | None = Field(default=None, max_length=200)
+    """Node id or name, for the limits of one switch; null: of all."""
+    change: OwnValue = None
+    raise_above: OwnValue = None
+    clear_below: OwnValue = None
+
+
+class EventCounts(Model):
+    """Events by kind."""
+
+    change: int
+    raised: int
+    cleared: int
+    threshold: int
+    other: int
+    """New keys and pushes, which do not depend on limits."""
+    total: int
+
+
+class PlacePreview(Model):
+    """Events of one place."""
+
+    node: Node
+    port: Port | None
+    queue: int | None
+    had: int
+    would: int
+
+
+class LimitPreview(ClusterModel):
+    """How many events of a metric there were, and how many other limits would have made."""
+
+    metric: str
+    unit: str | None
+    since: Time
+    """Of events from here on: later than asked for if there are more than are read."""
+    until: Time
+    in_force: MetricLimits
+    """Of all switches, or of the one that is asked about."""
+    proposed: MetricLimits
+    had: EventCounts
+    would: EventCounts
+    """By comparing the values that history has with the limits proposed."""
+    at_least: int
+    """There would have been at least as many events."""
+    exact: bool
+    """`would` is exact: the limits are those in force, or every value was stored."""
+    lower_bound: bool
+    """There may have been more, since values that made no event are not stored: T or a limit is lower than
+    that in force, or every report above the limit would be an event."""
+    limits_changed: Time | None
+    """Limits were changed in that time: events before it were made with others than `in_force`."""
+    items: list[PlacePreview]
+    """The ten places with the most events."""
 
 
 class LastChange(Model):

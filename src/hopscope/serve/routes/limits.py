@@ -21,27 +21,27 @@ MetricName = Annotated[str, Path(max_length=60, description="A metric, such as h
 @router.get("", summary="Limits in force")
 async def limits(context: Ctx) -> m.Limits:
     """Limits as the workers use them now; null: never. A sink's are not yet raised by the rate of events."""
-    return _answer(await _in_force(context))
+    return _answer(await limits_in_force(context))
 
 
 @router.patch("", summary="Change limits")
 async def change(context: Ctx, request: Request, changes: m.LimitChanges) -> m.Limits:
     """Change the given limits: an absent one stays, null is never. Workers follow with their next batch."""
     await _ask(context, request, {"set_limits": changes.model_dump(exclude_unset=True)})
-    return _answer(await _in_force(context))
+    return _answer(await limits_in_force(context))
 
 
 @router.delete("", summary="Return to the limits of the settings")
 async def reset(context: Ctx, request: Request) -> m.Limits:
     """Undo all changes since the collector started, or since it read its settings again."""
     await _ask(context, request, {"reset_limits": {}})
-    return _answer(await _in_force(context))
+    return _answer(await limits_in_force(context))
 
 
 @router.get("/{metric}", summary="Limits of one metric")
 async def limit(context: Ctx, metric: MetricName) -> m.MetricLimits:
     """Limits of all switches; null: never."""
-    return _of(_answer(await _in_force(context)), metric)
+    return _of(_answer(await limits_in_force(context)), metric)
 
 
 @router.patch("/{metric}", summary="Change limits of one metric")
@@ -50,9 +50,9 @@ async def change_limit(
 ) -> m.MetricLimits:
     """Change the given limits of all switches: an absent one stays, null is never."""
     given = changes.model_dump(exclude_unset=True)
-    _of(_answer(await _in_force(context)), metric)
+    _of(_answer(await limits_in_force(context)), metric)
     await _ask(context, request, {"set_limits": {"general": {metric: given}}})
-    return _of(_answer(await _in_force(context)), metric)
+    return _of(_answer(await limits_in_force(context)), metric)
 
 
 @router.put("/{metric}", summary="Set the limits of one metric")
@@ -60,12 +60,13 @@ async def set_limit(
     context: Ctx, request: Request, metric: MetricName, limits: m.MetricLimits
 ) -> m.MetricLimits:
     """Replace all three limits of all switches."""
-    _of(_answer(await _in_force(context)), metric)
+    _of(_answer(await limits_in_force(context)), metric)
     await _ask(context, request, {"set_limits": {"general": {metric: limits.model_dump()}}})
-    return _of(_answer(await _in_force(context)), metric)
+    return _of(_answer(await limits_in_force(context)), metric)
 
 
-async def _in_force(context: Context) -> LimitsInForce:
+async def limits_in_force(context: Context) -> LimitsInForce:
+    """Limits as the workers use them; 503 without a collector."""
     found = await context.run(context.state.limits)
     if found is None:
         raise HTTPException(503, "no collector runs on this data folder: its limits are not known")

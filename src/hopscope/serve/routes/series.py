@@ -17,7 +17,7 @@ from ...present.history import Past
 from ...present.series import over_time
 from ...present.series.bursts import Burst, Search, bursts
 from ...present.series.intervals import Interval
-from ...present.series.places import DROP, Buckets, Place, limits_at, unit_of
+from ...present.series.places import DROP, Buckets, limits_at, unit_of
 from ...present.series.samples import Samples
 from ...present.text import UnreadableError, parse_span
 from ..context import Context, Ctx
@@ -26,7 +26,6 @@ from . import distribution_models as d
 from . import series_models as s
 from . import show
 from .events import FlowId, Moment, Node, moment
-from .models import Port
 from .router import api_router
 
 router = api_router("series")
@@ -124,7 +123,7 @@ async def heatmap(
             total=total,
             items=[
                 s.HeatRow(
-                    **_place(context.names, each.place),
+                    **show.place(context.names, each.place),
                     peak=wide(each.peak),
                     events=each.events,
                     values=[_wide(value) for value in each.values],
@@ -289,13 +288,6 @@ def _when(time_ns: int | None) -> str | None:
     return None if time_ns is None else when(time_ns)
 
 
-def _place(names: Names, place: Place) -> dict[str, Any]:
-    port = None
-    if place.port is not None:
-        port = Port(id=place.port, name=names.port(place.node, place.port))
-    return {"node": show.node(names, place.node), "port": port, "queue": place.ident}
-
-
 def _alarm(interval: Interval) -> s.Alarm:
     return s.Alarm(
         start=_when(interval.start_ns),
@@ -311,7 +303,7 @@ def _burst(names: Names, burst: Burst) -> s.Burst:
     return s.Burst.model_validate(
         {
             **_alarm(interval).model_dump(),
-            **_place(names, interval.place),
+            **show.place(names, interval.place),
             "metric": interval.metric,
             "unit": unit_of(interval.metric),
             "duration_ns": _wide(interval.duration_ns),
