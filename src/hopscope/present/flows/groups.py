@@ -20,6 +20,8 @@ from .rows import FlowRows
 
 By = Literal["src", "dst", "src_prefix", "dst_prefix", "proto", "path", "switch", "port"]
 """Prefixes are the /24 of IPv4, the /64 of IPv6."""
+OF_PATHS = ("path", "switch", "port")
+"""Keys that only live flows have."""
 Sort = Literal["flows", "packets", "latency", "mean_latency"]
 _SLASH_24 = np.uint64(MAPPED | 0xFFFFFF00)
 
@@ -54,14 +56,13 @@ class Groups:
 def group(found: FlowRows, by: By, state: CollectorState) -> Groups:
     """Groups of the flows that a search found.
 
-    By switch or port a flow is in the group of every hop of its path, with that hop's latency; flows that
-    have left have no path.
+    By switch or port a flow is in the group of every hop of its path, with that hop's latency. By one of
+    OF_PATHS all of them must be live.
     """
     rows = found.records
     if by in ("switch", "port"):
-        return _of_hops(rows[: found.live], by, state)
+        return _of_hops(rows, by, state)
     if by == "path":
-        rows = rows[: found.live]
         rows = rows[rows["state"] & FlowState.HAS_PATH > 0]
     keys = _keys(rows, by)
     known = rows["state"] & FlowState.HAS_LATENCY > 0
@@ -173,7 +174,7 @@ def _named(
     if by == "proto":
         return protocol_name(key[0]), f"proto:{key[0]}", {}
     if by == "path":
-        rows = found.records[: found.live]
+        rows = found.records
         row = rows[rows["state"] & FlowState.HAS_PATH > 0][example]
         path = [node_object(names, node) for node in state.hops_of(row)["node_id"].tolist()]
         return names.path_label([node["id"] for node in path]), f"path:{key[0]:016x}", {"path": path}

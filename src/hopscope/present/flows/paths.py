@@ -55,6 +55,8 @@ def periods(rows: Sequence[dict[str, Any]]) -> list[PathPeriod]:
             if open_path.nodes == nodes:
                 continue
             open_path.until = row["time"]
+        elif found and row["kind"] == Kind.PUSH.label:
+            continue  # of before it left: a flow record has the time of the last report
         found.append(PathPeriod(nodes, row["time"], None, row["kind"], f"{row['shard']}-{row['sequence']}"))
     return found
 

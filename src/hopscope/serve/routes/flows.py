@@ -132,7 +132,8 @@ async def groups(
             }
         )
 
-    return await _found(context, request, _search(context, q), state, since, until, page)
+    which = "live" if by in grouping.OF_PATHS else state
+    return await _found(context, request, _search(context, q), which, since, until, page)
 
 
 @router.get("/{flow_id}", summary="One flow with its path", responses={404: {"model": m.Error}})
@@ -202,17 +203,17 @@ async def hops(
         if then is None:
             then = values.last_ns or 0
         force = context.state.limits()
+        every = values if at_ns is None else _values(context, past, number)
         if row is not None:
             shown = live_object(row, context.state.hops_of(row), values, force, context.names, then)
         else:
-            periods, _more = path_periods(past.history(), number, None, then + 1)
-            nodes = periods[-1].nodes if periods else ()
+            nodes = _path_at(context, past, number, then)
             gauges = gauges_at(past.history(), nodes, then)
             shown = past_object(nodes, values, gauges, force, context.names, then)
         change = None if force is None else force.change
         return f.FlowHops.model_validate(
             {
-                **_head(row, values),
+                **_head(row, every),
                 "time": when(then),
                 "limits_changed": None if change is None else when(change.time_ns),
                 **shown,
@@ -292,9 +293,19 @@ def _values(
     )
 
 
-def _path_now(context: Context, row: np.void) -> list[dict[str, Any]]:
+def _path_now(context: Context, row: np.void) -> list[dict[str, Any]] | None:
     nodes = context.state.hops_of(row)["node_id"]
-    return [node_object(context.names, node) for node in nodes[nodes != NO_NODE].tolist()]
+    return [node_object(context.names, node) for node in nodes[nodes != NO_NODE].tolist()] or None
+
+
+def _path_at(context: Context, past: Past, number: int, at_ns: int) -> tuple[int, ...]:
+    """Nodes of the path that history has last at a moment."""
+    found, _ = context.kept.of(
+        ("path at", number, at_ns),
+        KEPT_SECONDS,
+        lambda: path_periods(past.history(), number, None, at_ns + 1),
+    )
+    return found[-1].nodes if found else ()
 
 
 def _head(row: np.void | None, values: FlowValues) -> dict[str, Any]:

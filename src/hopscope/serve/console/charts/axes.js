@@ -82,3 +82,11 @@ export function drawTimes(context, from, to, scale, y, width) {
     context.fillText(short, x, y + 4);
   }
 }
+
+/** A text, cut to a width in pixels. */
+export function fit(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let short = text;
+  while (short.length > 1 && context.measureText(`${short}…`).width > width) short = short.slice(0, -1);
+  return `${short}…`;
+}

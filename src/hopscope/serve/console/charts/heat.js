@@ -3,7 +3,7 @@
 import { h } from "../lib/dom.js";
 import { amount, clock } from "../lib/format.js";
 import { colour, heat } from "../lib/theme.js";
-import { drawTimes, linear } from "./axes.js";
+import { drawTimes, fit, linear } from "./axes.js";
 import { stage } from "./stage.js";
 
 const BOTTOM = 18;
@@ -124,11 +124,4 @@ export function heatScale(limit, top, unit) {
 
 function clamp(value, count) {
   return Math.min(count - 1, Math.max(0, value));
-}
-
-function fit(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
-  let short = text;
-  while (short.length > 1 && context.measureText(short + "…").width > width) short = short.slice(0, -1);
-  return short + "…";
 }
