@@ -132,7 +132,7 @@ async def groups(
             }
         )
 
-    which = "live" if by in grouping.OF_PATHS else state
+    which: State = "live" if by in grouping.OF_PATHS else state
     return await _found(context, request, _search(context, q), which, since, until, page)
 
 
