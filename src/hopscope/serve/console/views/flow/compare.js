@@ -3,7 +3,7 @@
 import { h, fill, say } from "../../lib/dom.js";
 import { set } from "../../lib/address.js";
 import { get, path } from "../../lib/api.js";
-import { duration, flowText, moment } from "../../lib/format.js";
+import { duration, flowText } from "../../lib/format.js";
 import { moment as momentOf, iso } from "../../lib/range.js";
 
 export function comparePanel(id) {
@@ -78,12 +78,12 @@ export function comparePanel(id) {
     update(a, b) {
       if (withId && b?.flow) other.value = flowText(b.flow);
       if (!a || !b) return void say(words, "");
-      const total = (each) => Number(each.latency.latest_ns ?? each.latency.stored_ns ?? NaN);
+      const total = (each) => each.hops.reduce((sum, hop) => sum + Number(hop.latest_ns ?? hop.stored_ns ?? NaN), 0);
       const more = total(b) - total(a);
       const [first, second] = [a, b].map((each) => new Set(each.hops.map((hop) => hop.node.id)));
       const differ = [...first].filter((each) => !second.has(each)).length + [...second].filter((each) => !first.has(each)).length;
       const paths = differ ? `${differ} hops differ` : "the same switches";
-      say(words, `${Number.isFinite(more) ? `Compared: ${more < 0 ? "−" : "+"}${duration(Math.abs(more))}, ` : ""}${paths}${a.state === "past" && b.state === "past" ? "" : ` (${moment(b.time)})`}.`);
+      say(words, `${Number.isFinite(more) ? `Compared: ${more < 0 ? "−" : "+"}${duration(Math.abs(more))}, ` : ""}${paths}.`);
     },
   };
 }

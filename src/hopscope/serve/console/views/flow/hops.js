@@ -16,7 +16,7 @@ export function hopPanel(title) {
   let newest = null;
   const chart = waterfall({ label: "Latency by hop", onStep: (step) => go(step.href) });
   const values = table({
-    label: "Hops", key: (each) => String(each.hop), mood: (each) => (each.differs ? "differs" : ""), sort: "hop",
+    label: "Hops", key: (each) => String(each.hop), mood: (each) => (each.differs ? "apart" : ""), sort: "hop",
     columns: [
       { name: "hop", title: "#", number: true, cell: (each) => each.hop + 1, value: (each) => each.hop },
       { name: "place", title: "Switch, port", cell: (each) => h("span", null, each.differs && h("b", { title: "Not on the other path" }, "≠ "), placeLink(each.node, each.port)), value: (each) => `${each.differs ? "≠ " : ""}${nodeName(each.node)} ${portName(each.port)}` },

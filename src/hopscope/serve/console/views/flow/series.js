@@ -33,10 +33,10 @@ export function seriesPanel() {
     if (!points.length) return void fill(none, empty("No value was stored in this time range.", "A latency is stored when it differs from the stored one by more than T; choose an earlier range above."));
     const { from, to, chosen } = range();
     const begin = chosen ? from : Math.min(...points.map((each) => ms(each.time)));
-    const series = items.map((each, at) => seriesOf(each, at, to));
+    const series = items.map((each, at) => seriesOf(each, at, to, items.length === 1));
     chart.set({ series, from: chosen ? begin : begin - 0.02 * (to - begin), to });
     fill(names, series.length > 1 && legend(series));
-    box.note(newest.truncated ? "stored values, ± T; older ones are left out" : "stored values, ± T; draw over a part to look closer");
+    box.note(`stored values${items.length === 1 ? ", ± T" : ""}; ${newest.truncated ? "older ones are left out" : "draw over a part to look closer"}`);
   }
 
   return {
@@ -54,11 +54,11 @@ export function seriesPanel() {
 const highest = (each) => Math.max(0, ...each.points.map((point) => Number(point.value)));
 
 /** The value holds until the next one: two points for each, and the band of ± T. */
-function seriesOf(each, at, end) {
+function seriesOf(each, at, end, bounded) {
   const stored = each.points.map((point) => [ms(point.time), Number(point.value)]);
   const limit = each.change_limit === null ? null : Number(each.change_limit);
   const steps = [...stored, [Math.max(end, stored.at(-1)[0]), stored.at(-1)[1]]];
-  const bounds = limit === null ? [] : stored.flatMap(([time, value], index) => {
+  const bounds = limit === null || !bounded ? [] : stored.flatMap(([time, value], index) => {
     const next = steps[index + 1][0];
     return [[time, Math.max(0, value - limit), value + limit], [next, Math.max(0, value - limit), value + limit]];
   });

@@ -19,11 +19,11 @@ export function flowTable(onSort) {
     columns: [
       { name: "flow", title: "Source → destination", sorts: false, value: (each) => `${end(each.flow.src, each.flow.sport)} > ${end(each.flow.dst, each.flow.dport)}`,
         cell: (each) => h("a", { href: link(["flows", each.flow.id]) }, `${end(each.flow.src, each.flow.sport)} → ${end(each.flow.dst, each.flow.dport)}`) },
-      { name: "proto", title: "Protocol", sorts: false, cell: (each) => protocol(each.flow.proto) },
-      { name: "state", title: "State", sorts: false, value: stateText, cell: (each) => h("span", { class: each.alarms.length ? "bad" : each.state === "past" ? "faint" : "" }, stateText(each)) },
       { name: "latency", title: "Latency", number: true, help: "Latest; of a past flow the highest that history has", value: (each) => number(each.latency_ns ?? each.history?.highest_latency_ns),
         cell: (each) => (each.latency_ns === null && each.history ? `≤ ${time(each.history.highest_latency_ns)}` : time(each.latency_ns)) },
       { name: "mean_latency", title: "Mean", number: true, value: (each) => each.latency_mean_ns, cell: (each) => time(each.latency_mean_ns) },
+      { name: "proto", title: "Protocol", sorts: false, cell: (each) => protocol(each.flow.proto) },
+      { name: "state", title: "State", sorts: false, value: stateText, cell: (each) => h("span", { class: each.alarms.length ? "bad" : each.state === "past" ? "faint" : "" }, stateText(each)) },
       { name: "hops", title: "Hops", number: true, cell: (each) => each.hop_count ?? "–" },
       { name: "packets", title: "Reports", number: true, value: (each) => number(each.packets), cell: (each) => (each.packets === null ? "–" : si(each.packets)) },
       { name: "path_changes", title: "Path changes", number: true, sorts: false, help: "In the time range; asked with Past and All", value: (each) => each.history?.path_changes ?? null, cell: (each) => each.history?.path_changes ?? "–" },
