@@ -126,7 +126,7 @@ def test_members_are_asked_while_their_list_cannot_be_read(asker: Asker) -> None
     """As when JetStream has no leader: those of the last list are asked, which needs none."""
 
     class NoLeader:
-        def living(self) -> Any:
+        def living(self, seconds: float) -> Any:
             raise ClusterError("no leader")
 
     asker.ask("test", {"what": "now"}, body)

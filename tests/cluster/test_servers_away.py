@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 REPORTS, EVENTS, RATE = 8192, 1024, 40_000
+SLACK_SECONDS = 4.0
+"""A busy machine: what processes wait for a processor beyond a time limit."""
 
 
 @pytest.fixture(scope="module")
@@ -156,4 +159,38 @@ def test_capture_goes_on_while_all_servers_are_away(servers: ClusterServers, tmp
         assert all(not process["restarts"] for process in one.collector.status().values())
         assert one.collector.stop() == 0
     finally:
+        one.close()
+
+
+def test_nothing_waits_for_servers_that_hang(servers: ClusterServers, tmp_path: Path) -> None:
+    """NATS and PostgreSQL stand still (SIGSTOP) with open connections: an answer takes `answer_seconds`, is
+    of this member and says so; a stop with events that wait for the lake takes a few seconds, and loses none.
+    """
+    servers.start()
+    one = Watched(tmp_path, servers)
+    path = "api/v0/events?scope=cluster&limit=10"
+    frozen = servers.nats, servers.database
+    try:
+        one.send()
+        eventually(lambda: scope(one.get(path))["complete"], one.collector.said, 0.2)
+        for server in frozen:
+            server.freeze()
+        one.send()
+        one.counted()
+        for _ in range(2):
+            begin = time.monotonic()
+            answer = one.get(path)
+            assert time.monotonic() - begin < 0.5 + SLACK_SECONDS
+            assert len(answer.json()["items"]) == 10
+            assert scope(answer)["local_only"]
+            assert scope(answer)["without_lake"]
+        begin = time.monotonic()
+        assert one.collector.stop() == 0
+        assert time.monotonic() - begin < 2 * SLACK_SECONDS
+        follower = EventFollower(one.collector.data)
+        assert follower.end(0) >= one.events
+        follower.close()
+    finally:
+        for server in frozen:
+            server.thaw()
         one.close()

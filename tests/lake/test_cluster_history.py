@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hopscope.cluster.connection import Connection
+from hopscope.cluster.membership.members import Directory
 from hopscope.cluster.process import Context
 from hopscope.cluster.questions.answer import Questions
 from hopscope.cluster.questions.answer_history import HistoryAnswerer
@@ -162,3 +163,40 @@ def test_nats_or_the_lake_away(cluster: Running) -> None:
     assert sum(table["events"].tolist()) == len(asked(settings, folder, counted)[0])
     assert answer["without_lake"]
     assert not answer["complete"]
+
+
+def test_a_drained_member_that_has_ended_is_not_missing(cluster: Running, tmp_path: Path) -> None:
+    """Its last record states where its shards end: answers are complete without it as soon as the lake has
+    its events up to there; those of an earlier folder of that name do not count. A live question needs
+    nothing of it, and members' own histories lack it.
+    """
+    settings, events = cluster.settings, member_events(60, 7, 0)
+    with JournalWriter(tmp_path, 0, fsync_seconds=0) as journal:
+        journal.append(events)
+    with Lake(settings.lake) as lake:
+        commit(lake, "c4", incarnation(tmp_path), events[:40])
+        commit(lake, "c4", "another folder", events)
+    member = Member(settings.model_copy(update={"member": "c4"}), tmp_path)
+    with running(member):
+        member.context.own["state"] = "drained"
+    with Connection(settings.cluster, "test") as connection:
+        directory = Directory(connection)
+        try:
+            assert directory.known()["c4"].ends == {0: 60}
+            _, answer = asked(settings, cluster.folder, counted)
+            assert answer["missing"].keys() == {"c4"}
+            assert answer["missing"]["c4"].startswith("drained, last seen")
+            with Lake(settings.lake) as lake:
+                commit(lake, "c4", incarnation(tmp_path), events[40:])
+            _, answer = asked(settings, cluster.folder, counted)
+            assert (answer["answered"], answer["complete"]) == (["c1", "c2", "c3"], True)
+            with closing(Asker(Connection(settings.cluster, "test"))) as asker:
+                gathered = asker.ask("tail", {}, lambda _: None, accepted=(200, 503))
+            assert (gathered.answer.complete, gathered.left.keys()) == (True, {"c4"})
+            gone = settings.model_copy(
+                update={"lake": settings.lake.model_copy(update={"catalog": "postgresql://x@127.0.0.1:1/x"})}
+            )
+            _, answer = asked(gone, cluster.folder, lambda it: it.summary())
+            assert answer["missing"].keys() == {"c4"}
+        finally:
+            directory.forget("c4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import ssl
@@ -68,6 +69,22 @@ class ServerProcess:
         """Send it a signal."""
         assert self._process is not None
         self._process.send_signal(number)
+
+    def freeze(self) -> None:
+        """Let it and its children stand still (SIGSTOP): connections are open, and nothing answers."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: int) -> None:
+        assert self._process is not None
+        found = [self._process.pid]
+        for pid in found:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+            found += map(int, children.split())
+            os.kill(pid, number)
 
     def kill(self) -> None:
         """End it as a crash would."""

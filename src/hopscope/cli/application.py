@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..base import announce
+from ..base.deadline import any_late
 from ..base.errors import HopscopeError
 from . import completion
 from .options.declare import Commands
@@ -115,10 +116,14 @@ def run() -> None:
         file = f"{error.filename}: " if error.filename is not None else ""
         _end(f"{file}{error.strerror or error}", 2)
     except KeyboardInterrupt:
-        sys.exit(130)
+        _end("", 130)
 
 
 def _end(line: str, status: int) -> None:
     for part in line.splitlines():
         print(f"hopscope: {part}", file=sys.stderr)
+    if any_late():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     sys.exit(status)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MAX_KEYS = 2000
 """Most entries that are read of a bucket: whoever has credentials can write more."""
 RUN_SECONDS = 20.0
-"""Longest time of one method."""
+"""Longest time of one method, unless it is given another."""
 AT_ONCE = 64
 """Requests for entries that wait for an answer at once."""
 
@@ -68,9 +68,9 @@ class Bucket:
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection, self.name = connection, name
 
-    def entries(self) -> dict[str, Entry]:
-        """All entries by key."""
-        return self._run(self._entries())
+    def entries(self, seconds: float = RUN_SECONDS) -> dict[str, Entry]:
+        """All entries by key, within `seconds`."""
+        return self._run(self._entries(), seconds)
 
     def get(self, key: str) -> Entry | None:
         """The newest entry of a key; None: there is none."""
@@ -121,8 +121,8 @@ class Bucket:
     def _stream(self) -> str:
         return f"KV_{self.name}"
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return run(self._connection, work, RUN_SECONDS, f"bucket {self.name}")
+    def _run(self, work: Coroutine[Any, Any, T], seconds: float = RUN_SECONDS) -> T:
+        return run(self._connection, work, seconds, f"bucket {self.name}")
 
     def _values(self) -> KeyValue:
         from nats.js.kv import KeyValue

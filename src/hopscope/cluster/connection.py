@@ -47,6 +47,13 @@ def require_client() -> None:
         raise ClusterError("cluster: a package is missing; install it with: pip install 'hopscope[cluster]'")
 
 
+def load_client() -> None:
+    """Import nats-py, which takes a third of a second, before a deadline begins. Raises ClusterError."""
+    require_client()
+    import nats.aio.client
+    import nats.js.client  # noqa: F401
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer of one member."""
@@ -100,13 +107,13 @@ class Connection:
         """Whether it has to be opened (again): it was not yet, or the client has given up."""
         return self._client is None or bool(self._client.is_closed)
 
-    def open(self) -> None:
-        """Connect. Raises ClusterError; it may be called again."""
+    def open(self, seconds: float = CONNECT_SECONDS + 2) -> None:
+        """Connect, within `seconds`. Raises ClusterError; it may be called again."""
         self.close()
         require_client()
         self._thread = LoopThread("nats")
         try:
-            self.run(self._connect(), CONNECT_SECONDS + 2)
+            self.run(self._connect(), seconds)
         except BaseException:
             self.close()
             raise

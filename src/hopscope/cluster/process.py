@@ -44,7 +44,9 @@ RETRY_SECONDS = 1.0
 HANG_SECONDS = 45.0
 """How long a part may stay in one call."""
 STOP_SECONDS = 5.0
-"""How long all parts may take to stop."""
+"""How long all parts may take to stop …"""
+SILENT_SECONDS = 2.0
+"""… but one that has waited for an answer for this long is not awaited: NATS hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,8 @@ class _PartThread:
         self._session = 0
         """Connection that the part has started with; 0: it has not."""
         self._ending = False
+        self._waits = True
+        """Whether its calls wait for NATS."""
         self._wake = process.context.wakers.setdefault(part.name, threading.Event())
         self._thread = threading.Thread(target=self._work, name=part.name, daemon=True)
         self._thread.start()
@@ -174,10 +178,12 @@ class _PartThread:
         self._ending = True
         self._wake.set()
 
-    def ended(self, seconds: float) -> bool:
-        """Whether it has stopped within that time."""
-        self._thread.join(max(0.0, seconds))
-        return not self._thread.is_alive()
+    def await_end(self, until: float) -> None:
+        """Wait until it has stopped, or it is that time (monotonic), or it waits for NATS."""
+        while self._thread.is_alive() and (now := time.monotonic()) < until:
+            if self._waits and self.since and now - self.since > SILENT_SECONDS:
+                return
+            self._thread.join(TURN_SECONDS)
 
     def _work(self) -> None:
         while not self._ending:
@@ -187,6 +193,7 @@ class _PartThread:
             pause = self.part.seconds if self._turn() else RETRY_SECONDS
             self._wake.wait(pause)
         if self._session:
+            self._waits = self.part.needs_nats
             self._call(self.part.stop)
 
     def _turn(self) -> bool:
@@ -357,9 +364,9 @@ class ClusterProcess:
         for each in others:
             each.end()
         for each in others:
-            each.ended(until - time.monotonic())
+            each.await_end(until)
         first.end()
-        first.ended(until - time.monotonic() + 1)
+        first.await_end(until + 1)
         self._session_ends()
 
 

@@ -196,6 +196,15 @@ class EventFollower:
             return None
 
 
+def ends_of(folder: Path) -> dict[int, int]:
+    """By shard of a data folder, 1 + the sequence of its newest event."""
+    follower = EventFollower(folder)
+    try:
+        return {shard: follower.end(shard) for shard in follower.shards()}
+    finally:
+        follower.close()
+
+
 @dataclass(slots=True)
 class _OpenJournal:
     """A journal, perhaps growing."""

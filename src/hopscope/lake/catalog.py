@@ -57,8 +57,8 @@ _MARK_ROWS = 4096
 class Lake:
     """DuckDB with the lake attached, which must exist (`create`); one thread uses it at a time.
 
-    `read_only`: nothing can be written.  LakeError: it cannot be reached, is not there, or is of a later
-    version.
+    `read_only`: nothing can be written. `connection`: of `prepared`, instead of `memory_bytes` and `threads`.
+    LakeError: it cannot be reached, is not there, or is of a later version.
     """
 
     def __init__(
@@ -69,16 +69,14 @@ class Lake:
         memory_bytes: int = 1024**3,
         threads: int = 2,
         schema: str | None = None,
+        connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self.settings = settings
         self.schema = schema or settings.schema_name
         """Of the catalog in the database."""
-        self.connection = connect(memory_bytes, threads)
+        self.connection = connection or prepared(settings, memory_bytes=memory_bytes, threads=threads)
         """DuckDB; `cursor()` of it makes connections for other threads."""
         try:
-            load_extensions(self.connection)
-            _configure(self.connection, settings)
-            _make_secrets(self.connection, settings)
             self._attach(read_only)
         except BaseException:
             self.connection.close()
@@ -168,6 +166,21 @@ class Lake:
         self.close()
 
 
+def prepared(settings: LakeSettings, *, memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
+    """DuckDB that can attach the lake: what takes a quarter of a second, and no server. LakeError: a key or a
+    file of certificates cannot be read.
+    """
+    connection = connect(memory_bytes, threads)
+    try:
+        load_extensions(connection)
+        _configure(connection, settings)
+        _make_secrets(connection, settings)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def create(settings: LakeSettings, database: Database | None = None) -> bool:
     """Make what the lake lacks; returns whether there was none. Many may do so at once.
 
@@ -207,11 +220,8 @@ def make_tables(settings: LakeSettings, schema: str, database: Database) -> None
         f"CREATE TABLE {schema}.hopscope_member"
         " (member text PRIMARY KEY, incarnation text NOT NULL, since timestamptz NOT NULL DEFAULT now())"
     )
-    connection = connect(256 * 1024**2, 1)
+    connection = prepared(settings, memory_bytes=256 * 1024**2, threads=1)
     try:
-        load_extensions(connection)
-        _configure(connection, settings)
-        _make_secrets(connection, settings)
         connection.execute(f"ATTACH 'ducklake:lake' AS {_CATALOG} (METADATA_SCHEMA {quoted(schema)})")
         columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
         made = f"{_CATALOG}.hopscope"

@@ -29,7 +29,9 @@ TURN_SECONDS = 0.2
 LOOK_SECONDS = 1.0
 """How often the ends of history are read, and the status is written."""
 CLOSE_SECONDS = 8.0
-"""How long what waits may take to be committed at the end."""
+"""How long what waits may take to be committed at the end …"""
+SILENT_SECONDS = 3.0
+"""… unless a server has not answered for this long: events stay in history."""
 STUCK_SECONDS = 300.0
 """How long a thread may wait for a server: beyond all time limits of its clients."""
 MIN_PAUSE = 0.5
@@ -62,7 +64,9 @@ class LakeProcess:
     # --------------------------------------------------------------------------------- the process
 
     def run(self, stop: Stop) -> None:
-        """Write and maintain until `stop` is set; then commit what waits, for CLOSE_SECONDS at most."""
+        """Write and maintain until `stop` is set; then commit what waits, for CLOSE_SECONDS at most, while
+        servers answer.
+        """
         threads = {
             name: threading.Thread(target=work, name=name, daemon=True) for name, work in self._works()
         }
@@ -83,7 +87,11 @@ class LakeProcess:
         self._look()
         self._ending = True
         self._wake.set()
-        threads["write"].join(CLOSE_SECONDS)
+        until = time.monotonic() + CLOSE_SECONDS
+        while threads["write"].is_alive() and (now := time.monotonic()) < until:
+            if now - self._moved_at["write"] > SILENT_SECONDS:
+                break
+            threads["write"].join(TURN_SECONDS)
         self._look()
         self._backlog.close()
 

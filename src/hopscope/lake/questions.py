@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from ..base.deadline import Deadline
 from ..base.names import Names
 from ..detect.records import EVENT, PATH_PART
 from ..history.columns import COLUMNS
@@ -74,6 +75,8 @@ class LakeQuestions(EventQuestions):
     reader: LakeReader
     tails: Tails
     names: Names | None = None
+    deadline: Deadline | None = None
+    """Of the question, for the snapshot and the tails; reading takes as long as it takes."""
     identity: Identity = field(default=MEMBERS, init=False)
 
     def events(
@@ -136,7 +139,7 @@ class LakeQuestions(EventQuestions):
             tails = self.tails(snapshot, request)
             return ask(_Ready(cursor, snapshot, register_tails(cursor, tails)))
 
-        return self.reader.ask(work)
+        return self.reader.ask(work, self.deadline)
 
 
 @dataclass(frozen=True, slots=True)

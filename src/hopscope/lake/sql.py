@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from ..base.deadline import Deadline
 from ..history.columns import quoted
 from ..history.sandbox import Sandbox, SqlError
 from ..history.table import Table
@@ -37,18 +38,20 @@ class LakeSql:
         seconds: float,
         memory_bytes: int,
         stop: threading.Event | None = None,
+        deadline: Deadline | None = None,
     ) -> Table:
-        """One SELECT over the view `events`, of one snapshot of the lake and what `tails` finds.
+        """One SELECT over the view `events`, of one snapshot of the lake and what `tails` finds, both within
+        `deadline`; then it may take `seconds`.
 
         SqlError: it is invalid, failed, or was stopped. LakeError: the lake is away.
         """
 
-        source, body = self.source(tails)
+        source, body = self.source(tails, deadline)
         return self._sandbox.run(
             text, source, body, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
         )
 
-    def source(self, tails: Tails) -> tuple[dict[str, Any], bytes]:
+    def source(self, tails: Tails, deadline: Deadline | None = None) -> tuple[dict[str, Any], bytes]:
         """What a query reads, for `Sandbox.run`."""
 
         def look(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot) -> tuple[dict[str, Any], bytes]:
@@ -60,7 +63,7 @@ class LakeSql:
             }
             return source, b"".join(np.ascontiguousarray(tail.events).tobytes() for tail in found)
 
-        return self._reader.ask(look)
+        return self._reader.ask(look, deadline)
 
     def _before(self) -> list[str]:
         """Statements that make the files readable."""

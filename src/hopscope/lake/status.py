@@ -70,14 +70,9 @@ def flush(folder: Path, seconds: float) -> bool:
     """Wait until the lake has what local history of the data folder has now; False: it has not within
     `seconds`. A collector with a lake must run.
     """
-    from ..history.follow import EventFollower
+    from ..history.follow import ends_of
 
-    follower = EventFollower(folder)
-    try:
-        ends = {shard: follower.end(shard) for shard in follower.shards()}
-    finally:
-        follower.close()
-    regions = folder / "regions"
+    ends, regions = ends_of(folder), folder / "regions"
     ask_to_flush(regions, ends)
     until = time.monotonic() + seconds
     while time.monotonic() < until:

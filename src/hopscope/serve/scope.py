@@ -98,9 +98,8 @@ class ClusterScope:
         from ..cluster.connection import ClusterError
 
         try:
-            return question.answered(
-                self.asker.ask("api", {"gets": question.gets}, question.read, accepted=(200, 400, 404))
-            )
+            found = self.asker.ask("api", {"gets": question.gets}, question.read, accepted=(200, 400, 404))
+            return question.answered(found.of_cluster(self._settings.member_name))
         except ClusterError as error:
             return ClusterAnswer((self._settings.member_name,), {}, str(error))
 

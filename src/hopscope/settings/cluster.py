@@ -43,7 +43,7 @@ class ClusterSettings(NatsAccess):
     member_seconds: Seconds = Field(default=10.0, ge=1)
     """A member whose record is older than this is missing; at least twice `heartbeat_seconds`."""
     answer_seconds: Seconds = Field(default=2.0, ge=0.05, le=60)
-    """How long a question waits for the answers of members. Those that did not answer are named."""
+    """How long a question waits for servers and members, together. Members that did not answer are named."""
     events: Literal["none", "stream"] = "none"
     """`stream`: all events of this member also go to a stream of the cluster, replicated by NATS."""
     stream_bytes: int = Field(default=1024**3, ge=1024**2)

@@ -15,11 +15,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from ...settings.collector import MEMBER
-from ..buckets import Bucket
+from ..buckets import RUN_SECONDS, Bucket
 from ..connection import ClusterError, Connection
 
 MAX_BYTES = 65_536
 """Longest record."""
+MOST_SHARDS = 1024
 State = Literal["live", "draining", "drained", "stopped"]
 """`live`: it takes part; `draining`: it withdraws, `drained`: it has; `stopped`: it was ended orderly."""
 
@@ -43,6 +44,7 @@ def _name(text: str) -> str:
 
 Text = Annotated[str, Field(max_length=1024), AfterValidator(_printable)]
 Number = Annotated[int, Field(ge=0, lt=2**63)]
+Shard = Annotated[int, Field(ge=0, lt=MOST_SHARDS)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -78,6 +80,8 @@ class MemberRecord:
     """Age of the oldest of them."""
     lag_problem: Text = ""
     """Why events do not come into the lake; empty: they do."""
+    ends: Annotated[dict[Shard, Number], Field(max_length=MOST_SHARDS)] | None = None
+    """By shard, 1 + the sequence of its last event. Only of an orderly end, after which there are no more."""
     started_ns: Number = 0
     """When its collector started."""
     time_ns: Number = 0
@@ -131,15 +135,15 @@ class Directory:
         self.bad: dict[str, str] = {}
         """Records that were no good when read last, by bucket and key: why."""
 
-    def living(self) -> dict[str, MemberRecord]:
+    def living(self, seconds: float = RUN_SECONDS) -> dict[str, MemberRecord]:
         """Members whose record is not older than the bucket keeps it (`member_seconds`), by name."""
-        return self._read(self._living)
+        return self._read(self._living, seconds)
 
-    def known(self) -> dict[str, MemberRecord]:
+    def known(self, seconds: float = RUN_SECONDS) -> dict[str, MemberRecord]:
         """The last record of all members that ever were there, by name, but for forgotten ones; it may be
         half a minute older than their end.
         """
-        return self._read(self._known)
+        return self._read(self._known, seconds)
 
     def forget(self, name: str, *, force: bool = False) -> None:
         """Remove a member that is missing, or any with `force`. Raises ClusterError if there is none."""
@@ -156,10 +160,10 @@ class Directory:
         """When the server stored the last record of each known member, ns since the epoch."""
         return {key: entry.time_ns for key, entry in self._known.entries().items()}
 
-    def _read(self, bucket: Bucket) -> dict[str, MemberRecord]:
+    def _read(self, bucket: Bucket, seconds: float) -> dict[str, MemberRecord]:
         found = {}
         bad = {}
-        for key, entry in bucket.entries().items():
+        for key, entry in bucket.entries(seconds).items():
             try:
                 found[key] = decode(key, entry.value)
             except ValueError as error:

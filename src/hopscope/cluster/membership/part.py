@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from ...base.errors import HopscopeError
 from ...base.version import VERSION
+from ...history.files import HistoryError
+from ...history.follow import ends_of
 from ..buckets import Bucket
 from ..connection import ClusterError
 from ..process import Context, Part
@@ -66,11 +69,14 @@ class Membership(Part):
             context.wake_all()
 
     def stop(self) -> None:
-        """Leave: others see at once that this member has stopped."""
+        """Leave: others see at once that this member has stopped, and which events it has given."""
         joined, self.context.joined = self.context.joined, False
         if joined and self.context.connected:
             drained = self.context.own.get("state") == "drained"  # on purpose: it is not missing then
-            self._seat.leave(self._record(state="drained" if drained else "stopped"))
+            ends: dict[int, int] | None = None
+            with suppress(HistoryError):  # a damaged file: where it ends is not known
+                ends = ends_of(self.context.data)  # all who give events have ended before
+            self._seat.leave(self._record(state="drained" if drained else "stopped", ends=ends))
 
     def _read(self, now: float) -> None:
         """Read who is there, and who ever was."""

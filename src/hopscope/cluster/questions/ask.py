@@ -6,12 +6,13 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from ...base.deadline import Deadline
 from ...base.errors import HopscopeError
 from ...present.events import when
-from ..connection import ClusterError, Connection, Reply
+from ..connection import CONNECT_SECONDS, ClusterError, Connection, Reply, load_client
 from ..membership.members import Directory, MemberRecord
 from .answers import ClusterAnswer
 from .parts import ANSWER_BYTES, Answer, DamagedAnswerError, join
@@ -22,8 +23,13 @@ ASK = "ask"
 LISTED_SECONDS = 1.0
 """How long the list of members is taken as it was read."""
 OLD_LIST_SECONDS = 10.0
-"""The same if it could not be read again, which takes as long as a question."""
+"""The same if it could not be read again, which takes time from the question."""
+LIST_SHARE = 0.4
+"""Of the time for an answer, how much that may take if an older list is known."""
+LEAST_SECONDS = 0.05
+"""Members are asked for as long as this, also if the time is over."""
 CLOSE_SECONDS = 1.0
+NO_ANSWER = "no answer"
 _TEXT = 300
 
 
@@ -33,6 +39,15 @@ class Gathered(Generic[T]):
 
     found: dict[str, T]
     answer: ClusterAnswer
+    left: Mapping[str, MemberRecord] = field(default_factory=dict)
+    """The last record of members that were drained and have ended: they are not missing, since nothing is to
+    come from them, but what their history has is not in the answer."""
+
+    def of_cluster(self, member: str) -> Gathered[T]:
+        """Raises ClusterError if none has answered, not even this member, which asks: then NATS hangs."""
+        if not self.found and (reason := self.answer.missing.get(member, "")).startswith(NO_ANSWER):
+            raise ClusterError(f"NATS: {reason}, of no member")
+        return self
 
 
 class Asker:
@@ -54,41 +69,52 @@ class Asker:
         *,
         accepted: Collection[int] = (200,),
         only: Collection[str] | None = None,
+        deadline: Deadline | None = None,
     ) -> Gathered[T]:
-        """Ask a question of a kind (`answer.Questions`) and wait for all members that are there, at most
-        `cluster.answer_seconds`.
+        """Ask a question of a kind (`answer.Questions`) and wait for all members that are there, until the
+        deadline: as it is given, or in `cluster.answer_seconds`.
 
         `read` makes something of an answer whose status is accepted; a ValueError or HopscopeError of it is
         the reason why the member is not among those that answered. `only`: ask these members. Raises
         ClusterError: NATS is away, or the cluster has no members.
         """
-        settings = self._connection.settings
-        seconds = settings.answer_seconds
-        living, known = self._members()
+        if deadline is None:
+            self.prepare()
+            deadline = Deadline(self._connection.settings.answer_seconds)
+        living, known = self._members(deadline)
         if only is not None:
             living, known = _chosen(living, only), _chosen(known, only)
+        seconds = max(LEAST_SECONDS, deadline.left())
         body = {"kind": kind, "seconds": seconds, "to": None if only is None else sorted(only), **arguments}
         subject = self._connection.names.subject(ASK)
         replies = self._connection.ask(
             subject, json.dumps(body).encode(), seconds, list(living), most_bytes=2 * ANSWER_BYTES
         )
         found: dict[str, T] = {}
-        absent = {name: _absent(record) for name, record in known.items() if name not in living}
-        missing = dict.fromkeys(living, f"no answer within {seconds:g} s") | absent
+        absent = {name: record for name, record in known.items() if name not in living}
+        left = {name: record for name, record in absent.items() if record.left}
+        in_time = f"within {deadline.seconds:g} s"
+        missing = dict.fromkeys(living, f"{NO_ANSWER} {in_time}")
+        missing |= {name: gone(record) for name, record in absent.items() if name not in left}
         for name, some in by_member(replies).items():
             if name not in living and name not in known:
                 continue  # a stranger, or a member that has just come
             try:
                 found[name] = _read(some, accepted, read)
-                del missing[name]
+                missing.pop(name, None)
+                left.pop(name, None)
             except _NotWholeError:
-                missing[name] = f"only a part of its answer within {seconds:g} s"
+                missing[name] = f"only a part of its answer {in_time}"
             except (HopscopeError, ValueError) as error:
                 missing[name] = " ".join(str(error).split())[:_TEXT]
         for name in missing:
-            if name in living and not living[name].ready and missing[name].startswith("no answer"):
+            if name in living and not living[name].ready and missing[name].startswith(NO_ANSWER):
                 missing[name] += f"; not ready: {living[name].reason[:_TEXT]}"
-        return Gathered(dict(sorted(found.items())), ClusterAnswer(tuple(sorted(found)), missing))
+        return Gathered(dict(sorted(found.items())), ClusterAnswer(tuple(sorted(found)), missing), left)
+
+    def prepare(self) -> None:
+        """Do what takes time before a deadline begins. Raises ClusterError."""
+        load_client()
 
     def close(self) -> None:
         """Close the connection; a question that is under way fails."""
@@ -99,26 +125,33 @@ class Asker:
             if free:
                 self._lock.release()
 
-    def _members(self) -> tuple[dict[str, MemberRecord], dict[str, MemberRecord]]:
+    def _members(self, deadline: Deadline) -> tuple[dict[str, MemberRecord], dict[str, MemberRecord]]:
         """The living and all known; the connection is open then."""
-        with self._lock:
+        if not self._lock.acquire(timeout=deadline.left()):
+            raise ClusterError(f"NATS at {self._connection.settings.place}: no answer to earlier questions")
+        try:
             if self._connection.closed:
-                self._connection.open()
+                self._connection.open(min(CONNECT_SECONDS + 2, deadline.left()))
             if not self._connection.connected:
                 problem = self._connection.problem or "no answer"
                 raise ClusterError(f"NATS at {self._connection.settings.place}: {problem}")
             if time.monotonic() > self._list_at:
-                self._list_at = time.monotonic() + self._list()
+                kept = self._list(deadline.left(LIST_SHARE if self._living else 1.0))
+                self._list_at = time.monotonic() + kept
             if not self._living:
                 raise ClusterError(f"the cluster {self._connection.settings.name} has no members")
             return self._living, self._known
+        finally:
+            self._lock.release()
 
-    def _list(self) -> float:
+    def _list(self, seconds: float) -> float:
         """Read the list of members; for how long it is taken as it is. It may be an older one, since members
         answer, too, while the servers of NATS that keep the list have no leader.
         """
+        limit = Deadline(seconds)
         try:
-            self._living, self._known = self._directory.living(), self._directory.known()
+            living = self._directory.living(limit.left())
+            self._living, self._known = living, self._directory.known(limit.left())
         except ClusterError:
             if not self._living:
                 raise
@@ -152,6 +185,7 @@ def _chosen(records: Mapping[str, MemberRecord], only: Collection[str]) -> dict[
     return {name: record for name, record in records.items() if name in only}
 
 
-def _absent(record: MemberRecord) -> str:
+def gone(record: MemberRecord) -> str:
+    """Why a member that is not there has not answered."""
     state = record.state if record.state in ("stopped", "drained") else "missing"
     return f"{state}, last seen {when(record.time_ns)}"

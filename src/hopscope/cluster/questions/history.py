@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
+from ...base.deadline import Deadline
 from ...base.errors import HopscopeError
 from ...history.filters import Filters
 from ...history.page import Order
@@ -25,8 +27,9 @@ from ...present.events import when
 from ...settings.collector import Settings
 from ...wire.records import Records
 from ..connection import ClusterError
+from ..membership.members import MemberRecord
 from .answers import ClusterAnswer, ClusterHistory
-from .ask import Asker
+from .ask import Asker, gone
 from .members_history import MembersHistory
 from .parts import Answer
 from .tails import KIND, TailAnswerer, after_marks, decode, request_json
@@ -59,28 +62,26 @@ def open_history(
 
     Without `lake` one is made, if the settings have one, and closed with the history.
     """
-    members = MembersHistory(folder, settings.member_name, asker)
     if not settings.lake.enabled:
-        return members
-    return LakeHistory(settings, folder, asker, members, lake)
+        return MembersHistory(folder, settings.member_name, asker)
+    return LakeHistory(settings, folder, asker, lake)
 
 
 class LakeHistory:
-    """See `history.questions.HistoryLike`."""
+    """See `history.questions.HistoryLike`. The lake, tails and members share one deadline, `answer_seconds`
+    from the question on.
+    """
 
     def __init__(
-        self,
-        settings: Settings,
-        folder: Path,
-        asker: Asker,
-        members: MembersHistory,
-        lake: SharedLake | None = None,
+        self, settings: Settings, folder: Path, asker: Asker, lake: SharedLake | None = None
     ) -> None:
         self.folder, self.answer = folder, ClusterAnswer()
-        self._member, self._asker, self._members = settings.member_name, asker, members
+        self._member, self._asker = settings.member_name, asker
+        self._deadline = Deadline(settings.cluster.answer_seconds)
+        self._members = MembersHistory(folder, self._member, asker, self._deadline)
         self._own = SharedLake(settings) if lake is None else None
         self._lake = lake or self._own or SharedLake(settings)
-        self._questions = LakeQuestions(self._lake.reader, self._tails)
+        self._questions = LakeQuestions(self._lake.reader, self._tails, deadline=self._deadline)
         self._said: list[ClusterAnswer] = []
 
     @property
@@ -172,6 +173,7 @@ class LakeHistory:
         bucket_ns: int | None = None,
     ) -> list[Distribution]:
         """Counts of all members, added: they are not in the lake."""
+        self._begin()
         found = self._members.distributions(
             start=start,
             end=end,
@@ -198,13 +200,28 @@ class LakeHistory:
         `lake.sql`. LakeError if the lake is away: a SELECT over each member's own history would answer
         another question.
         """
+        self._begin()
         return self._lake.sql.run(
-            text, self._tails, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+            text,
+            self._tails,
+            limit=limit,
+            seconds=seconds,
+            memory_bytes=memory_bytes,
+            stop=stop,
+            deadline=self._deadline,
         )
 
     # ----------------------------------------------------------------------------------------- asking
 
+    def _begin(self) -> None:
+        """The time of a question starts, after what needs no server."""
+        self._lake.reader.prepare()
+        with suppress(ClusterError):  # whoever asks says so
+            self._asker.prepare()
+        self._deadline.begin()
+
     def _either(self, ask: Callable[[LakeQuestions | MembersHistory], Table]) -> Table:
+        self._begin()
         try:
             return ask(self._questions)
         except LakeError as error:
@@ -223,8 +240,13 @@ class LakeHistory:
         """Ask all members."""
         question = request_json(snapshot, request)
         try:
-            gathered = self._asker.ask(KIND, question, _read)
+            gathered = self._asker.ask(KIND, question, _read, deadline=self._deadline).of_cluster(
+                self._member
+            )
             found, missing = gathered.found, dict(gathered.answer.missing)
+            missing |= {
+                name: gone(record) for name, record in gathered.left.items() if not _has_all(snapshot, record)
+            }
         except ClusterError as error:
             found, missing = self._alone(snapshot, question, error)
         absent = missing.keys() - found.keys()
@@ -258,6 +280,16 @@ class LakeHistory:
 
 def _read(answer: Answer) -> Found:
     return decode(answer.body)
+
+
+def _has_all(snapshot: LakeSnapshot, record: MemberRecord) -> bool:
+    """Whether the lake has all events of a member that has ended."""
+    if record.ends is None:
+        return False
+    marks = snapshot.marks
+    return all(
+        marks.get((record.name, record.incarnation, shard), 0) >= end for shard, end in record.ends.items()
+    )
 
 
 def _since(snapshot: LakeSnapshot, member: str) -> str:

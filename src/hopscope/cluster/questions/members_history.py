@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
+from ...base.deadline import Deadline
 from ...detect.distributions.quantiles import By, Distribution, grouped
 from ...history.files import HistoryError
 from ...history.filters import Filters, to_ns
@@ -23,7 +24,7 @@ from ...history.table import Table
 from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
 from .answers import ClusterAnswer
-from .ask import Asker
+from .ask import Asker, gone
 from .history_question import MOST_FLOWS, FiltersModel, FlowModel, HistoryQuestion
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
@@ -36,8 +37,9 @@ _HOP = ("node_id", "port")
 class MembersHistory:
     """See `history.questions.HistoryLike`. If NATS is away, the answers are those of `folder` alone."""
 
-    def __init__(self, folder: Path, member: str, asker: Asker) -> None:
-        self.folder, self._member, self._asker = folder, member, asker
+    def __init__(self, folder: Path, member: str, asker: Asker, deadline: Deadline | None = None) -> None:
+        """`deadline`: of the question, begun by whoever calls; None: a new one whenever members are asked."""
+        self.folder, self._member, self._asker, self._deadline = folder, member, asker, deadline
         self.answer = ClusterAnswer()
         """Who answered since it was opened."""
         self._problems: dict[str, tuple[str, ...]] = {}
@@ -295,8 +297,9 @@ class MembersHistory:
     def _gathered(
         self, body: Mapping[str, Any], read: Callable[[Answer], F]
     ) -> tuple[dict[str, F], ClusterAnswer]:
-        gathered = self._asker.ask("history", body, read)
-        return gathered.found, gathered.answer
+        gathered = self._asker.ask("history", body, read, deadline=self._deadline).of_cluster(self._member)
+        left = {name: gone(record) for name, record in gathered.left.items()}
+        return gathered.found, gathered.answer.joined(ClusterAnswer(missing=left))
 
     def _alone(self, question: HistoryQuestion, error: ClusterError) -> Answer:
         """The answer of this data folder."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....base.errors import HopscopeError
-from ....history.follow import EventFollower
+from ....history.follow import ends_of
 from ....settings.file import load
 from .fabric import Fabric, Request
 from .member import Member
@@ -156,11 +156,7 @@ class WholeCluster:
 
     def ends(self, member: Member) -> dict[int, int]:
         """By shard of a member: 1 + the highest sequence number that it has given."""
-        follower = EventFollower(member.data)
-        try:
-            return {shard: follower.end(shard) for shard in follower.shards()}
-        finally:
-            follower.close()
+        return ends_of(member.data)
 
     def lake_has(self, member: Member, ends: Mapping[int, int]) -> bool:
         """Whether the marks of a member have reached these ends."""
