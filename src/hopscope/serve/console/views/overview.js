@@ -33,7 +33,7 @@ export function show(place) {
   const hops = hopPanel();
   const losses = lossPanel();
   const grid = h("div", { class: "grid" },
-    at(alarms.element, "w8"), at(events.element, "w4 tall"), at(hot.element, "w8"), at(rate.element, "w4"), at(loss.element, "w4"), at(losses.element, "w4"),
+    at(alarms.element, "w8"), at(events.element, "w4 tall"), at(hot.element, "w8"), at(losses.element, "w4"), at(rate.element, "w4"), at(loss.element, "w4"),
     flowPath.element, at(flows.element, "w6"), at(hops.element, "w6"), contributors.element);
   fill(place, first, numbers.element, grid);
 

@@ -3,7 +3,7 @@
 import { h, fill } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";
 import { path } from "../../lib/api.js";
-import { ago, amount, clock, flowText, words } from "../../lib/format.js";
+import { ago, amount, clock, flowText, moment, nodeName, portName, words } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
 import { empty, panel, placeLink } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
@@ -13,18 +13,18 @@ export function alarmPanel() {
   const box = panel("Open alarms", { note: "above their limit now", href: link("/events", { part: "alarms" }), tools: count });
   const rows = table({
     label: "Open alarms",
-    key: (each) => each.id,
+    key: (each) => `${each.key}/${each.member ?? ""}`,
     mood: () => "bad",
     sort: "-since",
-    empty: empty("Nothing is above its limit.", "Limits are on the page Limits."),
+    empty: empty("Nothing is above its limit."),
     columns: [
-      { name: "metric", title: "What", cell: (each) => h("a", { href: link(["events", each.event ?? each.id]) }, words(each.metric)), value: (each) => each.metric },
-      { name: "place", title: "Where", cell: (each) => (each.node ? placeLink(each.node, each.port, each.queue) : h("span", null, flowText(each.flow))), value: (each) => `${each.node?.id}/${each.port?.id}/${each.queue}` },
+      { name: "metric", title: "What", value: (each) => each.metric, cell: (each) => what(each) },
+      { name: "place", title: "Where", value: (each) => `${nodeName(each.node)} ${portName(each.port)} ${each.queue ?? ""}`, cell: (each) => where(each) },
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
-      { name: "since", title: "Since", cell: (each) => h("span", { title: clock(each.since) }, ago(each.since)), value: (each) => each.since },
-      { name: "flows", title: "Flows", number: true, cell: (each) => (each.node ? h("a", { href: link("/flows", { node: each.node.name ?? each.node.id, egress: each.port?.id }) }, String(each.flow_count ?? "–")) : "1"), value: (each) => each.flow_count ?? 1 },
+      { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, `${clock(each.since, 0)}, ${ago(each.since)}`) : "–"), value: (each) => each.since },
+      { name: "flows", title: "Whose traffic", value: (each) => each.flows, cell: (each) => whose(each) },
     ],
   });
   fill(box.body, h("div", { class: "scroll alarms" }, rows.element));
@@ -37,4 +37,22 @@ export function alarmPanel() {
     count.textContent = `${data.total} open`;
   });
   return { element: box.element, end };
+}
+
+function what(each) {
+  const text = each.kind === "silent" ? "silent source" : words(each.metric);
+  return each.id ? h("a", { href: link(["events", each.id]) }, text) : text;
+}
+
+function where(each) {
+  if (each.node) return placeLink(each.node, each.port, each.queue);
+  if (each.flow) return h("a", { href: link(["flows", each.flow.id]) }, flowText(each.flow));
+  return each.source ? `${each.source.address} hw ${each.source.hw_id}` : "–";
+}
+
+function whose(each) {
+  if (!each.flows || !each.node) return each.flow ? h("a", { href: link(["flows", each.flow.id]) }, flowText(each.flow)) : "–";
+  const all = h("a", { href: link("/flows", { node: each.node.name ?? each.node.id, egress: each.port?.id }) }, `${each.flows} ${each.flows === 1 ? "flow" : "flows"}`);
+  const worst = each.worst[0];
+  return h("span", null, all, worst && [", slowest ", h("a", { href: link(["flows", worst.flow.id]) }, flowText(worst.flow))]);
 }
