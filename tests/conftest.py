@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import gc
-import itertools
-import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import settings
 
 from hopscope.base.kernel_cache import cache_folder
 from support import uncompiled
+from support.browser import Browser, Chromium
 from support.clean_install import install
 from support.redis_server import RedisServer
 from support.unchanged import Unchanged
-from support.waiting import HANG_SECONDS
 
 settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
 settings.load_profile("hopscope")
@@ -102,75 +98,19 @@ def namespace() -> Iterator[Any]:
     made.remove()
 
 
-class Browser:
-    """One page of a headless Chromium, driven over its debugging protocol."""
-
-    def __init__(self, socket: Any) -> None:
-        self._socket = socket
-        self._numbers = itertools.count(1)
-        self.problems: list[str] = []
-        for domain in ("Runtime", "Log", "Page"):
-            self.call(f"{domain}.enable")
-
-    def call(self, method: str, **parameters: Any) -> Any:
-        """One command and its result; what the page complains of meanwhile is kept in `problems`."""
-        number = next(self._numbers)
-        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
-        while True:
-            message = json.loads(self._socket.recv(timeout=300))
-            if message.get("id") == number:
-                return message.get("result", message)
-            if message.get("method") == "Runtime.exceptionThrown":
-                self.problems.append(json.dumps(message["params"])[:300])
-            entry = message.get("params", {}).get("entry", {})
-            if message.get("method") == "Log.entryAdded" and entry.get("level") == "error":
-                self.problems.append(f"{entry.get('text')} {entry.get('url')}")
-
-    def run(self, script: str) -> Any:
-        """Value of a JavaScript expression in the page."""
-        return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
-
-    def wait(self, script: str, seconds: float = HANG_SECONDS) -> Any:
-        """The expression's first true value; fails with the page's text where it does not come."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if value := self.run(script):
-                return value
-            time.sleep(0.1)
-        pytest.fail(
-            f"{script} never was true; the page: {self.run('document.body.innerText')}; {self.problems}"
-        )
+@pytest.fixture(scope="session")
+def chromium(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """A browser without a network beyond this machine, for all tests."""
+    program = tool("chromium", "chromium-browser", "google-chrome")
+    with Chromium(program, tmp_path_factory.mktemp("chromium")) as made:
+        yield made
 
 
 @pytest.fixture
-def browser(tool: Callable[..., str], tmp_path: Path) -> Iterator[Browser]:
-    """A browser without a network beyond this machine."""
-    from websockets.sync.client import connect
-
-    profile = tmp_path / "chromium"
-    options = (
-        "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-        "--disable-dev-shm-usage --disable-component-update --disable-sync --window-size=1440,900 "
-        "--remote-debugging-port=0 about:blank"
-    )
-    command = [
-        tool("chromium", "chromium-browser", "google-chrome"),
-        f"--user-data-dir={profile}",
-        *options.split(),
-    ]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-        try:
-            said, until = profile / "DevToolsActivePort", time.monotonic() + HANG_SECONDS
-            while not (said.exists() and "\n" in said.read_text()) and time.monotonic() < until:
-                time.sleep(0.1)
-            port = said.read_text().split()[0]
-            pages = httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False).json()
-            address = next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page")
-            with connect(address, max_size=None) as socket:
-                yield Browser(socket)
-        finally:
-            process.terminate()
-            process.wait(HANG_SECONDS)
+def browser(chromium: Chromium) -> Iterator[Browser]:
+    """A page of its own, without cookies and storage of others."""
+    with chromium.page() as page:
+        yield page
 
 
 @pytest.fixture
