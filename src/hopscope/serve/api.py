@@ -87,7 +87,8 @@ class Application(FastAPI):
                 ahead += model.__subclasses__()
                 for name, text in descriptions(model).items() if model.__name__ in found else ():
                     if text:
-                        found[model.__name__]["properties"][name].setdefault("description", text)
+                        shown = model.model_fields[name].alias or name
+                        found[model.__name__]["properties"][shown].setdefault("description", text)
         return super().openapi()
 
 
