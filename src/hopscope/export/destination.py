@@ -59,6 +59,8 @@ class Context:
     """File for a state of its own; None: it keeps none."""
     queue_by_port: bool = True
     """Whether a queue is one of its port (`detect.queue_key`)."""
+    data: Path | None = None
+    """The data folder, which has the silences; None: there are none."""
     regions: Path = Path()
     """Folder of the live state."""
     idle_seconds: float = 60.0

@@ -60,6 +60,7 @@ def _threads(
             row.count,
             state=folder / FOLDER / f"{name}.state",
             queue_by_port=settings.detect.queue_key == "switch-port-queue",
+            data=folder,
             regions=folder / "regions",
             idle_seconds=settings.detect.idle_seconds,
         )

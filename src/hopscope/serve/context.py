@@ -21,6 +21,7 @@ from ..base.names import Names
 from ..cluster.questions.answers import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
 from ..direct.collectors.open import open_collectors
+from ..operators.audit import Author
 from ..operators.database import Database
 from ..present.alarms import AlarmReader
 from ..present.collector_state import CollectorState
@@ -233,6 +234,13 @@ def _of_cluster(past: Past, work: Callable[[Past, threading.Event], T], gone: th
         return found
     finally:
         past.close()
+
+
+def author_of(request: Request) -> Author:
+    """Who makes a change, for the audit."""
+    identity = request.scope.get("hopscope.identity")
+    author: Author = Author("token", client_of(request)) if identity is None else identity.author
+    return author
 
 
 def client_of(request: Request) -> str:

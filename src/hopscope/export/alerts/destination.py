@@ -15,6 +15,7 @@ from typing import Any
 
 from ...base.errors import described
 from ...base.log import logger
+from ...operators.silences import SilenceReader
 from ...settings.destinations.alerts import AlertSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
@@ -41,6 +42,7 @@ class AlertDestination(Destination):
         self.alarms = Alarms(settings, context.names, context.member, context.queue_by_port)
         self.outbox = Outbox(settings.grouping)
         self.texts = Texts(settings, context.member)
+        self._silences = None if context.data is None else SilenceReader(context.data)
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
         self._load()
@@ -95,6 +97,9 @@ class AlertDestination(Destination):
     def _add(self, alerts: Iterable[Alert]) -> int:
         now_ns, count = time.time_ns(), 0
         for alert in alerts:
+            if self._silences is not None and self._silences.match(alert) is not None:
+                self.context.count("silenced_total", 1)
+                continue
             self.outbox.add(alert, now_ns)
             count += 1
         found = {"suppressed_total": self.alarms.suppressed, "unlisted_total": self.outbox.unlisted}

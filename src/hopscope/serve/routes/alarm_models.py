@@ -2,7 +2,73 @@
 
 from __future__ import annotations
 
+from pydantic import ConfigDict, Field
+
 from .models import ClusterModel, EventSource, FlowKey, Model, Node, OfMember, Port, Time, Wide
+
+
+class Acknowledgement(Model):
+    """Somebody looks after the alarm at a place, until it ends."""
+
+    key: str
+    """Of the alarm."""
+    who: str
+    time: Time
+    note: str
+
+
+class AcknowledgementList(Model):
+    """All acknowledgements, by key."""
+
+    items: list[Acknowledgement]
+
+
+class NewAcknowledgement(Model):
+    """What to acknowledge."""
+
+    model_config = ConfigDict(extra="forbid")
+    key: str = Field(min_length=1, max_length=300)
+    """Of an open alarm."""
+    note: str = Field(default="", max_length=1000)
+
+
+class Silence(Model):
+    """Events that are silent until a time; empty and null: any."""
+
+    id: int
+    kind: str
+    metric: str
+    node: Node | None
+    port: int | None
+    prefix: str
+    """Network that an end of the flow, or the source, is in."""
+    until: Time
+    note: str
+    who: str
+    time: Time
+    """When it was made."""
+
+
+class SilenceList(Model):
+    """Silences that have not ended, the newest first."""
+
+    items: list[Silence]
+
+
+class NewSilence(Model):
+    """Which events, and until when; at least one of kind, metric, node, port and prefix."""
+
+    model_config = ConfigDict(extra="forbid")
+    kind: str = Field(default="", max_length=40)
+    """The end of an alarm is silent with its beginning."""
+    metric: str = Field(default="", max_length=40)
+    node: str | None = Field(default=None, max_length=200)
+    """Id or name."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    prefix: str = Field(default="", max_length=100)
+    until: str = Field(min_length=1, max_length=60)
+    """RFC 3339, or a duration from now on, as `2h`; at most 30 days."""
+    note: str = Field(default="", max_length=1000)
 
 
 class AlarmFlow(Model):
@@ -50,6 +116,10 @@ class Alarm(OfMember):
     """Live flows through this place; null: it has none, or there are too many flows to look."""
     worst: list[AlarmFlow]
     """At most five of them, the slowest here first."""
+    acknowledged: Acknowledgement | None
+    """Who looks after it; null: nobody."""
+    silence: int | None
+    """Number of the silence that it falls under; null: it is heard."""
 
 
 class AlarmPage(ClusterModel):
@@ -57,4 +127,6 @@ class AlarmPage(ClusterModel):
 
     total: int
     offset: int
+    silenced: int = 0
+    """Of them, or left out with `silenced=hide`: alarms that fall under a silence."""
     items: list[Alarm]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import Query
 
 from ...base.names import Names
 from ...detect.records import Kind, Metric
+from ...operators.silences import Silence, first_match
 from ...present.alarm_state import FlowsAt, place_of
 from ...present.alarms import OpenAlarm
 from ...present.events import event_object, flow_object, when, wide
@@ -16,6 +18,7 @@ from ...present.severity import severity_of_kind
 from ..context import Context, Ctx
 from . import alarm_models as a
 from .router import api_router
+from .silences import acknowledged, acknowledgements_of, silences_of
 from .state import Limit, NodeName, Offset, Order
 
 router = api_router("events")
@@ -28,6 +31,9 @@ async def alarms(
     metric: Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or use commas")] = None,
     node: NodeName = None,
     severity: Severity | None = None,
+    silenced: Annotated[
+        Literal["show", "hide"], Query(description="Whether to show alarms that fall under a silence")
+    ] = "show",
     sort: Literal["since", "key"] = "since",
     order: Order = "desc",
     offset: Offset = 0,
@@ -47,22 +53,41 @@ async def alarms(
             if node_id is None or each.event["node_id"] == node_id
             if severity in (None, severity_of_kind(int(each.event["kind"])))
         ]
+        silences = silences_of(context).all()
+        silent = {each.key for each in rows if _silence_of(each, context, silences) is not None}
+        if silenced == "hide":
+            rows = [each for each in rows if each.key not in silent]
         rows.sort(key=lambda each: each.key)
         if sort == "since":
             rows.sort(key=lambda each: each.since_ns or 0, reverse=order == "desc")
         elif order == "desc":
             rows.reverse()
-        return a.AlarmPage(
-            total=len(rows), offset=offset, items=shown(context, rows[offset : offset + limit])
-        )
+        items = shown(context, rows[offset : offset + limit], silences)
+        return a.AlarmPage(total=len(rows), offset=offset, silenced=len(silent), items=items)
 
     return await context.run(work)
 
 
-def shown(context: Context, rows: list[OpenAlarm]) -> list[a.Alarm]:
-    """Alarms as the API shows them, with the flows at their places."""
+def shown(
+    context: Context, rows: list[OpenAlarm], silences: Sequence[Silence] | None = None
+) -> list[a.Alarm]:
+    """Alarms as the API shows them, with the flows at their places, and what operators have noted."""
     flows = context.alarms.flows(rows)
-    return [_alarm(row, context.names, flows.get(place_of(row.event) or (0, None, None))) for row in rows]
+    silences = silences_of(context).all() if silences is None else silences
+    noted = acknowledgements_of(context).by_key()
+    found = []
+    for row in rows:
+        one = _alarm(row, context.names, flows.get(place_of(row.event) or (0, None, None)))
+        known, silence = noted.get(row.key), _silence_of(row, context, silences)
+        if known is not None and known.is_of(row.since_ns):
+            one.acknowledged = acknowledged(known)
+        one.silence = None if silence is None else silence.id
+        found.append(one)
+    return found
+
+
+def _silence_of(row: OpenAlarm, context: Context, silences: Sequence[Silence]) -> Silence | None:
+    return first_match(silences, event_object(row.event, context.names)) if silences else None
 
 
 def _alarm(row: OpenAlarm, names: Names, flows: FlowsAt | None) -> a.Alarm:
@@ -86,6 +111,8 @@ def _alarm(row: OpenAlarm, names: Names, flows: FlowsAt | None) -> a.Alarm:
             "unit": "ns" if kind == Kind.SILENT else event["unit"],
             "alarms": max(1, len(row.alarms)),
             "flows": None if flows is None else flows.count,
+            "acknowledged": None,
+            "silence": None,
             "worst": [
                 {"flow": flow_object(each), "latency_ns": latency}
                 for latency, each in (flows.worst or () if flows is not None else ())

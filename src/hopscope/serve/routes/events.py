@@ -10,6 +10,7 @@ from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from ...lake.cursor import PATTERN
+from ...operators.silences import first_match
 from ...present.feed import parse_cursor
 from ...present.history import Past
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
@@ -17,6 +18,7 @@ from ...present.text import UnreadableError, parse_when
 from ..context import Context, Ctx, client_of
 from . import models as m
 from .router import api_router
+from .silences import silences_of
 from .stream import stream
 
 router = api_router()
@@ -84,6 +86,10 @@ async def events(
 
     def work(past: Past, _: threading.Event) -> m.EventPage:
         rows, following = past.events(chosen, limit, oldest_first, after)
+        silences = silences_of(context).all()
+        for row in rows if silences else ():
+            silence = first_match(silences, row)
+            row["silence"] = None if silence is None else silence.id
         return m.EventPage(items=[m.Event.model_validate(row) for row in rows], next=following)
 
     return await context.query(request, work)

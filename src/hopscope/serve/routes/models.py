@@ -306,6 +306,8 @@ class Event(OfMember):
     """Place in the path, 0 first."""
     path: list[Node] | None = None
     source: EventSource | None = None
+    silence: int | None = Field(default=None, exclude_if=_absent)
+    """Number of the silence that it falls under."""
 
 
 class EventPage(ClusterModel):

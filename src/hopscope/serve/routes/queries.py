@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import HTTPException, Path, Request
 from pydantic import ConfigDict, Field
 
-from ...operators.audit import Audit, Author
+from ...operators.audit import Audit
 from ...operators.queries import Queries, Query, TooManyQueriesError
 from ...present.events import when
-from ..context import Context, Ctx, client_of
+from ..context import Context, Ctx, author_of
 from .models import Error, Model, Time
 from .router import api_router
 
@@ -68,7 +68,7 @@ async def query(context: Ctx, name: Name) -> SavedQuery:
 async def save(context: Ctx, request: Request, name: Name, query: QueryText) -> SavedQuery:
     """Save it, in place of one of this name."""
     try:
-        return _shown(await context.run(_of(context).put, name, query.sql, _author(request)))
+        return _shown(await context.run(_of(context).put, name, query.sql, author_of(request)))
     except TooManyQueriesError as error:
         raise HTTPException(409, str(error)) from None
 
@@ -76,7 +76,7 @@ async def save(context: Ctx, request: Request, name: Name, query: QueryText) -> 
 @router.delete("/{name}", summary="Delete a saved query", responses=_ABSENT)
 async def delete(context: Ctx, request: Request, name: Name) -> SavedQueries:
     """Returns those that are left."""
-    if not await context.run(_of(context).delete, name, _author(request)):
+    if not await context.run(_of(context).delete, name, author_of(request)):
         raise HTTPException(404, f"no query {name!r} is saved")
     return await queries(context)
 
@@ -91,7 +91,3 @@ def _queries(context: Context) -> Queries:
 
 def _shown(query: Query) -> SavedQuery:
     return SavedQuery(name=query.name, sql=query.text, who=query.who, time=when(query.time_ns))
-
-
-def _author(request: Request) -> Author:
-    return Author("token", client_of(request))

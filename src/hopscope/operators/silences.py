@@ -1,0 +1,207 @@
+"""Silences: events that nobody wants to hear of for a while, as during a change of the network.
+
+They hide events in the console, and hold messages of alerts back.  Nothing else changes: events are found,
+written and exported as before.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import HopscopeError
+from ..memory.data_folder import OPERATORS_FILE
+from .audit import Audit, Author
+from .database import Database, Tables
+
+MOST_SILENCES = 1000
+LONGEST_NS = 30 * 86_400 * 10**9
+READ_SECONDS = 2.0
+"""How often another process looks for changes."""
+_TABLES = Tables(
+    "silences",
+    (
+        """
+        CREATE TABLE silences (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            kind TEXT NOT NULL,
+            metric TEXT NOT NULL,
+            node INTEGER,
+            port INTEGER,
+            prefix TEXT NOT NULL,
+            until_ns INTEGER NOT NULL,
+            note TEXT NOT NULL,
+            who TEXT NOT NULL,
+            time_ns INTEGER NOT NULL
+        );
+        """,
+    ),
+)
+_COLUMNS = "id, kind, metric, node, port, prefix, until_ns, note, who, time_ns"
+_BEGINNINGS = {"cleared": "raised", "returned": "silent"}
+"""The end of an alarm is silent if its beginning is."""
+
+
+class SilenceError(HopscopeError):
+    """A silence that is refused; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """Which events; empty and None: any."""
+
+    kind: str = ""
+    metric: str = ""
+    node: int | None = None
+    """Node id of the event, or of its source."""
+    port: int | None = None
+    prefix: str = ""
+    """Network that an end of the flow, or the source, is in."""
+
+    def matches(self, event: Mapping[str, Any]) -> bool:
+        """Whether it is about an event, as the API shows it."""
+        kind, source = event["kind"], event.get("source")
+        if self.kind and self.kind not in (kind, _BEGINNINGS.get(kind)):
+            return False
+        if self.metric and self.metric != event["metric"]:
+            return False
+        node = source["node"] if source else event.get("node")
+        if self.node is not None and (node is None or node["id"] != self.node):
+            return False
+        if self.port is not None and (event.get("port") is None or event["port"]["id"] != self.port):
+            return False
+        if not self.prefix:
+            return True
+        flow = event.get("flow")
+        ends = [source["address"]] if source else [flow["src"], flow["dst"]] if flow else []
+        return any(_is_in(each, self.prefix) for each in ends)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it would match everything."""
+        return self == Matcher()
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Events that are silent until a time."""
+
+    id: int
+    matcher: Matcher
+    until_ns: int
+    note: str
+    who: str
+    time_ns: int
+    """When it was made, ns since the epoch."""
+
+
+@lru_cache(MOST_SILENCES)
+def _network(prefix: str) -> Any:
+    return ip_network(prefix, strict=False)
+
+
+def _is_in(address: str, prefix: str) -> bool:
+    try:
+        return ip_address(address) in _network(prefix)
+    except ValueError:
+        return False
+
+
+def first_match(silences: Iterable[Silence], event: Mapping[str, Any]) -> Silence | None:
+    """The silence that an event falls under; None: it is heard."""
+    return next((each for each in silences if each.matcher.matches(event)), None)
+
+
+class Silences:
+    """Those of a database that have not ended; changes are audited. Raises OperatorsError."""
+
+    def __init__(self, database: Database, audit: Audit) -> None:
+        self._database, self._audit = database, audit
+        database.declare(_TABLES)
+
+    def all(self) -> list[Silence]:
+        """The newest first; none before the first change."""
+        if not self._database.path.exists():
+            return []
+        sql = f"SELECT {_COLUMNS} FROM silences WHERE until_ns > ? ORDER BY id DESC"
+        return [_silence(row) for row in self._database.rows(sql, (time.time_ns(),))]
+
+    def add(self, matcher: Matcher, until_ns: int, note: str, author: Author) -> Silence:
+        """Raises SilenceError."""
+        now_ns = time.time_ns()
+        if matcher.is_empty:
+            raise SilenceError("a silence of everything is refused: give kind, metric, node, port or prefix")
+        if not now_ns < until_ns <= now_ns + LONGEST_NS:
+            raise SilenceError("until: expected a time within the next 30 days")
+        try:
+            _network(matcher.prefix or "::/0")
+        except ValueError:
+            raise SilenceError(f"prefix: expected a network, found {matcher.prefix[:60]!r}") from None
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM silences WHERE until_ns <= ?", (now_ns,))
+            ((many,),) = connection.execute("SELECT count(*) FROM silences").fetchall()
+            if many >= MOST_SILENCES:
+                raise SilenceError(f"there are {MOST_SILENCES:,} silences: end some first")
+            number = connection.execute(
+                "INSERT INTO silences (kind, metric, node, port, prefix, until_ns, note, who, time_ns) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (matcher.kind, matcher.metric, matcher.node, matcher.port, matcher.prefix, until_ns, note,
+                 author.name, now_ns),
+            ).lastrowid  # fmt: skip
+            self._audit.add(author, "silences.add", str(number), None, {**asdict(matcher), "note": note})
+        return Silence(number or 0, matcher, until_ns, note, author.name, now_ns)
+
+    def remove(self, number: int, author: Author) -> bool:
+        """End one; whether there was one of this number."""
+        with self._database.transaction() as connection:
+            before = next((each for each in self.all() if each.id == number), None)
+            if before is not None:
+                connection.execute("DELETE FROM silences WHERE id = ?", (number,))
+                self._audit.add(author, "silences.end", str(number), asdict(before.matcher))
+        return before is not None
+
+
+class SilenceReader:
+    """The silences of a data folder, for a process that changes none; they follow within READ_SECONDS."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._clock = folder / OPERATORS_FILE, clock
+        self._due = 0.0
+        self._known: list[Silence] = []
+        self.problem = ""
+        """Why they could not be read; those of before count."""
+
+    def match(self, event: Mapping[str, Any]) -> Silence | None:
+        """The silence that an event falls under now; None: it is heard."""
+        if self._clock() >= self._due:
+            self._due = self._clock() + READ_SECONDS
+            self._read()
+        now_ns = time.time_ns()
+        return first_match((each for each in self._known if each.until_ns > now_ns), event)
+
+    def _read(self) -> None:
+        if not self._path.exists():
+            self._known = []
+            return
+        try:
+            address = f"{self._path.absolute().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(address, uri=True)) as connection:
+                rows = connection.execute(f"SELECT {_COLUMNS} FROM silences").fetchall()
+            self._known, self.problem = [_silence(row) for row in rows], ""
+        except sqlite3.Error as error:
+            if "no such table" in str(error):
+                self._known = []
+            else:
+                self.problem = f"{self._path}: {error}"
+
+
+def _silence(row: tuple[Any, ...]) -> Silence:
+    number, kind, metric, node, port, prefix, until_ns, note, who, time_ns = row
+    return Silence(number, Matcher(kind, metric, node, port, prefix), until_ns, note, who, time_ns)

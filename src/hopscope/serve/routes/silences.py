@@ -1,0 +1,138 @@
+"""Routes of what operators note about alarms and events: acknowledgements and silences."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Annotated
+
+from fastapi import HTTPException, Query, Request
+
+from ...operators.acknowledgements import Acknowledgement, Acknowledgements, NotAcknowledgedError
+from ...operators.audit import Audit
+from ...operators.silences import Matcher, Silence, SilenceError, Silences
+from ...present.events import node_object, when
+from ...present.select import KINDS, METRICS, labelled
+from ...present.text import UnreadableError, parse_span, parse_when
+from ..context import Context, Ctx, author_of
+from . import alarm_models as a
+from .models import Error
+from .router import api_router
+
+router = api_router("events")
+_ABSENT: dict[int | str, dict[str, object]] = {404: {"model": Error}}
+
+
+def acknowledgements_of(context: Context) -> Acknowledgements:
+    """Those of the data folder."""
+    return context.made(_acknowledgements)
+
+
+def silences_of(context: Context) -> Silences:
+    """Those of the data folder."""
+    return context.made(_silences)
+
+
+@router.get("/acknowledgements", summary="Alarms that somebody looks after")
+async def acknowledgements(context: Ctx) -> a.AcknowledgementList:
+    """By key of the alarm; each is valid for the alarm that was open when it was made."""
+    found = await context.run(acknowledgements_of(context).by_key)
+    return a.AcknowledgementList(items=[acknowledged(found[key]) for key in sorted(found)])
+
+
+@router.post("/acknowledgements", summary="Acknowledge an alarm", responses=_ABSENT)
+async def acknowledge(context: Ctx, request: Request, change: a.NewAcknowledgement) -> a.Acknowledgement:
+    """Say who looks after an open alarm, until it ends."""
+
+    def work() -> a.Acknowledgement:
+        if all(each.key != change.key for each in context.alarms.read()):
+            raise HTTPException(404, f"no alarm {change.key[:100]!r} is open")
+        return acknowledged(acknowledgements_of(context).add(change.key, change.note, author_of(request)))
+
+    return await context.run(work)
+
+
+@router.delete("/acknowledgements", summary="Take an acknowledgement back", responses=_ABSENT)
+async def forget(
+    context: Ctx, request: Request, key: Annotated[str, Query(max_length=300, description="Of the alarm")]
+) -> a.AcknowledgementList:
+    """Returns those that are left."""
+    try:
+        await context.run(acknowledgements_of(context).remove, key, author_of(request))
+    except NotAcknowledgedError as error:
+        raise HTTPException(404, str(error)) from None
+    return await acknowledgements(context)
+
+
+@router.get("/silences", summary="Silences that have not ended")
+async def silences(context: Ctx) -> a.SilenceList:
+    """The newest first. They hide events in the console, and hold messages of alerts back."""
+    found = await context.run(silences_of(context).all)
+    return a.SilenceList(items=[silence_shown(context, each) for each in found])
+
+
+@router.post("/silences", summary="Silence events")
+async def silence(context: Ctx, request: Request, change: a.NewSilence) -> a.Silence:
+    """Events of a kind, metric, switch, port or network are not shown and not sent until a time, at most 30
+    days from now. They are found, kept and exported as before.
+    """
+    try:
+        labelled("kind", (change.kind,) if change.kind else (), KINDS)
+        labelled("metric", (change.metric,) if change.metric else (), METRICS)
+        until_ns = _end_of(change.until)
+    except UnreadableError as error:
+        raise HTTPException(400, str(error)) from None
+    node = None if change.node is None else context.node(change.node)
+    matcher = Matcher(change.kind, change.metric, node, change.port, change.prefix)
+    try:
+        made = await context.run(silences_of(context).add, matcher, until_ns, change.note, author_of(request))
+    except SilenceError as error:
+        raise HTTPException(400, str(error)) from None
+    return silence_shown(context, made)
+
+
+@router.delete("/silences/{number}", summary="End a silence", responses=_ABSENT)
+async def end(context: Ctx, request: Request, number: int) -> a.SilenceList:
+    """Returns those that are left."""
+    if not await context.run(silences_of(context).remove, number, author_of(request)):
+        raise HTTPException(404, f"there is no silence {number}")
+    return await silences(context)
+
+
+def acknowledged(one: Acknowledgement) -> a.Acknowledgement:
+    """As the API shows it."""
+    return a.Acknowledgement(key=one.key, who=one.who, time=when(one.time_ns), note=one.note)
+
+
+def silence_shown(context: Context, one: Silence) -> a.Silence:
+    """As the API shows it."""
+    matcher = one.matcher
+    return a.Silence.model_validate(
+        {
+            "id": one.id,
+            "kind": matcher.kind,
+            "metric": matcher.metric,
+            "node": None if matcher.node is None else node_object(context.names, matcher.node),
+            "port": matcher.port,
+            "prefix": matcher.prefix,
+            "until": when(one.until_ns),
+            "note": one.note,
+            "who": one.who,
+            "time": when(one.time_ns),
+        }
+    )
+
+
+def _end_of(text: str) -> int:
+    """ns since the epoch of a time, or of a duration from now on. Raises UnreadableError."""
+    with suppress(UnreadableError):
+        return time.time_ns() + parse_span(text)
+    return parse_when(text, time.time_ns())
+
+
+def _acknowledgements(context: Context) -> Acknowledgements:
+    return Acknowledgements(context.database, Audit(context.database))
+
+
+def _silences(context: Context) -> Silences:
+    return Silences(context.database, Audit(context.database))
