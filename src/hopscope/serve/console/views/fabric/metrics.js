@@ -1,0 +1,23 @@
+/** What the map can be coloured by, and values as text. */
+
+import { amount } from "../../lib/format.js";
+
+/** Name in the API, and on the page. */
+export const METRICS = [
+  ["hop_latency", "Latency"],
+  ["queue_occupancy", "Queues"],
+  ["link_utilization", "Utilisation"],
+  ["drops", "Drops"],
+  ["label_age", "Label age"],
+];
+export const UNITS = { hop_latency: "ns", label_age: "ns" };
+
+/** A value with its unit; occupancy and utilisation are as the switches send them. */
+export function valueText(value, metric) {
+  return amount(value, UNITS[metric] ?? null);
+}
+
+/** What a value is, in words. */
+export function titleOf(metric) {
+  return METRICS.find(([name]) => name === metric)?.[1] ?? metric;
+}
