@@ -181,12 +181,12 @@ class CollectorState:
         if reader is not None:
             yield from reader.paths()
 
-    def path_hops(self, since_ns: int) -> PathHops:
-        """Hops of all paths as columns, of flows with a report since then."""
+    def path_hops(self) -> PathHops:
+        """Hops of all live paths as columns."""
         with self._lock:
             self._attach()
             reader = self._reader
-        return NO_HOPS if reader is None else reader.path_hops(since_ns)
+        return NO_HOPS if reader is None else reader.path_hops()
 
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of one flow with their queues; None where it has left."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
+from hopscope.detect.flows.path_hops import NO_HOPS
 from hopscope.fabric.topology import parse_topology
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.fabric.learned import KEEP_NS, LearnedLinks, seen
@@ -109,10 +110,10 @@ def test_a_pod_opens_to_its_switches_and_the_planes_above(made: tuple[FabricColl
 def test_links_stay_while_flows_go(made: tuple[FabricCollector, ReportBatch]) -> None:
     """What was learned stays for an hour after its last flow, then it is forgotten."""
     collector, _ = made
-    hops = CollectorState(collector.folder).path_hops(0)
+    hops = CollectorState(collector.folder).path_hops()
     learned, now = LearnedLinks(), int(hops.time_ns.max())
-    rows, edge = learned.learn(seen(hops), now)
-    nothing = seen(CollectorState(collector.folder).path_hops(now + 1))
+    rows, edge = learned.learn(seen(hops, 0), now)
+    nothing = seen(NO_HOPS, 0)
     assert len(nothing.places) == 0
     later, _ = learned.learn(nothing, now + KEEP_NS - 1)
     assert np.array_equal(later["place"], rows["place"])

@@ -18,6 +18,8 @@ from ..records import HOP_STATE, INLINE_HOPS, NO_NODE, NO_PORT, POOL_HOPS, WAYS,
 
 Ints = npt.NDArray[np.int64]
 NONE = -1
+_ROWS = 512
+"""Rows read at a time: their hops stay in the caches of a core."""
 _WORDS = HOP_STATE.itemsize // 8
 _HEAD = ["node_id", "latency_latest", "latency_stored", "egress_port", "alarm", "state"]
 assert [HOP_STATE.fields[name][1] for name in _HEAD] == [0, 4, 8, 12, 14, 15]  # type: ignore[index]
@@ -25,7 +27,7 @@ assert [HOP_STATE.fields[name][1] for name in _HEAD] == [0, 4, 8, 12, 14, 15]  #
 
 @dataclass(frozen=True, slots=True)
 class PathHops:
-    """Hops with a node and an egress port, of flows with a report since some moment; int64 or bool [hops]."""
+    """Hops of live flows that have a node; int64 or bool [hops]."""
 
     place: Ints
     """node << 16 | egress port."""
@@ -51,20 +53,22 @@ NO_HOPS = PathHops(
 )
 
 
-def path_hops(tables: Sequence[Region], since_ns: int) -> PathHops:
-    """Hops of the flow tables of all shards, of flows with a report since `since_ns`."""
-    parts = [_of(table, since_ns) for table in tables]
+def path_hops(tables: Sequence[Region]) -> PathHops:
+    """Hops of the flow tables of all shards."""
+    parts = []
+    for table in tables:
+        used = np.flatnonzero(table["rows"]["tag"].any(axis=1))
+        parts += [_block(table, used[at : at + _ROWS]) for at in range(0, max(1, len(used)), _ROWS)]
     return PathHops(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _of(table: Region, since_ns: int) -> tuple[npt.NDArray[Any], ...]:
+def _block(table: Region, used: Ints) -> tuple[npt.NDArray[Any], ...]:
     rows, flows, hops = table["rows"], table["flows"].reshape(-1, WAYS), table["hops"]
     words = hops.view(np.uint64).reshape(-1, _WORDS)[:, :2]
     inline = words[: flows.size * INLINE_HOPS].reshape(-1, WAYS, INLINE_HOPS, 2)
     pool = words[flows.size * INLINE_HOPS :].reshape(-1, POOL_HOPS, 2)
     more = POOL_HOPS if int(table["pool"][0]) < len(table["pool"]) - 1 else 0
     names = ("hop_count", "state", "pool_block", "last_ns")
-    recent = (rows["tag"] != 0) & (flows["last_ns"] >= since_ns)
 
     def read(at: Ints) -> tuple[npt.NDArray[Any], ...]:
         found = inline[at]
@@ -73,10 +77,8 @@ def _of(table: Region, since_ns: int) -> tuple[npt.NDArray[Any], ...]:
             found = np.concatenate([found, pool[np.clip(blocks, 0, len(pool) - 1)]], axis=2)
         return rows["tag"][at], *(flows[name][at] for name in names), found
 
-    _, (tags, counts, states, blocks, times, found) = consistent(
-        rows["version"], read, np.flatnonzero(recent.any(axis=1))
-    )
-    live = (tags != 0) & (times >= since_ns)
+    _, (tags, counts, states, blocks, times, found) = consistent(rows["version"], read, used)
+    live = tags != 0
     room = np.where(blocks[live] > 0, INLINE_HOPS + more, INLINE_HOPS)
     whole_count = counts[live].astype(np.int64)
     count = np.minimum(whole_count, room)

@@ -118,11 +118,9 @@ class StateReader:
         for shard in self._shards:
             yield from flow_hops(shard["flows"], shard["ports"])
 
-    def path_hops(self, since_ns: int) -> PathHops:
-        """Hops of all paths as columns, of flows with a report since then; a flow in several shards occurs
-        several times.
-        """
-        return path_hops([shard["flows"] for shard in self._shards], since_ns)
+    def path_hops(self) -> PathHops:
+        """Hops of all paths as columns; a flow in several shards occurs several times."""
+        return path_hops([shard["flows"] for shard in self._shards])
 
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of a row of `flows` with their queues; None for an evicted flow."""

@@ -30,14 +30,14 @@ class Seen:
     latest: npt.NDArray[np.float64]
     """Hop latency of the flow that was seen last; NaN: unknown."""
     highest: npt.NDArray[np.float64]
-    """Highest of the flows' latest hop latencies."""
+    """Highest of the latest hop latencies of flows with a report within the window; `latest` without any."""
     alarm: npt.NDArray[np.bool_]
     edge: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By node: flows whose path begins or ends there, and all flows through it."""
 
 
-def seen(hops: PathHops) -> Seen:
-    """Group the hops of paths by place."""
+def seen(hops: PathHops, window_from_ns: int) -> Seen:
+    """Group the hops of paths by place. `window_from_ns`: begin of the window."""
     order = np.argsort(hops.place)
     place = hops.place[order]
     first = np.flatnonzero(np.append(True, place[1:] != place[:-1])[: len(place)])
@@ -50,13 +50,14 @@ def seen(hops: PathHops) -> Seen:
     newest = np.maximum.reduceat(times, first)
     is_newest = times == np.repeat(newest, flows)
     latest = np.fmax.reduceat(np.where(is_newest, latency, np.nan), first)
+    recent = np.fmax.reduceat(np.where(times >= window_from_ns, latency, np.nan), first)
     return Seen(
         place[first],
         _most_frequent(hops.following[order], first, flows),
         flows,
         newest,
         latest,
-        np.fmax.reduceat(latency, first),
+        np.where(np.isnan(recent), latest, recent),
         np.logical_or.reduceat(hops.alarm[order], first),
         _edge(place >> 16, (hops.first | hops.last)[order]),
     )

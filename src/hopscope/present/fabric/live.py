@@ -73,7 +73,7 @@ class LiveFabric:
 
     def _read(self) -> Snapshot:
         now_ns = time.time_ns()
-        found = seen(self._state.path_hops(now_ns - int(WINDOW_SECONDS * 1e9)))
+        found = seen(self._state.path_hops(), now_ns - int(WINDOW_SECONDS * 1e9))
         learned, edge = self._learned.learn(found, now_ns)
         ports = self._state.ports()
         label_ns, labels = self._state.labels.copy()

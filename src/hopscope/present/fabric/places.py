@@ -30,7 +30,7 @@ PLACE = np.dtype(
         ("next", "<i8"),  # node that it leads to; NONE: hosts, another network, or unknown
         ("next_port", "<i8"),  # where it arrives there; NONE: unknown
         ("last_ns", "<i8"),  # when a flow was last seen there
-        ("flows", "<i4"),  # seen there within the window
+        ("flows", "<i4"),  # live ones through it
         ("sources", "u1"),  # bit 0: paths, 1: LLDP, 2: a file
         ("disputed", "u1"),  # 1: two sources lead elsewhere
         ("latest", "<f8", (len(METRICS),)),  # by METRICS; NaN: unknown. Of drops: in all

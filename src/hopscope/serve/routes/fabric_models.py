@@ -68,7 +68,7 @@ class FabricValues(Model):
     links: list[int | None]
     links_hot: list[int]
     links_flows: list[int]
-    """Flows with a report within the window."""
+    """Live flows through it; of a past moment, those with an event before it."""
     cells: list[list[int | None]]
     """By node with several switches, in their order."""
 
@@ -124,7 +124,7 @@ class FabricPort(Model):
     """null: no switch."""
     next_port: int | None
     flows: int
-    """With a report within the window."""
+    """As `links_flows`."""
     known_from: list[Literal["file", "lldp", "paths"]]
     disputed: bool
     """Whether two of these lead elsewhere."""

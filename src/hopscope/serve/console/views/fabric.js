@@ -28,7 +28,7 @@ export function show(place) {
 
   const map = picture({ tip: tipOf, choose, open, moved: (text) => set({ zoom: text || null }), say: (text) => say(spoken, text) });
   const spoken = h("div", { class: "sr", "aria-live": "polite" });
-  const note = h("div", { hidden: true });
+  const note = h("div", null, h("div", { class: "map-wait" }, "Reading paths …"));
   const crumbs = h("nav", { class: "crumbs", "aria-label": "Level" });
   const choice = tabs("Colour by", METRICS, metricOf(), (metric) => set({ metric: metric === METRICS[0][0] ? null : metric }, true));
   const legend = h("div", { class: "map-legend" });
@@ -45,6 +45,7 @@ export function show(place) {
     shown: () => arrived ?? Promise.resolve(),
   });
   const layout = h("div", { class: "fabric" }, box.element, side.element);
+  map.element.hidden = true;
   fill(place, layout, time.element, links.element);
   const unkeys = keys({ 0: { text: "Fabric: all of the map", run: () => map.look.fit() }, Escape: { text: "Fabric: close, or all pods", run: () => (param("selected") ? choose(null) : set({ pod: null }, true)) } });
 

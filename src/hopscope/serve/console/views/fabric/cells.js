@@ -16,11 +16,13 @@ export function cells(listed, w, h, up) {
   const high = h - HEAD - 6 - (layers.length - 1) * 5;
   const side = bestSide(counts, w - 8, high);
   const found = [];
-  let y = up < 0 ? h / 2 - 4 : -h / 2 + 4;
+  const linesOf = (count) => Math.ceil(count / Math.min(count, Math.max(1, Math.floor((w - 8) / side))));
+  const free = Math.max(0, high - counts.reduce((sum, count) => sum + linesOf(count), 0) * side);
+  let y = (h / 2 - 4 - free / 2) * (up < 0 ? 1 : -1);
   layers.forEach((layer, number) => {
     const count = counts[number];
     const columns = Math.min(count, Math.max(1, Math.floor((w - 8) / side)));
-    const lines = Math.ceil(count / columns);
+    const lines = linesOf(count);
     const ordered = listed.layers.map((each, at) => (each === layer ? at : -1)).filter((at) => at >= 0);
     ordered.forEach((at, place) => {
       const column = place % columns;

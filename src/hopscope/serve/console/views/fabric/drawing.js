@@ -24,7 +24,8 @@ export function stepOf(value, hot, { limit, top }) {
 export function drawLinks(context, scene, view, only = null) {
   const { structure, values, curves } = scene;
   const count = curves.count;
-  const dense = Math.max(0.22, Math.min(1, 600 / Math.max(1, count / view.k)));
+  const joined = structure.links.port.includes(null);
+  const dense = Math.max(0.22, Math.min(1, (joined ? 300 : 600) / Math.max(1, count / view.k)));
   const paths = Array.from({ length: 10 }, () => null);
   const hotLinks = [];
   for (let at = 0; at < count; at += 1) {
@@ -34,7 +35,7 @@ export function drawLinks(context, scene, view, only = null) {
     curve((paths[step] ??= new Path2D()), curves.half, at * 8);
     if (step >= HOT && step < 9) hotLinks.push(at);
   }
-  const thin = (structure.links.count[0] ?? 1) > 1 ? 1.6 : count > 1500 ? 0.8 : 1.1;
+  const thin = count > 1500 ? 0.8 : 1.1;
   context.lineCap = "round";
   for (const step of [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]) {
     if (!paths[step]) continue;
@@ -114,7 +115,8 @@ function drawSwitch(context, scene, node, at, { x, y, w, h }) {
   const { values } = scene;
   const hot = values.nodes_hot[at] > 0;
   const step = stepOf(values.nodes[at], hot, scene);
-  const named = w > 30 && w > context.measureText(node.name).width + 6;
+  const name = h < 13 ? "" : nameFor(context, node.name, w - 6);
+  const named = name === node.name;
   const left = x - w / 2;
   rounded(context, left, y - h / 2, w, h, Math.min(5, w / 3));
   context.fillStyle = values.nodes[at] === null ? colour("--panel") : colour(named && !hot ? "--raised" : `--h${step}`);
@@ -124,14 +126,22 @@ function drawSwitch(context, scene, node, at, { x, y, w, h }) {
     context.strokeStyle = colour(values.nodes[at] === null ? "--line" : hot ? `--h${step}` : `--h${Math.max(3, step)}`);
     context.stroke();
   }
-  if (named) {
+  if (name) {
     context.fillStyle = colour(hot ? ink(step) : "--text");
     context.textAlign = "center";
-    context.fillText(node.name, x, y + 0.5);
+    context.fillText(name, x, y + 0.5);
     context.textAlign = "left";
   }
   if (node.host_ports && w > 3) drawHosts(context, scene, node, at, left, y + h / 2 + 3, w);
-  if (hot && !named) flag(context, x, y - h / 2 - 4, step, Math.min(5, Math.max(3, w / 2)));
+  if (hot && !name) flag(context, x, y - h / 2 - 4, step, Math.min(5, Math.max(3, w / 2)));
+}
+
+/** As much of a name as there is room for: all of it, or the number at its end. */
+function nameFor(context, name, room) {
+  if (room < 8) return "";
+  if (context.measureText(name).width <= room) return name;
+  const end = /\d+$/.exec(name)?.[0] ?? "";
+  return end && context.measureText(end).width <= room ? end : "";
 }
 
 /** Ports to hosts: a comb below the switch, in the colour of the worst of them. */
@@ -168,17 +178,18 @@ function drawBox(context, scene, node, at, { x, y, w, h }, cellValues, view) {
       rounded(context, cx - side / 2, cy - side / 2, side, side, Math.min(4, side / 5));
       context.fill();
     } else context.fillRect(cx - side / 2, cy - side / 2, side, side);
-    if (side > context.measureText(labels[number]).width + 6) {
+    const label = nameFor(context, labels[number], side - 4);
+    if (label) {
       context.fillStyle = colour(cellStep >= HOT ? ink(cellStep) : "--text");
       context.textAlign = "center";
-      context.fillText(labels[number], cx, cy);
+      context.fillText(label, cx, cy);
       context.textAlign = "left";
     }
   });
   context.textAlign = "center";
   context.fillStyle = colour("--soft");
-  const name = short(node);
-  if (context.measureText(name).width < w + 8) context.fillText(name, x, place.up < 0 ? y - h / 2 + 9 : y + h / 2 - 9);
+  const name = nameFor(context, short(node), w + 4);
+  if (name) context.fillText(name, x, place.up < 0 ? y - h / 2 + 9 : y + h / 2 - 9);
   context.textAlign = "left";
   if (hot) badge(context, x + w / 2 - 2, y - h / 2 + 2, hot, step);
 }

@@ -36,6 +36,7 @@ function layerLayout(nodes, layers, width, height) {
   const step = (height - 2 * EDGE - 26) / Math.max(1, lines.length - 1);
   const places = new Array(nodes.length);
   const pods = new Map();
+  const high = Math.min(70, step * 0.32);
   const widest = Math.max(1, ...lines.map((row) => row.length));
   lines.forEach((row, line) => {
     const y = lines.length === 1 ? height / 2 : height - EDGE - 18 - line * step;
@@ -47,7 +48,7 @@ function layerLayout(nodes, layers, width, height) {
       const node = nodes[at];
       const x = start + pitch * (slots.at[number] + 0.5);
       if (node.kind === "switch") places[at] = { x, y, w, h: Math.max(8, Math.min(28, w * 0.5)), up: -1 };
-      else places[at] = boxAt(node, x, y - 8, Math.min(pitch * 0.86, 120), Math.min(64, step * 0.3), -1);
+      else places[at] = boxAt(node, x, EDGE / 2 + high / 2, Math.min(pitch * 0.86, 120), high, -1);
       if (!node.pod) return;
       const pod = pods.get(node.pod) ?? { name: node.pod, left: x, right: x, top: y, bottom: y };
       pods.set(node.pod, { ...pod, left: Math.min(pod.left, x - pitch * 0.55), right: Math.max(pod.right, x + pitch * 0.55), top: Math.min(pod.top, y - 26), bottom: Math.max(pod.bottom, y + 30) });
@@ -84,13 +85,14 @@ function podLayout(nodes, width, height) {
   const half = both ? Math.ceil(pods.length / 2) : 0;
   const places = new Array(nodes.length);
   const rows = [[pods.slice(0, half), 0, 1], [by("plane"), both ? 0.5 : 0, -1], [pods.slice(half), 1, -1]];
+  const left = width > 600 ? 40 : EDGE / 2;
   const high = Math.min(150, height * (both ? 0.235 : 0.3));
   for (const [row, share, up] of rows) {
     const isPlane = share === 0.5 || (!both && share === 0);
-    const pitch = (width - 2 * EDGE) / Math.max(1, row.length);
+    const pitch = (width - left - EDGE / 2) / Math.max(1, row.length);
     const h = isPlane ? Math.min(high * 0.5, 74) : high;
     const y = EDGE / 2 + h / 2 + share * (height - EDGE - h);
-    row.forEach((at, number) => (places[at] = boxAt(nodes[at], EDGE + pitch * (number + 0.5), y, Math.min(pitch * 0.88, 150), h, up)));
+    row.forEach((at, number) => (places[at] = boxAt(nodes[at], left + pitch * (number + 0.5), y, Math.min(pitch * 0.88, 150), h, up)));
   }
   return { places, pods: [], labels: [], width, height };
 }

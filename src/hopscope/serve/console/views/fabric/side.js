@@ -131,7 +131,7 @@ function portTable(metric) {
       { name: "port", title: "Port", cell: (row) => h("a", { href: link(["ports", row.node.name ?? row.node.id, row.port.name ?? row.port.id]) }, portName(row.port)), value: (row) => portName(row.port) },
       { name: "next", title: "To", cell: (row) => (row.next ? nodeName(row.next) : "hosts") },
       { name: "highest", title: titleOf(metric), number: true, cell: (row) => valueText(row.values[metric].highest, metric), value: (row) => row.values[metric].highest },
-      { name: "flows", title: "Flows", number: true, cell: (row) => row.flows, help: "With a report in the last seconds" },
+      { name: "flows", title: "Flows", number: true, cell: (row) => row.flows, help: "Live flows through it" },
     ],
   });
   return { element: grid.element, update: (items, port) => {

@@ -91,7 +91,7 @@ export function timeline(on) {
     input.value = String(place);
     const bucket = found?.items.find((each) => Math.floor(((ms(each.time) - span.from) / (span.to - span.from)) * BUCKETS + 0.01) === place - 1);
     const text = at === null ? "Live" : clock(at, 0);
-    const note = found?.error ?? (at === null ? `last hour has ${count(found)} notable events` : bucket ? `${bucket.events} events · highest ${valueText(bucket.highest, metric)}` : "no event");
+    const note = !found ? "reading history …" : found.error ?? (at === null ? `${count(found).toLocaleString("en")} notable events in ${span.chosen ? "this range" : "the last hour"}` : bucket ? `${bucket.events} events · highest ${valueText(bucket.highest, metric)}` : "no event");
     now.replaceChildren(h("b", null, text), note);
     input.setAttribute("aria-valuetext", `${text}, ${note}`);
     const ratio = devicePixelRatio || 1;
