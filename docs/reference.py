@@ -244,7 +244,7 @@ def reject_reasons() -> str:
         "# Reject reasons\n\nA frame on a report port that cannot be read is rejected with one of these "
         "reasons and the header at which reading stopped. The same names are in `hopscope decode`, in "
         "`/metrics` "
-        '(`hopscope_rejected_reports_total{reason="…"}`) and on the live page.\n\n## Reasons\n\n'
+        '(`hopscope_rejected_reports_total{reason="…"}`) and on the console.\n\n## Reasons\n\n'
         + _enum_table(reasons.Reason)
         + "\n## Headers\n\n"
         + _enum_table(reasons.Place)

@@ -170,7 +170,7 @@ def test_the_demo_finds_its_faults() -> None:
     assert told["samples"]["counter"] == told["samples"]["flow"] / 20
     assert told["events"]["raised"] > 0
     assert told["values"] > 10 * told["stored"] > 0
-    assert "live page  http://127.0.0.1:182" in done.stderr
+    assert "console  http://127.0.0.1:182" in done.stderr
 
 
 @pytest.mark.e2e
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
     )
     assert process.stderr is not None
     until_traffic = [*takewhile(lambda line: not re.match(r" *[1-9]\d*\.\d s", line), process.stderr)]
-    assert any(line.startswith("live page") for line in until_traffic)
+    assert any(line.startswith("console") for line in until_traffic)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, err

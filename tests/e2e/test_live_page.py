@@ -1,4 +1,4 @@
-"""The live page of a real collector, in a real browser, while a real microburst happens."""
+"""The console of a real collector, in a real browser, while a real microburst happens."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def collect(
     """Run a collector: receive reports, detect events, serve them.
 
     By default it listens on UDP 32766 on loopback, keeps history in the user's data folder and serves
-    the live page on http://127.0.0.1:8080. Ctrl-C ends it with a summary; SIGHUP reads the settings again.
+    the console on http://127.0.0.1:8080. Ctrl-C ends it with a summary; SIGHUP reads the settings again.
     Exit status 2: it could not start, or failed later.
     """
     from ..runtime.supervisor import run

@@ -1,4 +1,4 @@
-"""`hopscope open`: the live page of the running collector."""
+"""`hopscope open`: the console of the running collector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open(
     settings: CollectorOptions,
     only_print: Annotated[bool, option("--print", help="Print the address alone.")] = False,
 ) -> None:
-    """Open the live page of the running collector in a browser, and print its address.
+    """Open the console of the running collector in a browser, and print its address.
 
     Without a display the address is only printed. Exit status 2: no collector runs, or it has no page.
     """

@@ -123,7 +123,7 @@ def sink(
 ) -> None:
     """Run an INT sink: strip and forward packets, detect events.
 
-    Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the live page are those of `collect`,
+    Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the console are those of `collect`,
     and SIGHUP reads the settings again.
     A capture file is read to its end; its events are kept if --data is given. Exit status: 0; 1 if the file
     is damaged or cut and was read up to there; 2 if it cannot start or continue.

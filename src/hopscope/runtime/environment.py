@@ -253,7 +253,7 @@ def _data(settings: Settings) -> Iterator[Finding]:
 
 
 def page(settings: Settings) -> Finding:
-    """Whether the API and the live page can be served."""
+    """Whether the API and the console can be served."""
     from ..serve.server import bind
 
     what = f"http://{settings.serve.host}:{settings.serve.port}"

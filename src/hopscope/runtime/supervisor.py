@@ -85,7 +85,7 @@ class Supervisor:
         self._collecting = False
         self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
         self.url: str | None = None
-        """Address of the live page and the API on this machine, once started."""
+        """Address of the console and the API on this machine, once started."""
         self.bound: str | None = None
         """The same as it is listened on, `0.0.0.0` if on all addresses."""
         self.labels: str | None = None

@@ -1,1 +1,1 @@
-"""HTTP API, metrics and the live page."""
+"""HTTP API, metrics and the console."""

@@ -341,10 +341,10 @@ class HistorySettings(Section):
 
 
 class ServeSettings(Section):
-    """HTTP API and live page."""
+    """HTTP API and console."""
 
     enabled: bool = True
-    """Whether to serve the API and the live page."""
+    """Whether to serve the API and the console."""
     host: str = "127.0.0.1"
     """Address to serve on; anything but loopback needs a token."""
     port: int = Field(default=8080, ge=0, le=65535)
@@ -417,7 +417,7 @@ class Settings(Section):
     history: HistorySettings = HistorySettings()
     """Journal and segments."""
     serve: ServeSettings = ServeSettings()
-    """HTTP API and live page."""
+    """HTTP API and console."""
     member: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
     """Name of this collector in a cluster, in the lake and in what it exports; empty: the name of the
     machine. It is never used again for another data folder."""

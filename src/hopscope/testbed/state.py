@@ -52,7 +52,7 @@ class FabricState:
     adaptive: str = "off"
     """Adaptive mode of the controller: `label.adaptive.mode`."""
     page: str = ""
-    """Address of the live page, once it is served."""
+    """Address of the console, once it is served."""
     processes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Process id and start time (clock ticks) by role."""
     schema: int = SCHEMA

@@ -78,7 +78,7 @@ class DemoOptions(Options):
         int,
         option(
             "--http-port", metavar="PORT", min=0, max=65535,
-            help="Port of the live page, or the next free one.",
+            help="Port of the console, or the next free one.",
         ),
     ] = 8080  # fmt: skip
     mixed: Annotated[
@@ -94,7 +94,7 @@ _NETWORK = NetworkOptions(load=0.3)
 def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
     """Watch a simulated network with scheduled faults.
 
-    Sends real reports over loopback to a real collector, prints the address of the live page, and ends
+    Sends real reports over loopback to a real collector, prints the address of the console, and ends
     with which faults were found, where, and how fast.
 
     Exit status 1: a fault was missed or a report was lost. 2: it could not start.
@@ -167,7 +167,7 @@ class _Demo:
         self._waiting("starting the collector", collector.wait)
         shutil.copy(self._folder / "names.toml", self._data / DISCOVERED)  # for queries after the end
         self._state.url = collector.url
-        self._view.say(f"live page  {collector.url}")
+        self._view.say(f"console  {collector.url}")
         fabric = FabricProcess(["--to", f"udp://127.0.0.1:{port}", *arguments], self._folder / "simulate.log")
         stack.callback(fabric.close)
         self._waiting("starting the simulated fabric", fabric.wait)

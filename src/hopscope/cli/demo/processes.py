@@ -149,7 +149,7 @@ class Collector:
 
     @property
     def url(self) -> str:
-        """Address of the live page."""
+        """Address of the console."""
         return str(self.owner.get("api") or "")
 
     def counters(self) -> dict[str, int]:

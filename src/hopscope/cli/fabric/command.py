@@ -87,7 +87,7 @@ class UpOptions(Options):
         int,
         option(
             "--http-port", metavar="PORT", min=0, max=65535,
-            help="Port of the live page, or the next free one.",
+            help="Port of the console, or the next free one.",
         ),
         Key("serve.port", _free_port),
     ] = 8080  # fmt: skip

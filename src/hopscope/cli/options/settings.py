@@ -162,9 +162,9 @@ def _running_stores(default: Path) -> Path:
 
 @dataclass(frozen=True)
 class ServingOptions(Options):
-    """Where the API and the live page are."""
+    """Where the API and the console are."""
 
-    title: ClassVar = "API and live page"
+    title: ClassVar = "API and console"
 
     http_host: Annotated[
         str | None, option("--http-host", metavar="HOST", help="Address to listen on."), Key("serve.host")

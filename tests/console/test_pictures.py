@@ -1,0 +1,46 @@
+"""The pictures of README and docs: pages of a running demo while a microburst fills a queue.
+
+`make pictures` writes them into docs/images; otherwise they are only looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
+
+FOLDER = os.environ.get("HOPSCOPE_PICTURES", "")
+PAGES = {
+    "overview": ("/", ".hops li"),
+    "fabric": ("/fabric", "canvas"),
+    "ports": ("/ports", "canvas"),
+    "flows": ("/flows", ".table tbody tr"),
+    "events": ("/events", "a[href^='/events/']"),
+    "ask": ("/ask", "textarea"),
+    "system": ("/system", ".table tbody tr"),
+}
+"""Address of each page, and what is there once it is drawn."""
+SIZES = {"": (1440, 900, False), "-phone": (390, 844, True)}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_fit_the_window(demo: Any, browser: Any, tmp_path: Path, name: str) -> None:
+    """Light and dark, at a desk and on a phone: no page is wider than the window, and none complains."""
+    address, drawn = PAGES[name]
+    if FOLDER:
+        demo.found("microburst")
+    for suffix, (width, height, phone) in SIZES.items():
+        browser.size(width, height, phone=phone)
+        browser.open(demo.url.rstrip("/") + address)
+        browser.see(drawn)
+        for scheme in ("light", "dark"):
+            browser.scheme(scheme)
+            browser.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            wide = browser.run("document.documentElement.scrollWidth")
+            assert wide <= width, f"{address} is {wide} pixels wide in a window of {width}"
+            browser.picture(Path(FOLDER or tmp_path) / f"console-{name}{suffix}-{scheme}.png")
+    assert not browser.problems
