@@ -10,13 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hopscope.cluster.connection import Connection
+from hopscope.cluster.membership import drain
+from hopscope.cluster.membership.members import MemberRecord, Seat
 from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.routes import routes_of
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from support import command
-from support.cluster import make, settings_of
+from support.cluster import Member, make, running, settings_of
 from support.direct_make import as_bytes, dta
 from support.server_process import NatsServer
 
@@ -90,3 +93,36 @@ def test_owners_are_set_shown_and_changed(nats: NatsServer, tmp_path: Path) -> N
     status, out, _ = command.run("direct", "query", "paths", *map(str, range(50)), *words)
     assert status == 1
     assert {json.loads(line)["status"] for line in out.splitlines()} == {"found", "empty"}
+
+
+def test_who_leaves_owns_no_keys(nats: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cluster drain` gives the keys of a member to the others, and `cluster forget` those of one that is
+    gone; of the last owner they stay, and the command says so. Keys of before are still asked of them.
+    """
+    monkeypatch.setattr(drain, "QUIET_SECONDS", 0.05)
+    settings = settings_of(nats.url, "leave", "c1")
+    make(settings)
+    place = ("--nats", nats.url, "--cluster", "leave")
+    names = ("c1", "c2", "c3")
+    for name in names:
+        open_stores(tmp_path / name, [parse_store(SPEC)])
+    cluster = partial(command.run, "cluster")
+    given = [f"{name}={tmp_path / name},192.0.2.1" for name in names]
+    assert cluster("owners", "set", *given, *place, "--shares", "16")[0] == 0
+    member = Member(settings, tmp_path / "c1", lambda context: [drain.Drain(context)])
+    with running(member):
+        status, out, _ = cluster("drain", "c1", *place)
+        assert status == 0
+        assert out.startswith("generation 2: c2 (8), c3 (8); 6 of 16 shares moved\n")
+        assert cluster("drain", "c1", "--undo", *place)[0] == 0
+        status, out, _ = cluster("drain", "c1", *place)
+        assert (status, "generation" in out) == (0, False)
+    with Connection(settings.cluster, "test") as connection:
+        for name in ("c2", "c3"):
+            Seat(connection, 1.0).remember(MemberRecord(name, "folder"))
+    status, out, _ = cluster("forget", "c2", *place)
+    assert (status, out) == (0, "c2 is forgotten.\ngeneration 3: c3 (16); 8 of 16 shares moved\n")
+    status, out, error = cluster("forget", "c3", *place)
+    assert (status, out) == (0, "c3 is forgotten.\n")
+    assert "c3: it keeps its keys: it is their only owner" in error
+    assert "c1 (6), c2 (5), c3 (5)" in cluster("owners", "history", *place)[1]

@@ -93,17 +93,21 @@ def forget(
     member: Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.")],
     force: Annotated[bool, option("--force", help="Also if it is there; it comes back if it runs.")] = False,
 ) -> None:
-    """Forget a member that is missing, and will not come back.
+    """Forget a member that is missing, and will not come back. Other owners get its keys.
 
     Its events in the lake stay. Exit status 2: it is there, or there is no such member.
     """
     from ...cluster.membership.drain import Drains
     from ...cluster.membership.members import Directory
+    from .owners import give_away
 
-    with connected(settings.load()) as connection:
+    loaded = settings.load()
+    with connected(loaded) as connection:
         Directory(connection).forget(member, force=force)
         Drains(connection).forget(member)
-    print(f"{member} is forgotten.")
+        print(f"{member} is forgotten.")
+        if kept := give_away(connection, loaded, member):
+            print(f"hopscope: {member}: {kept}", file=sys.stderr)
     print(
         "On its machine, the data folder and a folder /dev/shm/hopscope-* may be left: events that are not "
         "in the lake are only there.",

@@ -38,28 +38,34 @@ def drain(
         ),
     ] = 60.0,
 ) -> None:  # fmt: skip
-    """Let a member leave: its route is withdrawn, switches fall silent, its events go to the lake.
+    """Let a member leave: others get its keys, its route is withdrawn, its events go to the lake.
 
     Works from any machine that reaches NATS. The member keeps its data and answers questions; stop it when it
-    is drained. What it waits for is printed. Ctrl-C ends the waiting, not the drain.
+    is drained. What it waits for is printed. Ctrl-C ends the waiting, not the drain. `--undo` does not bring
+    its keys back: `hopscope cluster owners add` does.
 
     Exit status: 0; 1 if something did not happen in time, with what it was.
     """
     from ...cluster.membership.drain import follow
     from ...cluster.membership.members import Directory
     from ...cluster.membership.wish import Wish
+    from .owners import give_away
 
-    with connected(settings.load()) as connection:
+    loaded = settings.load()
+    with connected(loaded) as connection:
         if name not in Directory(connection).known():
             raise HopscopeError(
                 f"{name}: the cluster has no such member; `hopscope cluster status` lists them"
             )
+        kept = "" if undo else give_away(connection, loaded, name)
         wish = Wish(drained=not undo, silence_seconds=wait, number=time.time_ns())
         limit = EXTRA_SECONDS + (0 if undo else wait)
         end = follow(connection, name, wish, limit, lambda progress: _say(name, progress))
-    if end.problem or end.stage != ("live" if undo else "drained"):
-        reason = end.problem or f"it still waits for {end.waits_for}; the request stays"
-        print(f"hopscope: {name}: {reason}", file=sys.stderr)
+    reasons = [kept, end.problem]
+    if not end.problem and end.stage != ("live" if undo else "drained"):
+        reasons.append(f"it still waits for {end.waits_for}; the request stays")
+    if found := [reason for reason in reasons if reason]:
+        print(f"hopscope: {name}: {'; '.join(found)}", file=sys.stderr)
         raise typer.Exit(1)
 
 

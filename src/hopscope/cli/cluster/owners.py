@@ -176,6 +176,26 @@ def history(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None
     print_rows(form, PAST_COLUMNS, rows)
 
 
+def give_away(connection: Connection, settings: Settings, name: str) -> str:
+    """Let a member that leaves be no owner, if it is one, and print what moved; why it keeps its keys, or "".
+
+    Keys of before are still asked of it.
+    """
+    from ...cluster.owners.table import read_owners
+
+    try:
+        table, revision = read_owners(connection)
+        if table is None or name not in table.current.members:
+            return ""
+        if table.current.members == (name,):
+            return "it keeps its keys: it is their only owner"
+        others = [each for each in table.current.members if each != name]
+        _write(connection, _changed(settings, table, others, {}), revision, table)
+    except HopscopeError as error:
+        return f"it keeps its keys: {error}"
+    return ""
+
+
 # ------------------------------------------------------------------------------------------------
 
 
