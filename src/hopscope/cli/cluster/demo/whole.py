@@ -74,6 +74,15 @@ class WholeCluster:
         self._stack.callback(self.lake.close)
         self.until(lambda: len(self.place.using) == len(self.members), "waiting for routes")
 
+    def add_member(self, name: str) -> Member:
+        """Start a further collector, and what announces its route, without waiting."""
+        self.place.add(name)
+        member = self.members[name] = Member(name, self.place, self._folder, self.servers.settings())
+        member.start()
+        self._stack.callback(member.stop)
+        member.announce()
+        return member
+
     def start_fabric(self, rate: float, seed: int) -> None:
         """Let the switches send."""
         request = Request(TOPOLOGY, rate, seed, **self.place.fabric())
