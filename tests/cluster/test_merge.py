@@ -114,7 +114,7 @@ class Detecting:
 
     def shown(self, source: int) -> dict[str, Any]:
         """Its row of the API."""
-        return show.source(self._row(source), Names()).model_dump(mode="json")
+        return show.source(self._row(source), Names(), {}).model_dump(mode="json")
 
     def _row(self, source: int) -> np.void:
         (at,) = np.flatnonzero((self._table["hw_id"] == source) & (self._table["bits"] != 0))

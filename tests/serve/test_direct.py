@@ -100,6 +100,49 @@ def test_wrong_questions_are_told(api: Any, tmp_path: Path, path: str, status: i
     assert said in told["error"]
 
 
+def test_the_outlook_is_that_of_the_closed_forms(api: Any, tmp_path: Path) -> None:
+    """1,024 keys of two copies in 1,024 slots: load 1 and 1 - exp(-2) of the slots in use, within the noise
+    of hashing. A key is lost when both its slots are overwritten: (1 - exp(-2 a))^2 at age a, written out.
+    """
+    stores = open_stores(tmp_path / "direct", [parse_store("paths=key-write,slots=1024,copies=2")])
+    store = stores["paths"]
+    keys = as_bytes(np.arange(1, 1025, dtype=np.uint64))
+    Translator([store.layout], MemoryTransport([store])).translate(*dta(1, keys, keys, redundancy=2))
+    (status, found), (missing, _) = get(api, tmp_path, "stores/paths/outlook", "stores/none/outlook")
+    assert (status, missing) == (200, 404)
+    assert found["what"] == "keys"
+    assert found["used"] == pytest.approx(1 - np.exp(-2), abs=0.03)
+    assert found["load"] == pytest.approx(1, abs=0.15)
+    ages = np.array(found["ages"]) / 1024
+    np.testing.assert_allclose(found["correct"], 1 - (1 - np.exp(-2 * ages)) ** 2, atol=1e-6)
+    assert found["half"] == pytest.approx(1024 * -np.log(1 - np.sqrt(0.5)) / 2, rel=0.1)
+    assert found["per_second"] > 0
+
+
+def test_lists_and_counters_can_be_browsed(api: Any, tmp_path: Path) -> None:
+    """Lists with the entries they have had; counters that are not 0, the highest first, in pages."""
+    specs = ["events=append,lists=3,batches=8,batch=2", "packets=key-increment,slots=64,copies=1"]
+    stores = open_stores(tmp_path / "direct", [parse_store(spec) for spec in specs])
+    lists, packets = stores["events"], stores["packets"]
+    translator = Translator([lists.layout], MemoryTransport([lists]))
+    numbers = np.array([1, 1, 0, 0, 0], np.uint64)
+    translator.translate(*dta(2, as_bytes(numbers), as_bytes(np.arange(5, dtype=np.uint64)), list=numbers))
+    translator.flush()
+    packets.memory.view(np.uint64)[[5, 9, 60]] = 7, 2**60, 1
+    first, page, rest, wrong, listless = get(
+        api, tmp_path, "stores/events/lists?offset=0&limit=2", "stores/packets/counters?limit=2",
+        "stores/packets/counters?order=index&offset=1", "stores/events/counters", "stores/packets/lists",
+    )  # fmt: skip
+    assert first[1]["total"] == 3
+    assert first[1]["items"] == [{"number": 0, "entries": 3}, {"number": 1, "entries": 2}]
+    assert page[1] == {
+        "total": 3, "offset": 0,
+        "items": [{"number": 9, "value": str(2**60)}, {"number": 5, "value": 7}],
+    }  # fmt: skip
+    assert [item["number"] for item in rest[1]["items"]] == [9, 60]
+    assert (wrong[0], listless[0]) == (400, 400)
+
+
 def test_a_folder_without_stores_has_none(api: Any, tmp_path: Path) -> None:
     """An empty list, not an error."""
     assert get(api, tmp_path, "stores") == [(200, {"items": []})]

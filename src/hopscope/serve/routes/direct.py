@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import HTTPException, Path, Query
@@ -11,10 +12,15 @@ from ...direct.collectors.group import CollectorGroup
 from ...direct.monitors.query import decode_entries, monitor_of, query_decoded
 from ...direct.monitors.registry import MONITORS
 from ...direct.stores.answers import QueryOptions
+from ...direct.stores.browse import counters_of, entries_of
+from ...direct.stores.folder import read_store
 from ...direct.stores.numbers import parse_numbers
+from ...direct.stores.outlook import VALUES, outlook
+from ...present.events import wide
 from ..context import Ctx
 from . import models as m
 from .router import api_router
+from .state import Limit, Offset
 
 router = api_router("direct", "/direct")
 
@@ -32,6 +38,7 @@ Keys = Annotated[
 ]
 
 
+_NO_STORE: dict[int | str, dict[str, Any]] = {404: {"model": m.Error}}
 Local = Annotated[bool, Query(description="Ask only this collector's stores, whoever has the key")]
 MonitorName = Annotated[
     str | None,
@@ -111,3 +118,56 @@ async def poll(
         return m.ListEntries(items=items, decoded=decoded if any(decoded) else None, lost=lost, next=place)
 
     return await context.look_up(local, work)
+
+
+@router.get("/stores/{name}/outlook", summary="What a store still finds", responses=_NO_STORE)
+async def store_outlook(
+    context: Ctx,
+    name: StoreName,
+    values: Annotated[
+        int, Query(ge=1, le=1 << 32, description="Postcarding: values that a hop can have")
+    ] = VALUES,
+) -> m.StoreOutlook:
+    """How full a store of this collector is, and the probability that a key of some age is still found."""
+
+    def work(group: CollectorGroup) -> m.StoreOutlook:
+        _known(group, name, None)
+        return m.StoreOutlook(**asdict(outlook(read_store(context.stores, name), values)))
+
+    return await context.look_up(True, work)
+
+
+@router.get("/stores/{name}/lists", summary="Lists of a store", responses=_NO_STORE)
+async def lists(context: Ctx, name: StoreName, offset: Offset = 0, limit: Limit = 100) -> m.ListPage:
+    """Lists of an Append store of this collector, with the entries that each has had."""
+
+    def work(group: CollectorGroup) -> m.ListPage:
+        _known(group, name, None)
+        store = read_store(context.stores, name)
+        found = entries_of(store, offset, limit)
+        items = [m.ListInfo(number=offset + at, entries=count) for at, count in enumerate(found.tolist())]
+        return m.ListPage(total=store.layout.count, offset=offset, items=items)
+
+    return await context.look_up(True, work)
+
+
+@router.get("/stores/{name}/counters", summary="Counters of a store", responses=_NO_STORE)
+async def counters(
+    context: Ctx,
+    name: StoreName,
+    order: Annotated[Literal["highest", "index"], Query(description="Which come first")] = "highest",
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> m.CounterPage:
+    """Counters of a Key-Increment store of this collector that are not 0; each is one of several keys."""
+
+    def work(group: CollectorGroup) -> m.CounterPage:
+        _known(group, name, None)
+        total, numbers, values = counters_of(read_store(context.stores, name), order, offset, limit)
+        items = [
+            m.StoreCounter(number=number, value=wide(value))
+            for number, value in zip(numbers.tolist(), values.tolist(), strict=True)
+        ]
+        return m.CounterPage(total=total, offset=offset, items=items)
+
+    return await context.look_up(True, work)

@@ -48,8 +48,9 @@ _FLOW_COLUMNS = {
 
 @router.get("/labels", summary="Labelling ports with their newest label")
 async def labels(
-    context: Ctx, node: NodeName = None, sort: Sort = "node", order: Order = "asc",
-    offset: Offset = 0, limit: Limit = 100,
+    context: Ctx, node: NodeName = None,
+    silent: Annotated[bool | None, Query(description="Only ports that are silent, or that are not")] = None,
+    sort: Sort = "node", order: Order = "asc", offset: Offset = 0, limit: Limit = 100,
 ) -> m.LabelPage:  # fmt: skip
     """Egress ports known to the controller; `age` with `order=desc` begins with those without a label."""
     node_id = None if node is None else context.node(node)
@@ -58,6 +59,8 @@ async def labels(
         about, (now, rows) = context.state.labels.about(), context.state.labels.copy()
         if node_id is not None:
             rows = rows[rows["node_id"] == node_id]
+        if silent is not None:
+            rows = rows[(rows["silent"] != 0) == silent]
         key = rows[_COLUMNS[sort]].astype(np.float64)
         descends = (order == "desc") != (sort == "age")
         rows = rows[np.argsort(-key if descends else key, kind="stable")]

@@ -257,6 +257,9 @@ class Source(OfMembers):
     reordered: Wide
     highest_sequence: int
     sequence_bits: int
+    clock_offset_ns: Wide | None = None
+    """Collector's time minus the switch's, the least of its newest events: the time that a report takes is in
+    it; null: no event carries the switch's time."""
     silent: bool
     first_seen: Time
     last_seen: Time
@@ -399,3 +402,57 @@ class StoreAnswers(Model):
     items: list[dict[str, Any]]
     """`key`, `status` (found, empty, conflict, unreachable), the answer of the store's primitive, and the
     fields that its monitor decodes as `decoded`."""
+
+
+class StoreOutlook(Model):
+    """How full a store is now, and what it still finds, by the closed forms of DTA and DART."""
+
+    what: str
+    """What ages and loads count: `keys`, `paths` or `entries`."""
+    slots: int
+    """Slots, chunks, counters or lists."""
+    used: float | None
+    """Share of the slots that are not empty, of a sample; null: the primitive has no such thing."""
+    load: float | None
+    """Distinct keys per slot; null: it has none."""
+    per_second: float
+    """Keys, paths or entries per second, since the epoch began."""
+    ages: list[float]
+    """Keys that came after this one, ascending; with counters, keys in the store."""
+    correct: list[float]
+    """Probability of the right answer, by age."""
+    wrong: list[float] | None
+    """Probability of another key's answer, by age; null: it is not known."""
+    half: float | None
+    """The age at which fewer than half of the keys are found; null: beyond `ages`."""
+
+
+class ListInfo(Model):
+    """A list of an Append store."""
+
+    number: int
+    entries: int
+    """Entries that it has had, modulo 2^32."""
+
+
+class ListPage(Model):
+    """Part of the lists."""
+
+    total: int
+    offset: int
+    items: list[ListInfo]
+
+
+class StoreCounter(Model):
+    """A counter of a Key-Increment store."""
+
+    number: int
+    value: Wide
+
+
+class CounterPage(Model):
+    """Part of the counters that are not 0."""
+
+    total: int
+    offset: int
+    items: list[StoreCounter]

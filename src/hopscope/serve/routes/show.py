@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -158,8 +159,9 @@ def switch_fields(node_id: int, rows: Records, names: Names) -> dict[str, object
     }
 
 
-def source(row: np.void, names: Names) -> m.Source:
-    """One SOURCE record."""
+def source(row: np.void, names: Names, clocks: Mapping[int, int]) -> m.Source:
+    """One SOURCE record; `clocks`: offsets of switches' clocks by node id, ns."""
+    offset = clocks.get(int(row["node_id"]))
     return m.Source(
         address=address(int(row["source_hi"]), int(row["source_lo"])),
         node=node(names, int(row["node_id"])),
@@ -171,6 +173,7 @@ def source(row: np.void, names: Names) -> m.Source:
         reordered=wide(int(row["reordered"])),
         highest_sequence=int(row["highest"]),
         sequence_bits=int(row["bits"]),
+        clock_offset_ns=None if offset is None else wide(offset),
         silent=bool(row["silent"]),
         first_seen=when(row["first_ns"]),
         last_seen=when(row["last_ns"]),

@@ -10,6 +10,7 @@ from fastapi import HTTPException, Path, Query
 
 from ...detect.counters import COUNTERS, INDEX
 from ...detect.records import NO_PORT, PortKind
+from ...present.clocks import clock_offsets
 from ...present.events import when, wide
 from ...wire.records import Records
 from ..context import Context, Ctx
@@ -142,7 +143,8 @@ async def sources(
         rows = context.state.sources()
         key = _SOURCE_SORT[sort](rows).astype(np.float64)
         rows = rows[np.lexsort((rows["hw_id"], rows["node_id"], -key if order == "desc" else key))]
-        items = [show.source(row, context.names) for row in rows[offset : offset + limit]]
+        clocks = clock_offsets(context.state.newest_events())
+        items = [show.source(row, context.names, clocks) for row in rows[offset : offset + limit]]
         return m.SourcePage(total=len(rows), offset=offset, items=items)
 
     return await context.run(work)

@@ -4,11 +4,12 @@ import { param } from "./address.js";
 
 export const PREFIX = "/api/v0";
 
-/** What the server answered instead: `message` is its line. */
+/** What the server answered instead: `message` is its line, `body` all of the answer. */
 export class ApiError extends Error {
-  constructor(status, message) {
+  constructor(status, message, body = null) {
     super(message);
     this.status = status;
+    this.body = body;
   }
 }
 
@@ -68,6 +69,6 @@ async function answerOf(answer) {
     // an error of a proxy in front
   }
   if (answer.status === 401) dispatchEvent(new CustomEvent("hopscope-login"));
-  if (!answer.ok) throw new ApiError(answer.status, found?.error ?? `the server answered ${answer.status}`);
+  if (!answer.ok) throw new ApiError(answer.status, found?.error ?? `the server answered ${answer.status}`, found);
   return found;
 }

@@ -81,6 +81,11 @@ export function placeLink(node, port, queue = null) {
     port.name ?? `port ${port.id}`, more);
 }
 
+/** Text of the documentation: what is between backticks is code. */
+export function prose(text) {
+  return text.split("`").map((each, at) => (at % 2 ? h("code", null, each) : each));
+}
+
 /** A short message at the bottom. */
 export function toast(text) {
   let place = document.querySelector(".toasts");

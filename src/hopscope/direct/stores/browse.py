@@ -1,0 +1,46 @@
+"""What is in a store without asking for keys: the lists that have entries, the counters that have counts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..primitives.append_layout import AppendLayout
+from ..primitives.key_increment import KeyIncrementLayout
+from .store import Store, StoreError
+
+MOST_BYTES = 1 << 30
+"""Largest store whose counters are read in whole."""
+
+
+def entries_of(store: Store, first: int, number: int) -> npt.NDArray[np.uint64]:
+    """Entries that each of these lists has had, modulo 2^32, uint64 [lists]. Raises StoreError."""
+    from ..primitives.append_reader import ListsReader
+
+    if not isinstance(store.layout, AppendLayout):
+        raise StoreError(f"a store of {store.layout.name} has no lists")
+    last = min(first + number, store.layout.lists)
+    reader = ListsReader(store, np.arange(first, max(first, last)), "new")
+    return reader.tails["entries"].astype(np.uint64)
+
+
+def counters_of(
+    store: Store, order: Literal["highest", "index"], offset: int, limit: int
+) -> tuple[int, npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """How many counters are not 0; numbers and values of a page of these, int64 and uint64 [counters].
+
+    A counter belongs to all keys that are hashed to it: its number says nothing of them. Raises StoreError.
+    """
+    layout = store.layout
+    if not isinstance(layout, KeyIncrementLayout):
+        raise StoreError(f"a store of {layout.name} has no counters")
+    if layout.nbytes > MOST_BYTES:
+        raise StoreError(f"the store has more than {MOST_BYTES >> 30} GiB: ask for keys")
+    values = store.memory.view(np.uint64)[: layout.slots]
+    numbers = np.flatnonzero(values)
+    if order == "highest":
+        numbers = numbers[np.argsort(values[numbers], kind="stable")[::-1]]
+    page = numbers[offset : offset + limit]
+    return len(numbers), page, values[page].copy()

@@ -1,0 +1,151 @@
+"""How full a store is, and with which probability a key of some age is still found in it (`direct.theory`).
+
+How full it is comes from a sample of its slots: a slot is empty while all its bytes are 0. With N copies of L
+keys per slot, a share of 1 - exp(-N L) is not empty, which gives L, the distinct keys per slot, while some
+slots are empty still. Above that, it is estimated by what was written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..primitives.append_layout import AppendLayout
+from ..primitives.key_increment import KeyIncrementLayout
+from ..primitives.key_write import KeyWriteLayout, Variant
+from ..primitives.postcarding_layout import PostcardingLayout
+from ..theory import (
+    Rule,
+    append_age,
+    increment_exact,
+    outcomes,
+    postcard_outcomes,
+    used_bits,
+    write_swap_success,
+)
+from .store import BEGUN_NS, ENDED_NS, WRITES, Store
+
+SAMPLE = 1 << 16
+"""Slots that are looked at."""
+FULL = 0.999
+"""Share of slots in use above which it says nothing about the number of keys."""
+POINTS = 65
+"""Points of a curve."""
+VALUES = 1024
+"""Postcarding: values that a hop can have, if the question does not say."""
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """How full a store is now, and what it still finds."""
+
+    what: str
+    """What ages and loads count: `keys`, `paths` or `entries`."""
+    slots: int
+    used: float | None
+    """Share of the sampled slots that are not empty; None: the primitive has no such thing."""
+    load: float | None
+    """Distinct keys per slot; None: it has none."""
+    per_second: float
+    """Keys, paths or entries a second, since the epoch began."""
+    ages: list[float]
+    """Keys after this one, ascending; with counters: keys in the store."""
+    correct: list[float]
+    """Probability of the right answer, by age."""
+    wrong: list[float] | None
+    """Probability of another key's answer; None: it is not known."""
+    half: float | None
+    """The age at which half of the keys are still found; None: it is none of `ages`."""
+
+
+def outlook(store: Store, values: int = VALUES) -> Outlook:
+    """The outlook of a store. `values`: for Postcarding, values that a hop can have."""
+    layout = store.layout
+    if isinstance(layout, AppendLayout):
+        return _of_lists(store, layout)
+    if not isinstance(layout, KeyWriteLayout | PostcardingLayout | KeyIncrementLayout):
+        return Outlook("keys", layout.count, _used(store), None, 0.0, [], [], None, None)
+    used = _used(store)
+    reported = int(store.state[WRITES]) / layout.copies
+    load = -np.log1p(-used) / layout.copies if used < FULL else reported / layout.count
+    find, what = _finder(layout, float(load), values)
+    # up to the age at which next to nothing is left of any key
+    ages = np.linspace(0.0, max(4.0, 1.25 * load) if load > 0 else 4.0, POINTS)
+    correct, wrong = find(ages)
+    below = np.flatnonzero(correct < 0.5)
+    return Outlook(
+        what,
+        layout.count,
+        used,
+        float(load),
+        reported / _seconds(store),
+        (ages * layout.count).tolist(),
+        correct.tolist(),
+        None if wrong is None else wrong.tolist(),
+        float(ages[below[0]] * layout.count) if len(below) else None,
+    )
+
+
+def _finder(
+    layout: KeyWriteLayout | PostcardingLayout | KeyIncrementLayout, load: float, values: int
+) -> tuple[Callable[[Floats], tuple[Floats, Floats | None]], str]:
+    """Probabilities of a right and of a wrong answer by age, and what ages count."""
+    copies = layout.copies
+    if isinstance(layout, KeyIncrementLayout):
+        return lambda ages: (increment_exact(ages, copies), None), "keys"
+    bits = used_bits(layout.checksum_bits)
+    if isinstance(layout, PostcardingLayout):
+
+        def paths(ages: Floats) -> tuple[Floats, Floats | None]:
+            found = postcard_outcomes(ages, copies, bits, values, layout.hops)
+            return found.correct, found.wrong
+
+        return paths, "paths"
+    if layout.variant is Variant.SWAP:
+        return lambda ages: (write_swap_success(ages, np.maximum(ages, load)), None), "keys"
+    rule = Rule.SINGLE if layout.drawn else Rule.NEWEST
+
+    def keys(ages: Floats) -> tuple[Floats, Floats | None]:
+        found = outcomes(ages, copies, bits, rule)
+        return found.correct, found.wrong
+
+    return keys, "keys"
+
+
+def _of_lists(store: Store, layout: AppendLayout) -> Outlook:
+    """An entry is there until its ring has gone round: a step."""
+    from .browse import entries_of
+
+    life = append_age(layout.batch, layout.batches)
+    written = int(entries_of(store, 0, layout.lists).sum())
+    return Outlook(
+        "entries",
+        layout.lists,
+        None,
+        None,
+        written / _seconds(store),
+        [0.0, float(life), float(life), 1.25 * life],
+        [1.0, 1.0, 0.0, 0.0],
+        None,
+        float(life),
+    )
+
+
+def _used(store: Store) -> float:
+    """Share of the slots, or of SAMPLE of them evenly spread, that are not empty."""
+    layout = store.layout
+    count, stride = layout.count, layout.stride
+    slots = store.memory[: count * stride].reshape(count, stride)
+    step = -(-count // SAMPLE)
+    return float(slots[::step].any(axis=1).mean())
+
+
+def _seconds(store: Store) -> float:
+    """How long the epoch has been written, seconds."""
+    end = int(store.state[ENDED_NS]) or time.time_ns()
+    return max(1e-3, (end - int(store.state[BEGUN_NS])) / 1e9)

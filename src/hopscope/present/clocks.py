@@ -1,0 +1,21 @@
+"""How far the clocks of switches are from the collector's, from events that carry the switch's time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..detect.records import NO_NODE
+from ..wire.records import Records
+
+
+def clock_offsets(events: Records) -> dict[int, int]:
+    """Collector's time minus switch's time by node id, ns: the least of each node's EVENT records.
+
+    The time that a report takes is in it, so it is an upper bound; a switch that counts from its own start is
+    off by its epoch.
+    """
+    known = events[(events["switch_ns"] != 0) & (events["node_id"] != NO_NODE)]
+    offsets = known["time_ns"] - known["switch_ns"].astype(np.int64)
+    order = np.lexsort((offsets, known["node_id"]))
+    nodes, first = np.unique(known["node_id"][order], return_index=True)
+    return dict(zip(nodes.tolist(), offsets[order][first].tolist(), strict=True))

@@ -1,0 +1,94 @@
+/** Saved queries: a menu of links, and what saves and deletes. */
+
+import { h, fill } from "../../lib/dom.js";
+import { link, param, set } from "../../lib/address.js";
+import { get, path, send } from "../../lib/api.js";
+import { ago } from "../../lib/format.js";
+import { toast } from "../../lib/panel.js";
+import { mayChange } from "../../lib/session.js";
+
+const route = (name) => path(`/queries/${encodeURIComponent(name)}`);
+
+/** @param {{text: () => string, open: (sql: string, name: string) => void}} act */
+export function savedQueries({ text, open }) {
+  let known = [];
+  const list = h("ul", { class: "saved-list" });
+  const details = h("details", { class: "saved" }, h("summary", { class: "button" }, "Saved queries"), h("div", { class: "menu" }, list));
+  const save = h("button", { class: "button", type: "button", onclick: keep }, "Save …");
+  const element = h("span", { class: "row" }, save, details);
+  details.addEventListener("toggle", () => details.open && load());
+  details.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") details.open = false;
+  });
+
+  async function load() {
+    try {
+      known = (await get(path("/queries"))).items;
+      list.replaceChildren();
+    } catch (error) {
+      return void fill(list, h("li", { class: "bad" }, error.message));
+    }
+    fill(list, known.length ? known.map((each) => h("li", null,
+      h("a", { href: link("/ask", { saved: each.name, from: null, to: null }), onclick: (event) => {
+        event.preventDefault();
+        details.open = false;
+        open(each.sql, each.name);
+      } }, each.name), h("small", null, ` ${each.who}, ${ago(each.time)}`),
+      mayChange() && h("button", { class: "button small", type: "button", "aria-label": `Delete ${each.name}`, onclick: () => remove(each.name) }, "Delete")))
+      : h("li", { class: "soft" }, "No query is saved yet. Write one, then Save."));
+  }
+
+  async function keep() {
+    if (!mayChange()) return toast("Saving a query needs the role operator.");
+    const sql = text().trim();
+    if (!sql) return toast("There is no query to save.");
+    const name = await named(param("saved"));
+    if (!name) return;
+    try {
+      await send("PUT", route(name), { sql });
+      set({ saved: name, q: sql });
+      toast(`Saved as ${name}. The address of this page leads to it.`);
+      if (details.open) load();
+    } catch (error) {
+      toast(error.message);
+    }
+  }
+
+  async function remove(name) {
+    try {
+      known = (await send("DELETE", route(name))).items;
+      load();
+    } catch (error) {
+      toast(error.message);
+    }
+  }
+
+  return {
+    element,
+    is: (sql) => known.some((each) => each.name === param("saved") && each.sql === sql),
+    async read(name) {
+      try {
+        return (await get(route(name))).sql;
+      } catch (error) {
+        toast(error.message);
+        return null;
+      }
+    },
+  };
+}
+
+/** Ask for a name; null: the viewer has changed their mind. */
+function named(before) {
+  return new Promise((resolve) => {
+    const field = h("input", { name: "name", required: true, maxlength: 80, pattern: "[^/]+", value: before });
+    const dialog = h("dialog", { "aria-label": "Save the query" }, h("form", { method: "dialog", class: "form" }, h("h2", null, "Save the query"), h("label", null, "Name", field),
+      h("div", { class: "row" }, h("button", { class: "button main", value: "save" }, "Save"), h("button", { class: "button", value: "", formnovalidate: true }, "Cancel"))));
+    dialog.addEventListener("close", () => {
+      resolve(dialog.returnValue === "save" ? field.value.trim() : null);
+      dialog.remove();
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+    field.select();
+  });
+}

@@ -1,0 +1,25 @@
+/** The views and columns beside a query; a click writes the name into it. */
+
+import { h } from "../../lib/dom.js";
+import { si, span } from "../../lib/format.js";
+import { panel, prose } from "../../lib/panel.js";
+
+/**
+ * @param {any} schema the answer of /api/v0/sql/schema
+ * @param {{insert: (name: string) => void, open: (sql: string) => void}} act
+ */
+export function schemaPanel(schema, { insert, open }) {
+  const name = (text, meaning) => h("button", { class: "mono name", type: "button", title: `${meaning}. Insert.`, onclick: () => insert(text) }, text);
+  const column = (each) => h("li", null, name(each.name, each.meaning),
+    h("span", { class: "faint" }, ` ${each.type}${each.unit ? `, ${each.unit}` : ""}`), h("span", { class: "meaning" }, prose(each.meaning)));
+  const examples = panel("Examples", { class: "examples" });
+  examples.body.append(h("ul", null, schema.examples.map((each) =>
+    h("li", null, h("button", { class: "link", type: "button", title: each.sql, onclick: () => open(each.sql) }, each.title)))));
+  const views = panel("Views", { note: "a click writes the name into the query" });
+  views.body.append(
+    ...schema.views.map((view, at) => h("details", { open: at === 0 }, h("summary", null, name(view.name, view.meaning), h("small", null, ` ${view.columns.length} columns`)),
+      h("p", { class: "note" }, prose(view.meaning)), h("ul", { class: "columns" }, view.columns.map(column)))),
+    h("details", null, h("summary", null, "In a cluster with a lake"), h("ul", { class: "columns" }, schema.cluster_columns.map(column))),
+    h("p", { class: "note" }, `One SELECT in DuckDB's SQL. At most ${si(schema.limits.rows)} rows, ${span(schema.limits.seconds)} and ${Math.round(schema.limits.memory_bytes / 2 ** 20)} MiB: serve.sql_rows, serve.sql_seconds, serve.sql_memory_bytes.`));
+  return h("aside", { class: "ask-beside", "aria-label": "Schema and examples" }, examples.element, views.element);
+}

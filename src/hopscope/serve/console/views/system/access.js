@@ -1,0 +1,95 @@
+/** Who changed what, and who is signed in. */
+
+import { h, fill } from "../../lib/dom.js";
+import { param, set } from "../../lib/address.js";
+import { get, path, send } from "../../lib/api.js";
+import { exports } from "../../lib/export.js";
+import { ago, moment } from "../../lib/format.js";
+import { empty, panel, toast, trouble } from "../../lib/panel.js";
+import { table } from "../../lib/table.js";
+
+const PAGE = 100;
+const short = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value));
+
+export function auditPart() {
+  let items = [];
+  let next = null;
+  const rows = table({
+    label: "Changes", key: (each) => String(each.id), sort: "-time", empty: empty("Nothing was changed yet.", "Limits, silences, tracked flows, saved queries and users appear here when somebody changes them."),
+    columns: [
+      { name: "time", title: "When", cell: (each) => h("span", { title: moment(each.time) }, ago(each.time)), value: (each) => each.time },
+      { name: "who", title: "Who", cell: (each) => h("b", null, each.who), value: (each) => each.who },
+      { name: "address", title: "From", cell: (each) => each.address || "this machine" },
+      { name: "kind", title: "What", cell: (each) => each.kind },
+      { name: "subject", title: "Of what", cell: (each) => each.subject },
+      { name: "before", title: "Before", sorts: false, cell: (each) => h("code", { class: "clipped", title: short(each.before) }, short(each.before)), value: (each) => short(each.before) },
+      { name: "after", title: "After", sorts: false, cell: (each) => h("code", { class: "clipped", title: short(each.after) }, short(each.after)), value: (each) => short(each.after) },
+    ],
+  });
+  const kind = h("input", { type: "search", placeholder: "Kind, as limits", "aria-label": "Kind", value: param("q"), onchange: () => {
+    set({ q: kind.value });
+    load(null);
+  } });
+  const more = h("button", { class: "button", type: "button", hidden: true, onclick: () => load(next) }, "Earlier changes");
+  const box = panel("Changes", { note: "who changed what, newest first", tools: [kind, exports("changes", { table: rows.export, json: () => items })] });
+  const wrong = h("div");
+  fill(box.body, wrong, rows.element, more);
+
+  async function load(before) {
+    try {
+      const found = await get(path("/audit", { kind: kind.value.trim(), before, limit: PAGE }));
+      items = before === null ? found.items : [...items, ...found.items];
+      next = found.next;
+      more.hidden = next === null;
+      rows.update(items);
+      fill(wrong);
+    } catch (error) {
+      fill(wrong, trouble(error, () => load(null)));
+    }
+  }
+  load(null);
+  return { elements: [box.element], change() {
+    if (kind.value === param("q")) return;
+    kind.value = param("q");
+    load(null);
+  } };
+}
+
+export function accessPart() {
+  const wrong = h("div");
+  const rows = table({
+    label: "Sessions", key: (each) => each.number, sort: "user", empty: empty("Nobody is signed in.", "On this machine the console needs no login; from elsewhere it needs users:", "hopscope users add NAME --role viewer"),
+    columns: [
+      { name: "user", title: "User", cell: (each) => h("b", null, each.user), value: (each) => each.user },
+      { name: "role", title: "Role", cell: (each) => each.role ?? "–" },
+      { name: "how", title: "By", cell: (each) => each.authenticated_by },
+      { name: "address", title: "From", cell: (each) => each.address },
+      { name: "agent", title: "Browser", cell: (each) => h("span", { class: "clipped", title: each.agent }, each.agent), value: (each) => each.agent },
+      { name: "seen", title: "Last seen", cell: (each) => ago(each.seen), value: (each) => each.seen },
+      { name: "began", title: "Signed in", cell: (each) => h("span", { title: moment(each.created) }, ago(each.created)), value: (each) => each.created },
+      { name: "end", title: "", sorts: false, value: () => "", cell: (each) => (each.current ? h("span", { class: "chip" }, "this one") : h("button", { class: "button small danger", type: "button", onclick: () => end(each) }, "End")) },
+    ],
+  });
+  const box = panel("Sessions", { note: "who is signed in", tools: exports("sessions", { table: rows.export }) });
+  fill(box.body, wrong, rows.element);
+
+  async function load() {
+    try {
+      rows.update((await get(path("/sessions"))).items);
+      fill(wrong);
+    } catch (error) {
+      fill(wrong, trouble(error, load));
+    }
+  }
+
+  async function end(session) {
+    try {
+      await send("DELETE", path(`/sessions/${encodeURIComponent(session.number)}`));
+      load();
+    } catch (error) {
+      toast(error.message);
+    }
+  }
+  load();
+  return { elements: [box.element] };
+}
