@@ -159,6 +159,7 @@ def counters() -> str:
     from hopscope.labels.counters import LABEL_COUNTERS
     from hopscope.lake.counters import LAKE_COUNTERS
     from hopscope.naming.counters import NAMES_COUNTERS
+    from hopscope.operators.counters import ACCESS_COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
     from hopscope.switch.label_layout import LabelCount
     from hopscope.switch.layout import ReportCount, SwitchCount
@@ -181,6 +182,8 @@ def counters() -> str:
         + "\n## Switches that the controller reaches\n\n"
         "Of the process that reaches them, if `switches` is set.\n\n"
         + table(CONTROL_COUNTERS.counters)
+        + "\n## Who asks over HTTP\n\nOf the process that serves the API.\n\n"
+        + table(ACCESS_COUNTERS.counters)
         + "\n## Several collectors\n\n"
         "Of the process that takes part in a cluster, if `cluster.nats` is set.\n\n"
         + table(CLUSTER_COUNTERS.counters)

@@ -392,7 +392,7 @@ def test_the_api_asks_the_owners(tmp_path: Path) -> None:
             "cluster": {"nats": ["nats://127.0.0.1:1"]},
         }
     )  # fmt: skip
-    listener, stop = bind(settings.serve), threading.Event()
+    listener, stop = bind(settings.serve, data), threading.Event()
     thread = threading.Thread(target=run, args=(settings, data, stop, listener))
     thread.start()
     asked = f"{url_of(listener)}api/v0/direct/stores/paths/query"

@@ -121,7 +121,7 @@ def test_errors_have_one_line(serve: Serve, driver: Connect, monkeypatch: pytest
     switch.problem = gone()
     with pytest.raises(SouthboundError, match=r"^status 503: it does not answer$"):
         found.read()
-    with pytest.raises(SouthboundError, match=r"^status 401: a token is needed"):
+    with pytest.raises(SouthboundError, match=r"^status 401: a login is needed"):
         driver(port, token="another-token-of-a-switch").read()
     with pytest.raises(SouthboundError, match="ConnectError"):
         driver(1).read()
@@ -168,6 +168,7 @@ def test_a_certificate_that_is_no_good_is_named(tmp_path: Path) -> None:
     for text in ("", "no certificate"):
         if text:
             file.write_text(text)
+            key.write_text(text)
         settings = AgentSettings(listen="127.0.0.1:0", token=TOKEN, cert_file=file, key_file=key)
         with agent.bind(settings) as listener, pytest.raises(ServeError, match=r"cert\.pem"):
             agent.run(settings, MemoryDriver(STATE), threading.Event(), listener)

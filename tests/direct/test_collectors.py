@@ -216,7 +216,7 @@ def test_a_collector_is_asked_over_http(tmp_path: Path) -> None:
 @contextmanager
 def served(settings: Settings) -> Iterator[str]:
     """The address of an API that runs in a thread."""
-    listener, stop = bind(settings.serve), threading.Event()
+    listener, stop = bind(settings.serve, settings.data), threading.Event()
     thread = threading.Thread(target=run, args=(settings, settings.data, stop, listener))
     thread.start()
     try:

@@ -139,7 +139,7 @@ async def client_of(
     """A client of the API of a folder; an exception that a route lets through is answered with 500."""
     app = create_app(settings or ServeSettings(), folder, names)
     transport = httpx.ASGITransport(app.state.guarded, raise_app_exceptions=False)
-    token = app.state.guarded.change_token
+    token = (folder / "token").read_text().strip() if (folder / "token").exists() else ""
     headers = {} if settings and settings.token else {"authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(
         transport=transport, base_url=f"http://{host}", headers=headers, timeout=300
@@ -161,7 +161,7 @@ from hopscope.settings.collector import Settings
 from hopscope.serve.server import bind, run, url_of
 
 settings = Settings.model_validate_json(sys.argv[1])
-listener, stop = bind(settings.serve), threading.Event()
+listener, stop = bind(settings.serve, settings.data), threading.Event()
 print(url_of(listener), flush=True)
 threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
 run(settings, Path(settings.data), stop, listener)

@@ -276,7 +276,7 @@ def test_limits_by_switch_are_read_and_changed(api: Any, collector: Any) -> None
         assert after["general"].keys() == before["general"].keys() - {"queue_congestion", "buffer_occupancy"}
         assert after["general"]["flow_latency"] == {**before["general"]["flow_latency"], "raise_above": 9}
         assert after["switches"] == {"7": {"hop_latency": {"change": None}}}
-        assert after["changed"]["by"].startswith("HTTP client 127.0.0.1 (uid ")
+        assert after["changed"]["by"].startswith("data folder's token from 127.0.0.1 (uid ")
         assert (await client.get("/api/v0/limits/buffer_occupancy")).status_code == 404
         bad: list[Any] = [
             {"speed": {}}, {"general": {"hop_latency": {"raise_above": -1}}}, {"switches": {"x": {}}}, [],

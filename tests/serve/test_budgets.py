@@ -32,8 +32,8 @@ def request(gone: bool = False) -> Any:
     async def is_disconnected() -> bool:
         return gone
 
-    client = SimpleNamespace(host="192.0.2.1")
-    return SimpleNamespace(client=client, query_params={}, is_disconnected=is_disconnected)
+    scope = {"client": ("192.0.2.1", 4711)}
+    return SimpleNamespace(scope=scope, query_params={}, is_disconnected=is_disconnected)
 
 
 def test_health_is_answered_while_everything_else_is_full(api: Any, collector: Any) -> None:

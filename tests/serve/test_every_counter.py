@@ -20,6 +20,7 @@ from hopscope.labels import counters as labels
 from hopscope.lake import counters as lake
 from hopscope.memory.counter_region import CounterFile
 from hopscope.naming import counters as naming
+from hopscope.operators import counters as operators
 from hopscope.present.collector_state import CollectorState
 from hopscope.rdma import counters as rdma
 from hopscope.serve.prometheus import render
@@ -33,6 +34,7 @@ FILES = [
     ("regions", control.CONTROL_COUNTERS),
     ("regions", cluster.CLUSTER_COUNTERS),
     ("regions", lake.LAKE_COUNTERS),
+    ("regions", operators.ACCESS_COUNTERS),
     ("direct", direct.TRANSLATOR_COUNTERS),
     ("direct", rdma.NIC_COUNTERS),
 ]
@@ -90,5 +92,5 @@ def test_no_counters_are_declared_elsewhere() -> None:
     """A module that declares counters is one of those above."""
     declaration = re.compile(r"^\w*COUNTERS\b.*= (CounterFile)?\(", re.M)
     declared = {path for path in SOURCE.rglob("*.py") if declaration.search(path.read_text())}
-    modules = (cluster, control, detect, labels, lake, direct, naming, rdma)
+    modules = (cluster, control, detect, labels, lake, direct, naming, operators, rdma)
     assert declared == {Path(str(module.__file__)) for module in modules}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from hopscope.serve.guard import session_of
+from hopscope.operators.audit import Author
+from hopscope.operators.database import Database
+from hopscope.operators.users import Users
 from hopscope.serve.server import ServeError, bind, url_of
 from hopscope.settings.collector import ServeSettings
 
@@ -64,20 +67,21 @@ def test_a_token_may_be_in_a_file(api: Any, tmp_path: Path) -> None:
         assert ask(api, tmp_path, "GET", "/api/v0/openapi.json", place, headers=headers).status_code == status
 
 
-def test_the_page_asks_for_the_token_and_gives_a_cookie(api: Any, tmp_path: Path) -> None:
-    """A browser gets a form; the right token gives a cookie that proves it, a wrong one does not."""
-    form = ask(api, tmp_path, "GET", "/", TOKEN, headers={"accept": "text/html"})
-    assert form.status_code == 401
-    assert "<form" in form.text
-    assert ask(api, tmp_path, "POST", "/login", TOKEN, data={"token": "no"}).status_code == 401
-    given = ask(api, tmp_path, "POST", "/login", TOKEN, data={"token": TOKEN})
-    assert given.status_code == 303
-    cookie = given.headers["set-cookie"]
-    assert TOKEN not in cookie
-    assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    headers = {"cookie": f"hopscope_session={session_of(TOKEN)}"}
-    assert ask(api, tmp_path, "GET", "/api/v0/flows", TOKEN, headers=headers).status_code == 200
+def test_a_browser_is_led_to_the_login_page(api: Any, tmp_path: Path) -> None:
+    """It keeps the address that was asked for; programs get JSON; the page and its styles need no login."""
+    html = {"accept": "text/html"}
+    led = ask(api, tmp_path, "GET", "/flows?q=10.0.0.1&x=%26", TOKEN, headers=html)
+    assert led.status_code == 303
+    assert led.headers["location"] == "/login?next=%2Fflows%3Fq%3D10.0.0.1%26x%3D%2526"
+    assert ask(api, tmp_path, "GET", "/api/v0/flows", TOKEN, headers=html).status_code == 401
+    page = ask(api, tmp_path, "GET", led.headers["location"], TOKEN)
+    assert page.status_code == 200
+    assert '<form class="form" method="post" action="/login">' in page.text
+    assert 'name="next" value="/flows?q=10.0.0.1&amp;x=%26"' in page.text
+    styles = re.findall(r'href="(/console/[^"]+\.css)"', page.text)
+    assert len(styles) > 2
+    for style in styles:
+        assert ask(api, tmp_path, "GET", style, TOKEN).status_code == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::2]", "10.0.0.1:8080"])
@@ -107,8 +111,10 @@ def test_another_site_changes_nothing(api: Any, tmp_path: Path) -> None:
 
 def test_a_websocket_of_another_site_is_closed(tmp_path: Path) -> None:
     """Browsers let any page open a WebSocket: its Origin decides."""
-    from hopscope.serve.guard import Guard
+    from hopscope.serve.access.access import Access
+    from hopscope.serve.access.guard import Guard
 
+    access = Access(ServeSettings(), tmp_path, Database(tmp_path))
     reached: list[str] = []
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
@@ -122,13 +128,15 @@ def test_a_websocket_of_another_site_is_closed(tmp_path: Path) -> None:
 
         headers = [(b"host", b"localhost:8080"), (b"origin", origin)]
         scope = {"type": "websocket", "path": "/api/v0/live", "headers": headers}
-        await Guard(inner, "127.0.0.1", None)(scope, None, send)  # type: ignore[arg-type]
+        await Guard(inner, access)(scope, None, send)  # type: ignore[arg-type]
         return sent
 
-    assert asyncio.run(knock(b"http://evil.example"))[0]["type"] == "websocket.close"
+    for foreign in (b"http://evil.example", b"null", b"http://localhost:8081", b"", b"http://["):
+        assert asyncio.run(knock(foreign))[0]["type"] == "websocket.close", foreign
     assert not reached
     assert not asyncio.run(knock(b"http://localhost:8080"))
     assert reached == ["/api/v0/live"]
+    access.close()
 
 
 def test_a_large_body_is_refused(api: Any, tmp_path: Path) -> None:
@@ -142,16 +150,23 @@ def test_a_large_body_is_refused(api: Any, tmp_path: Path) -> None:
     assert ask(api, tmp_path, "POST", "/api/v0/sql", content=endless()).status_code in (400, 413, 500)
 
 
-def test_the_network_needs_a_token() -> None:
-    """Beyond loopback without a token there is one line at the start, and for a port that is taken too."""
-    with pytest.raises(ServeError, match="needs a token") as refused:
-        bind(ServeSettings.model_construct(host="0.0.0.0", port=0, token=None))
-    assert "\n" not in str(refused.value)
-    with bind(ServeSettings(port=0)) as listener:
+def test_the_network_needs_a_login(tmp_path: Path) -> None:
+    """Beyond loopback, and behind a proxy, without a way to log in there is one line at the start, and for a
+    port that is taken too; a user is one.
+    """
+    public = ServeSettings(port=0, public_url="https://h.example")
+    for settings in (ServeSettings(host="0.0.0.0", port=0), public):
+        with pytest.raises(ServeError, match="needs a login") as refused:
+            bind(settings, tmp_path)
+        assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == [], "looking makes no file"
+    Users(Database(tmp_path)).add("ada", "viewer", "correct horse", Author("test"))
+    bind(ServeSettings(host="0.0.0.0", port=0), tmp_path).close()
+    with bind(ServeSettings(port=0), tmp_path) as listener:
         port = listener.getsockname()[1]
         assert url_of(listener) == f"http://127.0.0.1:{port}/"
         with pytest.raises(ServeError, match=f"127.0.0.1:{port}"):
-            bind(ServeSettings(port=port))
+            bind(ServeSettings(port=port), tmp_path)
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
@@ -203,7 +218,10 @@ def test_a_proxy_in_front_is_known_by_its_address(tmp_path: Path, url: str) -> N
             given = await client.post("/login", data={"token": TOKEN}, headers={"origin": url})
             assert given.status_code == 303
             assert given.headers["set-cookie"].endswith("; Secure")
+            assert given.headers["set-cookie"].startswith("__Host-hopscope_session_")
             change: dict[str, Any] = {"headers": {"origin": url}, "json": {"change": 1}}
+            client.cookies.clear()
+            client.headers["authorization"] = f"Bearer {TOKEN}"
             limits = "/api/v0/limits/hop_latency"
             assert (await client.patch(limits, **change)).status_code == 503  # no collector, but allowed
             for host, origin, status in (
@@ -219,13 +237,15 @@ def test_a_proxy_in_front_is_known_by_its_address(tmp_path: Path, url: str) -> N
     asyncio.run(talk())
 
 
-def test_a_public_address_needs_a_token() -> None:
-    """What a proxy serves is open to the network."""
-    with pytest.raises(ValidationError, match="without a token"):
-        ServeSettings(public_url="https://hopscope.example")
-
-
-def test_other_cookies_of_the_host_do_no_harm(api: Any, tmp_path: Path) -> None:
-    """A cookie of another program, however it is written, does not hide the session."""
-    headers = {"cookie": f'a={{"x"; b; hopscope_session={session_of(TOKEN)}; c="'}
-    assert ask(api, tmp_path, "GET", "/api/v0/flows", TOKEN, headers=headers).status_code != 401
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"key_file": "key.pem"}, "key_file without cert_file"),
+        ({"proxy_user_header": "X-User"}, "without proxy_addresses"),
+        ({"proxy_addresses": ("proxy.example",)}, "expected an address or a network"),
+    ],
+)
+def test_settings_that_would_open_the_door_are_errors(given: dict[str, Any], expected: str) -> None:
+    """A trusted header without an address that it may come from, and others."""
+    with pytest.raises(ValidationError, match=expected):
+        ServeSettings(**given)

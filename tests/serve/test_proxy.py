@@ -101,6 +101,8 @@ def test_the_documented_proxy_works(proxy: httpx.Client) -> None:
     assert page.status_code == 200
     assert "Hopscope" in page.text
     limits = "/api/v0/limits/hop_latency"
+    assert proxy.patch(limits, json={"change": 7}, headers={"origin": URL}).status_code == 403
+    proxy.headers["x-hopscope-csrf"] = proxy.get("/api/v0/session").json()["csrf"]
     change = proxy.patch(limits, json={"change": 7}, headers={"origin": URL})
     assert (change.status_code, change.json()["change"]) == (200, 7)
     refused = proxy.patch(limits, json={"change": 8}, headers={"origin": "https://evil.example"})

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from hopscope.serve.access.tokens import token_of
 from hopscope.serve.server import bind
-from hopscope.serve.token_file import token_of
 from hopscope.settings.collector import ServeSettings, Settings
 from hopscope.settings.errors import ConfigError
 from hopscope.settings.file import load
@@ -29,8 +29,8 @@ def test_a_token_comes_from_a_variable_or_a_file(tmp_path: Path, monkeypatch: py
     file.write_text(f"{TOKEN}\n")
     for place in ("env:PAGE_TOKEN", f"file:{file}"):
         settings = Settings(serve=ServeSettings(host="0.0.0.0", port=0, token=place))
-        assert token_of(settings.serve) == TOKEN
-        bind(settings.serve).close()
+        assert token_of("serve.token", settings.serve.token) == TOKEN
+        bind(settings.serve, tmp_path).close()
         assert shown_tree(settings)["serve"]["token"] == place
 
 
@@ -44,7 +44,7 @@ def test_a_token_that_is_missing_or_short_is_named(tmp_path: Path, monkeypatch: 
         (f"file:{tmp_path}/short", "found 6 characters, expected 16 or more"),
     ):
         with pytest.raises(ConfigError, match=f"serve.token: .*{expected}") as caught:
-            bind(ServeSettings(token=place))
+            bind(ServeSettings(token=place), tmp_path)
         assert "sesame" not in str(caught.value)
 
 

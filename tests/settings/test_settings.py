@@ -83,7 +83,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("serv = 1", "serv: no such setting"),
         ("serve = 1", "serve: found 1, expected a table"),
         ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),
-        ("[serve]\nhost = '0.0.0.0'", "serve: found host '0.0.0.0' without a token, expected serve.token"),
+        ("[serve.oidc]\nissuer = 'https://a.example'", "serve.oidc: found issuer without client_id"),
         ("[serve]\ntoken = 'short'", "serve.token: found 5 characters, "),
         ("[[listen]]\nport = -1", "listen[0].port: found -1, expected at least 0"),
         ("[[listen]]\nprot = 1", "listen[0].prot: no such setting; did you mean port?"),

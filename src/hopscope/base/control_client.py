@@ -13,6 +13,8 @@ from typing import Any
 SOCKET_NAME = "control.sock"
 LINE_BYTES = 2 * 1024 * 1024
 """Longest request and longest answer."""
+MAX_BY = 200
+"""Longest `by`, in characters."""
 _SOCKET_PATH_BYTES = 107  # sun_path, less its terminating zero (unix(7))
 
 

@@ -21,7 +21,17 @@ GROUPS = {
     "Collect": tuple(_COLLECT.split()),
     "Query": ("query", "top", "open", "direct", "decode"),
     "Simulate": ("demo", "simulate", "blast", "bench", "samples", "fabric", "plan", "craft"),
-    "Tools": ("config", "dashboards", "check", "doctor", "report-issue", "warmup", "dissector", "version"),
+    "Tools": (
+        "config",
+        "users",
+        "dashboards",
+        "check",
+        "doctor",
+        "report-issue",
+        "warmup",
+        "dissector",
+        "version",
+    ),
 }
 """Commands by what they are for, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)

@@ -135,11 +135,16 @@ class Database:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the file, or make it; it is readable by its user alone, whatever the umask is."""
+    """Open the file, or make it; it is readable by its user alone, whatever the umask is. Made by root, it is
+    the folder's user's: `sudo hopscope users add` must not lock the collector out.
+    """
+    user = path.parent.stat()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid():
+        if os.geteuid() == 0 and state.st_uid == 0 and not state.st_size:
+            os.fchown(descriptor, user.st_uid, user.st_gid)
+        elif not stat.S_ISREG(state.st_mode) or state.st_uid not in (os.geteuid(), user.st_uid):
             raise OperatorsError(f"{path}: it is not a file of this user; remove it")
         os.fchmod(descriptor, 0o600)
     finally:

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..base import log
-from ..base.control_client import LINE_BYTES, SOCKET_NAME, socket_path
+from ..base.control_client import LINE_BYTES, MAX_BY, SOCKET_NAME, socket_path
 
 Answer = Callable[[dict[str, Any], str], dict[str, Any]]
 IDLE_SECONDS = 30.0
-MAX_BY = 200
-"""Longest `by`, in characters."""
 CHANGES = {
     "set_limits": "limits changed",
     "reset_limits": "limits are those of the settings again",

@@ -33,7 +33,7 @@ from ..memory.private_file import HASH_SECRET
 from ..naming.counters import NAMES_COUNTERS
 from ..present.collector_state import CollectorState
 from ..present.events import event_object
-from ..serve.token_file import NAME as TOKEN
+from ..serve.access.tokens import NAME as TOKEN
 from ..settings.collector import Settings
 from ..settings.secrets import SET, Scrubber
 from ..settings.section import is_secret

@@ -258,7 +258,7 @@ def page(settings: Settings) -> Finding:
 
     what = f"http://{settings.serve.host}:{settings.serve.port}"
     try:
-        bind(settings.serve).close()
+        bind(settings.serve, settings.data).close()
     except HopscopeError as error:
         return Finding(what, "cannot listen", Verdict.BAD, str(error))
     return Finding(what, "free")

@@ -187,9 +187,10 @@ class Supervisor:
         if settings.serve.enabled:
             from ..serve.server import bind, url_of
 
-            listener = bind(settings.serve)
+            listener = bind(settings.serve, self.folder.path)
             page.sockets.append(listener)
-            self.url, self.bound = url_of(listener), url_of(listener, bound=True)
+            tls = settings.serve.cert_file is not None
+            self.url, self.bound = url_of(listener, tls=tls), url_of(listener, bound=True, tls=tls)
         helpers = [page] if settings.serve.enabled else []
         helpers.append(Member("archive", "archive"))
         if settings.destinations or settings.metrics:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from starlette.routing import Route
 from ..base.errors import HopscopeError, described
 from ..base.log import logger
 from ..base.stop import Stop
+from ..base.tls import TlsError
 from ..control.driver import Driver, RefusedError
 from ..control.drivers.http import PATH, PORTS_PATH
 from ..control.neighbours import SwitchPorts
@@ -28,7 +28,9 @@ from ..settings.agent import AgentSettings
 from ..settings.errors import error_lines
 from ..settings.secrets import value_of
 from ..settings.section import LEAST_TOKEN, host_and_port
-from .guard import Guard
+from .access.agent_access import AgentAccess
+from .access.guard import Guard
+from .access.tls import Certificate
 from .server import ServeError, bind_to, serve_app
 
 log = logger("switch")
@@ -123,25 +125,16 @@ def run(
     token = value_of("agent.token", settings.token)
     if token is None or len(token) < LEAST_TOKEN:
         raise ServeError(f"agent.token: found {len(token or '')} characters, expected {LEAST_TOKEN} or more")
-    _check_certificates(settings)
+    certificate = None
+    if settings.cert_file is not None:
+        try:
+            certificate = Certificate(settings.cert_file, settings.key_file, settings.client_ca_file)
+        except TlsError as error:
+            raise ServeError(f"agent: {error}") from None
     ready()
     agent = Agent(driver, lease_seconds=settings.lease_seconds)
     host, _ = host_and_port(settings.listen)
-    asyncio.run(_serve(agent, Guard(agent.app, host, token), settings, stop, listener))
-
-
-def _check_certificates(settings: AgentSettings) -> None:
-    """Raises ServeError, which names a file that is no good."""
-    file = settings.cert_file
-    if file is None:
-        return
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(file, settings.key_file, password="")  # never asks for one
-        if (file := settings.client_ca_file) is not None:
-            context.load_verify_locations(file)
-    except OSError as error:
-        raise ServeError(f"agent: {file}: {error.strerror or error}") from None
+    asyncio.run(_serve(agent, Guard(agent.app, AgentAccess(host, token)), certificate, stop, listener))
 
 
 def bind(settings: AgentSettings) -> socket.socket:
@@ -150,14 +143,11 @@ def bind(settings: AgentSettings) -> socket.socket:
 
 
 async def _serve(
-    agent: Agent, app: Guard, settings: AgentSettings, stop: Stop, listener: socket.socket
+    agent: Agent, app: Guard, certificate: Certificate | None, stop: Stop, listener: socket.socket
 ) -> None:
     lease = asyncio.create_task(agent.watch_lease())
     try:
-        await serve_app(
-            app, stop, listener,
-            cert_file=settings.cert_file, key_file=settings.key_file, client_ca_file=settings.client_ca_file,
-        )  # fmt: skip
+        await serve_app(app, stop, listener, certificate=certificate)
     finally:
         lease.cancel()
 

@@ -29,12 +29,14 @@ from ..present.text import UnreadableError
 from ..settings.collector import ServeSettings
 from ..settings.descriptions import descriptions
 from ..settings.errors import did_you_mean, expected
+from .access import pages
+from .access.guard import Guard
 from .context import Context
-from .guard import Guard
 from .live.answers import ask
 from .live.hub import Hub
 from .overview.snapshot import Poller
 from .routes import (
+    access,
     alarms,
     bottleneck,
     control,
@@ -61,7 +63,6 @@ from .routes import models as m
 from .routes.router import PREFIX
 from .scope import ClusterScope
 from .static import mount
-from .token_file import change_token, token_of
 
 log = logger("serve")
 DESCRIPTION = (
@@ -134,6 +135,7 @@ def create_app(
     hub = app.state.hub = Hub(partial(ask, app))
     app.state.overview = poller
     for part in (
+        access,
         overview,
         flows,
         state,
@@ -158,6 +160,7 @@ def create_app(
     ):
         app.router.routes += part.router.routes
     mount(app)
+    pages.mount(app, context.access)
     for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics"):
         app.add_api_route(
             path, _nowhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False
@@ -167,9 +170,7 @@ def create_app(
     for kind in (*_UNAVAILABLE, StoreError, UnreadableError):
         app.add_exception_handler(kind, _rejected)
     app.add_exception_handler(Exception, _failed)
-    app.state.guarded = Guard(
-        app, settings.host, token_of(settings), change_token(folder), settings.public_url
-    )
+    app.state.guarded = Guard(app, context.access)
     return app
 
 
@@ -218,7 +219,9 @@ def _reason(error: dict[str, Any], keys: Sequence[str]) -> str:
 
 async def _http(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return _line(error.status_code, str(error.detail))
+    answer = _line(error.status_code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 async def _rejected(_: Request, error: Exception) -> JSONResponse:

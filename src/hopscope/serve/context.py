@@ -17,6 +17,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 from fastapi import Depends, HTTPException, Request
 
+from ..base import control_client as control
 from ..base.names import Names
 from ..cluster.questions.answers import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
@@ -29,6 +30,8 @@ from ..present.feed import Feed
 from ..present.history import Past
 from ..present.series.samples import Samples
 from ..settings.collector import DialectSettings, ServeSettings
+from .access.access import Access
+from .access.identity import identity_of
 from .kept import Kept
 from .routes.models import Cluster, ClusterModel
 from .scope import ClusterScope, asks_cluster
@@ -83,7 +86,8 @@ class Context:
         self.fabric: object | None = None
         """What `routes.fabric` keeps between questions; None: nobody has asked."""
         self.database = Database(folder)
-        """What operators have noted."""
+        """What operators decide."""
+        self.access = Access(settings, folder, self.database)
         self._cluster = cluster
         self.dialects: Mapping[str, DialectSettings] = {}
         """Dialects of the configuration: reports that are kept name theirs."""
@@ -132,6 +136,45 @@ class Context:
             return self.own_stores
         return self._collectors() if callable(self._collectors) else self._collectors
 
+    async def change(
+        self,
+        request: Request,
+        message: dict[str, Any],
+        kind: str,
+        subject: str = "",
+        *,
+        before: Any = None,
+        after: Any = None,
+    ) -> dict[str, Any]:
+        """Have the collector make a change, for whom the request is, and note it in the audit; the
+        collector's answer. 400 if it rejects, 503 if none runs; the audit is written with the change, or
+        neither.
+        """
+        author = author_of(request)
+
+        def work() -> dict[str, Any]:
+            with self.database.transaction():
+                self.access.audit.add(author, kind, subject, before, after)
+                return control.request(self.folder, message | {"by": str(author)[: control.MAX_BY]})
+
+        try:
+            answer = await self.run(work)
+        except control.RejectedError as error:
+            raise HTTPException(400, str(error)) from None
+        except control.ControlError as error:
+            raise HTTPException(503, str(error)) from None
+        self.access.count("access_changes_total")
+        return answer
+
+    async def ask_collector(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The collector's answer to a question. 400 if it rejects, 503 if none runs."""
+        try:
+            return await self.run(control.request, self.folder, message)
+        except control.RejectedError as error:
+            raise HTTPException(400, str(error)) from None
+        except control.ControlError as error:
+            raise HTTPException(503, str(error)) from None
+
     async def look_up(self, local: bool, work: Callable[[CollectorGroup], T]) -> T:
         """Query stores; 503 if too many requests wait. Those that ask other collectors have threads of their
         own: two collectors that ask each other do not wait for each other.
@@ -163,6 +206,11 @@ class Context:
             future.add_done_callback(lambda _: self._shared.pop(work))
         result: T = await asyncio.shield(self._shared[work])
         return result
+
+    @property
+    def is_in_cluster(self) -> bool:
+        """Whether this collector is in a cluster."""
+        return self._cluster is not None
 
     @property
     def in_cluster(self) -> ClusterScope:
@@ -220,6 +268,7 @@ class Context:
             pool.shutdown(wait=False, cancel_futures=True)
         self.samples.close()
         self.past.close()
+        self.access.close()
         self.database.close()
         if self._cluster is not None:
             self._cluster.close()
@@ -238,14 +287,12 @@ def _of_cluster(past: Past, work: Callable[[Past, threading.Event], T], gone: th
 
 def author_of(request: Request) -> Author:
     """Who makes a change, for the audit."""
-    identity = request.scope.get("hopscope.identity")
-    author: Author = Author("token", client_of(request)) if identity is None else identity.author
-    return author
+    return identity_of(request.scope).author
 
 
 def client_of(request: Request) -> str:
-    """Address of the client of a request."""
-    return request.client.host if request.client else ""
+    """Address of the client of a request, behind trusted proxies too."""
+    return identity_of(request.scope).address
 
 
 def of(request: Request) -> Context:

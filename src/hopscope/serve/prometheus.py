@@ -11,12 +11,13 @@ from ..base.names import Names
 from ..cluster.counters import CLUSTER_COUNTERS
 from ..export.metrics.families import Families
 from ..lake.counters import LAKE_COUNTERS
+from ..operators.counters import ACCESS_COUNTERS
 from ..present.collector_state import CollectorState
 from ..settings.top_flows import TopFlowSettings
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MORE_FILES = (CLUSTER_COUNTERS, LAKE_COUNTERS)
-"""Counters of processes that `export` does not know, since their rooms import it."""
+MORE_FILES = (CLUSTER_COUNTERS, LAKE_COUNTERS, ACCESS_COUNTERS)
+"""Counters of processes that `export` does not know."""
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 

@@ -20,6 +20,7 @@ from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.events import when
+from .access.tls import Certificate
 
 FULL = 0.875
 """Share of a table's rows in use above which new keys take those of others."""
@@ -85,6 +86,13 @@ def processes(folder: Path) -> list[Component]:
         advice = "" if there else "bring it up, or make it again"
         parts.append(Component(name, there, str(interface.get("detail")), advice=advice))
     return parts
+
+
+def certificate(found: Certificate | None) -> list[Component]:
+    """Not ready if the files of a renewed certificate cannot be used: the old one still is."""
+    if found is None:
+        return []
+    return [Component("certificate", not found.problem, found.problem or str(found.files[0]))]
 
 
 def detector(state: CollectorState) -> list[Component]:
@@ -262,8 +270,10 @@ def exports(folder: Path) -> list[Component]:
     return parts
 
 
-def everything(state: CollectorState, folder: Path, stores: Path) -> tuple[list[Component], list[Component]]:
-    """Components that must be ready, and those for which nothing waits."""
+def everything(
+    state: CollectorState, folder: Path, stores: Path, tls: Certificate | None = None
+) -> tuple[list[Component], list[Component]]:
+    """Components that must be ready, and those for which nothing waits; `tls`: the server's certificate."""
     shown = [
         *clock(folder),
         *tables(state),
@@ -271,5 +281,6 @@ def everything(state: CollectorState, folder: Path, stores: Path) -> tuple[list[
         *exports(folder),
         *cluster(state.regions),
         *lake(state.regions),
+        *certificate(tls),
     ]
     return components(state, folder), shown

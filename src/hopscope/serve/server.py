@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,10 +16,14 @@ from starlette.types import ASGIApp
 from ..base.errors import HopscopeError
 from ..base.names import Names
 from ..base.stop import Stop
+from ..operators.database import Database
+from ..operators.users import Users
 from ..settings.collector import ServeSettings, Settings
 from ..settings.secrets import value_of
 from ..settings.section import is_loopback
-from .token_file import token_of
+from .access.oidc import Provider
+from .access.tls import Certificate
+from .access.tokens import token_of
 
 if TYPE_CHECKING:
     from ..direct.collectors.group import CollectorGroup
@@ -32,19 +36,44 @@ class ServeError(HopscopeError):
     """The API cannot be served; the message names the setting to change."""
 
 
-def bind(settings: ServeSettings) -> socket.socket:
-    """Socket that the API listens on. Raises ServeError or ConfigError if a token is missing
-    or the address is taken.
+def bind(settings: ServeSettings, folder: Path) -> socket.socket:
+    """Socket that the API of a data folder listens on. Raises HopscopeError if the address is taken, nobody
+    could log in, or the certificate is no good.
     """
-    if token_of(settings) is None and not is_loopback(settings.host):
-        raise ServeError(
-            f"serve.host: {settings.host} is open to the network, which needs a token: "
-            "set serve.token (16 characters or more), or serve on 127.0.0.1"
-        )
+    _check_logins(settings, folder)
+    if settings.cert_file is not None:
+        Certificate(settings.cert_file, settings.key_file)
     try:
         return bind_to(settings.host, settings.port, "serve.port")
     except ServeError as error:
         raise ServeError(f"{error}; choose another with --http-port or serve.port") from None
+
+
+def _check_logins(settings: ServeSettings, folder: Path) -> None:
+    """Raises HopscopeError if the network could reach the server and nobody could log in, or not as the
+    settings say.
+    """
+    Provider.of(settings)
+    tokens = [
+        token_of(key, text)
+        for key, text in (("serve.token", settings.token), ("serve.viewer_token", settings.viewer_token))
+    ]
+    if any(tokens) or settings.proxy_user_header or settings.oidc.enabled:
+        return
+    if is_loopback(settings.host) and not settings.public_url:
+        return
+    database = Database(folder)
+    if database.path.exists():
+        try:
+            if Users(database).all():
+                return
+        finally:
+            database.close()
+    key = "host" if not is_loopback(settings.host) else "public_url"
+    raise ServeError(
+        f"serve.{key}: {getattr(settings, key)} is open to the network, which needs a login: set "
+        "serve.token (16 characters or more), add users by `hopscope users add`, or serve on 127.0.0.1"
+    )
 
 
 def bind_to(host: str, port: int, key: str) -> socket.socket:
@@ -62,17 +91,18 @@ def bind_to(host: str, port: int, key: str) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket, *, bound: bool = False) -> str:
+def url_of(listener: socket.socket, *, bound: bool = False, tls: bool = False) -> str:
     """Address of the page, as a browser on this machine takes it; `bound`: as it is listened on."""
     host, port = listener.getsockname()[:2]
     if not bound:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    name = f"[{host}]" if ":" in host else host
+    return f"{'https' if tls else 'http'}://{name}:{port}/"
 
 
 def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | None = None) -> None:
     """Serve until `stop` is set; `listener` is the socket of `bind`, made here if there is none."""
-    listener = listener or bind(settings.serve)
+    listener = listener or bind(settings.serve, folder)
     asyncio.run(_serve(settings, folder, stop, listener))
 
 
@@ -96,7 +126,11 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     cluster = ClusterScope(settings, folder, names) if settings.cluster.enabled else None
     app = create_app(settings.serve, folder, names, settings.direct.folder, collectors, cluster)
     app.state.context.dialects = settings.dialects
-    await serve_app(app.state.guarded, stop, listener, app.state.closing, lifespan="on")
+    serve = settings.serve
+    certificate = None if serve.cert_file is None else Certificate(serve.cert_file, serve.key_file)
+    app.state.context.access.certificate = certificate
+    guarded, closing = app.state.guarded, app.state.closing
+    await serve_app(guarded, stop, listener, closing, lifespan="on", certificate=certificate)
 
 
 async def serve_app(
@@ -106,14 +140,12 @@ async def serve_app(
     closing: asyncio.Event | None = None,
     *,
     lifespan: Literal["on", "off"] = "off",
-    cert_file: Path | None = None,
-    key_file: Path | None = None,
-    client_ca_file: Path | None = None,
+    certificate: Certificate | None = None,
 ) -> None:
-    """Serve an application until `stop` is set; `closing` is set then, before connections end. With
-    `cert_file` over TLS; `client_ca_file`: clients need a certificate of these.
+    """Serve an application until `stop` is set; `closing` is set then, before connections end. With a
+    certificate over TLS.
     """
-    from .connection import HEAD_BYTES, Connection
+    from .connection import HEAD_BYTES, REQUEST_SECONDS, Connection
 
     config = uvicorn.Config(
         app,
@@ -125,18 +157,27 @@ async def serve_app(
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ws_max_size=1 << 20,
         h11_max_incomplete_event_size=HEAD_BYTES,
-        ssl_certfile=cert_file,
-        ssl_keyfile=key_file,
-        ssl_ca_certs=None if client_ca_file is None else str(client_ca_file),
-        ssl_cert_reqs=ssl.CERT_NONE if client_ca_file is None else ssl.CERT_REQUIRED,
+        proxy_headers=False,  # uvicorn would believe what any program of this machine says; see access/proxy
+        ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
     )
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
-    watcher = asyncio.create_task(_watch(stop, server, closing))
+    tasks = [asyncio.create_task(_watch(stop, server, closing))]
+    if certificate is not None:
+        tasks.append(asyncio.create_task(certificate.watch()))
+        _limit_handshakes(asyncio.get_running_loop(), REQUEST_SECONDS)
     try:
         await server.serve(sockets=[listener])
     finally:
-        watcher.cancel()
+        for task in tasks:
+            task.cancel()
+
+
+def _limit_handshakes(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    """End a TLS handshake after some seconds, not asyncio's 60; uvicorn has no setting for it."""
+    loop.create_server = partial(  # type: ignore[method-assign]
+        loop.create_server, ssl_handshake_timeout=seconds
+    )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from pathlib import Path
@@ -11,6 +12,7 @@ import platformdirs
 from pydantic import AfterValidator, Field, model_validator
 
 from ..wire.address import number_of
+from .access import OidcSettings, Role
 from .cluster import STREAM, ClusterSettings
 from .destinations.common import ExportSettings
 from .destinations.kinds import NamedExports
@@ -46,7 +48,8 @@ PORTS = {"sflow": 6343, "ipfix": 4739}
 
 class ListenSettings(Section):
     """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`,
-    `ring://eth1?port=32766`, `xdp://eth1?port=32766`, `mirror://eth1`, `sflow://0.0.0.0:6343`, `ipfix://0.0.0.0:4739`).
+    `ring://eth1?port=32766`, `xdp://eth1?port=32766`, `mirror://eth1`, `sflow://0.0.0.0:6343`,
+    `ipfix://0.0.0.0:4739`).
     """
 
     kind: Literal["udp", "ring", "xdp", "mirror", "sflow", "ipfix"] = "udp"
@@ -340,20 +343,60 @@ class HistorySettings(Section):
     """Most reports of one worker that are kept in a second; further ones are counted."""
 
 
+_HEADER = r"^[A-Za-z0-9-]*$"
+
+
+def _network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"found {text!r}, expected an address or a network, as 192.0.2.0/24") from None
+    return text
+
+
+Network = Annotated[str, AfterValidator(_network)]
+
+
 class ServeSettings(Section):
     """HTTP API and console."""
 
     enabled: bool = True
     """Whether to serve the API and the console."""
     host: str = "127.0.0.1"
-    """Address to serve on; anything but loopback needs a token."""
+    """Address to serve on; anything but loopback needs a login: a token, users, a proxy that names them, or
+    OpenID Connect."""
     port: int = Field(default=8080, ge=0, le=65535)
     """TCP port; 0 lets the kernel choose one."""
     token: Token | None = None
     """Bearer token that requests must carry, 16 characters or more; `env:NAME` or `file:PATH` names where it
     is."""
     public_url: str = Field(default="", pattern=r"^(https?://[^/?#@\s]+)?$")
-    """Address that browsers use if a proxy is in front, as `https://hopscope.example`; it needs a token."""
+    """Address that browsers use, if it is another than that of `host`, as `https://hopscope.example`; it
+    needs a login, too.
+    """
+    viewer_token: Token | None = None
+    """Bearer token of programs that only read, such as Prometheus; as `token`."""
+    cert_file: Path | None = None
+    """TLS: certificate (PEM). A renewed file is in use within seconds."""
+    key_file: Path | None = None
+    """TLS: key of the certificate (PEM), if it is in another file."""
+    session_idle_seconds: Seconds = Field(default=43_200, ge=60)
+    """A browser's login ends after this long without use."""
+    session_seconds: Seconds = Field(default=604_800, ge=60)
+    """A browser's login ends this long after it began."""
+    proxy_addresses: tuple[Network, ...] = ()
+    """Networks of trusted proxies in front, such as `127.0.0.1`: the client's address is what they say in
+    `X-Forwarded-For`."""
+    proxy_user_header: str = Field(default="", pattern=_HEADER)
+    """Header in which a trusted proxy names the user whom it has authenticated, as `X-Forwarded-User`."""
+    proxy_role: Role = "viewer"
+    """Role of users that a proxy names, without `proxy_role_header`."""
+    proxy_role_header: str = Field(default="", pattern=_HEADER)
+    """Header in which a trusted proxy lists the user's groups, as `X-Forwarded-Groups`."""
+    proxy_operators: tuple[str, ...] = ()
+    """Groups of `proxy_role_header` that make an operator; all others make a viewer."""
+    oidc: OidcSettings = OidcSettings()
+    """Login by OpenID Connect."""
     sql_seconds: Seconds = Field(default=10.0, gt=0)
     """Time limit of one SQL query."""
     sql_memory_bytes: int = Field(default=512 * 1024**2, ge=64 * 1024**2)
@@ -365,15 +408,11 @@ class ServeSettings(Section):
 
     @model_validator(mode="after")
     def _safe(self) -> ServeSettings:
-        if self.enabled and self.token is None and not is_loopback(self.host):
+        if self.key_file and self.cert_file is None:
+            raise ValueError("found key_file without cert_file, expected both")
+        if self.proxy_user_header and not self.proxy_addresses:
             raise ValueError(
-                f"found host {self.host!r} without a token, expected serve.token (16 characters or more) "
-                "or a loopback address"
-            )
-        if self.enabled and self.token is None and self.public_url:
-            raise ValueError(
-                f"found public_url {self.public_url!r} without a token, expected serve.token "
-                "(16 characters or more)"
+                "found proxy_user_header without proxy_addresses: anyone could claim to be anyone"
             )
         return self
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import HTTPException, Request
+from fastapi import Request
 
-from ...base import control_client as control
 from ...control.status import read_status
 from ...control.topology import Link
 from ...present.events import when
 from ...present.topology import topology
-from ..context import Context, Ctx, client_of
+from ..context import Context, Ctx
 from . import control_models as m
 from . import show
 from .models import Port
@@ -36,19 +35,25 @@ async def switches(context: Ctx) -> m.SwitchList:
 @router.get("/control/watch", summary="Rules of the watch lists")
 async def watch(context: Ctx) -> m.WatchRules:
     """Packets that get INT, by switch."""
-    return await _ask(context, {"watch": {}})
+    return m.WatchRules(items=(await context.ask_collector({"watch": {}}))["watch"])
 
 
 @router.post("/control/watch", summary="Add a rule")
 async def add(context: Ctx, request: Request, rule: m.NewWatchRule) -> m.WatchRules:
     """It comes last, and is in force until the collector restarts; returns all rules."""
-    return await _change(context, request, {"add": [rule.model_dump(mode="json")]})
+    added = rule.model_dump(mode="json")
+    answer = await context.change(request, {"set_watch": {"add": [added]}}, "watch.add", after=added)
+    return m.WatchRules(items=answer["watch"])
 
 
 @router.put("/control/watch", summary="Set all rules")
 async def replace(context: Ctx, request: Request, rules: m.NewWatchRules) -> m.WatchRules:
     """They take the place of those in force, until the collector restarts."""
-    return await _change(context, request, {"set": rules.model_dump(mode="json")["items"]})
+    before = (await context.ask_collector({"watch": {}}))["watch"]
+    after = rules.model_dump(mode="json")["items"]
+    change = {"set_watch": {"set": after}}
+    answer = await context.change(request, change, "watch.set", before=before, after=after)
+    return m.WatchRules(items=answer["watch"])
 
 
 @router.get("/topology", summary="Links between switches")
@@ -61,20 +66,6 @@ async def links(context: Ctx, node: NodeName = None) -> m.Topology:
         return m.Topology(total=len(items), items=items)
 
     return await context.run(work)
-
-
-async def _change(context: Context, request: Request, change: dict[str, Any]) -> m.WatchRules:
-    return await _ask(context, {"set_watch": change, "by": f"HTTP client {client_of(request)}"})
-
-
-async def _ask(context: Context, message: dict[str, Any]) -> m.WatchRules:
-    try:
-        answer = await context.run(control.request, context.folder, message)
-    except control.RejectedError as error:
-        raise HTTPException(400, str(error)) from None
-    except control.ControlError as error:
-        raise HTTPException(503, str(error)) from None
-    return m.WatchRules(items=answer["watch"])
 
 
 def _link(context: Context, link: Link) -> m.TopologyLink:

@@ -48,7 +48,7 @@ async def metrics(context: Ctx, accept: Annotated[str, Header(include_in_schema=
 
 
 def _ready(context: Context) -> c.Ready:
-    needed, more = everything(context.state, context.folder, context.stores)
+    needed, more = everything(context.state, context.folder, context.stores, context.access.certificate)
     return c.Ready(
         ready=all(part.ready for part in needed),
         components=[c.Component.model_validate(part, from_attributes=True) for part in (*needed, *more)],

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import HTTPException, Query, Request
 
-from ...base import control_client as control
 from ...base.names import Names
 from ...history.filters import Filters
 from ...labels.state import NEVER
@@ -18,7 +17,7 @@ from ...present.labels import spanned
 from ...present.select import FlowFilter
 from ...present.tracked import latencies, passes, path_of
 from ...wire.address import address
-from ..context import Context, Ctx, client_of
+from ..context import Context, Ctx
 from . import label_models as m
 from . import show
 from .events import Moment, moment
@@ -107,19 +106,23 @@ async def tracked_flows(
 @router.get("/labels/tracked", summary="Flows that the switches track")
 async def tracked_rules(context: Ctx) -> list[m.TrackedRule]:
     """Of each, all switches on its path label one packet in `every`."""
-    return await _tracked(context, {"tracked": {}})
+    return _rules(await context.ask_collector({"tracked": {}}))
 
 
 @router.post("/labels/tracked", summary="Track a flow")
 async def track(context: Ctx, request: Request, flow: m.TrackedRule) -> list[m.TrackedRule]:
     """Track it from now on, or change its `every`; returns all tracked flows."""
-    return await _tracked(context, {"set_tracked": {"add": [flow.model_dump()]}, **_by(request)})
+    added, subject = flow.model_dump(), f"{flow.src} to {flow.dst}"
+    change = {"set_tracked": {"add": [added]}}
+    return _rules(await context.change(request, change, "tracked.add", subject, after=added))
 
 
 @router.delete("/labels/tracked", summary="Stop tracking a flow")
 async def untrack(context: Ctx, request: Request, src: Address, dst: Address) -> list[m.TrackedRule]:
     """Returns the flows that are still tracked."""
-    return await _tracked(context, {"set_tracked": {"remove": [{"src": src, "dst": dst}]}, **_by(request)})
+    removed, subject = {"src": src, "dst": dst}, f"{src} to {dst}"
+    change = {"set_tracked": {"remove": [removed]}}
+    return _rules(await context.change(request, change, "tracked.remove", subject, before=removed))
 
 
 @router.get("/labels/history", summary="Labels by port and period", tags=["history"])
@@ -177,21 +180,12 @@ async def coverage(
     return await context.run(work)
 
 
-async def _tracked(context: Context, message: dict[str, Any]) -> list[m.TrackedRule]:
-    """Ask the collector about tracked flows."""
+def _rules(answer: dict[str, Any]) -> list[m.TrackedRule]:
+    """Tracked flows in an answer of the collector."""
     try:
-        answer = await context.run(control.request, context.folder, message)
         return [m.TrackedRule.model_validate(flow) for flow in answer["tracked"]]
-    except control.RejectedError as error:
-        raise HTTPException(400, str(error)) from None
-    except control.ControlError as error:
-        raise HTTPException(503, str(error)) from None
     except (KeyError, TypeError, ValueError):
         raise HTTPException(502, "the collector's answer has no tracked flows") from None
-
-
-def _by(request: Request) -> dict[str, str]:
-    return {"by": f"HTTP client {client_of(request)}"}
 
 
 def _chosen(context: Context, since: str | None, until: str | None, node: str | None = None) -> Filters:

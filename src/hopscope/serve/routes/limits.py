@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import HTTPException, Path, Request
 
-from ...base import control_client as control
 from ...present.collector_state import LimitsInForce
 from ...present.events import when
 from ...settings.limits import as_json
-from ..context import Context, Ctx, client_of
+from ..context import Context, Ctx
 from . import limit_models as m
 from .router import api_router
 
@@ -27,14 +26,15 @@ async def limits(context: Ctx) -> m.Limits:
 @router.patch("", summary="Change limits")
 async def change(context: Ctx, request: Request, changes: m.LimitChanges) -> m.Limits:
     """Change the given limits: an absent one stays, null is never. Workers follow with their next batch."""
-    await _ask(context, request, {"set_limits": changes.model_dump(exclude_unset=True)})
-    return _answer(await limits_in_force(context))
+    return await _change(context, request, changes.model_dump(exclude_unset=True))
 
 
 @router.delete("", summary="Return to the limits of the settings")
 async def reset(context: Ctx, request: Request) -> m.Limits:
     """Undo all changes since the collector started, or since it read its settings again."""
-    await _ask(context, request, {"reset_limits": {}})
+    before = _shown(await limits_in_force(context))
+    await context.change(request, {"reset_limits": {}}, "limits.reset", before=before)
+    context.state.forget("limits")
     return _answer(await limits_in_force(context))
 
 
@@ -50,9 +50,7 @@ async def change_limit(
 ) -> m.MetricLimits:
     """Change the given limits of all switches: an absent one stays, null is never."""
     given = changes.model_dump(exclude_unset=True)
-    _of(_answer(await limits_in_force(context)), metric)
-    await _ask(context, request, {"set_limits": {"general": {metric: given}}})
-    return _of(_answer(await limits_in_force(context)), metric)
+    return _of(await _change(context, request, {"general": {metric: given}}, metric), metric)
 
 
 @router.put("/{metric}", summary="Set the limits of one metric")
@@ -60,9 +58,7 @@ async def set_limit(
     context: Ctx, request: Request, metric: MetricName, limits: m.MetricLimits
 ) -> m.MetricLimits:
     """Replace all three limits of all switches."""
-    _of(_answer(await limits_in_force(context)), metric)
-    await _ask(context, request, {"set_limits": {"general": {metric: limits.model_dump()}}})
-    return _of(_answer(await limits_in_force(context)), metric)
+    return _of(await _change(context, request, {"general": {metric: limits.model_dump()}}, metric), metric)
 
 
 async def limits_in_force(context: Context) -> LimitsInForce:
@@ -73,15 +69,22 @@ async def limits_in_force(context: Context) -> LimitsInForce:
     return found
 
 
-async def _ask(context: Context, request: Request, message: dict[str, Any]) -> None:
-    message["by"] = f"HTTP client {client_of(request)}"
-    try:
-        await context.run(control.request, context.folder, message)
-    except control.RejectedError as error:
-        raise HTTPException(400, str(error)) from None
-    except control.ControlError as error:
-        raise HTTPException(503, str(error)) from None
+async def _change(context: Context, request: Request, wanted: dict[str, Any], metric: str = "") -> m.Limits:
+    """Change limits, of one metric if it is named, with those before and after in the audit."""
+    found = await limits_in_force(context)
+    if metric:
+        _of(_answer(found), metric)
+    kind, before = "limits.change", _parts(_shown(found), wanted)
+    await context.change(request, {"set_limits": wanted}, kind, metric, before=before, after=wanted)
     context.state.forget("limits")
+    return _answer(await limits_in_force(context))
+
+
+def _parts(tree: Any, like: Any) -> Any:
+    """Of a tree, what another one also has."""
+    if not isinstance(tree, dict) or not isinstance(like, dict):
+        return tree
+    return {key: _parts(tree.get(key), value) for key, value in like.items()}
 
 
 def _of(limits: m.Limits, metric: str) -> m.MetricLimits:
@@ -90,8 +93,12 @@ def _of(limits: m.Limits, metric: str) -> m.MetricLimits:
     return limits.general[metric]
 
 
-def _answer(found: LimitsInForce) -> m.Limits:
+def _shown(found: LimitsInForce) -> dict[str, Any]:
     tree = as_json(found.limits)
     tree["general"] = {name: tree["general"][name] for name in found.metrics}
+    return tree
+
+
+def _answer(found: LimitsInForce) -> m.Limits:
     change = found.change and {"time": when(found.change.time_ns), "by": found.change.author}
-    return m.Limits.model_validate(tree | {"changed": change})
+    return m.Limits.model_validate(_shown(found) | {"changed": change})

@@ -23,7 +23,8 @@ from . import models as m
 PREFIX = "/api/v0"
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": m.Error, "description": "Invalid parameter"},
-    401: {"model": m.Error, "description": "Token missing or wrong"},
+    401: {"model": m.Error, "description": "A login is needed"},
+    403: {"model": m.Error, "description": "Not with this role, from this page, or without the CSRF token"},
     503: {"model": m.Error, "description": "Collector unavailable"},
 }
 

@@ -76,7 +76,7 @@ async def sink(context: Ctx) -> m.Sink:
 def _system(context: Context) -> m.System:
     folder, state = context.folder, context.state
     owner = read_owner(folder)
-    needed, more = everything(state, folder, context.stores)
+    needed, more = everything(state, folder, context.stores, context.access.certificate)
     with Book.of(context) as book:
         processes = [
             m.Process(**asdict(process), cpu_ratio=share) for process, share in book.processes.read()

@@ -1,0 +1,20 @@
+"""Counters of logins, and of requests that were refused for who sent them."""
+
+from __future__ import annotations
+
+from ..base.counter import Counter, family
+from ..memory.counter_region import CounterFile
+
+ACCESS_COUNTERS = CounterFile("access.counters", "access counters", 1, (
+    *family(
+        "access_logins_total", "Logins, by result.", "result", ("right", "wrong", "locked_out", "busy"),
+    ),
+    *family(
+        "access_refused_total",
+        "Requests that were refused: for another host, from another site's page, without the CSRF token, "
+        "without a login, with a role that may not.",
+        "reason",
+        ("host", "origin", "csrf", "login", "role"),
+    ),
+    Counter("access_changes_total", "Changes that were made over HTTP, each in the audit."),
+))  # fmt: skip

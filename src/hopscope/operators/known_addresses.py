@@ -1,0 +1,50 @@
+"""From where users have logged in: guesses from elsewhere do not lock them out there."""
+
+from __future__ import annotations
+
+import time
+
+from .database import Database, Tables
+
+KNOWN_DAYS = 60
+_MOST = 20
+"""Addresses of one user; the newest are kept."""
+_TABLES = Tables(
+    "known_addresses",
+    (
+        """
+        CREATE TABLE known_addresses (
+            name TEXT NOT NULL, address TEXT NOT NULL, seen_ns INTEGER NOT NULL, PRIMARY KEY (name, address)
+        );
+        """,
+    ),
+)
+
+
+class KnownAddresses:
+    """Addresses in a database, by user."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.declare(_TABLES)
+
+    def has(self, name: str, address: str) -> bool:
+        """Whether this user has logged in from there in the last days. Raises OperatorsError."""
+        since = time.time_ns() - KNOWN_DAYS * 86_400 * 10**9
+        found = self._database.rows(
+            "SELECT 1 FROM known_addresses WHERE name = ? AND address = ? AND seen_ns > ?",
+            (name, address, since),
+        )
+        return bool(found)
+
+    def add(self, name: str, address: str) -> None:
+        """This user has logged in from there. Raises OperatorsError."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO known_addresses VALUES (?, ?, ?)", (name, address, time.time_ns())
+            )
+            connection.execute(
+                "DELETE FROM known_addresses WHERE name = ? AND address IN (SELECT address FROM "
+                "known_addresses WHERE name = ? ORDER BY seen_ns DESC LIMIT -1 OFFSET ?)",
+                (name, name, _MOST),
+            )

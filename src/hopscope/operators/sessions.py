@@ -1,0 +1,139 @@
+"""Sessions of browsers: of each, the hash of its secret id, whose it is, and when it was used last."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from ..settings.access import Role
+from .database import Database, Tables
+from .users import TABLES as USERS
+from .users import User
+
+How = Literal["password", "token", "code", "proxy", "oidc"]
+"""How somebody proved who they are."""
+MOST_SESSIONS = 1000
+MOST_OF_ONE = 20
+"""Sessions of one name; a further login ends the one that was unused for longest."""
+_SEEN_EVERY_NS = 60 * 10**9
+"""How exactly the last use is kept: each is not worth a write."""
+_TABLES = Tables(
+    "sessions",
+    (
+        """
+        CREATE TABLE sessions (
+            hash BLOB PRIMARY KEY,
+            number TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            role TEXT NOT NULL,
+            how TEXT NOT NULL,
+            generation TEXT,
+            address TEXT NOT NULL,
+            agent TEXT NOT NULL,
+            created_ns INTEGER NOT NULL,
+            seen_ns INTEGER NOT NULL
+        );
+        CREATE INDEX sessions_of ON sessions (name);
+        """,
+    ),
+)
+_ALIVE = (
+    "FROM sessions AS s LEFT JOIN users AS u ON s.how = 'password' AND u.name = s.name "
+    "WHERE s.seen_ns > ? AND s.created_ns > ? AND (s.how <> 'password' OR u.generation = s.generation)"
+)
+_FIELDS = "s.number, s.name, coalesce(u.role, s.role), s.how, s.address, s.agent, s.created_ns, s.seen_ns"
+
+
+@dataclass(frozen=True)
+class Session:
+    """One session. `number` names it in lists; it is not its secret."""
+
+    number: str
+    name: str
+    role: Role
+    how: How
+    address: str
+    agent: str
+    created_ns: int
+    seen_ns: int
+
+
+class Sessions:
+    """The sessions in a database. They end after `idle_seconds` without use, and `seconds` after the login.
+
+    A session of a user ends when the password changes or the user is removed, and has the user's role of now.
+    """
+
+    def __init__(self, database: Database, idle_seconds: float, seconds: float) -> None:
+        self._database = database
+        self._idle_ns, self._most_ns = int(idle_seconds * 1e9), int(seconds * 1e9)
+        database.declare(USERS)
+        database.declare(_TABLES)
+
+    def start(
+        self, name: str, role: Role, how: How, address: str, agent: str = "", user: User | None = None
+    ) -> str:
+        """A new session; its secret id of 256 random bits, of which only the hash is kept. Raises
+        OperatorsError.
+        """
+        secret, now = secrets.token_urlsafe(32), time.time_ns()
+        with self._database.transaction() as connection:
+            connection.execute(
+                f"DELETE FROM sessions WHERE hash NOT IN (SELECT s.hash {_ALIVE})", self._since(now)
+            )
+            for rows, most, whose in (
+                ("name = ?", MOST_OF_ONE, (name,)),
+                ("TRUE", MOST_SESSIONS, ()),
+            ):
+                connection.execute(
+                    f"DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE {rows} "
+                    "ORDER BY seen_ns DESC LIMIT -1 OFFSET ?)",
+                    (*whose, most - 1),
+                )
+            connection.execute(
+                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    _hash(secret), secrets.token_hex(8), name, role, how, user and user.generation, address,
+                    agent[:200], now, now,
+                ),
+            )  # fmt: skip
+        return secret
+
+    def find(self, secret: str) -> Session | None:
+        """The session of an id, if it has not ended; this is a use of it. Raises OperatorsError."""
+        now, hashed = time.time_ns(), _hash(secret)
+        rows = self._database.rows(f"SELECT {_FIELDS} {_ALIVE} AND s.hash = ?", (*self._since(now), hashed))
+        if not rows:
+            return None
+        session = Session(*rows[0])
+        if now - session.seen_ns > _SEEN_EVERY_NS:
+            with self._database.transaction() as connection:
+                connection.execute("UPDATE sessions SET seen_ns = ? WHERE hash = ?", (now, hashed))
+        return session
+
+    def all(self, name: str | None = None) -> list[Session]:
+        """Sessions, of one name, that used last first. Raises OperatorsError."""
+        rows = self._database.rows(
+            f"SELECT {_FIELDS} {_ALIVE} AND (? IS NULL OR s.name = ?) ORDER BY s.seen_ns DESC",
+            (*self._since(time.time_ns()), name, name),
+        )
+        return [Session(*row) for row in rows]
+
+    def end(self, number: str, name: str | None = None) -> bool:
+        """End a session, if it is of that name; whether there was one. Raises OperatorsError."""
+        with self._database.transaction() as connection:
+            ended = connection.execute(
+                "DELETE FROM sessions WHERE number = ? AND (? IS NULL OR name = ?)", (number, name, name)
+            )
+            return ended.rowcount > 0
+
+    def _since(self, now: int) -> tuple[int, int]:
+        return now - self._idle_ns, now - self._most_ns
+
+
+def _hash(secret: str) -> bytes:
+    """A secret of 256 random bits needs no slow hash."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

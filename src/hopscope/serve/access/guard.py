@@ -1,0 +1,191 @@
+"""In front of everything, HTTP and WebSocket: for whom a request is, whose page sent it, who asks, what they
+may.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+from urllib.parse import quote
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from . import answers
+from .bodies import BODY_BYTES, limited, too_long
+from .headers import of_api, with_headers
+from .host_and_origin import Sites
+from .identity import Identity, remember
+
+CSRF_HEADER = "x-hopscope-csrf"
+SAFE = {"GET", "HEAD", "OPTIONS"}
+READING = {("POST", "/api/v0/sql"), ("POST", "/api/v0/limits/preview")}
+"""Requests that change nothing, whatever their method says."""
+LOGGING_IN = {("POST", "/api/v0/login"), ("POST", "/login")}
+"""Requests of those who have no identity yet."""
+OWN = ("/api/v0/logout", "/api/v0/sessions")
+"""Paths, with what is below them, on which everyone who has logged in may change what is theirs."""
+_OPEN = ("/login", "/healthz", "/api/v0/session", "/console", "/favicon.ico")
+"""Paths that anyone may read; the console's files have no data in them."""
+_STATUS_OPEN = {"/readyz"}
+"""Without a login, load balancers and probes get the status alone, and not the components."""
+_STILL_SECONDS = 5.0
+"""How often it is asked whether the session of a WebSocket has ended."""
+
+
+class Knows(Protocol):
+    """Who asks. `sites`: the names of the server."""
+
+    sites: Sites
+    has_login_page: bool
+
+    @property
+    def login_hint(self) -> str:
+        """How a program proves who it is."""
+
+    async def identify(self, scope: Scope, headers: Headers) -> Identity | None:
+        """None: a login is needed."""
+
+    def is_secure(self, scope: Scope) -> bool:
+        """Whether the client came by TLS."""
+
+    def is_named(self, headers: Headers) -> bool:
+        """Whether the client used a name that it may keep to TLS at."""
+
+    def count(self, key: str) -> None:
+        """Count a refused request."""
+
+
+class Guard:
+    """ASGI middleware: rejects in one line, or passes on with who asks noted in the scope."""
+
+    def __init__(self, app: ASGIApp, access: Knows) -> None:
+        self.app = app
+        self.access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reject, or pass on; answers get security headers."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if scope["type"] == "websocket":
+            await self._websocket(scope, headers, receive, send)
+            return
+        path, secure = str(scope["path"]), self.access.is_secure(scope) and self.access.is_named(headers)
+        send = with_headers(send, path, secure=secure)
+        if scope["method"] == "HEAD" and of_api(path):
+            scope, send = {**scope, "method": "GET"}, answers.without_body(send)
+        rejection = self._foreign(scope, headers)
+        identity = None
+        if rejection is None:
+            identity = await self.access.identify(scope, headers)
+            rejection = self._rejection(scope, headers, identity)
+        if rejection is None:
+            await self._pass(scope, headers, identity, receive, send)
+        elif rejection[0] == 401 and scope["method"] == "GET" and path in _STATUS_OPEN:
+            await self.app(scope, receive, answers.status_alone(send))
+        elif rejection[0] == 401 and scope["method"] == "GET" and self._wants_page(headers, path):
+            raw = scope.get("query_string", b"").decode("ascii", "replace")
+            there = quote(path + (f"?{raw}" if raw else ""), safe="")
+            await answers.answer(
+                send, 303, "", "text/plain", [(b"location", f"/login?next={there}".encode())]
+            )
+        else:
+            await answers.reject(send, *rejection)
+
+    async def _pass(
+        self, scope: Scope, headers: Headers, identity: Identity | None, receive: Receive, send: Send
+    ) -> None:
+        if identity is not None:
+            remember(scope, identity)
+        if scope["method"] in SAFE:
+            await self.app(scope, receive, send)
+        elif too_long(headers):
+            await answers.reject(send, 413, f"the request's body is longer than {BODY_BYTES:,} bytes")
+        else:
+            await self.app(scope, limited(receive), send)
+
+    def _foreign(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        """Why a request is none for this server, or none of its own pages."""
+        if self.access.sites.foreign_host(headers):
+            self.access.count("access_refused_total.host")
+            return (
+                421,
+                "the Host header is not this machine's: use the address that the server prints at its start",
+            )
+        changes = scope["type"] == "websocket" or scope["method"] not in SAFE
+        if changes and self.access.sites.foreign_origin(headers):
+            self.access.count("access_refused_total.origin")
+            return 403, "the Origin header is another site's"
+        return None
+
+    def _rejection(self, scope: Scope, headers: Headers, identity: Identity | None) -> tuple[int, str] | None:
+        """Why who asks may not."""
+        method, path = scope["method"], str(scope["path"])
+        if (method, path) in LOGGING_IN or (method in SAFE and below(path, _OPEN)):
+            return None
+        reads = method in SAFE or (method, path) in READING
+        own = below(path, OWN) and identity is not None and identity.how != ""
+        if identity is None or not (reads or own or identity.may_change or identity.how):
+            self.access.count("access_refused_total.login")
+            what = "a login is needed" if reads else "a change needs an operator"
+            return 401, f"{what}: {self.access.login_hint}"
+        if not (reads or own or identity.may_change):
+            self.access.count("access_refused_total.role")
+            return 403, f"a change needs the role operator, and {identity.name} is a {identity.role}"
+        if not reads and identity.csrf_token is not None:
+            given = headers.get(CSRF_HEADER, "").encode("utf-8", "replace")
+            if not hmac.compare_digest(given, identity.csrf_token.encode()):
+                self.access.count("access_refused_total.csrf")
+                return 403, "expected the header X-Hopscope-CSRF with the csrf_token of /api/v0/session"
+        return None
+
+    def _wants_page(self, headers: Headers, path: str) -> bool:
+        return self.access.has_login_page and not of_api(path) and "text/html" in headers.get("accept", "")
+
+    async def _websocket(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        rejection = self._foreign(scope, headers)
+        identity = None if rejection else await self.access.identify(scope, headers)
+        if rejection is None and identity is None:
+            self.access.count("access_refused_total.login")
+            rejection = 401, "a login is needed"
+        if rejection is not None or identity is None:
+            assert rejection is not None
+            await send({"type": "websocket.close", "code": 1008, "reason": rejection[1][:120]})
+            return
+        remember(scope, identity)
+        if identity.session is None:
+            await self.app(scope, receive, send)
+            return
+
+        async def still() -> bool:
+            return await self.access.identify(scope, headers) is not None
+
+        await self.app(scope, receive, _while(still, send))
+
+
+def below(path: str, paths: tuple[str, ...]) -> bool:
+    """Whether a path is one of these, or below one."""
+    return any(path == each or path.startswith(f"{each}/") for each in paths)
+
+
+def _while(still: Callable[[], Awaitable[bool]], send: Send) -> Send:
+    """Send to a WebSocket while its session lasts, and then close it."""
+    asked, closed = time.monotonic(), False
+
+    async def sender(message: Message) -> None:
+        nonlocal asked, closed
+        if closed:
+            return
+        if time.monotonic() - asked > _STILL_SECONDS:
+            asked = time.monotonic()
+            if not await still():
+                closed = True
+                message = {"type": "websocket.close", "code": 1008, "reason": "the session has ended"}
+        closed |= message["type"] == "websocket.close"
+        await send(message)
+
+    return sender

@@ -1,0 +1,61 @@
+"""For whom a request is, by its Host header, and whose page sent it, by its Origin header."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+
+from ...settings.section import is_loopback
+
+PORTS = {"http": "80", "https": "443"}
+
+
+class Sites:
+    """The names of this server. `host`: what it listens on; `public_url`: address of a proxy in front."""
+
+    def __init__(self, host: str, public_url: str = "") -> None:
+        self.public_url = public_url.lower()
+        self._public = netloc(self.public_url) if public_url else None
+        self._loopback_only = is_loopback(host)
+
+    def foreign_host(self, headers: Headers) -> bool:
+        """Whether a request on loopback is for another name: a page's whose name was made to lead here (DNS
+        rebinding).
+        """
+        host = headers.get("host", "").lower()
+        return self._loopback_only and host != self._public and not is_loopback(host_name(host).strip("[]"))
+
+    def foreign_origin(self, headers: Headers) -> bool:
+        """Whether the page of another site sent a request; programs send no Origin."""
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return True
+        origin = headers.get("origin")
+        if origin is None:
+            return False
+        sender = netloc(origin)  # of `Origin: null`, as of a sandboxed frame, empty
+        return not sender or (sender != headers.get("host", "").lower() and origin.lower() != self.public_url)
+
+    @property
+    def is_https(self) -> bool:
+        """Whether browsers reach the proxy in front over TLS."""
+        return self.public_url.startswith("https:")
+
+
+def host_name(host: str) -> str:
+    """Host header without its port."""
+    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+
+
+def port_of(headers: Headers, scheme: str) -> str:
+    """Port in a Host header, or that of the scheme."""
+    port = headers.get("host", "").rpartition(":")[2]
+    return port if port.isdigit() and len(port) < 6 else PORTS.get(scheme, "80")
+
+
+def netloc(origin: str) -> str | None:
+    """Host and port of an origin, in lower case; None: it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None

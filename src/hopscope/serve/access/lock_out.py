@@ -1,0 +1,113 @@
+"""How long a login must wait after failures: longer with each, by client, by user, and by both.
+
+Counts by client stop a guesser, whatever names it tries. Counts by user slow down guesses from many clients;
+they delay by little, and not at all where that user has logged in before: nobody can lock a user out for
+good. A login is counted as a failure when it begins, so that guesses side by side are counted, too. A name
+that there is not is counted like any other.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+FORGET_SECONDS = 3600.0
+"""Without a failure for this long, a count begins again."""
+MOST_COUNTS = 16_384
+"""Counts of each kind; the one without a failure for longest makes room."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """`free` failures, then a wait of 1 s, doubled by each further failure, up to `most_seconds`."""
+
+    free: int
+    most_seconds: float
+
+    def wait_seconds(self, failures: int) -> float:
+        """How long after its last failure the next login may begin."""
+        over = failures - self.free
+        return 0.0 if over < 0 else min(self.most_seconds, 2.0 ** min(over, 30))
+
+
+CLIENT = Policy(free=20, most_seconds=900)
+CLIENT_AND_USER = Policy(free=5, most_seconds=900)
+USER = Policy(free=50, most_seconds=15)
+
+
+@dataclass
+class _Count:
+    failures: int = 0
+    last: float = 0.0
+
+
+class LockOut:
+    """Failures of the last hour. `clock`: seconds that never go back."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._counts: dict[Policy, OrderedDict[tuple[str, ...], _Count]] = {
+            policy: OrderedDict() for policy in (CLIENT, CLIENT_AND_USER, USER)
+        }
+
+    def begin(self, address: str, user: str | None = None, *, known: bool = False) -> float:
+        """Begin a login; `known`: this user has logged in from there before. Returns 0, or for how many
+        seconds it is locked out; then it is not counted.
+        """
+        now, keys = self._clock(), self._keys(address, user)
+        waits = (
+            count.last + policy.wait_seconds(count.failures) - now
+            for policy, key in keys
+            if not (known and policy is USER)
+            if (count := self._counts[policy].get(key)) and now - count.last < FORGET_SECONDS
+        )
+        if (wait := max(waits, default=0.0)) > 0:
+            return wait
+        for policy, key in keys:
+            self._add(policy, key, now)
+        return 0.0
+
+    def succeeded(self, address: str, user: str | None = None) -> None:
+        """A login that began was right: what was counted for it was no failure. A client that has one
+        password must not clear the count of its guesses at others.
+        """
+        for policy, key in self._keys(address, user):
+            count = self._counts[policy].get(key)
+            if count is None:
+                continue
+            count.failures -= 1
+            if policy is CLIENT_AND_USER or count.failures <= 0:
+                del self._counts[policy][key]
+
+    def _keys(self, address: str, user: str | None) -> list[tuple[Policy, tuple[str, ...]]]:
+        place = network_of(address)
+        if user is None:
+            return [(CLIENT, (place,))]
+        name = user.lower()[:64]
+        return [(CLIENT, (place,)), (CLIENT_AND_USER, (place, name)), (USER, (name,))]
+
+    def _add(self, policy: Policy, key: tuple[str, ...], now: float) -> None:
+        counts = self._counts[policy]
+        count = counts.pop(key, None)
+        if count is None or now - count.last >= FORGET_SECONDS:
+            count = _Count()
+        count.failures, count.last = count.failures + 1, now
+        counts[key] = count
+        if len(counts) > MOST_COUNTS:
+            counts.popitem(last=False)
+
+
+def network_of(address: str) -> str:
+    """What one client holds: an IPv4 address, or a /64 of IPv6."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)

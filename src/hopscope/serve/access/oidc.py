@@ -1,0 +1,208 @@
+"""Login by OpenID Connect: authorization code with PKCE, state and nonce (OpenID Connect Core 1.0, RFC 7636).
+
+Requests and tokens are those of Authlib (extra `oidc`), which is imported at the first login.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import httpx
+
+from ...base.errors import HopscopeError, described
+from ...base.log import logger
+from ...base.tls import client_context
+from ...settings.access import OidcSettings, Role
+from ...settings.collector import ServeSettings
+from ...settings.secrets import value_of
+from .login import Login, LoginError
+
+log = logger("serve")
+CALLBACK = "/login/oidc/callback"
+_MOST_WAITING = 1024
+"""Logins that have begun and not come back; the oldest make room."""
+_READ_AGAIN_SECONDS = 3600
+_READ_SECONDS = 10.0
+_LEEWAY_SECONDS = 60
+"""By how much the provider's clock may differ."""
+_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""Signatures by public keys: never `none`, nor one by the client's own secret."""
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A login that has begun."""
+
+    until: float
+    state: str
+    nonce: str
+    verifier: str
+    there: str
+    """Where the browser goes afterwards."""
+
+
+class Provider:
+    """The provider of the settings. Raises HopscopeError if the extra is not installed, or settings lack."""
+
+    WAIT_SECONDS: ClassVar[int] = 600
+    """How long somebody may take to log in there."""
+
+    def __init__(self, settings: OidcSettings, public_url: str) -> None:
+        try:
+            import authlib  # noqa: F401  # its parts are imported at the first login
+        except ImportError:
+            raise HopscopeError("serve.oidc needs Authlib: pip install 'hopscope[oidc]'") from None
+        if not public_url:
+            raise HopscopeError(
+                "serve.oidc needs serve.public_url, to which the provider sends browsers back"
+            )
+        self._settings = settings
+        self._callback = f"{public_url.rstrip('/')}{CALLBACK}"
+        self._secret = value_of("serve.oidc.client_secret", settings.client_secret)
+        self._begun: OrderedDict[str, _Begun] = OrderedDict()
+        self._metadata: dict[str, Any] = {}
+        self._keys: Any = None
+        self._read_at = 0.0
+
+    @classmethod
+    def of(cls, settings: ServeSettings) -> Provider | None:
+        """None: the settings have none. Raises HopscopeError."""
+        return cls(settings.oidc, settings.public_url) if settings.oidc.enabled else None
+
+    async def begin(self, there: str) -> tuple[str, str]:
+        """The provider's address for a login, and a key that the browser keeps as a cookie; `there`: where it
+        goes afterwards. Raises LoginError.
+        """
+        await self._read()
+        key, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+        begun = _Begun(
+            time.monotonic() + self.WAIT_SECONDS,
+            secrets.token_urlsafe(32), secrets.token_urlsafe(32), verifier, there,
+        )  # fmt: skip
+        async with self._client() as client:
+            address, _ = client.create_authorization_url(
+                self._metadata["authorization_endpoint"],
+                state=begun.state,
+                nonce=begun.nonce,
+                code_verifier=verifier,
+            )
+        self._begun[key] = begun
+        if len(self._begun) > _MOST_WAITING:
+            self._begun.popitem(last=False)
+        return address, key
+
+    async def end(self, key: str | None, answer: dict[str, str]) -> tuple[Login, str]:
+        """Whom the provider has logged in, and where the browser goes; `key`: its cookie, `answer`: what the
+        provider gave it. Each login ends once. Raises LoginError.
+        """
+        begun = self._begun.pop(key or "", None)
+        if begun is None or begun.until < time.monotonic():
+            raise LoginError(400, "this login was not begun in this browser, or took too long: try again")
+        if not hmac.compare_digest(answer.get("state", "").encode(), begun.state.encode()):
+            raise LoginError(400, "the login was begun elsewhere: try again")
+        if answer.get("iss", self._settings.issuer).rstrip("/") != self._settings.issuer.rstrip("/"):
+            raise LoginError(400, "the answer is another provider's")  # RFC 9207
+        if "code" not in answer:
+            raise LoginError(401, f"the provider refused: {answer.get('error', 'no reason')[:100]}")
+        try:
+            claims = await self._claims(answer["code"], begun)
+        except LoginError:
+            raise
+        except Exception as error:  # whatever the provider sent, and the library made of it
+            log.warning("login by OpenID Connect failed", error=described(error)[:300])
+            raise LoginError(502, "the provider's answer cannot be used: see the collector's log") from None
+        return Login(self._name(claims), self._role(claims), "oidc"), begun.there
+
+    async def _claims(self, code: str, begun: _Begun) -> Any:
+        """The verified claims of the ID token that a code is worth."""
+        from authlib.oidc.core import CodeIDToken
+        from joserfc import jwt
+        from joserfc.errors import JoseError
+
+        async with self._client() as client:
+            token = await client.fetch_token(
+                self._metadata["token_endpoint"],
+                code=code,
+                code_verifier=begun.verifier,
+                grant_type="authorization_code",
+            )
+        decode = partial(jwt.decode, token["id_token"], algorithms=_ALGORITHMS)
+        try:
+            found = decode(key=self._keys)
+        except (JoseError, ValueError):  # the provider may have new keys
+            await self._read(again=True)
+            found = decode(key=self._keys)
+        claims = CodeIDToken(
+            found.claims,
+            found.header,
+            {
+                "iss": {"essential": True, "value": self._metadata["issuer"]},
+                "aud": {"essential": True, "value": self._settings.client_id},
+            },
+            {
+                "nonce": begun.nonce,
+                "client_id": self._settings.client_id,
+                "access_token": token.get("access_token"),
+            },
+        )
+        claims.validate(leeway=_LEEWAY_SECONDS)
+        return claims
+
+    def _name(self, claims: Any) -> str:
+        name = claims.get(self._settings.name_claim) or claims["sub"]
+        if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
+            raise LoginError(403, f"the provider's {self._settings.name_claim} is no name")
+        return name
+
+    def _role(self, claims: Any) -> Role:
+        given = claims.get(self._settings.role_claim, [])
+        found = {given} if isinstance(given, str) else set(map(str, given if isinstance(given, list) else []))
+        if found & set(self._settings.operators):
+            return "operator"
+        if not self._settings.viewers or found & set(self._settings.viewers):
+            return "viewer"
+        raise LoginError(403, "this account may not see anything here: ask who manages it")
+
+    def _client(self) -> Any:
+        """Asks the provider. Without a secret, a public client, which PKCE alone protects."""
+        from authlib.integrations.httpx_client import AsyncOAuth2Client
+
+        return AsyncOAuth2Client(
+            self._settings.client_id,
+            self._secret,
+            scope=" ".join(dict.fromkeys(["openid", *self._settings.scopes])),
+            redirect_uri=self._callback,
+            code_challenge_method="S256",
+            token_endpoint_auth_method="client_secret_basic" if self._secret else "none",
+            timeout=_READ_SECONDS,
+            verify=client_context(self._settings.ca_file),
+            follow_redirects=False,
+        )
+
+    async def _read(self, *, again: bool = False) -> None:
+        """Read the provider's configuration and keys, once an hour. Raises LoginError."""
+        if self._metadata and not again and time.monotonic() - self._read_at < _READ_AGAIN_SECONDS:
+            return
+        issuer = self._settings.issuer.rstrip("/")
+        try:
+            from joserfc.jwk import KeySet
+
+            context = client_context(self._settings.ca_file)
+            async with httpx.AsyncClient(verify=context, timeout=_READ_SECONDS) as client:
+                answer = await client.get(f"{issuer}/.well-known/openid-configuration")
+                metadata = answer.raise_for_status().json()
+                if str(metadata["issuer"]).rstrip("/") != issuer:  # Discovery 1.0, 4.3
+                    raise ValueError(f"it names itself {str(metadata['issuer'])[:100]!r}")
+                keys = await client.get(metadata["jwks_uri"])
+                self._keys = KeySet.import_key_set(keys.raise_for_status().json())
+        except Exception as error:  # a server that does not answer, or answers with anything
+            log.error("the OpenID provider cannot be read", issuer=issuer, error=described(error)[:300])
+            raise LoginError(503, "the provider of logins does not answer: try again") from None
+        self._metadata, self._read_at = metadata, time.monotonic()

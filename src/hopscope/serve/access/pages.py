@@ -1,0 +1,148 @@
+"""The login page, which works without JavaScript, and the addresses that end a login elsewhere."""
+
+from __future__ import annotations
+
+import html
+import re
+from functools import partial
+from urllib.parse import parse_qs, quote
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ...operators.database import OperatorsError
+from ..static import ROOT, files
+from . import cookies
+from .access import Access
+from .login import Login, LoginError
+
+_PLAIN = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
+_FRESH = {"cache-control": "no-store"}
+
+
+def mount(app: Starlette, access: Access) -> None:
+    """Serve `/login`."""
+    routes = [
+        Route("/login", partial(_show, access), methods=["GET"]),
+        Route("/login", partial(_take, access), methods=["POST"]),
+    ]
+    if access.oidc is not None:
+        routes += [
+            Route("/login/oidc", partial(_leave, access), methods=["GET"]),
+            Route("/login/oidc/callback", partial(_return, access), methods=["GET"]),
+        ]
+    app.router.routes += routes
+
+
+def safe_next(text: str) -> str:
+    """An address of this server to go on to; `/` for one that would lead elsewhere (an open redirect)."""
+    if not _PLAIN.fullmatch(text) or re.match(r"/login\b", text):
+        return "/"
+    return quote(text, safe="/?&=%:@!$'()*+,;~#[]|-._")
+
+
+async def _show(access: Access, request: Request) -> Response:
+    """The page; or, with the code of `hopscope open`, a session."""
+    code, there = request.query_params.get("code"), request.query_params.get("next", "/")
+    if code is None:
+        return _page(access, there)
+    try:
+        login = await access.log_in_by_code(access.client(request.scope, request.headers), code)
+        return await _welcome(access, request, login, there)
+    except LoginError as error:
+        return _refused(access, there, error)
+    except OperatorsError as error:
+        return _refused(access, there, LoginError(503, str(error)))
+
+
+async def _take(access: Access, request: Request) -> Response:
+    """What was filled in."""
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        return Response(status_code=400)
+    given = {key: values[0] for key, values in parse_qs(body.decode("utf-8", "replace")).items()}
+    there, address = given.get("next", "/"), access.client(request.scope, request.headers)
+    try:
+        if "token" in given:
+            login = await access.log_in_by_token(address, given["token"])
+        else:
+            login = await access.log_in_by_password(
+                address, given.get("user", "").strip(), given.get("password", "")
+            )
+        cookie, _ = await access.start(login, request.scope, request.headers)
+    except LoginError as error:
+        return _refused(access, there, error, token="token" in given)
+    except OperatorsError as error:
+        return _refused(access, there, LoginError(503, str(error)))
+    return RedirectResponse(safe_next(there), 303, {"set-cookie": cookie, **_FRESH})
+
+
+async def _leave(access: Access, request: Request) -> Response:
+    """Send the browser to the provider."""
+    assert access.oidc is not None
+    there = request.query_params.get("next", "/")
+    try:
+        address, key = await access.oidc.begin(safe_next(there))
+    except LoginError as error:
+        return _refused(access, there, error)
+    name = access.cookie_name(request.scope, request.headers, cookies.OIDC)
+    secure = access.is_secure(request.scope)
+    cookie = cookies.written(name, key, secure=secure, seconds=access.oidc.WAIT_SECONDS, lax=True)
+    return RedirectResponse(address, 303, {"set-cookie": cookie, **_FRESH})
+
+
+async def _return(access: Access, request: Request) -> Response:
+    """The provider has sent the browser back."""
+    assert access.oidc is not None
+    name = access.cookie_name(request.scope, request.headers, cookies.OIDC)
+    try:
+        login, there = await access.oidc.end(cookies.read(request.headers, name), dict(request.query_params))
+        access.count("access_logins_total.right")
+        answer = await _welcome(access, request, login, there)
+    except LoginError as error:
+        access.count("access_logins_total.wrong")
+        answer = _refused(access, "/", error)
+    except OperatorsError as error:
+        answer = _refused(access, "/", LoginError(503, str(error)))
+    secure = access.is_secure(request.scope)
+    answer.headers.append("set-cookie", cookies.written(name, "", secure=secure, seconds=0, lax=True))
+    return answer
+
+
+async def _welcome(access: Access, request: Request, login: Login, there: str) -> Response:
+    """A session, and a page of this server that leads on: on a redirect, browsers would not send a strict
+    cookie, since another site's page, or a file, has led here.
+    """
+    cookie, _ = await access.start(login, request.scope, request.headers)
+    goal = html.escape(safe_next(there))
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Hopscope</title>'
+        f'<meta http-equiv="refresh" content="0;url={goal}"><p><a href="{goal}">Go on</a></p></html>',
+        headers={"set-cookie": cookie, **_FRESH},
+    )
+
+
+def _refused(access: Access, there: str, error: LoginError, *, token: bool = False) -> Response:
+    answer = _page(access, there, str(error), error.status, token=token)
+    if error.wait_seconds:
+        answer.headers["retry-after"] = str(error.wait_seconds)
+    return answer
+
+
+def _page(
+    access: Access, there: str, message: str = "", status: int = 200, *, token: bool = False
+) -> Response:
+    text, goal = (ROOT / "login.html").read_text(encoding="utf-8"), safe_next(there)
+    provider = f'<a class="button main" href="/login/oidc?next={quote(goal, safe="")}">Single sign-on</a>'
+    for name, value in {
+        "digest": files().digest,
+        "message": f'<p class="message bad" role="alert">{html.escape(message)}</p>' if message else "",
+        "oidc": provider if access.oidc is not None else "",
+        "next": html.escape(goal),
+        "token_open": " open" if token else "",
+    }.items():
+        text = text.replace(f"{{{name}}}", value)
+    return HTMLResponse(text, status, _FRESH)

@@ -1,0 +1,65 @@
+"""What a trusted proxy in front says: the client's address, and whom it has authenticated."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+from starlette.datastructures import Headers
+
+from ...settings.access import Role
+from ...settings.collector import ServeSettings
+
+_LONGEST_NAME = 200
+
+
+class Proxy:
+    """The proxies of the settings; headers from any other address are not read."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self._networks = [ipaddress.ip_network(text, strict=False) for text in settings.proxy_addresses]
+        self._user_header = settings.proxy_user_header.lower()
+        self._role_header = settings.proxy_role_header.lower()
+        self._operators = set(settings.proxy_operators)
+        self._role: Role = settings.proxy_role
+
+    def client(self, peer: str, headers: Headers) -> str:
+        """Address of the client: the last in `X-Forwarded-For` that no trusted proxy has."""
+        if not self._is_trusted(peer):
+            return peer
+        found = peer
+        for part in reversed(",".join(headers.getlist("x-forwarded-for")).split(",")):
+            try:
+                found = str(ipaddress.ip_address(part.strip()))
+            except ValueError:
+                return found
+            if not self._is_trusted(found):
+                return found
+        return found
+
+    def user(self, peer: str, headers: Headers) -> tuple[str, Role] | None:
+        """Whom the proxy has authenticated, and with which role; None: nobody, or it is no trusted proxy."""
+        if not self._user_header or not self._is_trusted(peer):
+            return None
+        names = headers.getlist(self._user_header)
+        if len(names) != 1:  # two: the proxy adds its own to one that the client sent
+            return None
+        name = names[0].strip()
+        if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+            return None
+        return name, self._role_of(headers.getlist(self._role_header) if self._role_header else [])
+
+    def _role_of(self, lines: Sequence[str]) -> Role:
+        if not self._role_header:
+            return self._role
+        groups = {part.strip() for part in lines[0].split(",")} if len(lines) == 1 else set()
+        return "operator" if groups & self._operators else "viewer"
+
+    def _is_trusted(self, peer: str) -> bool:
+        try:
+            address = ipaddress.ip_address(peer.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+            address = address.ipv4_mapped
+        return any(address in network for network in self._networks)

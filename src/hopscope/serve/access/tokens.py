@@ -1,0 +1,76 @@
+"""Tokens that programs send: those of the settings, and that of a file that only this user can read."""
+
+from __future__ import annotations
+
+import hmac
+from pathlib import Path
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+
+from ...memory.private_file import private_text
+from ...settings.access import Role
+from ...settings.collector import ServeSettings
+from ...settings.errors import ConfigError
+from ...settings.secrets import value_of
+from ...settings.section import LEAST_TOKEN
+
+NAME = "token"
+"""File in the data folder, made on first use."""
+OF_FOLDER = "data folder's token"
+"""How its use is shown."""
+
+
+class Token(NamedTuple):
+    """A token, and what it is good for."""
+
+    text: str
+    name: str
+    role: Role
+
+
+class Tokens:
+    """Every token that this server knows."""
+
+    def __init__(self, *tokens: Token) -> None:
+        self._tokens = tokens
+
+    @classmethod
+    def of(cls, settings: ServeSettings, folder: Path) -> Tokens:
+        """Those of the settings and of the data folder. Raises ConfigError."""
+        found = [
+            token_of("serve.token", settings.token),
+            token_of("serve.viewer_token", settings.viewer_token),
+            private_text(folder / NAME),
+        ]
+        names: tuple[tuple[str, Role], ...] = (
+            ("token", "operator"),
+            ("viewer token", "viewer"),
+            (OF_FOLDER, "operator"),
+        )
+        return cls(*(Token(text, *name) for text, name in zip(found, names, strict=True) if text))
+
+    @property
+    def has_file(self) -> bool:
+        """Whether the data folder's token can be used."""
+        return any(token.name == OF_FOLDER for token in self._tokens)
+
+    def find(self, given: str) -> Token | None:
+        """The token that this text is; compared with all in the same time."""
+        raw = given.strip().encode("utf-8", "replace")
+        found = [token for token in self._tokens if hmac.compare_digest(raw, token.text.encode())]
+        return found[0] if found else None
+
+
+def borne(headers: Headers) -> str | None:
+    """What an Authorization header bears; None: there is no bearer token in it."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given if scheme.lower() == "bearer" else None
+
+
+def token_of(key: str, text: str | None) -> str | None:
+    """The token of a setting; None: none. Raises ConfigError for one that cannot be read, or is too short."""
+    token = value_of(key, text)
+    if token is not None and len(token) < LEAST_TOKEN:
+        raise ConfigError(f"{key}: found {len(token)} characters, expected {LEAST_TOKEN} or more")
+    return token
