@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import HTTPException, Query, Request
 
@@ -30,6 +31,10 @@ from .router import api_router
 
 router = api_router("series")
 
+A = TypeVar("A")
+Work = Callable[[Past, threading.Event], A]
+_LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
+"""Time during which an answer is not made again: a quarter of its buckets' width within these."""
 MOST_CELLS = 8000
 """Rows times buckets of a heat map: its answer stays below 100 KB."""
 PortNumber = Annotated[int | None, Query(ge=0, lt=NO_PORT, description="Egress port")]
@@ -71,7 +76,7 @@ async def series(
     samples = _samples(context, request)
     limits = await _limits(context, metric, node_id)
 
-    def work(past: Past, _: threading.Event) -> s.Series:
+    def make(past: Past) -> s.Series:
         found = over_time.series(past.history(), asked, over, samples)
         names = context.names
         return s.Series(
@@ -89,7 +94,7 @@ async def series(
             truncated=found.truncated,
         )
 
-    return await context.query(request, work)
+    return await context.query(request, _kept(context, request, over, make))
 
 
 @router.get("/heatmap", summary="The places with the highest values, over time")
@@ -114,7 +119,7 @@ async def heatmap(
     samples = None if metric == DROP else _samples(context, request)
     limits = await _limits(context, metric, nodes[0] if len(nodes) == 1 else None)
 
-    def work(past: Past, _: threading.Event) -> s.HeatMap:
+    def make(past: Past) -> s.HeatMap:
         history = past.history()
         total, found, sampled_ns = over_time.heatmap(history, metric, over, rows, sort, samples, nodes)
         return s.HeatMap(
@@ -132,7 +137,7 @@ async def heatmap(
             ],
         )
 
-    return await context.query(request, work)
+    return await context.query(request, _kept(context, request, over, make))
 
 
 @router.get("/bursts", summary="Bursts: when a port or queue was above its limit, and whose traffic it was")
@@ -208,7 +213,7 @@ async def distribution_history(
         "by": _view(node_id, port, queue),
     }
 
-    def work(past: Past, _: threading.Event) -> s.DistributionHistory:
+    def make(past: Past) -> s.DistributionHistory:
         history = past.history()
         found = history.distributions(**chosen, bucket_ns=over.width_ns)
         whole = history.distributions(**chosen)
@@ -225,7 +230,20 @@ async def distribution_history(
             else None,
         )
 
-    return await context.query(request, work)
+    return await context.query(request, _kept(context, request, over, make))
+
+
+def _kept(context: Context, request: Request, over: Buckets, make: Callable[[Past], A]) -> Work[A]:
+    """Work of a question that many viewers ask again and again: it is done once for all of them."""
+    question = (request.url.path, tuple(sorted(request.query_params.multi_items())), over.start_ns)
+    seconds = min(_MOST_SECONDS, max(_LEAST_SECONDS, over.width_ns / 4e9))
+
+    def work(past: Past, _: threading.Event) -> A:
+        if asks_cluster(request):  # its answer also says who answered
+            return make(past)
+        return context.kept.of(question, seconds, lambda: make(past))
+
+    return work
 
 
 def _view(node: int | None, port: int | None, queue: int | None) -> By:

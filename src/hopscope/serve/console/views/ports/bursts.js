@@ -1,0 +1,89 @@
+/** Bursts: when a port or queue was above its limit, for how long, and whose traffic it was. */
+
+import { h, fill } from "../../lib/dom.js";
+import { link, param, set } from "../../lib/address.js";
+import { exports } from "../../lib/export.js";
+import { amount, clock, duration, flowText, moment, ms, words } from "../../lib/format.js";
+import { empty, panel, placeLink, trouble } from "../../lib/panel.js";
+import { table } from "../../lib/table.js";
+import { follow } from "./question.js";
+
+const LONGEST = [["", "any duration"], ["100us", "up to 100 µs"], ["1ms", "up to 1 ms"], ["10ms", "up to 10 ms"], ["100ms", "up to 100 ms"], ["1s", "up to 1 s"], ["10s", "up to 10 s"]];
+const SORTS = { start: "start", duration: "duration", peak: "peak" };
+
+/** @param {{fixed?: Record<string, any>, title?: string}} [options] `fixed`: parameters of every question */
+export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
+  const longest = h("select", { "aria-label": "Duration", onchange: () => set({ longest: longest.value || null }) }, LONGEST.map(([value, text]) => h("option", { value }, text)));
+  const above = h("input", { type: "number", min: "0", placeholder: "limit of alarms", onchange: () => set({ above: above.value || null }) });
+  const trusted = h("p", { class: "note", hidden: true });
+  const message = h("div", { hidden: true });
+  let answer = null;
+  const rows = table({
+    label: title,
+    key: (each) => `${each.node.id}/${each.port?.id}/${each.queue}/${each.metric}/${each.start ?? each.end}`,
+    mood: (each) => (each.end ? "" : "bad"),
+    href: around,
+    sort: "-start",
+    onSort: (sort) => set({ burst: SORTS[sort.replace("-", "")] === "start" ? null : SORTS[sort.replace("-", "")] }),
+    empty: empty("No burst in this time.", "A burst is the time between an alarm and its clearing. Without limits there are none: set them on the page Limits, or look for values above a number."),
+    columns: [
+      { name: "start", title: "Began", cell: (each) => (each.start ? h("time", { datetime: each.start, title: moment(each.start) }, clock(each.start, 3)) : "before"), value: (each) => each.start },
+      { name: "place", title: "Where", sorts: false, cell: (each) => placeLink(each.node, each.port, each.queue), value: (each) => `${each.node.name ?? each.node.id} ${each.port?.name ?? each.port?.id ?? ""} ${each.queue ?? ""}` },
+      { name: "metric", title: "What", sorts: false, cell: (each) => words(each.metric) },
+      { name: "duration", title: "Lasted", number: true, help: "By the switch's clock if both ends carry its time, else by that of the collector", value: (each) => each.duration_ns,
+        cell: (each) => (each.duration_ns === null ? h("b", { class: "bad" }, each.end ? "–" : "goes on") : h("span", { title: `by the clock of the ${each.clock}` }, duration(each.duration_ns), each.clock === "collector" ? " ≈" : "")) },
+      { name: "peak", title: "Peak", number: true, cell: (each) => h("b", null, amount(each.peak, each.unit)), value: (each) => Number(each.peak) },
+      { name: "limit", title: "Limit", number: true, sorts: false, cell: (each) => amount(each.limit, each.unit), value: (each) => each.limit },
+      { name: "flows", title: "Flows", number: true, sorts: false, help: "Flows with events there, while it lasted", cell: (each) => String(each.flows) },
+      { name: "contributors", title: "Of these, the slowest there", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
+        cell: (each) => h("span", { class: "contributors" }, each.contributors.slice(0, 3).map((one) => h("a", { href: link(["flows", one.flow.id]), title: `${one.events} events` }, flowText(one.flow), one.highest_latency_ns === null ? "" : h("span", { class: "faint" }, ` ${duration(one.highest_latency_ns)}`)))) },
+    ],
+  });
+  const box = panel(title, { tools: [h("span", { class: "choices" }, h("label", null, "Above", above), longest), exports("bursts", { table: rows.export, json: () => answer })] });
+  fill(box.body, message, rows.element, trusted);
+
+  function draw(found) {
+    answer = found;
+    message.hidden = true;
+    rows.element.hidden = false;
+    rows.update(found.items);
+    box.note(`${found.items.length < found.total ? `${found.items.length} of ${found.total}` : found.total} · click one for its port at that time`);
+    const guessed = found.items.some((each) => each.clock === "collector" && each.duration_ns !== null);
+    trusted.hidden = !found.truncated && !guessed;
+    trusted.textContent = [guessed ? "≈ by the clock of the collector: reports of both ends came in batches." : "", found.truncated ? "There were more events than one search reads: older bursts may be missing. Choose a shorter range." : ""].filter(Boolean).join(" ");
+  }
+
+  return {
+    element: box.element,
+    begin({ metric, node = "" }) {
+      longest.value = LONGEST.some(([value]) => value === param("longest")) ? param("longest") : "";
+      above.value = param("above");
+      const order = SORTS[param("burst")] ?? "start";
+      rows.setSort(`-${order}`);
+      if (metric === "drop") {
+        rows.element.hidden = trusted.hidden = true;
+        message.hidden = false;
+        box.note("");
+        fill(message, empty("Drops have no limit.", "Each one is an event: see the page Events."));
+        return () => {};
+      }
+      return follow("/bursts", { metric, node: node || null, max_duration: longest.value, above: above.value, sort: order, limit: 100, ...fixed }, (data, error) => {
+        if (!error) return draw(data);
+        rows.element.hidden = true;
+        message.hidden = false;
+        fill(message, trouble(error));
+      });
+    },
+  };
+}
+
+/** The port's page in the time around a burst. */
+function around(each) {
+  if (!each.port) return null;
+  const start = ms(each.start ?? each.end);
+  const end = ms(each.end ?? new Date().toISOString());
+  const margin = Math.max(2000, 2 * (end - start));
+  return link(["ports", each.node.name ?? each.node.id, each.port.name ?? each.port.id], {
+    from: new Date(start - margin).toISOString(), to: new Date(end + margin).toISOString(), metric: each.metric, queue: each.queue,
+  });
+}
