@@ -46,7 +46,7 @@ export function seriesPanel(node, port) {
 
 function oneChart(node, port, metric, title, colour, ofQueue) {
   const heading = h("small");
-  const place = h("div");
+  const place = h("div", { class: "chart-wait" });
   const message = h("div", { hidden: true });
   const element = h("div", { hidden: RARE.has(metric) });
   let chart = null;

@@ -35,12 +35,12 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
       { name: "peak", title: "Peak", number: true, cell: (each) => h("b", null, amount(each.peak, each.unit)), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, sorts: false, cell: (each) => amount(each.limit, each.unit), value: (each) => each.limit },
       { name: "flows", title: "Flows", number: true, sorts: false, help: "Flows with events there, while it lasted", cell: (each) => String(each.flows) },
-      { name: "contributors", title: "Of these, the slowest there", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
-        cell: (each) => h("span", { class: "contributors" }, each.contributors.slice(0, 3).map((one) => h("a", { href: link(["flows", one.flow.id]), title: `${one.events} events` }, flowText(one.flow), one.highest_latency_ns === null ? "" : h("span", { class: "faint" }, ` ${duration(one.highest_latency_ns)}`)))) },
+      { name: "contributors", title: "Slowest of them there", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
+        cell: (each) => h("span", { class: "contributors" }, each.contributors.slice(0, 1).map(contributor), each.flows > 1 && h("span", { class: "faint", title: each.contributors.slice(1).map((one) => flowText(one.flow)).join("\n") }, `and ${each.flows - 1} more`)) },
     ],
   });
   const box = panel(title, { tools: [h("span", { class: "choices" }, h("label", null, "Above", above), longest), exports("bursts", { table: rows.export, json: () => answer })] });
-  fill(box.body, message, rows.element, trusted);
+  fill(box.body, message, h("div", { class: "scroll" }, rows.element), trusted);
 
   function draw(found) {
     answer = found;
@@ -75,6 +75,10 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
       });
     },
   };
+}
+
+function contributor({ flow, events, highest_latency_ns: latency }) {
+  return h("a", { href: link(["flows", flow.id]), title: `${events} events` }, flowText(flow), latency === null ? "" : h("span", { class: "faint" }, ` ${duration(latency)}`));
 }
 
 /** The port's page in the time around a burst. */
