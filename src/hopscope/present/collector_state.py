@@ -22,6 +22,7 @@ import numpy.typing as npt
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, DETECTOR, INDEX, process_of
 from ..detect.distributions.quantiles import Distribution
 from ..detect.flows.flow_hops import FlowHops
+from ..detect.flows.hop_sums import HopSums
 from ..detect.flows.path_hops import NO_HOPS, PathHops
 from ..detect.records import EVENT, EVENT_VERSION, FLOW, PORT, SOURCE
 from ..detect.thresholds import (
@@ -187,6 +188,14 @@ class CollectorState:
             self._attach()
             reader = self._reader
         return NO_HOPS if reader is None else reader.path_hops()
+
+    def hop_sums(self) -> HopSums | None:
+        """Latency sums of the hops of all live flows; None without a collector."""
+        with self._lock:
+            self._attach()
+            reader = self._reader
+        found: HopSums | None = None if reader is None else reader.hop_sums()
+        return found
 
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of one flow with their queues; None where it has left."""

@@ -24,6 +24,7 @@ from ..records import (
     PortKind,
 )
 from .flow_hops import FlowHops, flow_hops, hops_of_flow
+from .hop_sums import HopSums, hop_sums
 from .path_hops import PathHops, path_hops
 
 Records = npt.NDArray[np.void]
@@ -121,6 +122,10 @@ class StateReader:
     def path_hops(self) -> PathHops:
         """Hops of all paths as columns; a flow in several shards occurs several times."""
         return path_hops([shard["flows"] for shard in self._shards])
+
+    def hop_sums(self) -> HopSums:
+        """Latency sums of the hops of all live flows."""
+        return hop_sums([shard["flows"] for shard in self._shards])
 
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of a row of `flows` with their queues; None for an evicted flow."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -56,8 +55,8 @@ class Groups:
 def group(found: FlowRows, by: By, state: CollectorState) -> Groups:
     """Groups of the flows that a search found.
 
-    By switch or port a flow is in the group of every hop of its path, with that hop's latency. By one of
-    OF_PATHS all of them must be live.
+    By switch or port a flow is in the group of every hop of its path, with that hop's latency; one that two
+    workers have counts twice there. By one of OF_PATHS all flows must be live.
     """
     rows = found.records
     if by in ("switch", "port"):
@@ -87,42 +86,18 @@ def _is_ipv4(hi: Any, lo: Any) -> Any:
 
 
 def _of_hops(rows: Records, by: By, state: CollectorState) -> Groups:
-    hops = np.concatenate([np.zeros(0, _HOP), *_hops_of(np.sort(rows["flow_id"]), state)])
+    hops, chosen = state.hop_sums(), np.sort(rows["flow_id"])
+    if hops is None or not len(chosen):
+        empty = np.zeros(0, np.uint64)
+        return _summed(np.zeros((0, 2), np.uint64), empty, empty, empty, empty)
+    at = np.minimum(np.searchsorted(chosen, hops.flow_id), len(chosen) - 1)
+    kept = chosen[at] == hops.flow_id
     if by == "port":
-        hops = hops[hops["egress_port"] != NO_PORT]
-    words = ("node_id", "egress_port") if by == "port" else ("node_id",)
-    keys = np.stack([hops[word].astype(np.uint64) for word in words], axis=1)
-    return _summed(keys, hops["packets"], hops["latest"], hops["latency_sum"], hops["samples"])
-
-
-_HOP = np.dtype(
-    [
-        ("node_id", "<u4"),
-        ("egress_port", "<u2"),
-        ("packets", "<u8"),
-        ("latest", "<u8"),
-        ("latency_sum", "<u8"),
-        ("samples", "<u8"),
-    ]
-)
-
-
-def _hops_of(chosen: npt.NDArray[np.uint64], state: CollectorState) -> Iterator[Records]:
-    """_HOP [hops] of the flows with these ids, ascending; of a flow in several shards, the first."""
-    taken = np.zeros(len(chosen), np.bool_)
-    for block in state.paths() if len(chosen) else ():
-        ids = block.flows["flow_id"]
-        at = np.minimum(np.searchsorted(chosen, ids), len(chosen) - 1)
-        wanted = (chosen[at] == ids) & ~taken[at]
-        taken[at[wanted]] = True
-        kept = wanted[block.owner]
-        hops, owner = block.hops[kept], block.owner[kept]
-        found = np.zeros(len(hops), _HOP)
-        for name in ("node_id", "egress_port", "latency_sum", "samples"):
-            found[name] = hops[name]
-        found["packets"] = block.flows["packets"][owner]
-        found["latest"] = np.where(hops["state"] & 1, hops["latency_latest"], 0)
-        yield found
+        kept &= hops.port != NO_PORT
+    words = (hops.node, hops.port) if by == "port" else (hops.node,)
+    keys = np.stack([word[kept] for word in words], axis=1)
+    columns = (hops.packets, hops.latest, hops.latency_sum, hops.samples)
+    return _summed(keys, *(column[kept] for column in columns))
 
 
 def _summed(

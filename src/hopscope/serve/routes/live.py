@@ -43,7 +43,7 @@ async def live(socket: WebSocket) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(RuntimeError):  # it is closed already
+        with suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
             await socket.close(_ENDS)
 
 
