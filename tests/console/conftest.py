@@ -49,7 +49,7 @@ class Demo:
     @property
     def url(self) -> str:
         """Address of the console; empty before it is known."""
-        return next((line.split()[-1] for line in self.lines if "http://" in line), "")
+        return next((line.split()[-1] for line in self.lines if line.startswith("console ")), "")
 
     def found(self, kind: str) -> tuple[str, int]:
         """Wait until the demo has found a fault of this kind itself; its switch and port."""
