@@ -65,7 +65,7 @@ def test_the_cookie_is_a_secret_of_its_own(made: Any, base: str) -> None:
             assert cookie.startswith("__Host-") == (base == TLS)
             assert "Domain" not in cookie
             assert TOKEN not in cookie
-            assert (await browser.get("/api/v0/openapi.json")).status_code == 200
+            assert (await browser.get("/api/v0/audit")).status_code == 200
             server.access.database.close()
             kept = b"".join(path.read_bytes() for path in server.folder.glob("console.sqlite*"))
             assert secret.encode() not in kept
@@ -109,7 +109,7 @@ def test_sessions_end(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         async def ends(browser: Any) -> bool:
             thief = server.browser(client="192.0.2.66")
             thief.cookies.update(browser.cookies)
-            found = {(await each.get("/api/v0/openapi.json")).status_code for each in (browser, thief)}
+            found = {(await each.get("/api/v0/audit")).status_code for each in (browser, thief)}
             await browser.aclose()
             await thief.aclose()
             assert len(found) == 1
@@ -155,7 +155,7 @@ def test_an_unused_session_ends_and_an_old_one_too(made: Any, monkeypatch: pytes
 
         async def alive(browser: Any, later: int) -> bool:
             now[0] += later * 10**9
-            answer = await browser.get("/api/v0/openapi.json")
+            answer = await browser.get("/api/v0/audit")
             return bool(answer.status_code == 200)
 
         browser, _ = await server.logged_in("ada")
@@ -193,7 +193,7 @@ def test_sessions_are_bounded(made: Any) -> None:
             await server.logged_in("ada")
         assert len(server.access.sessions.all("ada")) == MOST_OF_ONE
         server.access.forget_sessions()
-        assert (await first.get("/api/v0/openapi.json")).status_code == 401
+        assert (await first.get("/api/v0/audit")).status_code == 401
 
     run(talk())
 
@@ -339,7 +339,7 @@ def test_two_cookies_of_the_name_are_none(made: Any) -> None:
             (f"x{name}={secret}", 401),
         ):
             async with server.browser(cookie=line) as browser:
-                assert (await browser.get("/api/v0/openapi.json")).status_code == status, line
+                assert (await browser.get("/api/v0/audit")).status_code == status, line
 
     run(talk())
 
