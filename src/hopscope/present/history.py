@@ -61,6 +61,14 @@ class Past:
         )
         return [event_object(row, self._names) for row in table.rows()], table.after
 
+    def counts(self, chosen: EventFilter, bucket_seconds: float) -> dict[tuple[str, str], int]:
+        """Events by time and kind, in buckets."""
+        found: dict[tuple[str, str], int] = {}
+        for row in self.history().summary(bucket_seconds=bucket_seconds, **chosen.of_history()).rows():
+            key = row["bucket"], row["kind"]
+            found[key] = found.get(key, 0) + row["events"]
+        return found
+
     def flows(
         self, chosen: EventFilter, limit: int, state: CollectorState
     ) -> tuple[list[dict[str, Any]], bool]:

@@ -30,7 +30,7 @@ Scope = Literal["member", "cluster"]
 OF_HISTORY = frozenset(
     f"/api/v0/{path}"
     for path in (
-        *("events", "history/flows", "distributions", "sql", "bottleneck"),
+        *("events", "events/histogram", "history/flows", "distributions", "sql", "bottleneck"),
         *("labels/history", "labels/coverage/history"),
         *("series", "heatmap", "bursts", "distributions/history", "limits/preview"),
         *("fabric", "fabric/ports", "fabric/timeline"),

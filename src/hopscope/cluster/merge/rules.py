@@ -313,5 +313,5 @@ RULES: Mapping[str, Rule] = {
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], Rule], ...]:
-    one = "(?!live$)[^/]+"  # `/events/live` is no event
+    one = "(?!live$|histogram$)[^/]+"  # under /events/, these are no events
     return tuple((re.compile(re.sub(r"\{\w+\}", one, path)), rule) for path, rule in RULES.items())

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from ...lake.cursor import PATTERN
 from ...operators.silences import first_match
+from ...present.events import when
 from ...present.feed import parse_cursor
 from ...present.history import Past
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
@@ -93,6 +94,42 @@ async def events(
         return m.EventPage(items=[m.Event.model_validate(row) for row in rows], next=following)
 
     return await context.query(request, work)
+
+
+@router.get("/events/histogram", summary="Numbers of events over time", tags=["events"])
+async def histogram(
+    context: Ctx,
+    request: Request,
+    since: Annotated[str, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")] = "15m",
+    until: Moment = None,
+    kind: Kinds = None,
+    metric: Metrics = None,
+    node: Node = None,
+    port: Ports = None,
+    flow: FlowId = None,
+    prefix: Prefix = None,
+    buckets: Annotated[int, Query(ge=1, le=1000, description="About as many")] = 100,
+) -> m.EventHistogram:
+    """Events by kind, in buckets of time that begin at multiples of their length."""
+    start_ns, end_ns = moment("since", since) or 0, moment("until", until) or time.time_ns()
+    if end_ns <= start_ns:
+        raise HTTPException(400, "since: expected a time before `until`")
+    chosen = _chosen(context, kind, metric, node, port, flow, prefix, start_ns, end_ns)
+    seconds = _round((end_ns - start_ns) / 1e9 / buckets)
+
+    def work(past: Past, _: threading.Event) -> m.EventHistogram:
+        counts = sorted(past.counts(chosen, seconds).items())
+        items = [m.EventCount(time=begin, kind=kind, count=count) for (begin, kind), count in counts]
+        return m.EventHistogram(since=when(start_ns), until=when(end_ns), bucket_seconds=seconds, items=items)
+
+    return await context.query(request, work)
+
+
+def _round(seconds: float) -> float:
+    """The next of 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30 s, and whole minutes, hours or days."""
+    steps = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200)
+    days = 86_400.0 * max(1, -(-seconds // 86_400))
+    return next((float(step) for step in steps if step >= seconds), days)
 
 
 @router.get("/history/flows", summary="Flows of history, with packets and means", tags=["history"])

@@ -321,6 +321,25 @@ class EventPage(ClusterModel):
     """Pass it as `after` for the next page; null: this is the last."""
 
 
+class EventCount(Model):
+    """Events of one kind in one bucket of time."""
+
+    time: Time
+    """Its beginning."""
+    kind: str
+    count: int
+
+
+class EventHistogram(ClusterModel):
+    """Numbers of events over time; buckets without events are left out."""
+
+    since: Time
+    until: Time
+    bucket_seconds: float
+    items: list[EventCount]
+    """By time and kind."""
+
+
 class WorstHop(Model):
     """The hop of a flow with the highest mean latency."""
 

@@ -1,0 +1,125 @@
+/** One event: what happened, before and after it, whose traffic, and the report that caused it. */
+
+import { h, fill } from "../lib/dom.js";
+import { link } from "../lib/address.js";
+import { get, path } from "../lib/api.js";
+import { download } from "../lib/export.js";
+import { ago, amount, clock, flowText, moment, ms, words } from "../lib/format.js";
+import { eventMood, eventText } from "../lib/event_text.js";
+import { keys } from "../lib/keys.js";
+import { empty, panel, placeLink, trouble } from "../lib/panel.js";
+import { bytesView, objectView } from "./event/bytes.js";
+import { acknowledge, silence, takeBack } from "./events/forms.js";
+
+export const title = ({ parts }) => `Event ${parts[1]}`;
+
+export async function show(place, { parts, query }) {
+  const id = parts[1];
+  const ask = (more) => get(path(`/events/${encodeURIComponent(id)}${more}`, { member: query.get("member") }, { scope: true }));
+  const again = () => fillIn();
+  let alarm = null;
+  let found = null;
+  const end = keys({
+    a: { text: "Acknowledge its alarm", run: () => alarm && acknowledge(alarm, again) },
+    s: { text: "Silence its place", run: () => found && silence(found, again) },
+  });
+
+  async function fillIn() {
+    try {
+      found = await ask("");
+    } catch (error) {
+      return void fill(place, error.status === 404 ? empty(`History has no event ${id}.`, "It may have been deleted: history.keep_days.") : trouble(error, again));
+    }
+    alarm = found.alarm;
+    const evidence = h("div");
+    fill(place,
+      h("div", { class: "view-head" }, h("h1", null, eventText(found)), h("span", { class: "grow" }),
+        alarm && h("button", { class: "button", type: "button", onclick: () => acknowledge(alarm, again) }, "Acknowledge"),
+        h("button", { class: "button", type: "button", onclick: () => silence(found, again) }, "Silence its place")),
+      h("div", { class: "grid" }, sized(factsPanel(found, alarm, again), "w6"), sized(aroundPanel(found), "w6")), evidence);
+    fill(evidence, await evidencePanel(id, found, ask));
+  }
+
+  await fillIn();
+  return { end };
+}
+
+function sized(element, name) {
+  element.classList.add(name);
+  return element;
+}
+
+function factsPanel(event, alarm, again) {
+  const box = panel("What happened");
+  const facts = h("dl", { class: "facts" });
+  const add = (name, ...content) => content.some((each) => each !== null && each !== undefined && each !== "" && each !== false) && facts.append(h("dt", null, name), h("dd", null, ...content));
+  add("Time", moment(event.time), h("span", { class: "faint" }, ` ${ago(event.time)}`));
+  add("At the switch", event.switch_ns !== null && switchTime(event));
+  add("Kind", h("a", { href: link("/events", { kind: event.kind }) }, h("b", { class: eventMood(event) }, words(event.kind))));
+  add("Metric", event.metric !== "none" && h("a", { href: link("/events", { metric: event.metric }) }, words(event.metric)));
+  if (event.metric !== "flow_path") {
+    add("Value", amount(event.value, event.unit));
+    add(["raised", "threshold"].includes(event.kind) ? "Limit" : "Compared with", amount(event.previous, event.source ? "ns" : event.unit));
+  }
+  add("Reason", event.reason && words(event.reason));
+  add("Place", event.node && placeLink(event.node, event.port, event.queue), event.node && event.port && h("a", { href: link("/events", { node: event.node.name ?? event.node.id, port: event.port.id }) }, " its events"));
+  add("Path", event.path && event.path.map((node, at) => [at > 0 && " › ", placeLink(node, null)]));
+  add("Flow", event.flow && h("a", { href: link(["flows", event.flow.id]) }, flowText(event.flow)), event.flow && h("span", { class: "faint" }, event.live ? " live" : " has left"),
+    event.flow && h("a", { href: link("/events", { flow: event.flow.id }) }, " its events"));
+  add("Source", event.source && `${event.source.address} hw ${event.source.hw_id} `, event.source?.node && placeLink(event.source.node, null));
+  add("Collector", event.member);
+  add("Number", h("span", { class: "mono" }, event.id));
+  fill(box.body, facts, alarm && alarmBox(alarm, again));
+  return box.element;
+}
+
+/** A switch's clock counts from its own beginning, or from 1970. */
+function switchTime(event) {
+  const number = Number(event.switch_ns);
+  return number > 1e18 ? moment(number / 1e6) : `${event.switch_ns} ns by its clock`;
+}
+
+function alarmBox(alarm, again) {
+  const note = alarm.acknowledged;
+  return h("div", { class: "message bad alarm-box" }, h("b", null, "Open now"), alarm.since && ` since ${clock(alarm.since)} (${ago(alarm.since)})`,
+    `: ${amount(alarm.value, alarm.unit)}, peak ${amount(alarm.peak, alarm.unit)}`, alarm.limit !== null && `, limit ${amount(alarm.limit, alarm.unit)}`, ". ",
+    note ? [`Looked after by ${note.who} since ${clock(note.time)}`, note.note && `: ${note.note}`, " ",
+      h("button", { class: "button small", type: "button", onclick: () => takeBack(alarm, again) }, "Take back")] : "Nobody looks after it.",
+    alarm.silence && " It falls under a silence.");
+}
+
+function aroundPanel(event) {
+  const where = event.node ? "at this place" : "of this flow";
+  const box = panel("Before and after", { note: `${where}, all kinds` });
+  const rows = [...event.after].reverse().concat([{ ...event, here: true }], event.before);
+  const row = (each) => {
+    const shift = ms(each.time) - ms(event.time);
+    const content = [h("time", { datetime: each.time, title: moment(each.time) }, each.here ? clock(each.time, 3) : `${shift > 0 ? "+" : "−"}${amount(Math.abs(shift) * 1e6, "ns")}`), h("span", null, eventText(each))];
+    return h("li", { class: each.here ? "here" : eventMood(each) }, each.here ? content : h("a", { href: link(["events", each.id], { member: each.member }) }, content));
+  };
+  if (rows.length === 1) fill(box.body, empty("History has no other event here."));
+  else fill(box.body, h("ol", { class: "around" }, rows.map(row)));
+  return box.element;
+}
+
+async function evidencePanel(id, event, ask) {
+  const box = panel("The report that caused it");
+  let data;
+  try {
+    data = await ask("/evidence");
+  } catch (error) {
+    fill(box.body, error.status === 404 ? empty("Its report is not kept.", `${error.message[0].toUpperCase()}${error.message.slice(1)}.`) : trouble(error));
+    return box.element;
+  }
+  box.note(`from ${data.source}, received ${moment(data.received)}${data.dialect ? `, dialect ${data.dialect}` : ""}`);
+  const view = data.bytes && data.fields.length ? bytesView(data.bytes, data.fields) : null;
+  fill(box.tools, view?.tools, h("button", { class: "button small", type: "button", onclick: () => download(`report-${id}.json`, JSON.stringify(data, null, 1), "application/json") }, "JSON"),
+    data.bytes && h("button", { class: "button small", type: "button", onclick: () => download(`report-${id}.bin`, new Blob([bytesOf(data.bytes)])) }, "Bytes"));
+  fill(box.body, data.note && h("p", { class: "note" }, `${data.note[0].toUpperCase()}${data.note.slice(1)}.`), view?.element,
+    h("details", { open: !view }, h("summary", null, "As hopscope decode prints it"), objectView(data.report)));
+  return box.element;
+}
+
+function bytesOf(hex) {
+  return Uint8Array.from({ length: hex.length / 2 }, (_, at) => parseInt(hex.slice(2 * at, 2 * at + 2), 16));
+}

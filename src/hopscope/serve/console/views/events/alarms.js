@@ -1,0 +1,83 @@
+/** Alarms that are open: where, since when, who looks after them. */
+
+import { h, fill } from "../../lib/dom.js";
+import { link, set } from "../../lib/address.js";
+import { path } from "../../lib/api.js";
+import { exports } from "../../lib/export.js";
+import { ago, amount, flowText, moment, words } from "../../lib/format.js";
+import { watch } from "../../lib/live.js";
+import { empty, panel, placeLink } from "../../lib/panel.js";
+import { table } from "../../lib/table.js";
+import { acknowledge, silence, takeBack } from "./forms.js";
+
+export function alarmPart() {
+  let newest = null;
+  const rows = table({
+    label: "Open alarms", key: (each) => `${each.member ?? ""}/${each.key}`, mood: (each) => (each.silence ? "faint" : "bad"), sort: "-since",
+    empty: empty("No alarm is open.", "An alarm begins when a value rises above its limit. Limits are on the page Limits."),
+    columns: [
+      { name: "what", title: "What", cell: (each) => (each.id ? h("a", { href: link(["events", each.id], { member: each.member }) }, nameOf(each)) : nameOf(each)), value: nameOf },
+      { name: "where", title: "Where", cell: whereOf, value: (each) => each.key },
+      { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
+      { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
+      { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
+      { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, ago(each.since)) : "before the events that are kept"), value: (each) => each.since },
+      { name: "flows", title: "Flows", number: true, cell: flowsOf, value: (each) => each.flows },
+      { name: "acknowledged", title: "Looked after by", cell: whoOf, value: (each) => `${each.acknowledged?.who ?? ""} ${each.acknowledged?.time ?? ""} ${each.silence ?? ""}` },
+    ],
+  });
+  const hide = h("input", { type: "checkbox", onchange: () => set({ silenced: hide.checked ? "show" : null }) });
+  const count = h("span");
+  const box = panel("Open alarms", { tools: [h("label", { class: "row" }, hide, count), exports("alarms", { table: rows.export, json: () => newest })] });
+  fill(box.body, rows.element);
+  let stop = () => {};
+  let asked = "";
+  return {
+    element: box.element,
+    ask(query) {
+      hide.checked = query.get("silenced") === "show";
+      const question = path("/alarms", { limit: 500, silenced: hide.checked ? null : "hide", node: query.get("node"), metric: query.getAll("metric") }, { scope: true });
+      if (question === asked) return;
+      asked = question;
+      stop();
+      stop = watch(question, (data, status) => {
+        box.element.classList.toggle("stale", status !== 200);
+        if (status !== 200) return;
+        newest = data;
+        box.note(`${data.total} shown`);
+        count.textContent = `show silenced (${data.silenced ?? 0})`;
+        rows.update(data.items);
+      });
+    },
+    end() {
+      asked = "";
+      stop();
+    },
+  };
+}
+
+function nameOf(alarm) {
+  return alarm.kind === "silent" ? "silent source" : words(alarm.metric);
+}
+
+function whereOf(alarm) {
+  if (alarm.source) return h("span", null, alarm.source.address, alarm.source.node && [" ", placeLink(alarm.source.node, null)]);
+  if (alarm.node) return placeLink(alarm.node, alarm.port, alarm.queue);
+  if (alarm.flow) return h("a", { href: link(["flows", alarm.flow.id]) }, flowText(alarm.flow));
+  return h("span", { class: "faint" }, "the network");
+}
+
+function flowsOf(alarm) {
+  if (alarm.flows === null || !alarm.node) return "–";
+  const title = alarm.worst.map((each) => `${flowText(each.flow)}: ${amount(each.latency_ns, "ns")}`).join("\n");
+  return h("a", { title, href: link("/flows", { node: alarm.node.name ?? alarm.node.id, egress: alarm.port?.id }) }, String(alarm.flows));
+}
+
+function whoOf(alarm) {
+  const note = alarm.acknowledged;
+  return h("span", { class: "row" },
+    note ? [h("span", { title: `${moment(note.time)} ${note.note}` }, note.who, note.note && h("span", { class: "faint" }, ` ${note.note}`)),
+      h("button", { class: "button small", type: "button", onclick: () => takeBack(alarm) }, "Take back")]
+      : h("button", { class: "button small", type: "button", onclick: () => acknowledge(alarm) }, "Acknowledge"),
+    alarm.silence ? h("span", { class: "chip" }, "silenced") : h("button", { class: "button small", type: "button", onclick: () => silence(alarm) }, "Silence"));
+}

@@ -1,0 +1,97 @@
+/** What an operator notes: acknowledge an alarm, silence events. */
+
+import { h, fill } from "../../lib/dom.js";
+import { path, send } from "../../lib/api.js";
+import { words } from "../../lib/format.js";
+import { toast } from "../../lib/panel.js";
+import { mayChange } from "../../lib/session.js";
+import { METRICS, NOTABLE, ROUTINE } from "./question.js";
+
+const SPANS = [["1h", "1 hour"], ["4h", "4 hours"], ["12h", "12 hours"], ["1d", "1 day"], ["7d", "7 days"], ["30d", "30 days"]];
+const NEEDED = "An operator may do this: log in as one, or give this user the role operator.";
+
+/** Say who looks after an open alarm. `alarm`: of the API; `done` is called after it was noted. */
+export function acknowledge(alarm, done) {
+  const note = h("input", { name: "note", maxlength: 1000, placeholder: "what is done about it", autocomplete: "off" });
+  dialog(`Acknowledge: ${words(alarm.metric === "none" ? alarm.kind : alarm.metric)}`, "Acknowledge",
+    [h("p", { class: "note" }, "It says who looks after this alarm, until it ends."), h("label", null, "Note", note)],
+    async () => {
+      await send("POST", path("/acknowledgements"), { key: alarm.key, note: note.value.trim() });
+      toast("Acknowledged until the alarm ends.");
+      done?.();
+    });
+}
+
+/** Take an acknowledgement back. */
+export async function takeBack(alarm, done) {
+  if (!mayChange()) return void toast(NEEDED);
+  try {
+    await send("DELETE", path("/acknowledgements", { key: alarm.key }));
+    done?.();
+  } catch (error) {
+    toast(error.message);
+  }
+}
+
+/** Silence events; `from`: an event or alarm whose values are filled in, or null. */
+export function silence(from, done) {
+  const pick = (name, options, value) => h("select", { name }, h("option", { value: "" }, "any"),
+    options.map((each) => h("option", { value: each, selected: each === value }, words(each))));
+  const kind = pick("kind", [...NOTABLE, ...ROUTINE], "");
+  const metric = pick("metric", METRICS, from?.metric ?? "");
+  const node = from?.source?.node ?? from?.node;
+  const input = (name, value, hint) => h("input", { name, value: value ?? "", placeholder: hint, autocomplete: "off", spellcheck: "false" });
+  const at = input("node", node ? node.name ?? node.id : "", "any switch");
+  const port = input("port", from?.port?.id, "any port");
+  const prefix = input("prefix", node ? "" : from?.source?.address ?? from?.flow?.src, "any network");
+  const until = h("select", { name: "until" }, SPANS.map(([value, title]) => h("option", { value }, title)));
+  const note = input("note", "", "why");
+  dialog("Silence events", "Silence", [
+    h("p", { class: "note" }, "They are hidden in the console, and destinations of alerts hold them back. They are still found, kept and exported."),
+    h("div", { class: "two" }, h("label", null, "Kind", kind), h("label", null, "Metric", metric), h("label", null, "Switch", at), h("label", null, "Port", port),
+      h("label", null, "Network", prefix), h("label", null, "For", until)),
+    h("label", null, "Note", note),
+  ], async () => {
+    await send("POST", path("/silences"), { kind: kind.value, metric: metric.value, node: at.value.trim() || null,
+      port: port.value.trim() ? Number(port.value) : null, prefix: prefix.value.trim(), until: until.value, note: note.value.trim() });
+    toast("Silenced. The list of silences is on the page Events.");
+    done?.();
+  });
+}
+
+/** End a silence. */
+export async function endSilence(number, done) {
+  if (!mayChange()) return void toast(NEEDED);
+  try {
+    await send("DELETE", path(`/silences/${number}`));
+    toast("The silence has ended.");
+    done?.();
+  } catch (error) {
+    toast(error.message);
+  }
+}
+
+function dialog(title, action, content, run) {
+  if (!mayChange()) return void toast(NEEDED);
+  const problem = h("div", { class: "message bad", role: "alert", hidden: true });
+  const button = h("button", { class: "button main", type: "submit" }, action);
+  const form = h("form", { class: "form" }, content, problem,
+    h("div", { class: "row" }, button, h("button", { class: "button", type: "button", onclick: () => element.close() }, "Cancel")));
+  const element = h("dialog", { class: "note-dialog", "aria-label": title }, h("h2", null, title), form);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    try {
+      await run();
+      element.close();
+    } catch (error) {
+      problem.hidden = false;
+      fill(problem, error.message);
+    }
+    button.disabled = false;
+  });
+  element.addEventListener("close", () => element.remove());
+  document.body.append(element);
+  element.showModal();
+  form.querySelector("input")?.focus();
+}

@@ -1,0 +1,45 @@
+/** Silences that have not ended. */
+
+import { h, fill } from "../../lib/dom.js";
+import { path } from "../../lib/api.js";
+import { exports } from "../../lib/export.js";
+import { moment, ms, nodeName, span, words } from "../../lib/format.js";
+import { watch } from "../../lib/live.js";
+import { empty, panel } from "../../lib/panel.js";
+import { table } from "../../lib/table.js";
+import { endSilence, silence } from "./forms.js";
+
+export function silencePart() {
+  const rows = table({
+    label: "Silences", key: (each) => String(each.id),
+    empty: empty("Nothing is silenced.", "A silence hides events here and holds alerts back, as during works on the network."),
+    columns: [
+      { name: "what", title: "What", cell: (each) => matcherText(each) },
+      { name: "until", title: "Ends", cell: (each) => h("span", { title: moment(each.until) }, `in ${span(Math.max(0, ms(each.until) - Date.now()) / 1000)}`), value: (each) => each.until },
+      { name: "note", title: "Why", cell: (each) => each.note || "–" },
+      { name: "who", title: "By", cell: (each) => h("span", { title: moment(each.time) }, each.who), value: (each) => each.who },
+      { name: "end", title: "", sorts: false, cell: (each) => h("button", { class: "button small", type: "button", onclick: () => endSilence(each.id) }, "End it"), value: (each) => each.id },
+    ],
+  });
+  const box = panel("Silences", { note: "hidden here, held back in alerts; still found, kept and exported",
+    tools: [h("button", { class: "button", type: "button", onclick: () => silence(null) }, "Silence events"), exports("silences", { table: rows.export })] });
+  fill(box.body, rows.element);
+  let stop = null;
+  return {
+    element: box.element,
+    ask() {
+      stop ??= watch(path("/silences"), (data, status) => status === 200 && rows.update(data.items));
+    },
+    end() {
+      stop?.();
+      stop = null;
+    },
+  };
+}
+
+/** Which events a silence is about. */
+export function matcherText(each) {
+  const parts = [each.kind && words(each.kind), each.metric && words(each.metric), each.node && `at ${nodeName(each.node)}`,
+    each.port !== null && `port ${each.port}`, each.prefix && `of ${each.prefix}`];
+  return parts.filter(Boolean).join(", ");
+}
