@@ -96,3 +96,31 @@ def test_wrong_parameters_are_named(api: Any, collector: Any) -> None:
                 assert (answer.status_code, "\n" in answer.json()["error"]) == (400, False), wrong
 
     asyncio.run(use())
+
+
+def test_events_are_counted_over_time(api: Any, collector: Any) -> None:
+    """The chart's numbers are those of the list, by kind, with the same filters; buckets are round."""
+    for occupancy in (800, 10, 900):
+        collector.report(occupancy=occupancy)
+
+    async def use() -> None:
+        async with api(collector.folder) as client:
+
+            async def numbers(query: str) -> dict[str, int]:
+                found = (await client.get(f"/api/v0/events/histogram?{query}")).json()
+                assert found["bucket_seconds"] == 30
+                assert all(item["time"][17:19] in ("00", "30") for item in found["items"])
+                total: dict[str, int] = {}
+                for item in found["items"]:
+                    total[item["kind"]] = total.get(item["kind"], 0) + item["count"]
+                return total
+
+            assert await numbers("since=5m&buckets=10&kind=raised,cleared") == {"raised": 2, "cleared": 1}
+            listed = (await client.get("/api/v0/events?node=leaf-2&limit=1000")).json()["items"]
+            counted = await numbers("since=5m&buckets=10&node=leaf-2")
+            assert counted == {kind: sum(each["kind"] == kind for each in listed) for kind in counted}
+            assert await numbers("since=5m&buckets=10&port=77") == {}
+            wrong = await client.get("/api/v0/events/histogram?since=5m&until=10m")
+            assert wrong.status_code == 400
+
+    asyncio.run(use())

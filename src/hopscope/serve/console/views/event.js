@@ -94,7 +94,7 @@ function aroundPanel(event) {
   const rows = [...event.after].reverse().concat([{ ...event, here: true }], event.before);
   const row = (each) => {
     const shift = ms(each.time) - ms(event.time);
-    const content = [h("time", { datetime: each.time, title: moment(each.time) }, each.here ? clock(each.time, 3) : `${shift > 0 ? "+" : "−"}${amount(Math.abs(shift) * 1e6, "ns")}`), h("span", null, eventText(each))];
+    const content = [h("time", { datetime: each.time, title: moment(each.time) }, each.here ? clock(each.time, 3) : !shift ? "same time" : `${shift > 0 ? "+" : "−"}${amount(Math.abs(shift) * 1e6, "ns")}`), h("span", null, eventText(each))];
     return h("li", { class: each.here ? "here" : eventMood(each) }, each.here ? content : h("a", { href: link(["events", each.id], { member: each.member }) }, content));
   };
   if (rows.length === 1) fill(box.body, empty("History has no other event here."));

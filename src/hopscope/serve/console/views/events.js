@@ -52,7 +52,7 @@ function eventPart() {
   const pause = h("button", { class: "button", type: "button", "aria-pressed": "false", onclick: () => source.pause(!source.state.paused) }, "Pause");
   const silenced = h("button", { class: "button", type: "button", hidden: true, onclick: () => set({ silenced: here().query.get("silenced") ? null : "show" }) });
   const time = panel("Events over time", { note: "drag to choose a time range", tools: exports("events-over-time", { table: chart.export, png: chart.png }) });
-  const box = panel("Events", { tools: [silenced, pause, exports("events", { table: exported, json: () => shown().map((each) => each.event) })] });
+  const box = panel("Events", { tools: [above.group, silenced, pause, exports("events", { table: exported, json: () => shown().map((each) => each.event) })] });
   fill(time.body, chart.element);
   fill(box.body, state, list.element, h("div", { class: "row more-row" }, more));
   const element = h("div", { class: "event-part" }, above.element, time.element, box.element);

@@ -80,6 +80,6 @@ function printable(code) {
 }
 
 function placeOf(field) {
-  const bits = field.bits ? `, bits ${field.first_bit} to ${field.first_bit + field.bits - 1}` : "";
+  const bits = field.bits ? `, bit${field.bits > 1 ? `s ${field.first_bit} to` : ""} ${field.first_bit + field.bits - 1}` : "";
   return `${field.offset}${field.length > 1 ? `–${field.offset + field.length - 1}` : ""}${bits}`;
 }

@@ -26,7 +26,7 @@ export function filters() {
   });
   const chips = h("div", { class: "filters", hidden: true });
   const element = h("div", { class: "event-filters" },
-    h("div", { class: "filters" }, which.element, kind, metric, severity, texts.map(([, , label]) => label), h("span", { class: "grow" }), group.element), chips);
+    h("div", { class: "filters" }, which.element, kind, metric, severity, texts.map(([, , label]) => label)), chips);
 
   function update(query) {
     which.draw(query.getAll("kind").length ? "-" : query.get("all") ? "all" : "");
@@ -41,5 +41,5 @@ export function filters() {
       h("button", { type: "button", "aria-label": `Without ${title} ${value}`, onclick: () => set({ [name]: here().query.getAll(name).filter((each) => each !== value) }, true) }, "×"))),
     found.length > 1 && h("button", { class: "button small", type: "button", onclick: () => set(Object.fromEntries(Object.keys(NAMES).map((name) => [name, null])), true) }, "Without filters"));
   }
-  return { element, update };
+  return { element, group: group.element, update };
 }
