@@ -1,0 +1,71 @@
+"""The fabric map in a real browser, over a running demo of a fat tree with 20 switches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
+
+MAP = "((b) => [b.left, b.right, b.bottom])(document.querySelector('canvas.map').getBoundingClientRect())"
+TIP = "document.querySelector('.fabric-map .tip:not([hidden])')?.innerText"
+POD = """((s) => { s.value = "pod-1"; s.dispatchEvent(new Event("change")); })
+  (document.querySelector(".crumbs select"))"""
+SLIDE = """((i) => { i.value = 119; i.dispatchEvent(new Event("input")); })
+  (document.querySelector(".timeline input"))"""
+
+
+def test_a_port_is_reached_from_the_map(demo: Any, browser: Any) -> None:
+    """All switches are there; a click on one shows its ports; a click on a port leads to the port's page."""
+    browser.open(f"{demo.url}fabric")
+    browser.see(".map-legend", "20 switches")
+    left, right, bottom = browser.run(MAP)
+    x, y = left + 60, bottom - 44  # the lowest row of the map
+    while x < right and "edge-" not in str(browser.run(TIP)):
+        x += 7
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    name = browser.run("document.querySelector('.fabric-map .tip b').innerText")
+    assert name.startswith("edge-")
+    browser.click_at(x, y)
+    browser.see(".side h2", name)
+    assert "selected=" in browser.run("location.search")
+    browser.see(".side td", "hosts")
+    browser.click(".side tbody td a")
+    browser.wait(f"location.pathname.startsWith('/ports/{name}/')")
+    browser.run("history.back()")
+    browser.see(".side h2", name)
+    assert not [each for each in browser.problems if "/console/" in each and "views/port" not in each]
+
+
+def test_the_map_is_walked_by_keys(demo: Any, browser: Any) -> None:
+    """Arrows move from switch to switch and say its values, Enter opens one, Escape closes it."""
+    browser.open(f"{demo.url}fabric?metric=link_utilization")
+    browser.see(".map-legend", "Utilisation")
+    browser.run("document.querySelector('canvas.map').focus()")
+    browser.press("ArrowRight", "ArrowUp")
+    said = browser.wait("document.querySelector('.fabric-map ~ .sr').textContent")
+    assert "Utilisation" in said
+    browser.press("Enter")
+    browser.wait("document.querySelector('.side:not([hidden]) h2').innerText")
+    browser.press("Escape")
+    browser.wait("document.querySelector('.side').hidden")
+    browser.press("+", "+")
+    browser.wait("location.search.includes('zoom=2.25')")
+
+
+def test_pods_open_and_a_past_moment_is_a_link(demo: Any, browser: Any) -> None:
+    """Pods, one of them, and the moment of the slider are in the address; Live returns to now."""
+    browser.open(f"{demo.url}fabric?level=pod")
+    browser.see(".map-legend", "20 switches")
+    browser.run(POD)
+    browser.wait("location.search.includes('pod=pod-1')")
+    browser.see(".crumbs [aria-current]", "pod-1")
+    browser.run(SLIDE)
+    browser.wait("location.search.includes('at=')")
+    browser.wait("!document.querySelector('.map-legend').innerText.includes('live')")
+    browser.click(".timeline button", "Live")
+    browser.wait("!location.search.includes('at=')")
+    browser.see(".map-legend", "live")
+    browser.run("document.querySelector('details.panel').open = true")
+    browser.see("details .table td", "agg-1-")
