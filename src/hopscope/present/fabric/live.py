@@ -67,11 +67,12 @@ class LiveFabric:
         with self._lock:
             started = time.monotonic()
             if self._kept is None or started >= self._until:
-                self._kept = self._read()
+                self._kept = self.read()
                 self._until = started + max(0.4, 10 * (time.monotonic() - started))
             return self._kept
 
-    def _read(self) -> Snapshot:
+    def read(self) -> Snapshot:
+        """The network now, without a copy."""
         now_ns = time.time_ns()
         found = seen(self._state.path_hops(), now_ns - int(WINDOW_SECONDS * 1e9))
         learned, edge = self._learned.learn(found, now_ns)

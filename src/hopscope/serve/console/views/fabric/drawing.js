@@ -3,6 +3,10 @@
 import { colour, level } from "../../lib/theme.js";
 
 const HOT = 6;
+const UNKNOWN = 9;
+const CHUNK = 32;
+/** Widths of texts: measuring 1,280 names takes longer than drawing them. */
+const widths = new Map();
 
 /**
  * @typedef {object} Scene
@@ -12,6 +16,7 @@ const HOT = 6;
  * @property {ReturnType<import("./links.js").curves>} curves
  * @property {number | null} limit
  * @property {number} top highest value of the whole network
+ * @property {Uint8Array} steps of the links, by `stepsOf`
  */
 
 /** Step of the scale of a value; a hot one is never calm, whatever its value. */
@@ -20,39 +25,74 @@ export function stepOf(value, hot, { limit, top }) {
   return hot ? Math.max(HOT, found) : limit ? found : Math.min(found, 8);
 }
 
-/** All links: the calm ones in one stroke for each colour, hot ones on top of them. */
-export function drawLinks(context, scene, view, only = null) {
-  const { structure, values, curves } = scene;
-  const count = curves.count;
+/** Steps of all links, one byte each; UNKNOWN: without a value. */
+export function stepsOf(scene) {
+  const { links, links_hot } = scene.values;
+  return Uint8Array.from(links, (value, at) => (value === null ? UNKNOWN : stepOf(value, links_hot[at] > 0, scene)));
+}
+
+/** Whether a step is drawn above the others. */
+export function isHot(step) {
+  return step >= HOT && step !== UNKNOWN;
+}
+
+/** Links that are not hot, pale: they change seldom, and are kept as a picture. */
+export function drawCalm(context, scene, view) {
+  const { structure, curves } = scene;
   const joined = structure.links.port.includes(null);
-  const dense = Math.max(0.22, Math.min(1, (joined ? 300 : 600) / Math.max(1, count / view.k)));
-  const paths = Array.from({ length: 10 }, () => null);
-  const hotLinks = [];
-  for (let at = 0; at < count; at += 1) {
-    if (only && !only(at)) continue;
-    const value = values.links[at];
-    const step = value === null ? 9 : stepOf(value, values.links_hot[at] > 0, scene);
-    curve((paths[step] ??= new Path2D()), curves.half, at * 8);
-    if (step >= HOT && step < 9) hotLinks.push(at);
-  }
-  const thin = count > 1500 ? 0.8 : 1.1;
-  context.lineCap = "round";
-  for (const step of [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]) {
-    if (!paths[step]) continue;
-    const hot = step >= HOT && step < 9;
-    context.strokeStyle = colour(step === 9 || step === 0 ? "--line" : `--h${Math.max(2, step)}`);
-    context.globalAlpha = hot ? 1 : only ? 1 : Math.min(1, dense * (0.7 + step * 0.1));
-    context.lineWidth = (hot ? 2.4 : only ? 1.6 : thin) / view.k;
-    context.stroke(paths[step]);
-  }
-  const way = new Path2D(); // where a hot link leads, and an arrow in its middle
-  for (const at of hotLinks) curve(way, curves.whole, at * 8);
+  const dense = Math.max(0.16, Math.min(1, (joined ? 240 : 520) / Math.max(1, curves.count / view.k)));
+  strokes(context, scene, (at) => !isHot(scene.steps[at]), (step) => {
+    context.globalAlpha = Math.min(1, dense * (0.7 + (step % UNKNOWN) * 0.1));
+    context.lineWidth = (curves.count > 1500 ? 0.8 : 1.1) / view.k;
+  });
+}
+
+/** Hot links: each half in its colour with an arrow, and a trace of where it leads. */
+export function drawHot(context, scene, view) {
+  const { curves, steps } = scene;
+  const way = new Path2D();
+  for (let at = 0; at < curves.count; at += 1) if (isHot(steps[at])) curve(way, curves.whole, at * 8);
   context.strokeStyle = colour("--h7");
   context.globalAlpha = 0.45;
   context.lineWidth = 1.2 / view.k;
   context.stroke(way);
+  strokes(context, scene, (at) => isHot(steps[at]), () => {
+    context.globalAlpha = 1;
+    context.lineWidth = 2.4 / view.k;
+  });
+  for (let at = 0; at < curves.count; at += 1) if (isHot(steps[at])) arrow(context, curves.half, at * 8, steps[at], 6 / view.k);
+}
+
+/** Some links, in full strength: those of what is chosen. */
+export function drawSome(context, scene, view, wanted) {
+  strokes(context, scene, wanted, (step) => {
+    context.globalAlpha = 1;
+    context.lineWidth = (isHot(step) ? 2.4 : 1.6) / view.k;
+  });
+}
+
+/** Strokes of CHUNK links at a time: one path of thousands takes twice as long, one of each link three times. */
+function strokes(context, { curves, steps }, wanted, style) {
+  const paths = new Map();
+  context.lineCap = "round";
+  const end = (step, { path }) => {
+    style(step);
+    context.strokeStyle = colour(step === UNKNOWN || step === 0 ? "--line" : `--h${Math.max(2, step)}`);
+    context.stroke(path);
+  };
+  for (let at = 0; at < curves.count; at += 1) {
+    if (!wanted(at)) continue;
+    const step = steps[at];
+    const chunk = paths.get(step) ?? { path: new Path2D(), count: 0 };
+    paths.set(step, chunk);
+    curve(chunk.path, curves.half, at * 8);
+    chunk.count += 1;
+    if (chunk.count < CHUNK) continue;
+    end(step, chunk);
+    paths.delete(step);
+  }
+  for (const [step, chunk] of paths) end(step, chunk);
   context.globalAlpha = 1;
-  for (const at of hotLinks) arrow(context, curves.half, at * 8, stepOf(values.links[at], true, scene), 6 / view.k);
 }
 
 function curve(path, of, i) {
@@ -97,10 +137,11 @@ export function drawNodes(context, scene, view, { width, height }) {
   });
   for (const pod of map.pods) {
     const [left, right] = [pod.left * view.k + view.x, pod.right * view.k + view.x];
-    if (right - left < context.measureText(pod.name).width + 4) continue;
+    const name = nameFor(context, pod.name, right - left);
+    if (!name) continue;
     context.fillStyle = colour("--faint");
     context.textAlign = "center";
-    context.fillText(pod.name, (left + right) / 2, pod.bottom * view.k + view.y + 10);
+    context.fillText(name, (left + right) / 2, pod.bottom * view.k + view.y + 9);
   }
   context.textAlign = "left";
 }
@@ -136,12 +177,21 @@ function drawSwitch(context, scene, node, at, { x, y, w, h }) {
   if (hot && !name) flag(context, x, y - h / 2 - 4, step, Math.min(5, Math.max(3, w / 2)));
 }
 
+function widthOf(context, text) {
+  const known = widths.get(text);
+  if (known !== undefined) return known;
+  if (widths.size > 20_000) widths.clear();
+  const width = context.measureText(text).width;
+  widths.set(text, width);
+  return width;
+}
+
 /** As much of a name as there is room for: all of it, or the number at its end. */
 function nameFor(context, name, room) {
   if (room < 8) return "";
-  if (context.measureText(name).width <= room) return name;
+  if (widthOf(context, name) <= room) return name;
   const end = /\d+$/.exec(name)?.[0] ?? "";
-  return end && context.measureText(end).width <= room ? end : "";
+  return end && widthOf(context, end) <= room ? end : "";
 }
 
 /** Ports to hosts: a comb below the switch, in the colour of the worst of them. */
@@ -230,7 +280,7 @@ function flag(context, x, y, step, side) {
 
 function badge(context, x, y, count, step) {
   const text = count > 99 ? "99+" : String(count);
-  const w = Math.max(14, context.measureText(text).width + 7);
+  const w = Math.max(14, widthOf(context, text) + 7);
   rounded(context, x - w / 2, y - 7, w, 14, 7);
   context.fillStyle = colour(`--h${step}`);
   context.fill();

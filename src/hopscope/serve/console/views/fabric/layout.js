@@ -51,7 +51,7 @@ function layerLayout(nodes, layers, width, height) {
       else places[at] = boxAt(node, x, EDGE / 2 + high / 2, Math.min(pitch * 0.86, 120), high, -1);
       if (!node.pod) return;
       const pod = pods.get(node.pod) ?? { name: node.pod, left: x, right: x, top: y, bottom: y };
-      pods.set(node.pod, { ...pod, left: Math.min(pod.left, x - pitch * 0.55), right: Math.max(pod.right, x + pitch * 0.55), top: Math.min(pod.top, y - 26), bottom: Math.max(pod.bottom, y + 30) });
+      pods.set(node.pod, { ...pod, left: Math.min(pod.left, x - pitch * 0.55), right: Math.max(pod.right, x + pitch * 0.55), top: Math.min(pod.top, y - 26), bottom: Math.max(pod.bottom, y + 25) });
     });
   });
   const labels = rows.map((row, layer) => ({ text: layers[layer], y: row.length ? places[row[0]].y : null })).filter((each) => each.y !== null);

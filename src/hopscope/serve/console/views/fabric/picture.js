@@ -3,12 +3,14 @@
 import { h, fill } from "../../lib/dom.js";
 import { colour, followTheme } from "../../lib/theme.js";
 import { camera } from "./camera.js";
-import { drawLayers, drawLinks, drawNodes, drawPods, drawRing, screen } from "./drawing.js";
+import { drawCalm, drawHot, drawLayers, drawNodes, drawPods, drawRing, drawSome, isHot, screen, stepsOf } from "./drawing.js";
 import { layout } from "./layout.js";
 import { curves, nearest } from "./links.js";
 
 /** Part of the canvas that the kept picture has beyond each side of it. */
-const BEYOND = 0.25;
+const BEYOND = 0.15;
+/** A picture that takes longer is drawn again only when the map stands still. */
+const FRAME_MS = 12;
 
 /**
  * @param {object} on
@@ -22,7 +24,8 @@ export function picture(on) {
   const canvas = h("canvas", { class: "map", role: "img", tabindex: "0", "aria-label": "Map of the network" });
   const tip = h("div", { class: "tip", hidden: true });
   const element = h("div", { class: "chart fabric-map" }, canvas, tip);
-  const kept = { image: document.createElement("canvas"), view: null, k: 1 };
+  const kept = { image: document.createElement("canvas"), view: null, tookMs: 0 };
+  const calm = { image: document.createElement("canvas"), view: null };
   const size = { width: 0, height: 0 };
   let scene = null;
   let due = 0;
@@ -60,20 +63,34 @@ export function picture(on) {
 
   /** Everything, at the present zoom, with a margin round the canvas. */
   function keep(ratio) {
-    const { image } = kept;
+    const started = performance.now();
     const [mx, my] = [size.width * BEYOND, size.height * BEYOND];
-    const [w, high] = [Math.round((size.width + 2 * mx) * ratio), Math.round((size.height + 2 * my) * ratio)];
-    if (image.width !== w || image.height !== high) Object.assign(image, { width: w, height: high });
-    const context = image.getContext("2d");
+    const large = { width: size.width + 2 * mx, height: size.height + 2 * my };
     const view = { k: look.view.k, x: look.view.x + mx, y: look.view.y + my };
+    const start = ({ image }) => {
+      const [w, high] = [Math.round(large.width * ratio), Math.round(large.height * ratio)];
+      if (image.width !== w || image.height !== high) Object.assign(image, { width: w, height: high });
+      const context = image.getContext("2d");
+      prepare(context, ratio);
+      context.clearRect(0, 0, large.width, large.height);
+      return context;
+    };
+    const world = (context) => context.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * view.x, ratio * view.y);
+    if (!calm.view || !same(calm.view, look.view)) {
+      const context = start(calm);
+      world(context);
+      drawPods(context, scene, view);
+      drawCalm(context, scene, view);
+      calm.view = { ...look.view };
+    }
+    const context = start(kept);
+    context.drawImage(calm.image, 0, 0, large.width, large.height);
+    world(context);
+    drawHot(context, scene, view);
     prepare(context, ratio);
-    context.clearRect(0, 0, size.width + 2 * mx, size.height + 2 * my);
-    context.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * view.x, ratio * view.y);
-    drawPods(context, scene, view);
-    drawLinks(context, scene, view);
-    prepare(context, ratio);
-    drawNodes(context, scene, view, { width: size.width + 2 * mx, height: size.height + 2 * my });
+    drawNodes(context, scene, view, large);
     kept.view = { ...look.view };
+    kept.tookMs = performance.now() - started;
   }
 
   function paint() {
@@ -81,7 +98,7 @@ export function picture(on) {
     if (!scene || !measure(ratio)) return;
     const view = look.view;
     const far = kept.view && (Math.abs(view.x - kept.view.x) > size.width * BEYOND || Math.abs(view.y - kept.view.y) > size.height * BEYOND);
-    if (!kept.view || (!moving && !same(kept.view, view)) || (moving && far && kept.view.k === view.k)) keep(ratio);
+    if (!kept.view || (!moving && !same(kept.view, view)) || (moving && far && kept.view.k === view.k && kept.tookMs < FRAME_MS)) keep(ratio);
     const context = canvas.getContext("2d");
     prepare(context, ratio);
     context.clearRect(0, 0, size.width, size.height);
@@ -96,7 +113,7 @@ export function picture(on) {
       const { from, to } = scene.structure.links;
       context.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * view.x, ratio * view.y);
       const incident = (at) => at === link || (lit !== undefined && (from[at] === lit || to[at] === lit)) || (link !== undefined && from[at] === to[link] && to[at] === from[link]);
-      drawLinks(context, scene, view, incident);
+      drawSome(context, scene, view, incident);
       prepare(context, ratio);
     }
     for (const [what, strong] of [[over, false], [chosen, true]]) {
@@ -122,7 +139,7 @@ export function picture(on) {
     if (!size.width || !scene) return;
     scene.map = layout(scene.structure, size);
     scene.curves = curves(scene.structure.links, scene.structure.nodes, scene.map.places);
-    kept.view = null;
+    kept.view = calm.view = null;
   }
 
   function placeOf({ node, cell }) {
@@ -207,7 +224,7 @@ export function picture(on) {
 
   new ResizeObserver(redraw).observe(canvas);
   const unfollow = followTheme(() => {
-    kept.view = null;
+    kept.view = calm.view = null;
     redraw();
   });
 
@@ -216,7 +233,10 @@ export function picture(on) {
     /** Show an answer: `structure` and `values` of /api/v0/fabric, `limit` and `top`. */
     set(given) {
       const arranged = scene?.structure === given.structure ? { map: scene.map, curves: scene.curves } : null;
+      const before = scene?.steps;
       scene = { ...given, ...arranged };
+      scene.steps = stepsOf(scene);
+      if (arranged && changes(before, scene.steps)) calm.view = null;
       if (!arranged) {
         focus = -1;
         over = null;
@@ -246,6 +266,11 @@ export function picture(on) {
     },
     end: unfollow,
   };
+}
+
+/** Whether a link that is not hot looks different. */
+function changes(before, after) {
+  return after.some((step, at) => step !== before[at] && !(isHot(step) && isHot(before[at])));
 }
 
 function same(a, b) {

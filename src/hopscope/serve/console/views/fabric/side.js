@@ -78,7 +78,9 @@ export function sidePanel(close) {
       const { from, to } = at ? { from: ms(at) - 600_000, to: ms(at) + 300_000 } : range(900);
       try {
         const found = await get(path("/series", { metric: metric === "drops" ? "drop" : metric, node: String(node.id), port, since: iso(from), until: iso(Math.min(to, Date.now())), buckets: 90 }, { scope: true }));
-        if (!gone) chart.set({ series: [{ name: "Highest", colour: "--s1", fill: true, points: pointsOf(found) }], from, to, limit: found.raise_above === null ? null : Number(found.raise_above), bands: at ? [{ from: ms(at) - 1, to: ms(at) + 1, colour: "--accent" }] : [] });
+        const points = pointsOf(found);
+        chart.element.hidden = points.every(([, value]) => value === null);
+        if (!gone) chart.set({ series: [{ name: "Highest", colour: "--s1", fill: true, points }], from, to, limit: found.raise_above === null ? null : Number(found.raise_above), bands: at ? [{ from: ms(at) - 1, to: ms(at) + 1, colour: "--accent" }] : [] });
       } catch {
         chart.element.hidden = true; // the table has the values
       }
