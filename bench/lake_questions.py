@@ -29,6 +29,7 @@ from hopscope.wire.address import address
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.event_make import Events
 from support.postgres_server import PostgresServer
+from support.s3_server import S3Server
 
 MEMBERS = 3
 COMMIT = 100_000
@@ -147,6 +148,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """To run it in pieces."""
     parser.add_argument("--catalog", help="database to use; default: one of its own")
     parser.add_argument("--folder", type=Path, help="where the files are; default: a temporary one")
+    parser.add_argument("--store", action="store_true", help="files are in an S3 server of its own")
     parser.add_argument(
         "--steps",
         default="fill,ask,copy:1:9,ask,merge,ask,local",
@@ -162,8 +164,8 @@ def main() -> None:
         "the best of three of each question to a lake that is open: 10 million events of three members in"
         " commits of 100,000, on one day, and copies of them on later days in commits of 500,000; then the"
         " same after files were merged; and to a data folder with the first 10 million. Two threads, files on"
-        " a local disk.",
-        "the way to an S3 store, members' tails, files that are not in the page cache, writers beside it.",
+        " a local disk, or in an S3 server (SeaweedFS) on the same machine.",
+        "a network; members' tails, files that are not in the page cache, writers beside it.",
         options,
     )
     millions = 1 if bench.quick else given.millions
@@ -177,14 +179,28 @@ def main() -> None:
         server.start()
         server.run("CREATE DATABASE hopscope", "postgres")
     catalog = given.catalog or f"postgresql://hopscope@127.0.0.1:{server.port if server else 0}/hopscope"
-    settings = LakeSettings(catalog=catalog, data=str(folder / "lake"))
+    settings, store = LakeSettings(catalog=catalog, data=str(folder / "lake")), None
+    if given.store:
+        (folder / "store").mkdir()
+        store = S3Server(str(Path(sys.executable).with_name("weed")), folder / "store")
+        store.start()
+        store.make_bucket("lake")
+        settings = LakeSettings(
+            catalog=catalog,
+            data="s3://lake",
+            endpoint=store.url,
+            access_key=store.KEY,
+            secret=store.SECRET,
+        )
     create(settings)
     try:
         for step in steps.split(","):
             take(bench, settings, step, folder, millions)
     finally:
+        for each in (server, store):
+            if each is not None:
+                each.kill()
         if server is not None:
-            server.kill()
             shutil.rmtree(folder)
 
 
@@ -211,7 +227,7 @@ def take(bench: Bench, settings: LakeSettings, step: str, folder: Path, millions
             ).fetchall()
             newest = list(segments(millions))[-1]
             days = (newest_ns - int(newest["time_ns"].max())) // DAY_NS
-            of = f"{events / 1e6:.0f} M, {files} files"
+            of = f"{events / 1e6:.0f} M, {files} files{' in S3' if settings.endpoint else ''}"
             bench.row({"of": of}, size / events, "bytes an event")
             ask_lake(bench, of, settings, shifted(newest, days))
 

@@ -185,7 +185,7 @@ def test_an_older_catalog_with_the_members_history(
 
 
 def test_an_older_catalog_without_the_members_history(
-    database: PostgresServer, local: LakeSettings, member: Member
+    database: PostgresServer, local: LakeSettings, member: Member, tmp_path: Path
 ) -> None:
     """The member refuses to count as lost what the files have; a rebuild finds it there, also in files that
     were merged after the backup; nothing is doubled.
@@ -201,11 +201,14 @@ def test_an_older_catalog_without_the_members_history(
     member.journal.append(random_events(7))
     with pytest.raises(RefusedError, match=r"older than the lake's files.*hopscope lake rebuild"):
         member.again()
-    result = rebuild(local)
-    assert (result.events, result.doubled, result.missing) == (200, 0, 0)
+    other = Member(local, tmp_path / "2", "c2")
+    other.writer.connect()
+    result = rebuild(local, lambda line: other.write(11))  # writers go on until its end
+    other.writer.close()
+    assert (result.events, result.doubled, result.missing) == (211, 0, 0)
     assert member.again() == 7
-    assert found(database, local) == {("c1", 0): list(range(207))}
-    assert marks_of(database, local) == {("c1", 0): 207}
+    assert found(database, local) == {("c1", 0): list(range(207)), ("c2", 0): list(range(11))}
+    assert marks_of(database, local) == {("c1", 0): 207, ("c2", 0): 11}
     assert is_whole(local)
     assert database.run(f"SELECT count(*) FROM {result.old_schema}.hopscope_lake") == "1\n"
 

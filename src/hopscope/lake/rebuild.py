@@ -5,9 +5,10 @@ files cannot tell: which events were lost or deleted because of their age, and m
 event is taken once.  What is below a shard's mark and in no file becomes a gap `missing`, which its member
 fills from its own history when it connects.
 
-The new catalog grows beside the old one and takes its place at the end, under the lock of commits; a writer
-that has been waiting for it notices the new generation, and connects again.  A killed rebuild has changed
-nothing that anybody sees.
+The new catalog grows beside the old one, day by day, while writers commit to that. Under the lock of commits
+it gets what they have written meanwhile, and takes the old one's place. A writer that has been waiting for
+the lock notices the new generation, and connects again. A killed rebuild has changed nothing that anybody
+sees.
 """
 
 from __future__ import annotations
@@ -46,18 +47,20 @@ class Rebuilt:
 
 
 def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda line: None) -> Rebuilt:
-    """Build the catalog again; writers wait meanwhile. LakeError: that failed, and all is as it was."""
-    new = f"{settings.schema_name}_new"
+    """Build the catalog again; writers wait for its end alone. LakeError: it failed, and all is as it was."""
     schema, new = settings.schema_name, f"{settings.schema_name}_new"
     with Database(settings) as database:
-        for name in ("create", "maintenance", COMMIT):
+        for name in ("create", "maintenance"):
             database.lock(name)
         old = _schema_exists(database, schema)
         make_tables(settings, new, database)
         result = Rebuilt()
         with Lake(settings, schema=new, memory_bytes=MEMORY_BYTES) as lake:
+            filler = _Filler(lake, result, progress)
             try:
-                _fill(lake, result, progress)
+                filler.fill()
+                database.lock(COMMIT)
+                filler.complete()
                 known = _known(settings, database) if old else _Known()
                 _state(lake, known, result)
             except duckdb.Error as error:
@@ -108,32 +111,65 @@ def _known(settings: LakeSettings, database: Database) -> _Known:
     )
 
 
-def _fill(lake: Lake, result: Rebuilt, progress: Callable[[str], None]) -> None:
-    """Events of all files, day by day: copies of one have the same time, so they are of one day."""
-    run = lake.connection.execute
-    files: dict[str, list[str]] = {}
-    for path in sorted(sizes_of(lake)):
-        if path.startswith(events_folder(lake.settings)):
-            files.setdefault(path.rpartition("/")[0], []).append(path)
-    columns = ", ".join(f"{name}::{kind} AS {name}" for name, kind in COLUMNS)
-    for number, (day, paths) in enumerate(files.items(), 1):
-        whole = [path for path in paths if readable(lake, path)]
-        result.damaged += sorted(set(paths) - set(whole))
-        if not whole:
-            continue
-        listed = ", ".join(map(quoted, whole))
+class _Filler:
+    """Brings the events of all files into the new catalog, day by day: copies of one have the same time, so
+    they are of one day.
+    """
+
+    def __init__(self, lake: Lake, result: Rebuilt, progress: Callable[[str], None]) -> None:
+        self._lake, self._result, self._progress = lake, result, progress
+        self._taken: set[str] = set()
+
+    def fill(self) -> None:
+        """Take the files that there are; one that cannot be read may be in the making."""
+        days = self._days()
+        for number, (day, paths) in enumerate(days.items(), 1):
+            self._take([path for path in paths if readable(self._lake, path)])
+            what = f"{number} of {len(days)} days, {self._result.events:,} events"
+            self._progress(f"{what}: {'/'.join(day.split('/')[-3:])}")
+
+    def complete(self) -> None:
+        """Take those that have come since; writers wait."""
+        for paths in self._days().values():
+            whole = [path for path in paths if readable(self._lake, path)]
+            self._result.damaged += sorted(set(paths) - set(whole))
+            self._take(whole, again=True)
+
+    def _days(self) -> dict[str, list[str]]:
+        """Files that were not taken yet, by folder."""
+        lake = self._lake
+        own = lake.connection.execute(
+            f"SELECT data_file FROM ducklake_list_files('{lake.name}', 'events', schema => 'hopscope')"
+        ).fetchall()
+        found: dict[str, list[str]] = {}
+        for path in sorted(sizes_of(lake).keys() - self._taken - {path for (path,) in own}):
+            if path.startswith(events_folder(lake.settings)):
+                found.setdefault(path.rpartition("/")[0], []).append(path)
+        return found
+
+    def _take(self, paths: list[str], *, again: bool = False) -> None:
+        """Take the events of some files of a day, each once; `again`: those that the catalog lacks."""
+        if not paths:
+            return
+        run, events = self._lake.connection.execute, self._lake.events
+        listed = ", ".join(map(quoted, paths))
         read = f"read_parquet([{listed}], hive_partitioning => false, union_by_name => true)"
-        rows = f"SELECT {columns}, member, incarnation FROM {read}"
+        columns = ", ".join(f"{name}::{kind} AS {name}" for name, kind in COLUMNS)
+        rows = f"SELECT {columns}, member, incarnation FROM {read} f"
         ((total, doubled),) = run(
             f"SELECT coalesce(sum(n), 0)::BIGINT, coalesce(sum(n - d), 0)::BIGINT FROM (SELECT count(*) AS n,"
             f" count(DISTINCT sequence) AS d FROM {read} GROUP BY {_SHARD})"
         ).fetchall()
-        once = f" QUALIFY row_number() OVER (PARTITION BY {_KEY}) = 1" if doubled else ""
-        run(f"INSERT INTO {lake.events} ({EVENT_COLUMNS}) {rows}{once}")
-        result.files += len(whole)
-        result.events += total - doubled
-        result.doubled += doubled
-        progress(f"{number} of {len(files)} days, {result.events:,} events: {'/'.join(day.split('/')[-3:])}")
+        if again:
+            same = " AND ".join(f"e.{name} = f.{name}" for name in ("time", *_KEY.split(", ")))
+            rows += f" WHERE NOT EXISTS (SELECT 1 FROM {events} e WHERE {same})"
+        if again or doubled:
+            rows += f" QUALIFY row_number() OVER (PARTITION BY {_KEY}) = 1"
+        ((count,),) = run(f"INSERT INTO {events} ({EVENT_COLUMNS}) {rows}").fetchall()
+        self._taken |= {*paths}
+        self._result.files += len(paths)
+        self._result.events += count
+        self._result.doubled += total - count
 
 
 def _state(lake: Lake, known: _Known, result: Rebuilt) -> None:
