@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hopscope.fabric.topology import parse_topology
 from support.waiting import HANG_SECONDS, eventually
 
 _FOUND = re.compile(r"found (?P<kind>\S+(?: \S+)?) after .* at (?P<node>\S+)(?: port (?P<port>\d+))?")
@@ -64,6 +65,12 @@ class Demo:
         place = eventually(look, f"the demo found no {kind}", 0.2)
         assert place is not None
         return place
+
+    @staticmethod
+    def port_name(node: str, port: int) -> str:
+        """Name of a port in the demo's network."""
+        topology = parse_topology("fat-tree:4")
+        return str(topology.port_name(topology.port_row(node, port)))
 
     def close(self) -> None:
         """End it."""

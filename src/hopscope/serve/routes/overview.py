@@ -8,7 +8,7 @@ from fastapi import Request
 
 from ...base.names import Names
 from ...detect.counters import STORED
-from ...detect.records import NO_NODE, Kind
+from ...detect.records import NO_NODE, ROUTINE, Kind
 from ...present.bottleneck_json import queue_object
 from ...present.collector_state import LimitsInForce
 from ...present.events import when, wide
@@ -87,8 +87,19 @@ def _overview(snapshot: Snapshot, names: Names, context: Ctx) -> o.Overview:
         notable=[
             o.Similar(event=Event.model_validate(event), count=count) for event, count in snapshot.notable
         ],
+        kinds=_kinds(snapshot.summary),
         missed_events=wide(snapshot.missed),
     )  # fmt: skip
+
+
+def _kinds(summary: Summary) -> list[o.KindCount]:
+    routine = {kind.label for kind in ROUTINE}
+    return [
+        o.KindCount(kind=counter.label["kind"], total=wide(int(counter.value)), per_second=counter.per_second)
+        for counter in summary.counters
+        if counter.name == "hopscope_events_total" and counter.label and int(counter.value)
+        if counter.label["kind"] not in routine
+    ]
 
 
 def _totals(summary: Summary) -> o.Totals:

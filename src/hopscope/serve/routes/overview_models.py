@@ -82,6 +82,15 @@ class Similar(Model):
     count: int
 
 
+class KindCount(Model):
+    """Events of one kind that are worth a look."""
+
+    kind: str
+    total: Wide
+    """Since the collector started."""
+    per_second: float
+
+
 class Totals(Model):
     """Since the collector started, and per second over the last seconds."""
 
@@ -134,5 +143,7 @@ class Overview(Model):
     lost_workers: list[LostWorker]
     notable: list[Similar]
     """Newest first."""
+    kinds: list[KindCount]
+    """Kinds of notable events that have occurred."""
     missed_events: Wide
     """Events that came too fast for this feed; all are in history."""
