@@ -129,7 +129,7 @@ def _round(seconds: float) -> float:
     """The next of 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30 s, and whole minutes, hours or days."""
     steps = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200)
     days = 86_400.0 * max(1, -(-seconds // 86_400))
-    return next((float(step) for step in steps if step >= seconds), days)
+    return next((float(step) for step in steps if step >= 0.99 * seconds), days)
 
 
 @router.get("/history/flows", summary="Flows of history, with packets and means", tags=["history"])

@@ -86,18 +86,24 @@ def explained(raw: bytes, link: int, row: Any, dialect: Dialect) -> list[ByteFie
 
 
 def _walk(buf: _Notes, link: int, row: Any, dialect: Dialect) -> None:
-    if link != Link.UDP_PAYLOAD:
+    table = dialect.table()
+    datagram = None
+    if link == Link.UDP_PAYLOAD:
+        following = _report(buf, row, dialect)
+    else:
+        following = tunnel.by_ethertype(ethernet.pull_link(buf, link)[0])
         datagram = find_datagram(buf.raw, link, dialect) if row["version"] else None
-        if datagram is None or datagram.error is not None:
-            type_, _ = ethernet.pull_link(buf, link)
-            _packet(buf, tunnel.by_ethertype(type_), row, dialect)
-            return
-        outer = _Notes(buf.raw, 0, datagram.start, buf.notes)
-        type_, _ = ethernet.pull_link(outer, link)
-        _packet(outer, tunnel.by_ethertype(type_), row, dialect)
-        buf.at = datagram.start
-    following = _report(buf, row, dialect)
-    _packet(buf, following, row, dialect)
+    if datagram is not None and datagram.error is None:
+        _packet(buf, following, datagram.start, table)
+        _raw(buf, datagram.start - buf.at, "bytes before the report")
+        buf.limit = min(buf.end, datagram.announced)
+        following = _report(buf, row, dialect)
+    shim_at = int(row["int_at"]) - 4 if row["int_at"] else buf.end
+    _packet(buf, following, shim_at, table)
+    if buf.at <= shim_at and row["int_at"]:
+        buf.limit = buf.end  # a packet inside may state less than its telemetry takes
+        _raw(buf, shim_at - buf.at, "bytes before the telemetry")
+        _telemetry(buf, row, dialect)
 
 
 # ---------------------------------------------------------------------------------------------------- reports
@@ -163,12 +169,10 @@ def _own(buf: _Notes, items: tuple[Item, ...], bitmap: int, stated: int | None) 
 # ---------------------------------------------------------------------------------------------------- packets
 
 
-def _packet(buf: _Notes, following: Next, row: Any, dialect: Dialect) -> None:
-    """A packet's headers, until its telemetry, or until what comes is nobody's."""
-    shim_at = int(row["int_at"]) - 4 if row["int_at"] else -1
-    table = dialect.table()
+def _packet(buf: _Notes, following: Next, end: int, table: Any) -> None:
+    """A packet's headers, until `end`, or until what comes is not declared here."""
     for _ in range(4 * layout.MAX_LAYERS):
-        if 0 <= shim_at <= buf.at:
+        if buf.at >= end:
             break
         if following == Next.ETHERNET:
             following = tunnel.by_ethertype(ethernet.pull_ethernet(buf, Place.INNER_ETHERNET).type)
@@ -193,9 +197,6 @@ def _packet(buf: _Notes, following: Next, row: Any, dialect: Dialect) -> None:
             following = Next.NOTHING
         else:
             break
-    if 0 <= buf.at <= shim_at:
-        _raw(buf, shim_at - buf.at, "bytes before the telemetry")
-        _telemetry(buf, row, dialect)
 
 
 def _transport(buf: _Notes, protocol: int, fragment: int, table: Any) -> Next:
@@ -215,7 +216,6 @@ def _transport(buf: _Notes, protocol: int, fragment: int, table: Any) -> Next:
 
 
 def _telemetry(buf: _Notes, row: Any, dialect: Dialect) -> None:
-    buf.limit = buf.end  # a packet inside may state less than its telemetry takes
     if row["int_version"] == IOAM:
         buf.pull(layout.IOAM_OPTION, Place.IOAM_OPTION)
         if int(row["int_mode"]) == 6:
