@@ -21,6 +21,8 @@ def running(
     workers: int = 1,
     listen: ListenSettings | None = None,
     flow_rows: int = 32_768,
+    push_seconds: float = 10.0,
+    ports: int = 65_536,
 ) -> Iterator[tuple[Supervisor, int]]:
     """The supervisor and the port that its workers listen on; its data is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
@@ -28,7 +30,7 @@ def running(
             Settings(
                 data=Path(folder) / "data",
                 listen=(listen or ListenSettings(port=0, workers=workers),),
-                detect=DetectSettings(flow_rows=flow_rows),
+                detect=DetectSettings(flow_rows=flow_rows, push_seconds=push_seconds, ports=ports),
                 serve=ServeSettings(enabled=serve, port=0),
             )
         )
