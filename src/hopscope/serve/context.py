@@ -33,6 +33,7 @@ from ..settings.collector import DialectSettings, ServeSettings
 from .access.access import Access
 from .access.identity import identity_of
 from .kept import Kept
+from .live.answers import HUB
 from .routes.models import Cluster, ClusterModel
 from .scope import ClusterScope, asks_cluster
 
@@ -228,7 +229,8 @@ class Context:
         cluster if the request says so, and an event, set when its client is gone.
         """
         client = client_of(request)
-        if self.asking.total() >= MOST_QUERIES or self.asking[client] >= PER_CLIENT:
+        full = self.asking.total() >= MOST_QUERIES or self.asking[client] >= PER_CLIENT
+        if full and client != HUB:  # whose questions wait
             raise HTTPException(
                 503, "too many queries of history at once: try again when one of yours is answered"
             )

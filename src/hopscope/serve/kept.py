@@ -20,16 +20,20 @@ class Kept:
         self._answers: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, question: Hashable, seconds: float, make: Callable[[], T]) -> T:
-        """The answer to a question, at most `seconds` old; `make` works it out."""
+    def of(self, question: Hashable, seconds: float, make: Callable[[], T], share: float = 1.0) -> T:
+        """The answer to a question, at most `seconds` old; `make` works it out.
+
+        It is kept longer if it took long to make: at most `share` of the time is spent on it.
+        """
         now = time.monotonic()
         with self._lock:
             kept = self._answers.get(question)
         if kept is not None and now - kept[0] < seconds:
             return cast(T, kept[1])
         answer = make()
+        took = time.monotonic() - now
         with self._lock:
-            self._answers[question] = now, answer
+            self._answers[question] = now + max(0.0, took / share - seconds), answer
             self._answers.move_to_end(question)
             while len(self._answers) > MOST:
                 self._answers.popitem(last=False)

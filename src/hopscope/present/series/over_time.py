@@ -10,12 +10,14 @@ import numpy as np
 
 from ...history.filters import Filters, Flow
 from ...history.questions import HistoryLike
-from .intervals import ALARM_KINDS, STORING_KINDS, Interval, alarms, event_rows, place_of_row
+from .intervals import ALARM_KINDS, STORING_KINDS, Interval, alarms, event_rows, joined, place_of_row
 from .places import DROP, OF_FLOWS, WITH_IDENT, Buckets, Place, place_rows, times_ns
 from .samples import Sample, Samples, key_of, place_of
 
 MOST_ALARMS = 10_000
 """Events of alarms that one series reads."""
+MOST_SHOWN = 200
+"""Alarms of one series: those with the highest peaks."""
 _EARLIER = 64
 """Events before the range that are searched for the stored value, and for an alarm that goes on."""
 Sort = Literal["peak", "events", "place"]
@@ -35,8 +37,10 @@ class Series:
     before: int | None = None
     """Value of the last event before the first bucket: what was stored then."""
     alarms: list[Interval] = field(default_factory=list)
+    alarm_count: int = 0
+    """How many alarms there were; `alarms` has the highest."""
     truncated: bool = False
-    """There were more alarms than are read."""
+    """There were more events of alarms than are read."""
     sampled_ns: int | None = None
     """Since when samples of live state are in it, too; None: they are not."""
 
@@ -93,6 +97,9 @@ def series(history: HistoryLike, asked: Asked, buckets: Buckets, samples: Sample
         found.lowest = found.highest = found.latest = list(found.events)
         return found
     _add_alarms(found, history, asked, filters)
+    found.alarm_count = len(found.alarms)
+    highest = sorted(found.alarms, key=lambda each: -each.peak)[:MOST_SHOWN]
+    found.alarms = sorted(highest, key=lambda each: each.start_ns or 0)
     if samples is not None and asked.flow_id is None and asked.node is not None:
         _add_samples(found, asked, samples)
     return found
@@ -121,8 +128,9 @@ def _add_alarms(found: Series, history: HistoryLike, asked: Asked, filters: Filt
     table = history.events(limit=MOST_ALARMS, order="oldest", **filters)
     found.truncated = found.truncated or table.truncated
     found.alarms = [each for each in alarms(event_rows(table)) if asked.takes(each.place)]
-    if asked.metric in OF_FLOWS and asked.flow_id is None:
-        return  # each flow has a stored value and an alarm of its own
+    if asked.metric in OF_FLOWS and asked.flow_id is None:  # each flow has a stored value and an alarm
+        found.alarms = joined(found.alarms)
+        return
     earlier: Filters = {**filters, "start": None, "end": found.buckets.start_ns}
     if asked.ident is not None or asked.metric not in WITH_IDENT:
         found.before = _stored_before(history, asked, earlier)

@@ -13,6 +13,8 @@ from starlette.types import Message, Scope
 
 MOST_PATH = 2000
 """Characters of a path with its query."""
+HUB = "live"
+"""Client of the questions that the hub asks for all viewers: one at a time for each answer."""
 _NOT_WATCHED = ("/api/v0/events/live", "/api/v0/live", "/api/v0/sql", "/metrics")
 
 
@@ -55,7 +57,7 @@ async def ask(app: FastAPI, path: str) -> Answer:
         "query_string": parts.query.encode(),
         "root_path": "",
         "headers": [(b"host", b"live")],
-        "client": ("live", 0),
+        "client": (HUB, 0),
         "server": ("live", 0),
         "state": {},
     }

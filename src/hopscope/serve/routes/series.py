@@ -35,6 +35,8 @@ A = TypeVar("A")
 Work = Callable[[Past, threading.Event], A]
 _LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
 """Time during which an answer is not made again: a quarter of its buckets' width within these."""
+_SHARE = 0.05
+"""Share of the time that one answer may take to be made: a port's page has nine."""
 MOST_CELLS = 8000
 """Rows times buckets of a heat map: its answer stays below 100 KB."""
 PortNumber = Annotated[int | None, Query(ge=0, lt=NO_PORT, description="Egress port")]
@@ -91,10 +93,11 @@ async def series(
             events=found.events,
             before=_wide(found.before),
             alarms=[_alarm(each) for each in found.alarms],
+            alarm_count=found.alarm_count,
             truncated=found.truncated,
         )
 
-    return await context.query(request, _kept(context, request, over, make))
+    return await context.query(request, _kept(context, request, make, over))
 
 
 @router.get("/heatmap", summary="The places with the highest values, over time")
@@ -137,7 +140,7 @@ async def heatmap(
             ],
         )
 
-    return await context.query(request, _kept(context, request, over, make))
+    return await context.query(request, _kept(context, request, make, over))
 
 
 @router.get("/bursts", summary="Bursts: when a port or queue was above its limit, and whose traffic it was")
@@ -176,12 +179,12 @@ async def find_bursts(
         limit=limit,
     )
 
-    def work(past: Past, _: threading.Event) -> s.Bursts:
+    def make(past: Past) -> s.Bursts:
         total, found, truncated = bursts(past.history(), search)
         items = [_burst(context.names, each) for each in found]
         return s.Bursts(since=when(start), until=when(end), total=total, items=items, truncated=truncated)
 
-    return await context.query(request, work)
+    return await context.query(request, _kept(context, request, make))
 
 
 @router.get("/distributions/history", summary="Distributions of one place by time, with quantiles")
@@ -230,18 +233,20 @@ async def distribution_history(
             else None,
         )
 
-    return await context.query(request, _kept(context, request, over, make))
+    return await context.query(request, _kept(context, request, make, over))
 
 
-def _kept(context: Context, request: Request, over: Buckets, make: Callable[[Past], A]) -> Work[A]:
+def _kept(
+    context: Context, request: Request, make: Callable[[Past], A], over: Buckets | None = None
+) -> Work[A]:
     """Work of a question that many viewers ask again and again: it is done once for all of them."""
-    question = (request.url.path, tuple(sorted(request.query_params.multi_items())), over.start_ns)
-    seconds = min(_MOST_SECONDS, max(_LEAST_SECONDS, over.width_ns / 4e9))
+    question = (request.url.path, tuple(sorted(request.query_params.multi_items())), over and over.start_ns)
+    seconds = _LEAST_SECONDS if over is None else min(_MOST_SECONDS, max(_LEAST_SECONDS, over.width_ns / 4e9))
 
     def work(past: Past, _: threading.Event) -> A:
         if asks_cluster(request):  # its answer also says who answered
             return make(past)
-        return context.kept.of(question, seconds, lambda: make(past))
+        return context.kept.of(question, seconds, lambda: make(past), _SHARE)
 
     return work
 

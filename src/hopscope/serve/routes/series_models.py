@@ -70,8 +70,11 @@ class Series(Buckets):
     before: Wide | None
     """Value that was stored before `since`; null: unknown, or of several flows or queues."""
     alarms: list[Alarm]
+    """At most 200, the highest, by time. Of hop latencies, alarms of flows that overlap are one."""
+    alarm_count: int
+    """How many there were."""
     truncated: bool
-    """There were more alarms than are listed."""
+    """There were more events of alarms than are read: alarms are missing."""
 
 
 class HeatRow(Model):

@@ -101,7 +101,8 @@ export function stage({ label, height, draw, at = null, step = null, click = nul
       const place = step(direction);
       if (!place) return;
       pointer = place;
-      stageOf.onHover?.(show(place.x, place.y));
+      const found = show(place.x, place.y);
+      stageOf.onHover?.(found);
       redraw();
       event.preventDefault();
     } else if (event.key === "Enter" && pointer) click?.(pointer.x, pointer.y);

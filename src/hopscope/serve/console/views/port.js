@@ -17,7 +17,8 @@ export const title = (address) => `${address.parts[1]} · ${/^\d+$/.test(address
 
 export async function show(place) {
   const { parts } = here();
-  const found = await find(parts[1], parts[2]);
+  const [found, labels] = await Promise.all([find(parts[1], parts[2]), get(path("/labels", { limit: 1 })).catch(() => ({ total: 0 }))]);
+  found.labels = labels.total > 0;
   if (!found.port) {
     fill(place, empty(`${parts[1]} has reported no port ${parts[2]}.`, "A port is known once a report has a hop with it. All ports with values are on the page Ports."),
       h("p", null, h("a", { class: "button", href: link("/ports") }, "Ports and queues")));
@@ -26,7 +27,7 @@ export async function show(place) {
   const { node, port } = found;
   const queues = h("div", { class: "choices" });
   const facts = h("span", { class: "soft" });
-  const series = seriesPanel(node, port);
+  const series = seriesPanel(node, port, found.labels);
   const distribution = distributionPanel(node, port);
   const bursts = burstPanel({ fixed: { node: node.id, port: port.id }, title: "Bursts here" });
   const queueTable = queuePanel();

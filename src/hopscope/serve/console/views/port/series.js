@@ -21,8 +21,8 @@ const CHARTS = [
 const RARE = new Set(["drop", "label_latency", "label_age"]);
 const BUCKETS = 180;
 
-export function seriesPanel(node, port) {
-  const charts = CHARTS.map((each) => oneChart(node, port, ...each));
+export function seriesPanel(node, port, labels) {
+  const charts = CHARTS.filter(([metric]) => labels || !metric.startsWith("label_")).map((each) => oneChart(node, port, ...each));
   const legend = h("div", { class: "legend" },
     h("span", null, h("i", { style: { background: "var(--s1)" } }), "highest of each interval"),
     h("span", null, h("i", { style: { background: "var(--s1)", opacity: "0.3", height: "9px" } }), "stored value ± T"),
@@ -57,7 +57,7 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
   function draw(found) {
     answer = found;
     const values = found.highest.filter((value) => value !== null);
-    element.hidden = RARE.has(metric) && !values.length;
+    element.hidden = RARE.has(metric) && !values.some((value) => Number(value) > 0);
     message.hidden = true;
     place.hidden = false;
     if (!chart) {
@@ -65,7 +65,7 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
       fill(place, chart.element);
     }
     const peak = values.length ? Math.max(...values.map(Number)) : null;
-    const alarms = found.alarms.length ? ` · ${found.alarms.length}${found.truncated ? "+" : ""} alarm${found.alarms.length > 1 ? "s" : ""}` : "";
+    const alarms = found.alarm_count ? ` · ${found.alarm_count}${found.truncated ? "+" : ""} alarm${found.alarm_count > 1 ? "s" : ""}` : "";
     heading.textContent = `${peak === null ? "no value in this time" : metric === "drop" ? `${si(values.reduce((sum, each) => sum + Number(each), 0))} in all` : `peak ${amount(peak, found.unit)}`}`
       + `${found.change === null ? "" : ` · T ${amount(found.change, found.unit)}`}${found.raise_above === null ? "" : ` · limit ${amount(found.raise_above, found.unit)}`}${alarms}`;
     chart.set(drawn(found, metric, colour));
