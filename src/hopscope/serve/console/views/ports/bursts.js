@@ -5,6 +5,7 @@ import { link, param, set } from "../../lib/address.js";
 import { exports } from "../../lib/export.js";
 import { amount, clock, duration, flowText, moment, ms, words } from "../../lib/format.js";
 import { empty, panel, placeLink, trouble } from "../../lib/panel.js";
+import { range } from "../../lib/range.js";
 import { table } from "../../lib/table.js";
 import { follow } from "./question.js";
 
@@ -84,8 +85,9 @@ function contributor({ flow, events, highest_latency_ns: latency }) {
 /** The port's page in the time around a burst. */
 function around(each) {
   if (!each.port) return null;
-  const start = ms(each.start ?? each.end);
-  const end = ms(each.end ?? new Date().toISOString());
+  const { from, to } = range();
+  const start = each.start ? ms(each.start) : from;
+  const end = each.end ? ms(each.end) : to;
   const margin = Math.max(2000, 2 * (end - start));
   return link(["ports", each.node.name ?? each.node.id, each.port.name ?? each.port.id], {
     from: new Date(start - margin).toISOString(), to: new Date(end + margin).toISOString(), metric: each.metric, queue: each.queue,
