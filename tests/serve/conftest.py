@@ -74,7 +74,9 @@ class Collector:
         if self.limits.answer(request, author):
             return {}
         return {
-            "processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}]
+            "processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}],
+            "watch": [],
+            "tracked": [],
         }
 
     def report(

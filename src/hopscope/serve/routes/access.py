@@ -17,6 +17,7 @@ from .models import Error
 from .router import api_router
 
 router = api_router("access")
+_ABSENT: dict[int | str, dict[str, Any]] = {404: {"model": Error, "description": "No such session"}}
 _REFUSED: dict[int | str, dict[str, Any]] = {429: {"model": Error, "description": "Too many wrong logins"}}
 
 
@@ -66,7 +67,7 @@ async def sessions(context: Ctx, request: Request) -> m.SessionList:
     return m.SessionList(items=[_session(each, identity) for each in found])
 
 
-@router.delete("/sessions/{number}", summary="End a session")
+@router.delete("/sessions/{number}", summary="End a session", responses=_ABSENT)
 async def end(context: Ctx, request: Request, number: Annotated[str, Path(max_length=64)]) -> m.LoggedOut:
     """An operator may end any, others their own."""
     identity = identity_of(request.scope)

@@ -11,9 +11,11 @@ from ...present.events import when
 from ...settings.limits import as_json
 from ..context import Context, Ctx
 from . import limit_models as m
+from .models import Error
 from .router import api_router
 
 router = api_router("limits", "/limits")
+_ABSENT: dict[int | str, dict[str, Any]] = {404: {"model": Error, "description": "No such metric"}}
 MetricName = Annotated[str, Path(max_length=60, description="A metric, such as hop_latency")]
 
 
@@ -38,13 +40,13 @@ async def reset(context: Ctx, request: Request) -> m.Limits:
     return _answer(await limits_in_force(context))
 
 
-@router.get("/{metric}", summary="Limits of one metric")
+@router.get("/{metric}", summary="Limits of one metric", responses=_ABSENT)
 async def limit(context: Ctx, metric: MetricName) -> m.MetricLimits:
     """Limits of all switches; null: never."""
     return _of(_answer(await limits_in_force(context)), metric)
 
 
-@router.patch("/{metric}", summary="Change limits of one metric")
+@router.patch("/{metric}", summary="Change limits of one metric", responses=_ABSENT)
 async def change_limit(
     context: Ctx, request: Request, metric: MetricName, changes: m.MetricChanges
 ) -> m.MetricLimits:
@@ -53,7 +55,7 @@ async def change_limit(
     return _of(await _change(context, request, {"general": {metric: given}}, metric), metric)
 
 
-@router.put("/{metric}", summary="Set the limits of one metric")
+@router.put("/{metric}", summary="Set the limits of one metric", responses=_ABSENT)
 async def set_limit(
     context: Ctx, request: Request, metric: MetricName, limits: m.MetricLimits
 ) -> m.MetricLimits:

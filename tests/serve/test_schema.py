@@ -1,0 +1,86 @@
+"""The whole API by its own description: what it allows, and what it does not, is answered as described."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from hopscope.serve.api import create_app
+from hopscope.settings.collector import ServeSettings
+
+from .conftest import NAMES, Collector
+
+EXAMPLES = 2
+"""Requests of each operation and kind: the same in every run."""
+CHECKS = [
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+]
+_FEW = settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+def test_every_operation_answers_as_it_is_described(collector: Collector, mode: str) -> None:
+    """Every operation of OpenAPI, asked by an operator, of a collector with data: status, headers and body
+    are those of its description; no error is one of the server (503 says what is absent), and none has a
+    traceback. Live feeds, which do not end, are left out.
+    """
+    app = create_app(ServeSettings(sql_seconds=1), collector.folder, NAMES)
+    token = (collector.folder / "token").read_text().strip()
+    own = {b"host": b"127.0.0.1:8080", b"authorization": f"Bearer {token}".encode()}
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        others = [each for each in scope.get("headers", ()) if each[0].lower() not in own]
+        try:
+            await app.state.guarded({**scope, "headers": [*others, *own.items()]}, receive, send)
+        except Exception:  # the answer has been sent: it is 500
+            assert scope["type"] == "http"
+
+    schema = schemathesis.openapi.from_dict(app.openapi())
+    schema.app = asked
+    wrong: dict[str, None] = {}
+    answered = set[str]()
+
+    def check(case: Any) -> None:
+        answer = case.call()
+        what = (
+            f"{case.method} {case.formatted_path} {case.query} {str(case.body)[:200]}: {answer.status_code}"
+        )
+        answered.add(f"{case.method} {case.path}")
+        if (answer.status_code >= 500 and answer.status_code != 503) or "Traceback" in answer.text:
+            wrong[what] = None
+        try:
+            case.validate_response(answer, checks=CHECKS)
+        except BaseExceptionGroup as group:
+            wrong.update(dict.fromkeys(f"{what}: {str(each)[:400]}" for each in group.exceptions))
+
+    for result in schema.get_all_operations():
+        operation = result.ok()  # type: ignore[union-attr]
+        if operation.path.endswith("/live"):
+            continue
+        cases = operation.as_strategy(generation_mode=schemathesis.GenerationMode[mode])
+        try:
+            _FEW(given(case=cases)(check))()
+        except (Unsatisfiable, pytest.skip.Exception):
+            assert mode == "NEGATIVE", "nothing can be asked"  # an operation without a parameter
+    app.state.context.close()
+    assert not wrong, "\n".join(wrong)
+    assert len(answered) > (60 if mode == "POSITIVE" else 30)
