@@ -47,6 +47,8 @@ MOST_BYTES = 65_536
 _PER_ENTRY = 512
 """Bytes of the ring for each entry."""
 _HEAD = FRAME.itemsize + REPORT.itemsize
+Causes = tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]
+"""Rows of notable events in a block, and those of their reports in a batch."""
 _NOTABLE = np.zeros(256, bool)
 _NOTABLE[[kind.value for kind in Kind if kind not in ROUTINE]] = True
 
@@ -115,33 +117,33 @@ class EvidenceWriter:
         self._per_second, self._count = per_second, count
         self._second, self._left = 0, 0
 
-    def causes(self, events: Records) -> npt.NDArray[np.uint64] | None:
-        """Rows of the reports that caused notable events, before these are numbered; None: there is none."""
-        if not (_NOTABLE[events["kind"]] & (events["sequence"] != NOT_FOUND)).any():
-            return None
-        return np.where(_NOTABLE[events["kind"]], events["sequence"], np.uint64(NOT_FOUND))
+    def causes(self, events: Records) -> Causes | None:
+        """Notable events and the reports that caused them, before they are numbered; None: there are none."""
+        at = np.flatnonzero(_NOTABLE[events["kind"]])
+        rows = events["sequence"][at]
+        known = rows != NOT_FOUND
+        return (at[known], rows[known]) if known.any() else None
 
     def keep(
-        self,
-        causes: npt.NDArray[np.uint64],
-        events: Records,
-        batch: ReportBatch,
-        frames: FrameBatch | None,
-        dialect: str,
+        self, causes: Causes, events: Records, batch: ReportBatch, frames: FrameBatch | None, dialect: str
     ) -> None:
         """Keep the reports of numbered events, each once."""
-        for row in np.unique(causes[causes != NOT_FOUND]).tolist():
-            if not self._may():
-                self._count("evidence_skipped_total", 1)
-                continue
-            self._put(events[causes == row], batch, row, frames, dialect)
+        at, rows = causes
+        wanted = np.unique(rows)
+        allowed = self._allowed(len(wanted))
+        if allowed < len(wanted):
+            self._count("evidence_skipped_total", len(wanted) - allowed)
+        for row in wanted[:allowed].tolist():
+            self._put(events[at[rows == row]], batch, row, frames, dialect)
 
-    def _may(self) -> bool:
+    def _allowed(self, wanted: int) -> int:
+        """How many reports may be kept now."""
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._left = second, self._per_second
-        self._left -= 1
-        return self._left >= 0
+        allowed = min(wanted, self._left)
+        self._left -= allowed
+        return allowed
 
     def _put(
         self, events: Records, batch: ReportBatch, row: int, frames: FrameBatch | None, dialect: str
