@@ -56,7 +56,7 @@ def main() -> None:
     """Steady reports, and one report in a hundred that raises or clears an alarm."""
     bench, _ = Bench.start(
         "evidence",
-        "ns of a processor a report through decoder, detector, ring and evidence; one worker, frames in memory.",
+        "ns of a processor a report: decoder, detector, ring and evidence; one worker, frames in memory.",
         "sockets; the journal's thread shares the processors.",
     )
     calm = np.full(REPORTS, 7)
