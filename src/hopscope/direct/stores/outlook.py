@@ -51,8 +51,8 @@ class Outlook:
     """Share of the sampled slots that are not empty; None: the primitive has no such thing."""
     load: float | None
     """Distinct keys per slot; None: it has none."""
-    per_second: float
-    """Keys, paths or entries a second, since the epoch began."""
+    per_second: float | None
+    """Keys, paths or entries per second, since the epoch began; None: the store does not say when."""
     ages: list[float]
     """Keys after this one, ascending; with counters: keys in the store."""
     correct: list[float]
@@ -69,7 +69,7 @@ def outlook(store: Store, values: int = VALUES) -> Outlook:
     if isinstance(layout, AppendLayout):
         return _of_lists(store, layout)
     if not isinstance(layout, KeyWriteLayout | PostcardingLayout | KeyIncrementLayout):
-        return Outlook("keys", layout.count, _used(store), None, 0.0, [], [], None, None)
+        return Outlook("keys", layout.count, _used(store), None, None, [], [], None, None)
     used = _used(store)
     reported = int(store.state[WRITES]) / layout.copies
     load = -np.log1p(-used) / layout.copies if used < FULL else reported / layout.count
@@ -83,7 +83,7 @@ def outlook(store: Store, values: int = VALUES) -> Outlook:
         layout.count,
         used,
         float(load),
-        reported / _seconds(store),
+        _rate(store, reported),
         (ages * layout.count).tolist(),
         correct.tolist(),
         None if wrong is None else wrong.tolist(),
@@ -128,7 +128,7 @@ def _of_lists(store: Store, layout: AppendLayout) -> Outlook:
         layout.lists,
         None,
         None,
-        written / _seconds(store),
+        _rate(store, written),
         [0.0, float(life), float(life), 1.25 * life],
         [1.0, 1.0, 0.0, 0.0],
         None,
@@ -145,7 +145,9 @@ def _used(store: Store) -> float:
     return float(slots[::step].any(axis=1).mean())
 
 
-def _seconds(store: Store) -> float:
-    """How long the epoch has been written, seconds."""
+def _rate(store: Store, count: float) -> float | None:
+    """A count of the epoch per second; None: it is not known when it began."""
+    if not store.state[BEGUN_NS]:
+        return None
     end = int(store.state[ENDED_NS]) or time.time_ns()
-    return max(1e-3, (end - int(store.state[BEGUN_NS])) / 1e9)
+    return count / max(1e-3, (end - int(store.state[BEGUN_NS])) / 1e9)

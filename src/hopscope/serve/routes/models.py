@@ -434,8 +434,8 @@ class StoreOutlook(Model):
     """Share of the slots that are not empty, of a sample; null: the primitive has no such thing."""
     load: float | None
     """Distinct keys per slot; null: it has none."""
-    per_second: float
-    """Keys, paths or entries per second, since the epoch began."""
+    per_second: float | None
+    """Keys, paths or entries per second, since the epoch began; null: the store does not say when."""
     ages: list[float]
     """Keys that came after this one, ascending; with counters, keys in the store."""
     correct: list[float]

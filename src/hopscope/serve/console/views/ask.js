@@ -11,13 +11,13 @@ import { editor } from "./ask/editor.js";
 import { answerChart } from "./ask/chart.js";
 import { answerTable } from "./ask/answer_table.js";
 import { savedQueries } from "./ask/saved.js";
-import { schemaPanel } from "./ask/schema.js";
+import { schemaPanels } from "./ask/schema.js";
 
 export const title = "Ask";
 const ROWS = ["100", "1000", "10000", "100000"];
 const MIME = { csv: "text/csv", parquet: "application/vnd.apache.parquet", json: "application/json" };
 
-export async function show(place) {
+export function show(place) {
   let shown = null;
   let running = null;
   const text = editor({ label: "SQL query", run: () => run(true) });
@@ -47,18 +47,12 @@ export async function show(place) {
   fill(result.body, first, grid.element, chart.element);
   grid.element.hidden = chart.element.hidden = true;
 
-  let schema = null;
-  try {
-    schema = await get(path("/sql/schema"));
-  } catch (error) {
-    fill(place, trouble(error));
-    return {};
-  }
-  const beside = schemaPanel(schema, { insert: text.insert, open: (sql) => {
+  const beside = h("aside", { class: "ask-beside", "aria-label": "Schema and examples" });
+  fill(place, h("div", { class: "ask" }, h("div", { class: "ask-main" }, query.element, result.element), beside));
+  get(path("/sql/schema")).then((schema) => fill(beside, schemaPanels(schema, { insert: text.insert, open: (sql) => {
     text.set(sql);
     run(true);
-  } });
-  fill(place, h("div", { class: "ask" }, h("div", { class: "ask-main" }, query.element, result.element), beside));
+  } }))).catch((error) => fill(beside, trouble(error)));
 
   async function run(push) {
     const sql = text.value.trim();
@@ -135,13 +129,13 @@ export async function show(place) {
     if (!sql && param("saved")) sql = (await saved.read(param("saved"))) ?? "";
     if (sql && sql !== text.value) {
       text.set(sql);
-      await run(false);
+      run(false);
     }
     draw();
   }
 
   const ended = keys({ Enter: { text: "Write a query", run: () => text.focus() } });
-  await arrive();
+  arrive();
   return { end() {
     ended();
     running?.abort();

@@ -8,7 +8,7 @@ import { panel, prose } from "../../lib/panel.js";
  * @param {any} schema the answer of /api/v0/sql/schema
  * @param {{insert: (name: string) => void, open: (sql: string) => void}} act
  */
-export function schemaPanel(schema, { insert, open }) {
+export function schemaPanels(schema, { insert, open }) {
   const name = (text, meaning) => h("button", { class: "mono name", type: "button", title: `${meaning}. Insert.`, onclick: () => insert(text) }, text);
   const column = (each) => h("li", null, name(each.name, each.meaning),
     h("span", { class: "faint" }, ` ${each.type}${each.unit ? `, ${each.unit}` : ""}`), h("span", { class: "meaning" }, prose(each.meaning)));
@@ -21,5 +21,5 @@ export function schemaPanel(schema, { insert, open }) {
       h("p", { class: "note" }, prose(view.meaning)), h("ul", { class: "columns" }, view.columns.map(column)))),
     h("details", null, h("summary", null, "In a cluster with a lake"), h("ul", { class: "columns" }, schema.cluster_columns.map(column))),
     h("p", { class: "note" }, `One SELECT in DuckDB's SQL. At most ${si(schema.limits.rows)} rows, ${span(schema.limits.seconds)} and ${Math.round(schema.limits.memory_bytes / 2 ** 20)} MiB: serve.sql_rows, serve.sql_seconds, serve.sql_memory_bytes.`));
-  return h("aside", { class: "ask-beside", "aria-label": "Schema and examples" }, examples.element, views.element);
+  return [examples.element, views.element];
 }

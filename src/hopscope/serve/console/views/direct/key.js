@@ -42,6 +42,7 @@ export function keyPanel(name) {
     copies.value = param("copies");
     consensus.value = param("consensus");
     if (!keys.length) return void fill(out, empty("No key was asked for yet.", store?.primitive === "append" ? "In an Append store the key is a list's number." : "Ctrl+Enter asks."));
+    fill(out, h("p", { class: "note", role: "status" }, "Asking the store …"));
     try {
       const found = await get(path(`/direct/stores/${encodeURIComponent(name)}/query`, { key: keys, epoch: param("epoch"), copies: param("copies"), consensus: param("consensus") }));
       if (mine !== turn) return;

@@ -36,7 +36,7 @@ export function showStore(place, name) {
       outlook?.used !== null && outlook && { key: "used", title: "In use", value: percent(outlook.used), note: "of a sample of its slots", mood: outlook.used > 0.95 ? "warn" : "" },
       outlook?.load !== null && outlook && { key: "load", title: "Load", value: outlook.load.toFixed(2), note: `${outlook.what} per slot` },
       { key: "writes", title: "Writes", value: si(store.operations), note: "memory operations, this epoch" },
-      outlook && { key: "rate", title: "Rate", value: si(outlook.per_second), unit: "/s", note: `${outlook.what}, mean of this epoch` },
+      outlook && outlook.per_second !== null && { key: "rate", title: "Rate", value: si(outlook.per_second), unit: "/s", note: `${outlook.what}, mean of this epoch` },
       { key: "epoch", title: "Epoch", value: String(store.epoch), note: store.past_epochs?.length ? `past: ${store.past_epochs.join(", ")}` : "no past ones" },
     ].filter(Boolean));
     fill(facts.body, h("dl", { class: "facts" }, Object.entries(store.layout).map(([key, value]) => [h("dt", null, words(key)), h("dd", null, typeof value === "number" ? value.toLocaleString("en") : String(value))])));
@@ -82,8 +82,9 @@ function expectedPanel(name) {
   } });
   const answer = h("span", { role: "status" });
   const keys = h("div");
+  const what = h("span", null, "A key written");
   const box = panel("Expected success by age", { note: "from the closed forms of DTA and DART", tools: exports(`${name}-expected`, { table: chart.export, png: chart.png }) });
-  fill(box.body, h("div", { class: "row" }, "A key written", field, "ago:", answer), chart.element, keys);
+  fill(box.body, h("div", { class: "row" }, what, field, "ago:", answer), chart.element, keys);
   box.element.hidden = true;
 
   function draw() {
@@ -91,10 +92,11 @@ function expectedPanel(name) {
     field.value = param("age", "5m");
     const found = /^(\d+(?:\.\d+)?)\s*([smhd])$/.exec(field.value.trim());
     const seconds = found ? Number(found[1]) * SECONDS[found[2]] : null;
-    const later = seconds === null ? null : seconds * outlook.per_second;
+    const later = seconds === null || outlook.per_second === null ? null : seconds * outlook.per_second;
+    what.textContent = outlook.what === "entries" ? "An entry written" : "A key written";
     const success = later === null ? null : interpolate(outlook.ages, outlook.correct, later);
     answer.className = success !== null && success < 0.5 ? "warn" : "";
-    fill(answer, seconds === null ? "expected a time such as 30s, 5m, 2h or 1d"
+    fill(answer, seconds === null ? "expected a time such as 30s, 5m, 2h or 1d" : later === null ? "its rate is unknown: the store does not say when it was begun"
       : outlook.what === "entries" ? [h("b", null, success > 0.5 ? "there" : "overwritten"), `, if all entries went to its list: ${si(later)} came after it, a list keeps ${si(outlook.half)}`]
         : [h("b", null, percent(success)), ` found, with ${si(later)} ${outlook.what} after it at ${si(outlook.per_second)}/s`]);
     const series = [{ name: "found", values: outlook.correct }, ...(outlook.wrong ? [{ name: "wrong answer", values: outlook.wrong }] : [])];
@@ -104,7 +106,7 @@ function expectedPanel(name) {
     ];
     chart.set({ xs: outlook.ages, series, markers });
     fill(keys, legend(series), h("p", { class: "note" }, `Across: ${outlook.what} that came after the key.`,
-      outlook.half && outlook.per_second > 0.001 && outlook.what !== "entries" ? ` Half are found up to ${si(outlook.half)} ${outlook.what}, ${span(outlook.half / outlook.per_second)} at this rate.` : ""));
+      outlook.half && outlook.what !== "entries" ? ` Half are found up to ${si(outlook.half)} ${outlook.what}${outlook.per_second ? `, ${span(outlook.half / outlook.per_second)} at this rate` : ""}.` : ""));
   }
   return { element: box.element, draw, update(given) {
     outlook = given;

@@ -1,7 +1,7 @@
 /** Tracked flows: their newest and previous path, and which flows are tracked. */
 
 import { h, fill } from "../../lib/dom.js";
-import { get, path, send } from "../../lib/api.js";
+import { path, send } from "../../lib/api.js";
 import { exports } from "../../lib/export.js";
 import { ago, duration, flowText, nodeName, portName, si } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
@@ -12,6 +12,7 @@ import { table } from "../../lib/table.js";
 const pathText = (hops) => (hops ?? []).map((hop) => `${nodeName(hop.node)}:${portName(hop.egress_port)}`).join(" → ");
 
 export function trackedPanel() {
+  let known = null;
   const rules = h("ul", { class: "row" });
   const add = h("div");
   const rows = table({
@@ -29,15 +30,8 @@ export function trackedPanel() {
   const box = panel("Tracked flows", { note: "of which all switches on the path label one packet in N", tools: exports("tracked-flows", { table: rows.export }) });
   fill(box.body, add, rules, rows.element);
 
-  async function load() {
-    try {
-      drawRules(await get(path("/labels/tracked")));
-    } catch (error) {
-      fill(rules, h("li", { class: "note" }, `Which flows are tracked is not known: ${error.message}`));
-    }
-  }
-
   function drawRules(found) {
+    known = found;
     fill(rules, found.length ? found.map((each) => h("li", { class: "chip" }, `${each.src} → ${each.dst}, one in ${each.every}`,
       mayChange() && h("button", { type: "button", "aria-label": `Stop tracking ${each.src} to ${each.dst}`, onclick: () => change("DELETE", path("/labels/tracked", { src: each.src, dst: each.dst })) }, "✕")))
       : h("li", { class: "note" }, "No flow is tracked."));
@@ -65,11 +59,14 @@ export function trackedPanel() {
   }
 
   drawForm();
-  load();
   const ends = [
     followSession(() => {
       drawForm();
-      load();
+      if (known) drawRules(known);
+    }),
+    watch(path("/labels/tracked"), (data, status) => {
+      if (status === 200) drawRules(data);
+      else fill(rules, h("li", { class: "note" }, `Which flows are tracked is not known: ${data.error}`));
     }),
     watch(path("/labels/flows", { limit: 100 }, { scope: true }), (data, status) => status === 200 && rows.update(data.items)),
   ];
