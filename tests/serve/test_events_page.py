@@ -38,7 +38,7 @@ def test_from_the_list_to_the_bytes(collector: Any, server: str, browser: Any) -
     browser.wait(f"new Set({KINDS}).size === 1")
     assert "kind=raised" in browser.run("location.search")
     browser.see(".event-filters .chip", "kind raised")
-    browser.click(".tabs button", "Alike, by place")
+    browser.click(".tabs button", "By place")
     browser.see(".events .count", "× 3")
     assert browser.run(f"{ROWS}.length") == 1
     picture(browser, "joined")

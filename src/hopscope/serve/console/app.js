@@ -17,7 +17,7 @@ async function arrive() {
   const mine = ++turn;
   if (!found) {
     leave();
-    fill(shell.place, empty("There is no such page.", "The pages are in the list on the left."));
+    fill(shell.place, empty("There is no such page.", "Choose a page from the menu."));
     shell.arrive(null, "Not found", true);
     return;
   }

@@ -95,12 +95,12 @@ function give(path, data, status) {
   for (const on of [...(watched.get(path) ?? [])]) on(data, status);
 }
 
-let told = false;
+let queued = false;
 function tell() {
-  if (told) return;
-  told = true;
+  if (queued) return;
+  queued = true;
   queueMicrotask(() => {
-    told = false;
+    queued = false;
     if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ watch: [...watched.keys()] }));
     else if (!socket && !hiddenSince) open();
   });

@@ -71,7 +71,7 @@ export function tabs(label, choices, chosen, choose) {
   return { element, draw };
 }
 
-/** A link to a port's page, or to a switch on the map. `queue` is shown behind it. */
+/** A link to a port's page, or to a switch on the map. `queue` follows it. */
 export function placeLink(node, port, queue = null) {
   const name = node?.name ?? (node ? String(node.id) : "unknown switch");
   if (!node) return h("span", { class: "faint" }, name);

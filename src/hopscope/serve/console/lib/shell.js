@@ -47,7 +47,7 @@ export function buildShell() {
     const texts = { live: "Live", connecting: "Connecting", paused: "Paused", lost: "Connection lost" };
     say(state, texts[connection.state]);
     state.className = `chip dot ${{ live: "good", lost: "bad", paused: "warn" }[connection.state] ?? ""}`;
-    state.title = connection.state === "paused" ? "Go on (Space)" : "Pause (Space)";
+    state.title = connection.state === "paused" ? "Resume (Space)" : "Pause (Space)";
     place.classList.toggle("stale", connection.state === "lost");
     drawBanners();
   }
@@ -56,7 +56,7 @@ export function buildShell() {
   let known = 0;
   function drawBanners() {
     const items = [];
-    if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: `The server does not answer since ${ago(connection.sinceMs).replace(" ago", "")}: what you see is old. It is tried again.` });
+    if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: `The server has not answered for ${ago(connection.sinceMs).replace(" ago", "")}: the values shown are old. Trying again.` });
     for (const each of ready?.components ?? []) {
       if (!each.ready) items.push({ key: each.name, mood: "warn", text: `${each.name}: ${each.detail}`, to: link("/system") });
     }
@@ -80,7 +80,7 @@ export function buildShell() {
 
   keys({
     "/": { text: "Find", run: openFinder },
-    " ": { text: "Pause and go on", run: () => setPaused(connection.state !== "paused") },
+    " ": { text: "Pause, resume", run: () => setPaused(connection.state !== "paused") },
     "?": { text: "Keys", run: showKeys },
     t: { text: "Light or dark", run: () => colours.click() },
     r: { text: "Time range", run: () => range.element.querySelector("button").click() },

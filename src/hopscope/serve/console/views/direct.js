@@ -35,7 +35,7 @@ function showStores(place) {
       { name: "collector", title: "Collector", cell: (each) => each.collector ?? "this one" },
     ],
   });
-  const box = panel("Stores", { note: "memory that switches write by RDMA, without work for a processor", tools: exports("stores", { table: rows.export }) });
+  const box = panel("Stores", { note: "memory that switches write by RDMA, without involving a processor", tools: exports("stores", { table: rows.export }) });
   const none = h("div");
   fill(box.body, rows.element);
   fill(place, none, numbers.element, box.element);

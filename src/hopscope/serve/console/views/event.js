@@ -64,7 +64,7 @@ function factsPanel(event, alarm, again) {
   add("Reason", event.reason && words(event.reason));
   add("Place", event.node && placeLink(event.node, event.port, event.queue), event.node && event.port && h("a", { href: link("/events", { node: event.node.name ?? event.node.id, port: event.port.id }) }, " its events"));
   add("Path", event.path && event.path.map((node, at) => [at > 0 && " › ", placeLink(node, null)]));
-  add("Flow", event.flow && h("a", { href: link(["flows", event.flow.id]) }, flowText(event.flow)), event.flow && h("span", { class: "faint" }, event.live ? " live" : " has left"),
+  add("Flow", event.flow && h("a", { href: link(["flows", event.flow.id]) }, flowText(event.flow)), event.flow && h("span", { class: "faint" }, event.live ? " live" : " no longer live"),
     event.flow && h("a", { href: link("/events", { flow: event.flow.id }) }, " its events"));
   add("Source", event.source && `${event.source.address} hw ${event.source.hw_id} `, event.source?.node && placeLink(event.source.node, null));
   add("Collector", event.member);
@@ -83,9 +83,9 @@ function alarmBox(alarm, again) {
   const note = alarm.acknowledged;
   return h("div", { class: "message bad alarm-box" }, h("b", null, "Open now"), alarm.since && ` since ${clock(alarm.since)} (${ago(alarm.since)})`,
     `: ${amount(alarm.value, alarm.unit)}, peak ${amount(alarm.peak, alarm.unit)}`, alarm.limit !== null && `, limit ${amount(alarm.limit, alarm.unit)}`, ". ",
-    note ? [`Looked after by ${note.who} since ${clock(note.time)}`, note.note && `: ${note.note}`, " ",
-      h("button", { class: "button small", type: "button", onclick: () => takeBack(alarm, again) }, "Take back")] : "Nobody looks after it.",
-    alarm.silence && " It falls under a silence.");
+    note ? [`Acknowledged by ${note.who} at ${clock(note.time)}`, note.note && `: ${note.note}`, " ",
+      h("button", { class: "button small", type: "button", onclick: () => takeBack(alarm, again) }, "Unacknowledge")] : "Not acknowledged.",
+    alarm.silence && " It is silenced.");
 }
 
 function aroundPanel(event) {
@@ -108,7 +108,7 @@ async function evidencePanel(id, event, ask) {
   try {
     data = await ask("/evidence");
   } catch (error) {
-    fill(box.body, error.status === 404 ? empty("Its report is not kept.", `${error.message[0].toUpperCase()}${error.message.slice(1)}.`) : trouble(error));
+    fill(box.body, error.status === 404 ? empty("Its report was not kept.", `${error.message[0].toUpperCase()}${error.message.slice(1)}.`) : trouble(error));
     return box.element;
   }
   box.note(`from ${data.source}, received ${moment(data.received)}${data.dialect ? `, dialect ${data.dialect}` : ""}`);

@@ -80,7 +80,7 @@ function eventPart() {
     say(silenced, query.get("silenced") ? `Hide silenced (${hidden})` : `Show silenced (${hidden})`);
     pause.hidden = !isLive();
     pause.setAttribute("aria-pressed", String(source.state.paused));
-    say(pause, source.state.paused ? (source.state.held ? `Go on (${source.state.held}${source.state.held >= 100 ? "+" : ""} new)` : "Go on") : "Pause");
+    say(pause, source.state.paused ? (source.state.held ? `Resume (${source.state.held}${source.state.held >= 100 ? "+" : ""} new)` : "Resume") : "Pause");
     more.hidden = !source.more();
     box.note(noteOf(rows.length));
     state.hidden = !source.state.error && (rows.length > 0 || source.state.loading);
@@ -92,7 +92,7 @@ function eventPart() {
     if (source.state.loading && !rows) return "reading history …";
     const live = isLive() ? (source.state.paused ? "paused" : "live") : "of the time range";
     const all = source.more() ? `the newest ${source.items().length.toLocaleString("en")}` : `all ${source.items().length.toLocaleString("en")}`;
-    return `${live} · ${all}${rows !== source.items().length ? `, ${rows.toLocaleString("en")} rows` : ""}${source.state.missed ? " · they come faster than this list takes them: pause it" : ""}`;
+    return `${live} · ${all}${rows !== source.items().length ? `, ${rows.toLocaleString("en")} rows` : ""}${source.state.missed ? " · too fast for this list: pause it" : ""}`;
   }
 
   async function drawChart() {
@@ -127,10 +127,10 @@ function eventPart() {
     ask(query) {
       unkey ??= keys({
         j: { text: "Next event", run: () => list.move(1) },
-        k: { text: "Event before", run: () => list.move(-1) },
+        k: { text: "Previous event", run: () => list.move(-1) },
         a: { text: "Acknowledge the alarm at its place", run: () => list.act("acknowledge") },
         s: { text: "Silence its place", run: () => list.act("silence") },
-        p: { text: "Pause, go on", run: () => source.pause(!source.state.paused) },
+        p: { text: "Pause, resume", run: () => source.pause(!source.state.paused) },
       });
       if (!timer) timer = setInterval(() => isLive() && !document.hidden && !source.state.paused && drawChart(), CHART_MS);
       above.update(query);
@@ -152,7 +152,7 @@ function eventPart() {
 
 function nothing(query) {
   if (!query.get("all") && !query.getAll("kind").length && ![...query.keys()].some((name) => ["metric", "node", "port", "flow", "prefix", "q"].includes(name))) {
-    return empty("Nothing notable has happened.", "Changes within the normal are under All. What is notable is decided by limits, on the page Limits.");
+    return empty("Nothing notable has happened.", "Routine changes are under All. The page Limits decides what raises an alarm.");
   }
-  return empty("No event matches.", "Leave a filter out, or choose an earlier time range above.");
+  return empty("No event matches.", "Remove a filter, or choose another time range above.");
 }

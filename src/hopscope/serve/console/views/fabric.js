@@ -33,7 +33,7 @@ export function show(place) {
   const choice = tabs("Colour by", METRICS, metricOf(), (metric) => set({ metric: metric === METRICS[0][0] ? null : metric }, true));
   const legend = h("div", { class: "map-legend" });
   const tools = h("div", { class: "map-tools" },
-    tool("+", "Zoom in (+)", () => map.look.zoom(1.6)), tool("−", "Zoom out (−)", () => map.look.zoom(1 / 1.6)), tool("⤢", "All of it (0)", () => map.look.fit()));
+    tool("+", "Zoom in (+)", () => map.look.zoom(1.6)), tool("−", "Zoom out (−)", () => map.look.zoom(1 / 1.6)), tool("⤢", "Whole map (0)", () => map.look.fit()));
   map.element.append(tools);
   const links = linkTable();
   const box = panel("Map", { tools: [choice.element, exports("fabric", { table: links.export, json: () => data, png: map.png })] });
@@ -47,7 +47,7 @@ export function show(place) {
   const layout = h("div", { class: "fabric" }, box.element, side.element);
   map.element.hidden = true;
   fill(place, layout, time.element, links.element);
-  const unkeys = keys({ 0: { text: "Fabric: all of the map", run: () => map.look.fit() }, Escape: { text: "Fabric: close, or all pods", run: () => (param("selected") ? choose(null) : set({ pod: null }, true)) } });
+  const unkeys = keys({ 0: { text: "Fabric: whole map", run: () => map.look.fit() }, Escape: { text: "Fabric: close, or all pods", run: () => (param("selected") ? choose(null) : set({ pod: null }, true)) } });
 
   function metricOf() {
     return METRICS.some(([name]) => name === param("metric")) ? param("metric") : METRICS[0][0];
@@ -120,7 +120,7 @@ export function show(place) {
     note.hidden = false;
     fill(note, data.live
       ? empty("No path has been seen yet.", "The map is learned from the hops of flows. Point a switch at this collector, or send simulated reports:", "hopscope simulate --to udp://127.0.0.1:32766")
-      : empty("History has no value of that moment.", "Move the slider to a moment with events, or go back to Live."));
+      : empty("History has no value at that time.", "Move the slider to a moment with events, or go back to Live."));
   }
 
   /** Everything beside the map. */

@@ -31,7 +31,7 @@ export function show(place) {
     if (!about) return;
     const takes = about.mode !== null;
     numbers.element.hidden = grid.hidden = !takes;
-    fill(first, takes ? null : empty("This collector takes no labels.", "With INT-label, switches write labels into packets that pass anyway. Let last hops send them here:",
+    fill(first, takes ? null : empty("This collector takes no labels.", "With INT-label, switches write labels into passing packets. Let the last hops send them here:",
       "[label]\nlisten = \"127.0.0.1:7254\""));
     numbers.update([
       { key: "coverage", title: "Coverage", value: series?.mean === null || !series ? "–" : percent(series.mean), note: series ? `${si(series.intervals)} intervals of ${duration(series.telemetry_ns)}` : "", mood: series?.mean < 0.95 && series?.mean !== null ? "warn" : "" },
@@ -118,7 +118,7 @@ function portPanel() {
       { name: "latency", title: "Latency", number: true, cell: (each) => (each.latency_ns === null ? "–" : duration(each.latency_ns)), value: (each) => each.latency_ns },
       { name: "occupancy", title: "Queue", number: true, cell: (each) => (each.occupancy === null ? "–" : bytes(each.occupancy)), value: (each) => each.occupancy },
       { name: "total", title: "Labels in all", number: true, sorts: false, cell: (each) => si(each.labels), value: (each) => each.labels },
-      { name: "late", title: "Overtaken", number: true, sorts: false, help: "Discarded, since a newer one had arrived", cell: (each) => si(each.late), value: (each) => each.late },
+      { name: "late", title: "Overtaken", number: true, sorts: false, help: "Discarded because a newer one had arrived", cell: (each) => si(each.late), value: (each) => each.late },
     ],
   });
   const which = tabs("Which ports", [["", "All"], ["silent", "Silent"]], param("ports"), (value) => {

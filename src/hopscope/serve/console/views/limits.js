@@ -42,7 +42,7 @@ export async function show(place) {
     return { name, input, now, element: h("label", { class: "field" }, label, input, now, h("small", { id: `about-${name}` }, MEANING[name])) };
   });
   const apply = h("button", { class: "button main", type: "submit" }, "Apply");
-  const general = h("button", { class: "button", type: "button", onclick: () => set(Object.fromEntries(NAMES.map(([name]) => [name, "general"]))) }, "As all switches");
+  const general = h("button", { class: "button", type: "button", onclick: () => set(Object.fromEntries(NAMES.map(([name]) => [name, "general"]))) }, "Same as all switches");
   const clear = h("button", { class: "button", type: "button", onclick: () => set(blank()) }, "Discard");
   const need = h("span", { class: "soft" });
   const message = h("div", { class: "wide", role: "status" });
@@ -51,7 +51,7 @@ export async function show(place) {
     change();
   } }, h("label", { class: "field" }, "Metric", metric), h("label", { class: "field" }, "Switch", node, h("small", null, "Empty: those of all switches."), list), fields.map((each) => each.element),
   h("div", { class: "row wide" }, apply, general, clear, need), message);
-  const box = panel("Change a limit", { note: "what it would have made is shown before it is applied" });
+  const box = panel("Change a limit", { note: "its effect on the last hour is shown before you apply it" });
   fill(box.body, form, preview.element);
   fill(place, h("div", { class: "view-head" }, changed), rows.element, box.element, past.element);
 
@@ -85,7 +85,7 @@ export async function show(place) {
     }
     general.hidden = !nodeId();
     apply.hidden = !mayChange();
-    need.textContent = mayChange() ? "" : "To apply it, sign in as an operator, or open the console with the token of the collector (DATA/token). Anyone may look at a preview.";
+    need.textContent = mayChange() ? "" : "To apply it, log in as an operator, or open the console with the token of the collector (DATA/token). Anyone may look at a preview.";
     changed.textContent = limits.changed ? `Last changed ${ago(limits.changed.time)} by ${limits.changed.by}` : "Not changed since the collector started.";
     rows.update(limits, now, nodeId());
     fill(message);

@@ -57,7 +57,7 @@ export async function show(place) {
   const draw = (state) => {
     const mine = state.queue_states.filter((each) => each.kind === "queue" && each.port?.id === port.id).sort((a, b) => a.id - b.id);
     const here = state.port_states.find((each) => each.port.id === port.id);
-    fill(facts, `${nodeName(node)} · ${portName(port)}`, here ? ` · link now ${amount(here.link_utilization, null)} · ${amount(here.drops, null)} drops · last report ${ago(here.last_seen)}` : " · no report lately",
+    fill(facts, `${nodeName(node)} · ${portName(port)}`, here ? ` · link now ${amount(here.link_utilization, null)} · ${amount(here.drops, null)} drops · last report ${ago(here.last_seen)}` : " · no recent report",
       here?.alarms.map((each) => [" ", h("span", { class: "chip bad dot" }, words(each))]));
     queueTable.update(mine);
     const before = known.map((each) => each.id).join();

@@ -56,7 +56,7 @@ export function show(place) {
   };
   const unkey = keys({
     "]": { text: "Next metric", run: () => step(1) },
-    "[": { text: "Metric before", run: () => step(-1) },
+    "[": { text: "Previous metric", run: () => step(-1) },
     b: { text: "To the bursts", run: () => bursts.element.querySelector("[tabindex='0']")?.focus() },
   });
   return { end: () => [end, unkey].forEach((each) => each()), change: begin };
@@ -128,8 +128,8 @@ function unitNote(unit, metric) {
 
 function nothing(metric) {
   const when = range();
-  const where = when.live ? "in this time" : `between ${clock(when.from, 0)} and ${clock(when.to, 0)}`;
-  if (metric.startsWith("label_")) return empty(`No label has arrived ${where}.`, "Labels need a collector that listens for them:", "[labels]\nenabled = true");
+  const where = when.live ? "in this time range" : `between ${clock(when.from, 0)} and ${clock(when.to, 0)}`;
+  if (metric.startsWith("label_")) return empty(`No label has arrived ${where}.`, "Labels need a collector that listens for them:", "[label]\nlisten = \"127.0.0.1:7254\"");
   if (metric === "drop") return empty(`No drop was reported ${where}.`);
-  return empty(`No value above 0 ${where}.`, "Choose a longer time range, or another metric. What switches report is in the path of a flow.");
+  return empty(`No value above 0 ${where}.`, "Choose a longer time range or another metric. The page of a flow shows what its switches report.");
 }

@@ -12,11 +12,11 @@ import { counterName, valueText } from "./system/counter_text.js";
 
 export const title = "Sink";
 const PANELS = [
-  ["kept", "INT not removed", "packets that went on as they came, and why"],
-  ["dropped", "Not forwarded", "frames that were not sent on, and why"],
+  ["kept", "INT not removed", "packets forwarded unchanged, and why"],
+  ["dropped", "Not forwarded", "frames that were dropped, and why"],
   ["kernel", "In the kernel", "what the XDP program forwarded, and passed to the workers, and why"],
   ["events", "Events", "by type"],
-  ["throttled", "Held back", "by the quotas of events and flow records"],
+  ["throttled", "Throttled", "by the quotas of events and flow records"],
   ["report", "Reports", "to another collector"],
 ];
 
@@ -58,10 +58,10 @@ function figuresOf({ counters, settings, threshold_increase }) {
     { key: "in", title: "Frames in", value: si(sum(counters.in, "frames_total", "per_second")), unit: "/s", note: `${si(frames)} in all` },
     { key: "out", title: "Forwarded", value: si(sum(counters.out, "forwarded_frames_total", "per_second")), unit: "/s", note: `${si(out)} in all` },
     { key: "int", title: "INT removed", value: si(sum(counters.out, "stripped_packets_total", "per_second")), unit: "/s", note: settings.strip ? `${si(stripped)} packets in all` : "off: sink.strip is false" },
-    { key: "kept", title: "INT damaged", value: si(damaged), note: "forwarded as it came", mood: damaged ? "warn" : "" },
+    { key: "kept", title: "INT damaged", value: si(damaged), note: "forwarded unchanged", mood: damaged ? "warn" : "" },
     { key: "dropped", title: "Not forwarded", value: si(dropped), note: frames ? percent(dropped / frames) : "", mood: dropped ? "bad" : "" },
     { key: "missed", title: "Never seen", value: si(missed), note: "the receive ring was full", mood: missed ? "bad" : "" },
-    { key: "bypass", title: "Bypass", value: settings.bypass ? "ready" : "off", note: bypassed ? `${si(bypassed)} frames passed while no worker did` : settings.bypass ? "not needed so far" : "without workers no frame passes", mood: settings.bypass ? "" : "warn" },
+    { key: "bypass", title: "Bypass", value: settings.bypass ? "ready" : "off", note: bypassed ? `${si(bypassed)} frames bypassed the workers` : settings.bypass ? "not needed so far" : "without workers no frame passes", mood: settings.bypass ? "" : "warn" },
     { key: "events", title: "Events", value: si(eventRate), unit: "/s", note: `${si(events)} in all`, href: link("/events") },
     { key: "limits", title: "Thresholds", value: threshold_increase ? `+${percent(threshold_increase)}` : "as set", note: threshold_increase ? "raised: too many events" : settings.quota ? `quota ${si(settings.quota)}/s of a type` : "no quota", mood: threshold_increase ? "warn" : "", href: link("/limits") },
   ];
@@ -114,7 +114,7 @@ function interfacePanel() {
     const now = performance.now();
     if (last && now - last.at > 1500) before = { seconds: (now - last.at) / 1000, items: last.items };
     rows.update(interfaces);
-    advice.textContent = interfaces.some((each) => !each.ready) ? "An interface is missing: bring it up, or make it again; the sink binds it by itself." : "";
+    advice.textContent = interfaces.some((each) => !each.ready) ? "An interface is missing: bring it up or create it again; the sink then binds to it by itself." : "";
     if (!last || now - last.at > 1500) last = { at: now, items: new Map(interfaces.map((each) => [each.name, each.statistics])) };
   } };
 }

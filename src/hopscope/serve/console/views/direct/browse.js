@@ -37,7 +37,7 @@ export function counterPanel(name) {
     set({ order: order.value === "highest" ? null : order.value, counters: null });
     change();
   } }, h("option", { value: "highest" }, "highest first"), h("option", { value: "index" }, "by number"));
-  const box = panel("Counters", { note: "that are not 0; each is one of several of a key, and belongs to all keys that are hashed to it", tools: [order, exports(`${name}-counters`, { table: rows.export })] });
+  const box = panel("Counters", { note: "other than 0; keys that hash to the same counter share it", tools: [order, exports(`${name}-counters`, { table: rows.export })] });
   fill(box.body, rows.element, pages.element);
 
   async function change() {
@@ -86,7 +86,7 @@ export function listPanel(name) {
 function entryPanel(name) {
   let read = { list: null, items: [], decoded: [], lost: 0, next: null };
   const body = h("div");
-  const more = h("button", { class: "button", type: "button", onclick: () => load(read.next) }, "Read on");
+  const more = h("button", { class: "button", type: "button", onclick: () => load(read.next) }, "More entries");
   const box = panel("Entries", { tools: exports(`${name}-entries`, { table: () => ({ names: ["entry", "data", "fields"], rows: read.items.map((data, at) => [at, data, read.decoded[at] ?? null]) }) }) });
   fill(box.body, body, more);
 

@@ -9,8 +9,8 @@ import { empty, panel, trouble } from "../../lib/panel.js";
 
 const MOODS = { found: "good", empty: "", conflict: "warn", unreachable: "bad" };
 const MEANING = {
-  found: "The store has an answer.", empty: "No slot has this key: it was never written, or is overwritten.",
-  conflict: "Several values claim to be the key's.", unreachable: "The collector that has this key does not answer.",
+  found: "The store has an answer.", empty: "No slot has this key: it was never written, or has been overwritten.",
+  conflict: "Copies disagree: several values match the key.", unreachable: "The collector that has this key does not answer.",
 };
 const SHOWN = ["key", "status", "votes", "decoded", "reason"];
 
@@ -41,8 +41,8 @@ export function keyPanel(name) {
     key.value = keys.join("\n") || key.value;
     copies.value = param("copies");
     consensus.value = param("consensus");
-    if (!keys.length) return void fill(out, empty("No key was asked for yet.", store?.primitive === "append" ? "In an Append store the key is a list's number." : "Ctrl+Enter asks."));
-    fill(out, h("p", { class: "note", role: "status" }, "Asking the store …"));
+    if (!keys.length) return void fill(out, empty("No key has been queried yet.", store?.primitive === "append" ? "In an Append store the key is a list's number." : "Ctrl+Enter runs the query."));
+    fill(out, h("p", { class: "note", role: "status" }, "Querying the store …"));
     try {
       const found = await get(path(`/direct/stores/${encodeURIComponent(name)}/query`, { key: keys, epoch: param("epoch"), copies: param("copies"), consensus: param("consensus") }));
       if (mine !== turn) return;

@@ -96,8 +96,8 @@ function expectedPanel(name) {
     what.textContent = outlook.what === "entries" ? "An entry written" : "A key written";
     const success = later === null ? null : interpolate(outlook.ages, outlook.correct, later);
     answer.className = success !== null && success < 0.5 ? "warn" : "";
-    fill(answer, seconds === null ? "expected a time such as 30s, 5m, 2h or 1d" : later === null ? "its rate is unknown: the store does not say when it was begun"
-      : outlook.what === "entries" ? [h("b", null, success > 0.5 ? "there" : "overwritten"), `, if all entries went to its list: ${si(later)} came after it, a list keeps ${si(outlook.half)}`]
+    fill(answer, seconds === null ? "expected a time such as 30s, 5m, 2h or 1d" : later === null ? "its rate is unknown: the store does not record when it was created"
+      : outlook.what === "entries" ? [h("b", null, success > 0.5 ? "still there" : "overwritten"), `, if all entries went to its list: ${si(later)} came after it, a list keeps ${si(outlook.half)}`]
         : [h("b", null, percent(success)), ` found, with ${si(later)} ${outlook.what} after it at ${si(outlook.per_second)}/s`]);
     const series = [{ name: "found", values: outlook.correct }, ...(outlook.wrong ? [{ name: "wrong answer", values: outlook.wrong }] : [])];
     const markers = [
@@ -105,7 +105,7 @@ function expectedPanel(name) {
       ...(outlook.load ? [{ at: outlook.load * outlook.slots, text: "oldest key now" }] : []),
     ];
     chart.set({ xs: outlook.ages, series, markers });
-    fill(keys, legend(series), h("p", { class: "note" }, `Across: ${outlook.what} that came after the key.`,
+    fill(keys, legend(series), h("p", { class: "note" }, `Horizontal axis: ${outlook.what} written after the key.`,
       outlook.half && outlook.what !== "entries" ? ` Half are found up to ${si(outlook.half)} ${outlook.what}${outlook.per_second ? `, ${span(outlook.half / outlook.per_second)} at this rate` : ""}.` : ""));
   }
   return { element: box.element, draw, update(given) {

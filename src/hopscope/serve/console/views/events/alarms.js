@@ -21,7 +21,7 @@ export function alarmPart() {
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
-      { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, ago(each.since)) : "before the events that are kept"), value: (each) => each.since },
+      { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, ago(each.since)) : "before the oldest event in history"), value: (each) => each.since },
       { name: "flows", title: "Flows", number: true, cell: flowsOf, value: (each) => each.flows },
       { name: "acknowledged", title: "Looked after by", cell: whoOf, value: (each) => `${each.acknowledged?.who ?? ""} ${each.acknowledged?.time ?? ""} ${each.silence ?? ""}` },
     ],
@@ -77,7 +77,7 @@ function whoOf(alarm) {
   const note = alarm.acknowledged;
   return h("span", { class: "row" },
     note ? [h("span", { title: `${moment(note.time)} ${note.note}` }, note.who, note.note && h("span", { class: "faint" }, ` ${note.note}`)),
-      h("button", { class: "button small", type: "button", onclick: () => takeBack(alarm) }, "Take back")]
+      h("button", { class: "button small", type: "button", onclick: () => takeBack(alarm) }, "Unacknowledge")]
       : h("button", { class: "button small", type: "button", onclick: () => acknowledge(alarm) }, "Acknowledge"),
     alarm.silence ? h("span", { class: "chip" }, "silenced") : h("button", { class: "button small", type: "button", onclick: () => silence(alarm) }, "Silence"));
 }

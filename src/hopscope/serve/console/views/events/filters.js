@@ -6,8 +6,8 @@ import { words } from "../../lib/format.js";
 import { tabs } from "../../lib/panel.js";
 import { METRICS, NOTABLE, ROUTINE } from "./question.js";
 
-const GROUPS = [["", "One by one"], ["place", "Alike, by place"], ["kind", "Alike, by kind"]];
-const TEXTS = [["node", "Switch", "any switch"], ["port", "Port", "any port"], ["prefix", "Network", "10.0.0.0/8"], ["q", "Text", "in what is loaded"]];
+const GROUPS = [["", "One by one"], ["place", "By place"], ["kind", "By kind"]];
+const TEXTS = [["node", "Switch", "any switch"], ["port", "Port", "any port"], ["prefix", "Network", "10.0.0.0/8"], ["q", "Text", "in loaded rows"]];
 const NAMES = { kind: "kind", metric: "metric", severity: "severity", node: "switch", port: "port", prefix: "network", flow: "flow", q: "text" };
 
 export function filters() {
@@ -38,8 +38,8 @@ export function filters() {
     const found = Object.entries(NAMES).flatMap(([name, title]) => (name === "q" ? [] : query.getAll(name).map((value) => [name, title, value])));
     chips.hidden = !found.length;
     fill(chips, found.map(([name, title, value]) => h("span", { class: "chip" }, `${title} ${words(value)}`,
-      h("button", { type: "button", "aria-label": `Without ${title} ${value}`, onclick: () => set({ [name]: here().query.getAll(name).filter((each) => each !== value) }, true) }, "×"))),
-    found.length > 1 && h("button", { class: "button small", type: "button", onclick: () => set(Object.fromEntries(Object.keys(NAMES).map((name) => [name, null])), true) }, "Without filters"));
+      h("button", { type: "button", "aria-label": `Remove filter ${title} ${value}`, onclick: () => set({ [name]: here().query.getAll(name).filter((each) => each !== value) }, true) }, "×"))),
+    found.length > 1 && h("button", { class: "button small", type: "button", onclick: () => set(Object.fromEntries(Object.keys(NAMES).map((name) => [name, null])), true) }, "Clear filters"));
   }
   return { element, group: group.element, update };
 }

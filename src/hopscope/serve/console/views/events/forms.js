@@ -8,13 +8,13 @@ import { mayChange } from "../../lib/session.js";
 import { METRICS, NOTABLE, ROUTINE } from "./question.js";
 
 const SPANS = [["1h", "1 hour"], ["4h", "4 hours"], ["12h", "12 hours"], ["1d", "1 day"], ["7d", "7 days"], ["30d", "30 days"]];
-const NEEDED = "An operator may do this: log in as one, or give this user the role operator.";
+const NEEDED = "This needs the role operator: log in as an operator, or give this user the role.";
 
 /** Say who looks after an open alarm. `alarm`: of the API; `done` is called after it was noted. */
 export function acknowledge(alarm, done) {
-  const note = h("input", { name: "note", maxlength: 1000, placeholder: "what is done about it", autocomplete: "off" });
+  const note = h("input", { name: "note", maxlength: 1000, placeholder: "cause, ticket, next step", autocomplete: "off" });
   dialog(`Acknowledge: ${words(alarm.metric === "none" ? alarm.kind : alarm.metric)}`, "Acknowledge",
-    [h("p", { class: "note" }, "It says who looks after this alarm, until it ends."), h("label", null, "Note", note)],
+    [h("p", { class: "note" }, "Others see that you are working on this alarm, until it ends."), h("label", null, "Note", note)],
     async () => {
       await send("POST", path("/acknowledgements"), { key: alarm.key, note: note.value.trim() });
       toast("Acknowledged until the alarm ends.");
@@ -47,7 +47,7 @@ export function silence(from, done) {
   const until = h("select", { name: "until" }, SPANS.map(([value, title]) => h("option", { value }, title)));
   const note = input("note", "", "why");
   dialog("Silence events", "Silence", [
-    h("p", { class: "note" }, "They are hidden in the console, and destinations of alerts hold them back. They are still found, kept and exported."),
+    h("p", { class: "note" }, "They are hidden in the console and suppressed in alerts. They are still detected, kept and exported."),
     h("div", { class: "two" }, h("label", null, "Kind", kind), h("label", null, "Metric", metric), h("label", null, "Switch", at), h("label", null, "Port", port),
       h("label", null, "Network", prefix), h("label", null, "For", until)),
     h("label", null, "Note", note),

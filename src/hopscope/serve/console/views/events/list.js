@@ -49,7 +49,7 @@ function make(row) {
       event.path && !event.node && h("span", { class: "soft" }, event.path.map((node) => node.name ?? node.id).join(" › "))),
     h("span", { class: "whose" }, event.flow && h("a", { href: link(["flows", event.flow.id]) }, flowText(event.flow))),
     h("span", { class: "more" }, h("span", { class: "chip count", hidden: true }), event.member && h("span", { class: "faint" }, event.member),
-      event.silence && h("span", { class: "chip", title: "Falls under a silence" }, "silenced")));
+      event.silence && h("span", { class: "chip", title: "Silenced" }, "silenced")));
   write(element, row);
   return element;
 }

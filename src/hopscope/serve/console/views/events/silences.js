@@ -12,16 +12,16 @@ import { endSilence, silence } from "./forms.js";
 export function silencePart() {
   const rows = table({
     label: "Silences", key: (each) => String(each.id),
-    empty: empty("Nothing is silenced.", "A silence hides events here and holds alerts back, as during works on the network."),
+    empty: empty("Nothing is silenced.", "A silence hides events here and suppresses alerts, for example during maintenance."),
     columns: [
       { name: "what", title: "What", cell: (each) => matcherText(each) },
       { name: "until", title: "Ends", cell: (each) => h("span", { title: moment(each.until) }, `in ${span(Math.max(0, ms(each.until) - Date.now()) / 1000)}`), value: (each) => each.until },
       { name: "note", title: "Why", cell: (each) => each.note || "–" },
       { name: "who", title: "By", cell: (each) => h("span", { title: moment(each.time) }, each.who), value: (each) => each.who },
-      { name: "end", title: "", sorts: false, cell: (each) => h("button", { class: "button small", type: "button", onclick: () => endSilence(each.id) }, "End it"), value: (each) => each.id },
+      { name: "end", title: "", sorts: false, cell: (each) => h("button", { class: "button small", type: "button", onclick: () => endSilence(each.id) }, "End"), value: (each) => each.id },
     ],
   });
-  const box = panel("Silences", { note: "hidden here, held back in alerts; still found, kept and exported",
+  const box = panel("Silences", { note: "hidden here, suppressed in alerts; still detected, kept and exported",
     tools: [h("button", { class: "button", type: "button", onclick: () => silence(null) }, "Silence events"), exports("silences", { table: rows.export })] });
   fill(box.body, rows.element);
   let stop = null;

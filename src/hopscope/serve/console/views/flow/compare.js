@@ -24,7 +24,7 @@ export function comparePanel(id) {
     const text = input.value.trim();
     if (!text || text === "now") return null;
     const at = momentOf(text);
-    if (at === null) throw new Error(`“${text}” is no moment: expected now, -5m or 2026-01-31T12:00:00Z`);
+    if (at === null) throw new Error(`“${text}” is not a time: expected now, -5m or 2026-01-31T12:00:00Z`);
     return /^-\d+[smhd]$/.test(text) ? iso(at) : text;
   }
 

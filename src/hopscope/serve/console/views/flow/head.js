@@ -22,7 +22,7 @@ export function flowHead(id) {
     const left = !live && (hops || history);
     state.className = `chip dot ${live ? "good" : ""}`;
     say(state, live ? "Live" : left ? "Has left the flow table" : "…");
-    state.title = left ? "What is shown are values of history." : "";
+    state.title = left ? "The values are from history." : "";
     const flags = [live?.has_loop && "loop", live?.path_incomplete && "path incomplete", ...(live?.alarms ?? []).map((each) => `${words(each)} above its limit`)].filter(Boolean);
     if (alarms.dataset.text !== flags.join()) {
       alarms.dataset.text = flags.join();

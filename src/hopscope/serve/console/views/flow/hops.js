@@ -24,11 +24,11 @@ export function hopPanel(title) {
       { name: "stored", title: "Stored ± T", number: true, help: "Until the next event the value is within T of the stored one", value: (each) => number(each.stored_ns),
         cell: (each) => (each.stored_ns === null ? "–" : `${time(each.stored_ns)}${each.change_limit_ns === null ? "" : ` ± ${time(each.change_limit_ns)}`}`) },
       { name: "age", title: "Stored for", number: true, cell: (each) => time(each.age_ns), value: (each) => number(each.age_ns) },
-      { name: "range", title: "Lowest to highest", number: true, help: "Of the events in the time range, and now", value: (each) => number(each.highest_ns), cell: (each) => (each.lowest_ns === null ? "–" : `${time(each.lowest_ns)} to ${time(each.highest_ns)}`) },
+      { name: "range", title: "Lowest to highest", number: true, help: "In the time range, by events, and now", value: (each) => number(each.highest_ns), cell: (each) => (each.lowest_ns === null ? "–" : `${time(each.lowest_ns)} to ${time(each.highest_ns)}`) },
       { name: "mean", title: "Mean", number: true, cell: (each) => time(each.mean_ns), value: (each) => each.mean_ns },
       { name: "queue", title: "Queue", number: true, help: "In the unit of the switch", cell: (each) => gaugeText(each.queue_occupancy), value: (each) => each.queue_occupancy.value },
       { name: "link", title: "Link", number: true, help: "In the unit of the switch", cell: (each) => gaugeText(each.link_utilization), value: (each) => each.link_utilization.value },
-      { name: "usual", title: "Usual there", number: true, help: "Median and 99th percentile of all packets at this place", cell: usual, value: (each) => shares.get(each.node.id)?.median_ns?.estimate ?? null },
+      { name: "usual", title: "Typical there", number: true, help: "Median and 99th percentile of all packets at this place", cell: usual, value: (each) => shares.get(each.node.id)?.median_ns?.estimate ?? null },
     ],
   });
   const name = title.toLowerCase().replaceAll(" ", "-");
@@ -36,7 +36,7 @@ export function hopPanel(title) {
   const words = h("p", { class: "soft verdict" });
   const failed = h("div", { hidden: true });
   fill(box.body, words, failed, chart.element, values.element, h("p", { class: "note" },
-    "A bar is the newest latency of a hop, or the stored one (paler, ~). The mark is the stored value, the bracket below it ± T: while no event comes, the value is within it."));
+    "A bar is the newest latency of a hop, or the stored one (paler, ~). The mark is the stored value, the bracket below it ± T: until the next event, the value stays within it."));
 
   function usual(each) {
     const share = shares.get(each.node.id);
@@ -51,7 +51,7 @@ export function hopPanel(title) {
     const total = known.reduce((sum, each) => sum + each, 0);
     const worst = known.indexOf(Math.max(...known));
     const share = total ? known[worst] / total : 0;
-    const bounds = at && data.limits_changed && Date.parse(data.limits_changed) > Date.parse(data.time) ? " Limits were changed since: T may have been another then." : "";
+    const bounds = at && data.limits_changed && Date.parse(data.limits_changed) > Date.parse(data.time) ? " Limits have changed since: T may have been different then." : "";
     const place = share > 0.5 ? ` ${nodeName(data.hops[worst].node)} ${portName(data.hops[worst].port)} takes ${percent(share)} of it.` : "";
     box.note(`${whose}${when}`);
     say(words, total ? `${duration(total)} over ${data.hops.length} hops.${place}${bounds}` : "");

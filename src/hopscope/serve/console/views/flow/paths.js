@@ -44,7 +44,7 @@ export function pathPanel(id) {
     if (tools.childElementCount) return void mark(tools, each, chosen);
     const at = new Date(ms(each.since) - 1).toISOString();
     fill(tools,
-      h("button", { class: "button", type: "button", hidden: !old, onclick: () => set({ path: each.event === chosen ? null : each.event }) }, "Beside the path now"),
+      h("button", { class: "button", type: "button", hidden: !old, onclick: () => set({ path: each.event === chosen ? null : each.event }) }, "Compare with the current path"),
       each.kind === "path_change" && h("a", { class: "button", href: link(["flows", id], { at, with_at: each.since }) }, "Before and after"));
     mark(tools, each, chosen);
   }

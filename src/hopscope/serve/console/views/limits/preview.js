@@ -49,26 +49,26 @@ function answerOf(found) {
   const count = found.lower_bound && !found.exact ? Math.max(would.total, found.at_least) : would.total;
   const notes = [];
   if (found.lower_bound) notes.push("A value that made no event is not stored. The proposed limit is lower than the one in force, so there may have been more.");
-  else if (!found.exact) notes.push(`Between two events a value is known within ±T only: this compares stored values. There would have been at least ${si(found.at_least)}.`);
-  if (found.limits_changed) notes.push(`Limits were changed at ${clock(found.limits_changed, 0)}; events before it were made with others.`);
+  else if (!found.exact) notes.push(`Between two events, a value is known only within ±T: this estimate compares stored values. There would have been at least ${si(found.at_least)}.`);
+  if (found.limits_changed) notes.push(`Limits were changed at ${clock(found.limits_changed, 0)}; earlier events come from the limits before that.`);
   return [
-    h("p", { class: "verdict" }, `${clock(found.since, 0)} – ${clock(found.until, 0)}: `, h("b", null, `${si(had.total)} events`), ` of ${words(found.metric)}. With these limits `,
+    h("p", { class: "verdict" }, `${clock(found.since, 0)} – ${clock(found.until, 0)}: `, h("b", null, `${si(had.total)} events`), ` of ${words(found.metric)}. With the proposed limits: `,
       h("b", { class: count > 2 * had.total + 10 ? "warn" : "" }, `${about}${si(count)}`), ratio(count, had.total), "."),
     notes.map((line) => h("p", { class: "note" }, line)),
     h("div", { class: "grid" },
       h("div", { class: "w5 table-wrap" }, h("table", { class: "table" }, h("caption", { class: "sr" }, "Events by kind"),
-        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Kind"), h("th", { class: "n", scope: "col" }, "Were"), h("th", { class: "n", scope: "col" }, "Would have been"))),
+        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Kind"), h("th", { class: "n", scope: "col" }, "In force"), h("th", { class: "n", scope: "col" }, "Proposed"))),
         h("tbody", null, KINDS.filter((kind) => had[kind] || would[kind]).map((kind) =>
           h("tr", null, h("td", null, kind === "other" ? "new, or pushed" : words(kind)), h("td", { class: "n" }, si(had[kind])), h("td", { class: "n" }, si(would[kind]))))))),
       h("div", { class: "w7 table-wrap" }, found.items.length ? h("table", { class: "table" }, h("caption", { class: "sr" }, "Places with the most events"),
-        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Places with the most"), h("th", { class: "n", scope: "col" }, "Were"), h("th", { class: "n", scope: "col" }, "Would have been"))),
+        h("thead", null, h("tr", null, h("th", { scope: "col" }, "Places with the most events"), h("th", { class: "n", scope: "col" }, "In force"), h("th", { class: "n", scope: "col" }, "Proposed"))),
         h("tbody", null, found.items.map((each) => h("tr", null, h("td", null, placeLink(each.node, each.port, each.queue)), h("td", { class: "n" }, si(each.had)), h("td", { class: "n" }, si(each.would)))))) : null)),
   ];
 }
 
 function ratio(would, had) {
-  if (would === had) return ", as many";
+  if (would === had) return ", the same number";
   if (!had) return "";
-  if (Math.abs(would / had - 1) < 0.05) return ", about as many";
+  if (Math.abs(would / had - 1) < 0.05) return ", about the same number";
   return would > had ? `, ${(would / had).toPrecision(2)} times as many` : `, ${Math.round(100 * (1 - would / had))} % fewer`;
 }

@@ -26,7 +26,7 @@ export function distributionPanel(node, port) {
 
   function draw(found) {
     answer = found;
-    if (!found.whole) return nothing(empty("No value is counted in this time.", "Every packet's values are counted with:", "[distributions]\nenabled = true"));
+    if (!found.whole) return nothing(empty("No distribution in this time range.", "To count the values of every packet, set:", "[distributions]\nenabled = true"));
     if (!lines || lines.unit !== found.unit) {
       lines?.end();
       lines = Object.assign(lineChart({ label: "Quantiles over time", unit: found.unit, height: 172, sync: "port", onRange: (from, to) => choose(Math.floor(from), Math.ceil(to)) }), { unit: found.unit });

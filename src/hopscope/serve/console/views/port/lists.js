@@ -59,7 +59,7 @@ export function flowPanel(node, port) {
 export function eventPanel(node, port) {
   const rows = table({
     label: "Events at this port", key: (each) => (each.member ?? "") + each.id, href: (each) => link(["events", each.id]), mood: eventMood,
-    empty: empty("No event at this port in this time."),
+    empty: empty("No event at this port in this time range."),
     columns: [
       { name: "time", title: "Time", sorts: false, cell: (each) => h("time", { datetime: each.time }, clock(each.time, 3)), value: (each) => each.time },
       { name: "event", title: "Event", sorts: false, cell: (each) => h("span", { class: "event-line" }, eventText({ ...each, node: null })), value: (each) => each.kind },

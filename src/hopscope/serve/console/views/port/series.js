@@ -66,7 +66,7 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
     }
     const peak = values.length ? Math.max(...values.map(Number)) : null;
     const alarms = found.alarm_count ? ` · ${found.alarm_count}${found.truncated ? "+" : ""} alarm${found.alarm_count > 1 ? "s" : ""}` : "";
-    heading.textContent = `${peak === null ? "no value in this time" : metric === "drop" ? `${si(values.reduce((sum, each) => sum + Number(each), 0))} in all` : `peak ${amount(peak, found.unit)}`}`
+    heading.textContent = `${peak === null ? "no value in this time range" : metric === "drop" ? `${si(values.reduce((sum, each) => sum + Number(each), 0))} in all` : `peak ${amount(peak, found.unit)}`}`
       + `${found.change === null ? "" : ` · T ${amount(found.change, found.unit)}`}${found.raise_above === null ? "" : ` · limit ${amount(found.raise_above, found.unit)}`}${alarms}`;
     chart.set(drawn(found, metric, colour));
   }

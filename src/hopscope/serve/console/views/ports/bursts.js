@@ -26,17 +26,17 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
     href: around,
     sort: "-start",
     onSort: (sort) => set({ burst: SORTS[sort.replace("-", "")] === "start" ? null : SORTS[sort.replace("-", "")] }),
-    empty: empty("No burst in this time.", "A burst is the time between an alarm and its clearing. Without limits there are none: set them on the page Limits, or look for values above a number."),
+    empty: empty("No burst in this time range.", "A burst lasts from an alarm until it clears. Without limits there are none: set one on the page Limits, or enter a value in Above."),
     columns: [
       { name: "start", title: "Began", cell: (each) => (each.start ? h("time", { datetime: each.start, title: moment(each.start) }, clock(each.start, 3)) : "before"), value: (each) => each.start },
       { name: "place", title: "Where", sorts: false, cell: (each) => placeLink(each.node, each.port, each.queue), value: (each) => `${each.node.name ?? each.node.id} ${each.port?.name ?? each.port?.id ?? ""} ${each.queue ?? ""}` },
       { name: "metric", title: "What", sorts: false, cell: (each) => words(each.metric) },
-      { name: "duration", title: "Lasted", number: true, help: "By the switch's clock if both ends carry its time, else by that of the collector", value: (each) => each.duration_ns,
-        cell: (each) => (each.duration_ns === null ? h("b", { class: "bad" }, each.end ? "–" : "goes on") : h("span", { title: `by the clock of the ${each.clock}` }, duration(each.duration_ns), each.clock === "collector" ? " ≈" : "")) },
+      { name: "duration", title: "Lasted", number: true, help: "By the switch's clock if its reports carry timestamps, else by the collector's", value: (each) => each.duration_ns,
+        cell: (each) => (each.duration_ns === null ? h("b", { class: "bad" }, each.end ? "–" : "open") : h("span", { title: `by the clock of the ${each.clock}` }, duration(each.duration_ns), each.clock === "collector" ? " ≈" : "")) },
       { name: "peak", title: "Peak", number: true, cell: (each) => h("b", null, amount(each.peak, each.unit)), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, sorts: false, cell: (each) => amount(each.limit, each.unit), value: (each) => each.limit },
       { name: "flows", title: "Flows", number: true, sorts: false, help: "Flows with events there, while it lasted", cell: (each) => String(each.flows) },
-      { name: "contributors", title: "Slowest of them there", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
+      { name: "contributors", title: "Slowest flow there", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
         cell: (each) => h("span", { class: "contributors" }, each.contributors.slice(0, 1).map(contributor), each.flows > 1 && h("span", { class: "faint", title: each.contributors.slice(1).map((one) => flowText(one.flow)).join("\n") }, `and ${each.flows - 1} more`)) },
     ],
   });
@@ -48,10 +48,10 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
     message.hidden = true;
     rows.element.hidden = false;
     rows.update(found.items);
-    box.note(`${found.items.length < found.total ? `${found.items.length} of ${found.total}` : found.total} · click one for its port at that time`);
+    box.note(`${found.items.length < found.total ? `${found.items.length} of ${found.total}` : found.total} · click one to see its port at that time`);
     const guessed = found.items.some((each) => each.clock === "collector" && each.duration_ns !== null);
     trusted.hidden = !found.truncated && !guessed;
-    trusted.textContent = [guessed ? "≈ by the clock of the collector: reports of both ends came in batches." : "", found.truncated ? "There were more events than one search reads: older bursts may be missing. Choose a shorter range." : ""].filter(Boolean).join(" ");
+    trusted.textContent = [guessed ? "≈ by the collector's clock: approximate, since reports arrive in batches." : "", found.truncated ? "One search reads a limited number of events, and there were more: older bursts may be missing. Choose a shorter range." : ""].filter(Boolean).join(" ");
   }
 
   return {

@@ -1,4 +1,4 @@
-/** Who changed what, and who is signed in. */
+/** Who changed what, and who is logged in. */
 
 import { h, fill } from "../../lib/dom.js";
 import { param, set } from "../../lib/address.js";
@@ -15,18 +15,18 @@ export function auditPart() {
   let items = [];
   let next = null;
   const rows = table({
-    label: "Changes", key: (each) => String(each.id), sort: "-time", empty: empty("Nothing was changed yet.", "Limits, silences, tracked flows, saved queries and users appear here when somebody changes them."),
+    label: "Changes", key: (each) => String(each.id), sort: "-time", empty: empty("No change has been made yet.", "Changes to limits, silences, tracked flows, saved queries and users appear here."),
     columns: [
       { name: "time", title: "When", cell: (each) => h("span", { title: moment(each.time) }, ago(each.time)), value: (each) => each.time },
       { name: "who", title: "Who", cell: (each) => h("b", null, each.who), value: (each) => each.who },
       { name: "address", title: "From", cell: (each) => each.address || "this machine" },
-      { name: "kind", title: "What", cell: (each) => each.kind },
-      { name: "subject", title: "Of what", cell: (each) => each.subject },
+      { name: "kind", title: "Change", cell: (each) => each.kind },
+      { name: "subject", title: "Subject", cell: (each) => each.subject },
       { name: "before", title: "Before", sorts: false, cell: (each) => h("code", { class: "clipped", title: short(each.before) }, short(each.before)), value: (each) => short(each.before) },
       { name: "after", title: "After", sorts: false, cell: (each) => h("code", { class: "clipped", title: short(each.after) }, short(each.after)), value: (each) => short(each.after) },
     ],
   });
-  const kind = h("input", { type: "search", placeholder: "Kind, as limits", "aria-label": "Kind", value: param("q"), onchange: () => {
+  const kind = h("input", { type: "search", placeholder: "Kind, such as limits", "aria-label": "Kind", value: param("q"), onchange: () => {
     set({ q: kind.value });
     load(null);
   } });
@@ -58,7 +58,7 @@ export function auditPart() {
 export function accessPart() {
   const wrong = h("div");
   const rows = table({
-    label: "Sessions", key: (each) => each.number, sort: "user", empty: empty("Nobody is signed in.", "On this machine the console needs no login; from elsewhere it needs users:", "hopscope users add NAME --role viewer"),
+    label: "Sessions", key: (each) => each.number, sort: "user", empty: empty("No user is logged in.", "On this machine the console needs no login. For access from elsewhere, add users:", "hopscope users add NAME --role viewer"),
     columns: [
       { name: "user", title: "User", cell: (each) => h("b", null, each.user), value: (each) => each.user },
       { name: "role", title: "Role", cell: (each) => each.role ?? "–" },
@@ -66,11 +66,11 @@ export function accessPart() {
       { name: "address", title: "From", cell: (each) => each.address },
       { name: "agent", title: "Browser", cell: (each) => h("span", { class: "clipped", title: each.agent }, each.agent), value: (each) => each.agent },
       { name: "seen", title: "Last seen", cell: (each) => ago(each.seen), value: (each) => each.seen },
-      { name: "began", title: "Signed in", cell: (each) => h("span", { title: moment(each.created) }, ago(each.created)), value: (each) => each.created },
+      { name: "began", title: "Logged in", cell: (each) => h("span", { title: moment(each.created) }, ago(each.created)), value: (each) => each.created },
       { name: "end", title: "", sorts: false, value: () => "", cell: (each) => (each.current ? h("span", { class: "chip" }, "this one") : h("button", { class: "button small danger", type: "button", onclick: () => end(each) }, "End")) },
     ],
   });
-  const box = panel("Sessions", { note: "who is signed in", tools: exports("sessions", { table: rows.export }) });
+  const box = panel("Sessions", { note: "who is logged in", tools: exports("sessions", { table: rows.export }) });
   fill(box.body, wrong, rows.element);
 
   async function load() {

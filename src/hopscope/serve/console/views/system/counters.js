@@ -38,7 +38,7 @@ export function counterPart() {
     ],
   });
   const box = panel("Counters", { tools: exports("counters", { table: rows.export, json: () => items }) });
-  fill(box.body, h("div", { class: "filters" }, search, h("label", { class: "row" }, all, "also those that are 0")), rows.element);
+  fill(box.body, h("div", { class: "filters" }, search, h("label", { class: "row" }, all, "include those that are 0")), rows.element);
 
   function draw() {
     const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);

@@ -17,14 +17,14 @@ export function historyPart() {
     const used = history.total_bytes - history.free_bytes;
     const size = Object.values(history.parts).reduce((sum, each) => sum + each.bytes, 0);
     const low = history.kept_bytes !== null && history.free_bytes < history.kept_bytes;
-    fill(wrong, history.failing && h("div", { class: "message bad", role: "alert" }, h("b", null, "The disk does not take events. "),
+    fill(wrong, history.failing && h("div", { class: "message bad", role: "alert" }, h("b", null, "The disk does not accept events. "),
       `${si(history.waiting_events)} wait in memory; the oldest are lost first. Free space on the disk of ${data.data}, or raise history.keep_free.`));
     numbers.update([
       { key: "state", title: "History", value: history.failing ? "failing" : "writing", mood: history.failing ? "bad" : "good", note: history.failing ? "events wait in memory" : "events are on disk" },
       { key: "oldest", title: "Reaches back", value: history.oldest ? ago(history.oldest).replace(" ago", "") : "–", note: history.oldest ? `since ${clock(history.oldest, 0)}` : "no event yet" },
       { key: "free", title: "Free", value: bytes(history.free_bytes), note: `of ${bytes(history.total_bytes)}`, mood: low ? "warn" : "" },
-      { key: "size", title: "History takes", value: bytes(size) },
-      { key: "lost", title: "Events lost", value: si(history.lost_events), mood: Number(history.lost_events) ? "bad" : "", note: "the disk did not take them in time", href: link("/system", { part: "counters", q: "journal_lost" }) },
+      { key: "size", title: "Size of history", value: bytes(size) },
+      { key: "lost", title: "Events lost", value: si(history.lost_events), mood: Number(history.lost_events) ? "bad" : "", note: "the disk did not accept them in time", href: link("/system", { part: "counters", q: "journal_lost" }) },
       { key: "damaged", title: "Damaged files", value: String(history.damaged_files), mood: history.damaged_files ? "warn" : "", note: "set aside as *.damaged" },
     ]);
     const bar = (part, of, mood) => h("span", { class: `wide-meter ${mood}` }, h("i", { style: { width: `${Math.min(100, (100 * part) / (of || 1))}%` } }));
@@ -33,7 +33,7 @@ export function historyPart() {
       Object.entries(history.parts).map(([name, each]) => [h("dt", null, name), h("dd", null, `${bytes(each.bytes)} in ${each.files.toLocaleString("en")} files`)])));
     fill(kept.body, history.retention ? h("dl", { class: "facts" }, h("dt", null, "history.keep_days"), h("dd", null, `${history.retention.keep_days} days`), h("dt", null, "history.keep_bytes"), h("dd", null, bytes(history.retention.keep_bytes)),
       h("dt", null, "history.keep_free"), h("dd", null, typeof history.retention.keep_free === "number" ? bytes(history.retention.keep_free) : history.retention.keep_free)) : h("p", { class: "note" }, "No collector runs: nothing is deleted."));
-    fill(lake.body, data.lake ? lakeFacts(data.lake) : empty("No lake is set.", "With one, a lost disk loses no events, and several collectors have one history:", "[lake]\ncatalog = \"postgresql://hopscope@127.0.0.1/lake\"\ndata = \"/srv/lake\""));
+    fill(lake.body, data.lake ? lakeFacts(data.lake) : empty("No lake is configured.", "With one, a lost disk loses no events, and several collectors have one history:", "[lake]\ncatalog = \"postgresql://hopscope@127.0.0.1/lake\"\ndata = \"/srv/lake\""));
   } };
 }
 

@@ -20,12 +20,12 @@ export function processPart() {
       { name: "pid", title: "Pid", number: true, cell: (each) => each.pid ?? "–", value: (each) => each.pid },
       { name: "cpu", title: "Processor", number: true, help: "Share of one processor over the last seconds", value: (each) => each.cpu_ratio,
         cell: (each) => (each.cpu_ratio === null ? "–" : h("span", null, h("span", { class: `meter ${each.cpu_ratio > 0.9 ? "hot" : ""}` }, h("i", { style: { width: `${Math.min(100, 100 * each.cpu_ratio)}%` } })), percent(each.cpu_ratio))) },
-      { name: "memory", title: "Memory", number: true, help: "Resident; what processes share counts in each", cell: (each) => (each.memory_bytes === null ? "–" : bytes(each.memory_bytes)), value: (each) => each.memory_bytes },
+      { name: "memory", title: "Memory", number: true, help: "Resident set; shared memory counts in each process", cell: (each) => (each.memory_bytes === null ? "–" : bytes(each.memory_bytes)), value: (each) => each.memory_bytes },
       { name: "time", title: "Processor time", number: true, cell: (each) => (each.cpu_seconds === null ? "–" : span(each.cpu_seconds)), value: (each) => each.cpu_seconds },
-      { name: "tick", title: "Last tick", number: true, help: "When its loop last showed that it turns: once per second", value: (each) => each.tick_seconds,
+      { name: "tick", title: "Last tick", number: true, help: "Every loop reports once per second that it runs", value: (each) => each.tick_seconds,
         cell: (each) => (each.tick_seconds === null ? "–" : h("span", { class: stands(each) ? "warn" : null }, `${each.tick_seconds.toFixed(0)} s ago`)) },
       { name: "restarts", title: "Restarts", number: true, cell: (each) => h("span", { class: each.restarts ? "warn" : null }, String(each.restarts)), value: (each) => each.restarts },
-      { name: "error", title: "Last end", cell: (each) => each.last_error ?? "–" },
+      { name: "error", title: "Last exit", cell: (each) => each.last_error ?? "–" },
     ],
   });
   const box = panel("Processes", { tools: exports("processes", { table: rows.export }) });
@@ -36,7 +36,7 @@ export function processPart() {
     const used = data.processes.reduce((sum, each) => sum + (each.cpu_ratio ?? 0), 0);
     const wrong = data.components.filter((each) => !each.ready);
     numbers.update([
-      { key: "ready", title: "Collector", value: data.ready ? "ready" : "not ready", mood: data.ready ? "good" : "bad", note: wrong.length ? `${wrong.length} of ${data.components.length} parts need attention` : `all ${data.components.length} parts are well` },
+      { key: "ready", title: "Collector", value: data.ready ? "ready" : "not ready", mood: data.ready ? "good" : "bad", note: wrong.length ? `${wrong.length} of ${data.components.length} parts need attention` : `all ${data.components.length} parts are healthy` },
       { key: "up", title: "Running for", value: data.running && data.started ? ago(data.started).replace(" ago", "") : "–", note: data.started ? `since ${clock(data.started, 0)}` : "" },
       { key: "cpu", title: "Processors", value: used ? used.toFixed(2) : "–", note: "in use by all processes" },
       { key: "restarts", title: "Restarts", value: si(data.processes.reduce((sum, each) => sum + each.restarts, 0)), note: "of all processes" },
@@ -45,7 +45,7 @@ export function processPart() {
     health.update(data);
     rows.update(data.processes);
     fill(listening.body, h("dl", { class: "facts" }, data.listeners.map((each) => [h("dt", null, each.kind), h("dd", null, h("code", null, each.url), each.output && [" → ", h("code", null, each.output)], ["udp", "ring", "mirror"].includes(each.kind) && h("span", { class: "soft" }, ` dialect ${each.dialect}`))]),
-      data.labels && [h("dt", null, "labels"), h("dd", null, h("code", null, data.labels))]), !data.listeners.length && !data.labels && h("p", { class: "note" }, "Nothing is received here."));
+      data.labels && [h("dt", null, "labels"), h("dd", null, h("code", null, data.labels))]), !data.listeners.length && !data.labels && h("p", { class: "note" }, "This collector listens nowhere."));
   } };
 }
 
