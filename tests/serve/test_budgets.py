@@ -20,19 +20,20 @@ from hopscope.history.sandboxed_query import folder_source
 from hopscope.present.history import Past
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context
+from hopscope.serve.live.answers import HUB
 from hopscope.settings.collector import ServeSettings
 from support.waiting import HANG_SECONDS
 
 SLOW = {"sql": "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"}
 
 
-def request(gone: bool = False) -> Any:
+def request(gone: bool = False, client: str = "192.0.2.1") -> Any:
     """A request of a client that is there, or gone."""
 
     async def is_disconnected() -> bool:
         return gone
 
-    scope = {"client": ("192.0.2.1", 4711)}
+    scope = {"client": (client, 4711)}
     return SimpleNamespace(scope=scope, query_params={}, is_disconnected=is_disconnected)
 
 
@@ -101,6 +102,29 @@ def test_a_client_has_few_queries_at_a_time(tmp_path: Path) -> None:
         free.set()
         assert all(await asyncio.gather(*tasks))
         assert await context.query(request(), lambda _, gone: True)
+        assert not context.asking.total()
+        context.close()
+
+    asyncio.run(use())
+
+
+def test_watched_answers_leave_room_for_queries(tmp_path: Path) -> None:
+    """However many answers are watched: they wait, none is refused, and a query of a client is taken."""
+    free = threading.Event()
+
+    async def use() -> None:
+        context = Context(ServeSettings(), tmp_path, Names(), tmp_path)
+        watched = [
+            asyncio.ensure_future(context.query(request(client=HUB), lambda _, gone: free.wait(HANG_SECONDS)))
+            for _ in range(2 * budgets.MOST_QUERIES)
+        ]
+        await asyncio.sleep(0)
+        assert context.asking.total() == budgets.QUERIES
+        asked = asyncio.ensure_future(context.query(request(), lambda _, gone: True))
+        await asyncio.sleep(0)
+        free.set()
+        assert await asked
+        assert all(await asyncio.gather(*watched))
         assert not context.asking.total()
         context.close()
 

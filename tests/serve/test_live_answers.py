@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from hopscope.serve.api import create_app
 from hopscope.serve.live import hub as hubs
-from hopscope.serve.live.answers import Answer, can_be_watched
+from hopscope.serve.live.answers import Answer, ask, can_be_watched
 from hopscope.serve.live.hub import VIEWER_BYTES, Hub, Viewer
 from hopscope.settings.collector import ServeSettings
 
@@ -136,12 +136,20 @@ def test_what_fails_is_said_and_tried_again() -> None:
     [("/api/v0/overview", True), ("/api/v0/flows?limit=2", True), ("/readyz", True), ("/", False),
      ("/api/v0/sql", False), ("/api/v0/events/live", False), ("/api/v0/nothing", False), ("/metrics", False),
      ("http://evil.example/api/v0/flows", True), ("/api/v0/flows\n", False),
-     ("/api/v0/" + "x" * 3000, False)],
+     ("/api/v0/" + "x" * 3000, False), ("/api/v0/events/%6Cive", False)],
 )  # fmt: skip
 def test_only_gets_of_the_api_can_be_watched(tmp_path: Path, path: str, possible: bool) -> None:
     """Streams, questions by POST, pages and unknown paths cannot; a host in the path changes nothing."""
     app = create_app(ServeSettings(), tmp_path)
     assert can_be_watched(app, path) == possible
+    app.state.context.close()
+
+
+def test_names_in_a_path_are_decoded_once(tmp_path: Path) -> None:
+    """As by the server: a name with a space and a percent sign reaches the route as it is."""
+    app = create_app(ServeSettings(), tmp_path)
+    answer = asyncio.run(ask(app, "/api/v0/queries/a%20b%2525"))
+    assert (answer.status, json.loads(answer.body)) == (404, {"error": "no query 'a b%25' is saved"})
     app.state.context.close()
 
 

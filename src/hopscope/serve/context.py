@@ -111,6 +111,11 @@ class Context:
         self._shared: dict[object, asyncio.Future[Any]] = {}
         self.asking: Counter[str] = Counter()
         """Queries of history by client."""
+        self._watching = {
+            "history": asyncio.Semaphore(QUERIES),
+            "cluster": asyncio.Semaphore(CLUSTER_QUESTIONS),
+        }
+        """Watched questions wait here, and take no other client's place among MOST_QUERIES."""
         self.streaming: Counter[str] = Counter()
         """Live feeds by client."""
         self._made: dict[object, Any] = {}
@@ -229,11 +234,16 @@ class Context:
         cluster if the request says so, and an event, set when its client is gone.
         """
         client = client_of(request)
-        full = self.asking.total() >= MOST_QUERIES or self.asking[client] >= PER_CLIENT
-        if full and client != HUB:  # whose questions wait
+        if client == HUB:
+            async with self._watching["cluster" if asks_cluster(request) else "history"]:
+                return await self._query(client, request, work)
+        if self.asking.total() >= MOST_QUERIES or self.asking[client] >= PER_CLIENT:
             raise HTTPException(
                 503, "too many queries of history at once: try again when one of yours is answered"
             )
+        return await self._query(client, request, work)
+
+    async def _query(self, client: str, request: Request, work: Callable[[Past, threading.Event], T]) -> T:
         gone = threading.Event()
         pool, asked = "history", partial(work, self.past, gone)
         if asks_cluster(request):

@@ -5,7 +5,7 @@ passed it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -31,7 +31,7 @@ def can_be_watched(app: FastAPI, path: str) -> bool:
     """Whether this is a GET of the API that answers at once with JSON."""
     if len(path) > MOST_PATH or not path.isascii() or not path.isprintable() or "#" in path:
         return False
-    plain = urlsplit(path).path
+    plain = unquote(urlsplit(path).path)
     if not plain.startswith("/api/") and plain != "/readyz":
         return False
     return not plain.startswith(_NOT_WATCHED) and any(
@@ -52,7 +52,7 @@ async def ask(app: FastAPI, path: str) -> Answer:
         "http_version": "1.1",
         "method": "GET",
         "scheme": "http",
-        "path": parts.path,
+        "path": unquote(parts.path),
         "raw_path": parts.path.encode(),
         "query_string": parts.query.encode(),
         "root_path": "",

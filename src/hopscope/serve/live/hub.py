@@ -130,7 +130,9 @@ class Hub:
         before, after = viewer.paths, frozenset(paths)
         viewer.keep(after)
         for path in before - after:
-            topic = self._topics[path]
+            topic = self._topics.get(path)
+            if topic is None:  # all has ended
+                continue
             topic.viewers.discard(viewer)
             if not topic.viewers and topic.task is not None:
                 topic.task.cancel()

@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
+from ..access.identity import identity_of
 from ..live.answers import can_be_watched
 from ..live.hub import MOST_PATHS, Hub, Viewer
 from .router import PREFIX
@@ -25,7 +26,7 @@ async def live(socket: WebSocket) -> None:
     `{"path", "status", "data"}`, and `{"still": true}` if there is no news for five seconds.
     """
     hub: Hub = socket.app.state.hub
-    client = socket.client.host if socket.client else ""
+    client = identity_of(socket.scope).address
     await socket.accept()
     if not hub.has_room(client):
         await socket.close(_TOO_MANY, "too many live views at once: close one first")
