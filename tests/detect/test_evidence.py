@@ -18,6 +18,7 @@ from hopscope.detect.evidence import (
     store_evidence,
 )
 from hopscope.detect.records import EVENT, NOT_FOUND, Kind
+from hopscope.memory.region import Region
 from hopscope.wire.records import FRAME, HOP, REPORT, FrameBatch, ReportBatch
 
 SIZE = 1 << 20
@@ -145,6 +146,18 @@ def test_damaged_bytes_are_no_evidence(tmp_path: Path) -> None:
         raw[begin : begin + 16] = (0).to_bytes(8, "little") + (10**9).to_bytes(8, "little")
         path.write_bytes(raw)
         assert shard.read(0) is None
+
+
+def test_a_damaged_cursor_is_not_continued(tmp_path: Path) -> None:
+    """Counts in a stored file that no writer can have reached: the worker begins afresh, and goes on."""
+    Shard(tmp_path).add([Kind.RAISED])
+    store_evidence(tmp_path / "regions", tmp_path)
+    path = evidence_path(tmp_path / "regions", 0)
+    with Region.attach(evidence_path(tmp_path / module.FOLDER, 0), "evidence", 1, writable=True) as region:
+        region["cursor"][:] = 2**64 - 1
+    path.unlink()
+    (number,) = (shard := Shard(tmp_path)).add([Kind.RAISED])
+    assert shard.read(number).frames.arena.size == 1000
 
 
 def test_off_is_off(tmp_path: Path) -> None:

@@ -90,10 +90,15 @@ def open_evidence(regions: Path | None, shard: int, size: int, data: Path | None
             before = Region.attach(evidence_path(data / FOLDER, shard), KIND, VERSION)
         except RegionError:
             return made
-        if before.shape() == made.shape():
+        if before.shape() == made.shape() and _can_go_on(before):
             for name in arrays:
                 made[name][:] = before[name]
     return made
+
+
+def _can_go_on(region: Region) -> bool:
+    """Whether a writer can count on from what a file says; in a damaged one it may be anything."""
+    return bool((region["cursor"][[BEGIN, END, ENTRIES]] < 1 << 62).all())
 
 
 def store_evidence(regions: Path, data: Path, shard: int | None = None) -> None:
