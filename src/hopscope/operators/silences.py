@@ -194,8 +194,8 @@ class SilenceReader:
             address = f"{self._path.absolute().as_uri()}?mode=ro"
             with closing(sqlite3.connect(address, uri=True)) as connection:
                 rows = connection.execute(f"SELECT {_COLUMNS} FROM silences").fetchall()
-            self._known, self.problem = [_silence(row) for row in rows], ""
-        except sqlite3.Error as error:
+            self._known, self.problem = list(map(_checked, rows)), ""
+        except Exception as error:  # whatever a damaged file holds: alerts go on
             if "no such table" in str(error):
                 self._known = []
             else:
@@ -205,3 +205,13 @@ class SilenceReader:
 def _silence(row: tuple[Any, ...]) -> Silence:
     number, kind, metric, node, port, prefix, until_ns, note, who, time_ns = row
     return Silence(number, Matcher(kind, metric, node, port, prefix), until_ns, note, who, time_ns)
+
+
+def _checked(row: tuple[Any, ...]) -> Silence:
+    """A row of a file that may be damaged. Raises ValueError."""
+    found = _silence(row)
+    matcher = found.matcher
+    if matcher.is_empty or not isinstance(found.until_ns, int):
+        raise ValueError(f"silence {found.id} is damaged")
+    _network(matcher.prefix or "::/0")
+    return found
