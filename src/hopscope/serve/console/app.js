@@ -33,8 +33,10 @@ async function arrive() {
     const place = h("div", { class: "view" });
     fill(shell.place, place);
     shell.arrive(found.rail, typeof module.title === "function" ? module.title(address) : module.title, !first && address.path !== shown.path);
-    shown = { page: found.page, path: address.path, view: module.show(place, address) };
-    if (shown.view instanceof Promise) shown.view = await shown.view;
+    shown = { page: found.page, path: address.path, view: null };
+    const view = await module.show(place, address);
+    if (mine !== turn) return void view?.end?.();
+    shown.view = view;
   } catch (error) {
     if (mine !== turn) return;
     console.error(error);

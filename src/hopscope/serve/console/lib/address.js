@@ -9,9 +9,18 @@ export function here() {
   const { pathname, search } = location;
   return {
     path: pathname,
-    parts: pathname.split("/").filter(Boolean).map(decodeURIComponent),
+    parts: pathname.split("/").filter(Boolean).map(decoded),
     query: new URLSearchParams(search),
   };
+}
+
+/** A part of a path; one with a `%` that encodes nothing, as it is. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** A parameter of the address, or `other` if it is not there. */

@@ -4,6 +4,8 @@ import { PREFIX } from "./api.js";
 
 const SILENT_MS = 15_000;
 const HIDDEN_MS = 60_000;
+/** Code of a connection that the server ends with the session. */
+const ENDED = 1008;
 /** @type {Map<string, Set<(data: any, status: number) => void>>} */
 const watched = new Map();
 /** @type {Map<string, {data: any, status: number}>} */
@@ -81,9 +83,10 @@ function open() {
     newest.set(message.path, message);
     if (!stopped) give(message.path, message.data, message.status);
   };
-  mine.onclose = () => {
+  mine.onclose = ({ code }) => {
     if (socket !== mine) return;
     socket = null;
+    if (code === ENDED) dispatchEvent(new CustomEvent("hopscope-login"));
     if (hiddenSince) return;
     turn("lost");
     retry = setTimeout(open, pause);
