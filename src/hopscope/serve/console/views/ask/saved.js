@@ -80,7 +80,7 @@ export function savedQueries({ text, open }) {
 /** Ask for a name; null: the viewer has changed their mind. */
 function named(before) {
   return new Promise((resolve) => {
-    const field = h("input", { name: "name", required: true, maxlength: 80, pattern: "[^/]+", value: before });
+    const field = h("input", { name: "name", required: true, maxlength: 80, pattern: "[^\\/]+", value: before });
     const dialog = h("dialog", { "aria-label": "Save the query" }, h("form", { method: "dialog", class: "form" }, h("h2", null, "Save the query"), h("label", null, "Name", field),
       h("div", { class: "row" }, h("button", { class: "button main", value: "save" }, "Save"), h("button", { class: "button", value: "", formnovalidate: true }, "Cancel"))));
     dialog.addEventListener("close", () => {

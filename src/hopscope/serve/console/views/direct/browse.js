@@ -30,7 +30,7 @@ function pager(parameter, go) {
 export function counterPanel(name) {
   const rows = table({ label: "Counters", key: (each) => String(each.number), empty: empty("All counters are 0.", "They rise when a switch reports; the rate is above."), columns: [
     { name: "number", title: "Counter", number: true, sorts: false, cell: (each) => each.number.toLocaleString("en"), value: (each) => each.number },
-    { name: "value", title: "Value", number: true, sorts: false, cell: (each) => Number(each.value).toLocaleString("en"), value: (each) => each.value },
+    { name: "value", title: "Value", number: true, sorts: false, cell: (each) => BigInt(each.value).toLocaleString("en"), value: (each) => each.value },
   ] });
   const pages = pager("counters", change);
   const order = h("select", { "aria-label": "Order", onchange: () => {

@@ -1,0 +1,185 @@
+"""Ask, Direct memory, Labels, Sink and System in a real browser, over one collector that is no sink."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from hopscope.settings.collector import Settings
+from support.collector_process import Collector
+from support.console_collector import KEYS, console_collector
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
+VIEWS = Path(__file__).resolve().parents[2] / "src/hopscope/serve/console/views"
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
+    """The collector."""
+    with console_collector(tmp_path_factory.mktemp("console")) as one:
+        yield one
+
+
+@pytest.fixture
+def open_page(busy: Collector, browser: Any) -> Any:
+    """Opens a page, and fails at the end if the browser has complained."""
+
+    def visit(path: str) -> Any:
+        browser.open(f"{busy.owner['api'].rstrip('/')}{path}")
+        return browser
+
+    yield visit
+    assert not browser.problems
+
+
+def rows(browser: Any, label: str) -> list[list[str]]:
+    """Texts of the cells of a table."""
+    found: list[list[str]] = browser.run(
+        f"[...document.querySelectorAll('[aria-label={json.dumps(label)}] tbody tr')]"
+        ".map((row) => [...row.children].map((cell) => cell.innerText.trim()))"
+    )
+    return found
+
+
+def log_in(page: Any, collector: Collector) -> None:
+    """Be an operator, by the token of the data folder; the page is loaded again."""
+    body = json.dumps({"token": (collector.data / "token").read_text().strip()})
+    options = f"{{method: 'POST', headers: {{'content-type': 'application/json'}}, body: {json.dumps(body)}}}"
+    assert page.run(f"fetch('/api/v0/login', {options}).then((answer) => answer.status)") == 200
+    page.run("window.isOld = true; location.reload()")
+    page.wait("!window.isOld && document.querySelectorAll('.answer tbody tr').length > 10")
+
+
+def test_ask_runs_marks_errors_and_draws(open_page: Any) -> None:
+    """The query of the address runs; a wrong name is marked in its line with DuckDB's hint; a click on a
+    column writes it; the chart and its columns are in the address; a long answer has few rows in the page.
+    """
+    page = open_page(
+        f"/ask?q={quote('SELECT kind, count(*) AS events FROM events GROUP BY kind ORDER BY 1')}"
+    )
+    page.see(".answer td", "new_key")
+    assert "rows" in page.see(".note", "rows, ")
+    page.click(".tabs button", "Chart")
+    page.wait("Boolean(document.querySelector('.answer-chart canvas'))")
+    assert "show=chart" in page.run("location.search")
+    page.click(".tabs button", "Table")
+    page.run("document.querySelector('textarea').focus(); document.querySelector('textarea').select()")
+    page.type("SELECT time,\n  valeu\nFROM events")
+    page.run(
+        "document.querySelector('textarea').dispatchEvent(new KeyboardEvent('keydown',"
+        " {key: 'Enter', ctrlKey: true, bubbles: true, cancelable: true}))"
+    )
+    assert '"value"' in page.see(".message.bad")
+    assert page.see(".sql-lines .wrong") == "2"
+    assert page.run("getSelection().toString()") == "valeu"
+    page.click(".columns .name", "value")
+    page.wait("document.querySelector('textarea').value.includes('  value\\n')")
+    page.click("button", "Run")
+    page.wait("document.querySelectorAll('.answer th').length === 2")
+    page.problems.clear()  # the browser notes the answer 400
+
+
+def test_ask_shows_long_answers_and_saves_queries(open_page: Any, busy: Collector) -> None:
+    """Of 5,000 rows the page has some; scrolling shows the last; a saved query is a link that answers."""
+    page = open_page(f"/ask?rows=10000&q={quote('SELECT range AS n, hash(range) AS h FROM range(5000)')}")
+    page.wait("document.querySelectorAll('.answer tbody tr').length > 10")
+    assert page.run("document.querySelectorAll('.answer tbody tr').length") < 200
+    page.run("document.querySelector('.answer-wrap').scrollTop = 1e9")
+    page.see(".answer td", "4999")
+    log_in(page, busy)
+    page.click("button", "Save")
+    page.run(
+        "document.querySelector('dialog input').value = ''; document.querySelector('dialog input').focus()"
+    )
+    page.type("long one")
+    page.click("dialog button", "Save")
+    page.wait("location.search.includes('saved=')")
+    page = open_page("/ask?saved=long%20one")
+    page.wait("document.querySelectorAll('.answer tbody tr').length > 10")
+    page.wait("document.querySelector('textarea').value.includes('range(5000)')")
+
+
+def test_a_store_answers_by_key_and_shows_what_theory_expects(open_page: Any) -> None:
+    """A key that was written is found with its value; the load is about 1 key per slot; a list has its
+    entries, a counter store its highest counters.
+    """
+    page = open_page("/direct")
+    page.click(".table a", "paths")
+    page.see(".figure", "Load")
+    load = float(page.see(".figure", "Load").split()[1])
+    assert load == pytest.approx(1, abs=0.15)
+    page.see(".panel", "Half are found up to")
+    half = KEYS * -np.log(1 - np.sqrt(0.5)) / 2  # (1 - exp(-2 a))^2 = 1/2
+    said = re.search(r"Half are found up to (\S+) keys", page.see(".panel", "Half are found up to"))
+    assert said is not None
+    assert float(said[1].replace("k", "")) * (1000 if "k" in said[1] else 1) == pytest.approx(half, rel=0.1)
+    page = open_page(f"/direct/paths?key={KEYS}&key=999999")
+    page.see(".answer-card", "found")
+    assert "000003e8" in page.see(".answer-card", "found")
+    page.see(".answer-card", "empty")
+    page = open_page("/direct/events?list=1")
+    page.see("[aria-label=Entries] td", "00000047")
+    page = open_page("/direct/packets")
+    page.see("[aria-label=Counters] td", f"{2**60:,}")
+
+
+def test_labels_show_silent_ports(open_page: Any) -> None:
+    """Four ports label, one has fallen silent: the figure, the filter and the table say so."""
+    page = open_page("/labels")
+    page.wait("document.querySelectorAll('[aria-label=\"Ports that label\"] tbody tr').length === 4")
+    page.wait("[...document.querySelectorAll('.figure')].some((e) => /Silent ports\\s*1/.test(e.innerText))")
+    page.click(".tabs button", "Silent")
+    page.wait("document.querySelectorAll('[aria-label=\"Ports that label\"] tbody tr').length === 1")
+    ((place, state, *_),) = rows(page, "Ports that label")
+    assert place.endswith("port 4")
+    assert state == "silent"
+    assert "ports=silent" in page.run("location.search")
+
+
+def test_a_collector_without_a_sink_says_how_to_start_one(open_page: Any) -> None:
+    """The empty state has the command."""
+    assert "hopscope sink" in open_page("/sink").see(".empty", "This collector is no sink.")
+
+
+def test_system_says_what_is_wrong_and_what_to_do(open_page: Any) -> None:
+    """Processes, a destination that fails, sources without losses, and a counter found by its meaning."""
+    page = open_page("/system")
+    page.see("[aria-label=Processes] td", "worker-0")
+    dead = page.see("[aria-label=Health] tr", "dead")
+    assert "needs attention" in dead
+    assert "check its address" in dead
+    page.click(".tabs button", "Destinations")
+    page.see("[aria-label=Destinations] tr", "Connection refused")
+    page.click(".tabs button", "Sources")
+    page.see("[aria-label=Sources] tr", "whole")
+    page.click(".tabs button", "History")
+    page.see(".figure", "writing")
+    page.click(".tabs button", "Counters")
+    page.run("document.querySelector('input[type=search]').focus()")
+    page.type("decoded, including")
+    page.wait("document.querySelectorAll('[aria-label=Counters] tbody tr').length === 1")
+    assert rows(page, "Counters")[0][0].startswith("hopscope_reports_total")
+    page.wait("Boolean(document.querySelector('.spark polyline'))")
+    assert "part=counters" in page.run("location.search")
+    page.click(".tabs button", "Cluster")
+    page.see(".empty", "This collector is alone.")
+
+
+def test_settings_in_empty_states_are_valid() -> None:
+    """What a page offers to copy is a configuration that the collector takes."""
+    snippets = [
+        json.loads(f'"{text}"')
+        for view in VIEWS.rglob("*.js")
+        for text in re.findall(r'"(\[[a-z_.]+\]\\n(?:[^"\\]|\\.)*)"', view.read_text())
+    ]
+    assert len(snippets) >= 4
+    for snippet in snippets:
+        Settings.model_validate(tomllib.loads(snippet))
