@@ -140,7 +140,7 @@ class Guard:
             given = headers.get(CSRF_HEADER, "").encode("utf-8", "replace")
             if not hmac.compare_digest(given, identity.csrf_token.encode()):
                 self.access.count("access_refused_total.csrf")
-                return 403, "expected the header X-Hopscope-CSRF with the csrf_token of /api/v0/session"
+                return 403, "expected the header X-Hopscope-CSRF with the csrf of /api/v0/session"
         return None
 
     def _wants_page(self, headers: Headers, path: str) -> bool:

@@ -85,7 +85,7 @@ export async function show(place) {
     }
     general.hidden = !nodeId();
     apply.hidden = !mayChange();
-    need.textContent = mayChange() ? "" : "To apply it, log in as an operator, or open the console with the token of the collector (DATA/token). Anyone may look at a preview.";
+    need.textContent = mayChange() ? "" : "To apply a change, log in as an operator; on the collector's machine, hopscope open does that. Viewers may use the preview, too.";
     changed.textContent = limits.changed ? `Last changed ${ago(limits.changed.time)} by ${limits.changed.by}` : "Not changed since the collector started.";
     rows.update(limits, now, nodeId());
     fill(message);
