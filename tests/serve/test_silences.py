@@ -197,3 +197,32 @@ def test_alerts_under_a_silence_are_held_back_and_counted(tmp_path: Path) -> Non
     (tmp_path / "console.sqlite").write_bytes(b"no database" * 100)
     assert send(4) == [7, 8]
     assert "console.sqlite" in one._silences.problem
+
+
+def test_an_alarm_that_was_sent_is_ended_under_a_silence(tmp_path: Path) -> None:
+    """One silence lies between beginning and end of an alarm: the end is sent. Another alarm begins under it
+    and ends after it: neither is sent, after a restart, either.
+    """
+    told.clear()
+    silences = Silences(database := Database(tmp_path), Audit(database))
+    settings = AlertSettings.model_validate({"kind": "x", "kinds": ("raised", "cleared")})
+
+    def take(kind: Kind, second: int, node: int) -> list[int]:
+        context = Context("hook", "m1", Names(), lambda *_: None, state=tmp_path / "state", data=tmp_path)
+        one = Told(settings, context)  # again each time, as after a restart
+        events = event(kind, second, node_id=node)
+        events["sequence"] = 10 * second
+        one.send(EventBlock("m1", 0, 0, int(events["sequence"][-1]), events))
+        one.tick([], ending=True)
+        found = list(told)
+        told.clear()
+        return found
+
+    assert take(Kind.RAISED, 1, 7) == [7]
+    made = silences.add(Matcher(metric="queue_occupancy"), time.time_ns() + 10**12, "", Author("ann"))
+    assert take(Kind.RAISED, 2, 8) == []
+    assert take(Kind.CLEARED, 3, 7) == [7]
+    silences.remove(made.id, Author("ann"))
+    assert take(Kind.CLEARED, 4, 8) == []
+    assert take(Kind.RAISED, 5, 8) == [8]
+    database.close()

@@ -19,7 +19,7 @@ from ...operators.silences import SilenceReader
 from ...settings.destinations.alerts import AlertSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
-from .alarms import Alarms, Alert
+from .alarms import MAX_ALARMS, Alarms, Alert
 from .outbox import Message, Outbox
 from .severity import SeverityRules
 from .texts import Texts
@@ -43,6 +43,8 @@ class AlertDestination(Destination):
         self.outbox = Outbox(settings.grouping)
         self.texts = Texts(settings, context.member)
         self._silences = None if context.data is None else SilenceReader(context.data)
+        self._silenced: dict[str, None] = {}
+        """Alarms whose beginning was held back: so is their end, and no other."""
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
         self._load()
@@ -97,7 +99,7 @@ class AlertDestination(Destination):
     def _add(self, alerts: Iterable[Alert]) -> int:
         now_ns, count = time.time_ns(), 0
         for alert in alerts:
-            if self._silences is not None and self._silences.match(alert) is not None:
+            if self._is_silent(alert):
                 self.context.count("silenced_total", 1)
                 continue
             self.outbox.add(alert, now_ns)
@@ -107,6 +109,23 @@ class AlertDestination(Destination):
             self.context.count(name, total - self._counted[name])
         self._counted = found
         return count
+
+    def _is_silent(self, alert: Alert) -> bool:
+        """Whether an alert is held back. What was sent as open is also sent as ended: an incident that began
+        before a silence would stay open for ever.
+        """
+        alarm = alert.get("alarm")
+        if alarm is not None and alert["lasted_ns"] is not None:
+            known = alarm in self._silenced
+            self._silenced.pop(alarm, None)
+            return known
+        if self._silences is None or self._silences.match(alert) is None:
+            return False
+        if alarm is not None:
+            self._silenced[alarm] = None
+            if len(self._silenced) > MAX_ALARMS:
+                del self._silenced[next(iter(self._silenced))]
+        return True
 
     def _next(self, ending: bool) -> Message | None:
         tried = self.outbox.under_way is not None
@@ -132,6 +151,7 @@ class AlertDestination(Destination):
             self.alarms.load(state["alarms"])
             self.outbox.load(state["outbox"])
             self._taken = state["taken"]
+            self._silenced = dict.fromkeys(state.get("silenced", ()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = described(error)
             logger("export").warning("alerts begin without a state", file=str(path), reason=reason)
@@ -144,6 +164,7 @@ class AlertDestination(Destination):
         state = {
             "version": VERSION,
             "taken": self._taken,
+            "silenced": list(self._silenced),
             "alarms": self.alarms.dump(),
             "outbox": self.outbox.dump(),
         }
