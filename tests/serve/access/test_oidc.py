@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from joserfc.jwk import ECKey, OctKey
 
 from hopscope.base.errors import HopscopeError
+from hopscope.base.tls import client_context
 from hopscope.serve.access.oidc import Provider as Client
 from hopscope.settings.access import OidcSettings
 from support.oidc_provider import CLIENT, SECRET, Provider, provider
@@ -197,6 +199,28 @@ def test_a_provider_that_is_away_or_another_is_one_line(made: Any, idp: Provider
                 assert away.status_code == 503
                 assert "does not answer" in away.text
             await server.logged_in("ada")
+
+    run(talk())
+
+
+def test_beginning_logins_is_cheap(made: Any, idp: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anyone may begin one: certificates are read once, and a provider that is away is asked once."""
+    contexts: list[Any] = []
+
+    def counted(*given: Any) -> Any:
+        contexts.append(client_context(*given))
+        return contexts[-1]
+
+    monkeypatch.setattr("hopscope.serve.access.oidc.client_context", counted)
+
+    async def talk() -> None:
+        async with made(**settings(idp)).browser() as browser:
+            await asyncio.gather(*(sent(browser) for _ in range(5)))
+        assert len(contexts) == 1
+        async with made(**settings(idp, issuer="http://127.0.0.1:1")).browser() as browser:
+            away = await asyncio.gather(*(browser.get("/login/oidc") for _ in range(5)))
+            assert {answer.status_code for answer in away} == {503}
+        assert len(contexts) == 2
 
     run(talk())
 

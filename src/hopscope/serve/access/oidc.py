@@ -5,8 +5,10 @@ Requests and tokens are those of Authlib (extra `oidc`), which is imported at th
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
+import ssl
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -29,6 +31,8 @@ _MOST_WAITING = 1024
 """Logins that have begun and not come back; the oldest make room."""
 _READ_AGAIN_SECONDS = 3600
 _READ_SECONDS = 10.0
+_AWAY_SECONDS = 5.0
+"""For how long a provider that did not answer is not asked again: anyone may begin a login."""
 _LEEWAY_SECONDS = 60
 """By how much the provider's clock may differ."""
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -70,6 +74,10 @@ class Provider:
         self._metadata: dict[str, Any] = {}
         self._keys: Any = None
         self._read_at = 0.0
+        self._away_until = 0.0
+        self._reading = asyncio.Lock()
+        self._trusted: ssl.SSLContext | None = None
+        """Made with each reading of the configuration, since it takes 50 ms of a processor."""
 
     @classmethod
     def of(cls, settings: ServeSettings) -> Provider | None:
@@ -182,20 +190,27 @@ class Provider:
             code_challenge_method="S256",
             token_endpoint_auth_method="client_secret_basic" if self._secret else "none",
             timeout=_READ_SECONDS,
-            verify=client_context(self._settings.ca_file),
+            verify=self._trusted or True,
             follow_redirects=False,
         )
 
     async def _read(self, *, again: bool = False) -> None:
         """Read the provider's configuration and keys, once an hour. Raises LoginError."""
-        if self._metadata and not again and time.monotonic() - self._read_at < _READ_AGAIN_SECONDS:
-            return
+        async with self._reading:
+            now = time.monotonic()
+            if self._metadata and not again and now - self._read_at < _READ_AGAIN_SECONDS:
+                return
+            if now < self._away_until:
+                raise _away()
+            await self._read_now()
+
+    async def _read_now(self) -> None:
         issuer = self._settings.issuer.rstrip("/")
         try:
             from joserfc.jwk import KeySet
 
-            context = client_context(self._settings.ca_file)
-            async with httpx.AsyncClient(verify=context, timeout=_READ_SECONDS) as client:
+            self._trusted = await asyncio.to_thread(client_context, self._settings.ca_file)
+            async with httpx.AsyncClient(verify=self._trusted, timeout=_READ_SECONDS) as client:
                 answer = await client.get(f"{issuer}/.well-known/openid-configuration")
                 metadata = answer.raise_for_status().json()
                 if str(metadata["issuer"]).rstrip("/") != issuer:  # Discovery 1.0, 4.3
@@ -204,5 +219,10 @@ class Provider:
                 self._keys = KeySet.import_key_set(keys.raise_for_status().json())
         except Exception as error:  # a server that does not answer, or answers with anything
             log.error("the OpenID provider cannot be read", issuer=issuer, error=described(error)[:300])
-            raise LoginError(503, "the provider of logins does not answer: try again") from None
+            self._away_until = time.monotonic() + _AWAY_SECONDS
+            raise _away() from None
         self._metadata, self._read_at = metadata, time.monotonic()
+
+
+def _away() -> LoginError:
+    return LoginError(503, "the provider of logins does not answer: try again")
