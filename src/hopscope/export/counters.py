@@ -26,7 +26,7 @@ EXPORTS = (
     ("filtered_total", "Events that a destination does not want."),
     ("replayed_total", "Events read from history, since the ring did not have them any more."),
     ("suppressed_total", "Alarms that did not last `for_seconds`, of which nothing was sent."),
-    ("silenced_total", "Alerts that were held back, since a silence of the console is about them."),
+    ("silenced_total", "Alerts that a silence of the console suppressed."),
     ("unlisted_total", "Alerts that a message only counts, since it lists `listed` others."),
 )
 """Counters of a destination, as `hopscope_export_*`."""

@@ -1,4 +1,4 @@
-"""Acknowledgements: somebody looks after an alarm. Each is valid until the alarm ends."""
+"""Acknowledgements: a user is working on an alarm. Each is valid until the alarm ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of logins, and of requests that were refused for who sent them."""
+"""Counters of logins, and of requests that were refused because of their sender."""
 
 from __future__ import annotations
 

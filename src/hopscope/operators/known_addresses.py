@@ -1,4 +1,4 @@
-"""From where users have logged in: guesses from elsewhere do not lock them out there."""
+"""Addresses from which users have logged in: failed logins from elsewhere do not lock them out there."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Silences: events that nobody wants to hear of for a while, as during a change of the network.
+"""Silences: events that are expected for a while, as during maintenance of the network.
 
-They hide events in the console, and hold messages of alerts back.  Nothing else changes: events are found,
+They hide events in the console, and suppress alerts.  Nothing else changes: events are found,
 written and exported as before.
 """
 

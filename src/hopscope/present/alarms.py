@@ -1,8 +1,8 @@
 """The alarms that are open, by place: since when, up to which value.
 
 They are followed by events: those of history for what began before, then those of the live feed.  The live
-state has the last word: an alarm whose queue, flow or source is not alarmed any more has lost its end, as by
-a crash, and an alarmed one without a beginning began before the events that were read.
+state decides: if a queue, flow or source is no longer alarmed, the event that ended its alarm was lost, as by
+a crash; if one is alarmed and no event began it, the alarm began before the events that were read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One event with what is around it, and the report that caused it, as the API shows them."""
+"""One event with those around it, and the report that caused it, as the API shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of a collector: what the supervisor says of each, and what it uses of the machine."""
+"""Processes of a collector: what the supervisor reports about each, and what each uses of the machine."""
 
 from __future__ import annotations
 

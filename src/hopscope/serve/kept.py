@@ -1,4 +1,4 @@
-"""Answers that are kept for some seconds: what many viewers ask is worked out once."""
+"""Answers that are kept for some seconds: what many viewers ask is computed once."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class OidcSettings(Section):
     client_secret: str | None = None
     """Secret of the client, or `env:NAME` or `file:PATH`; absent for a public client."""
     scopes: tuple[str, ...] = ("openid", "profile")
-    """What is asked for; `openid` is always asked."""
+    """Scopes to request; `openid` is always requested."""
     name_claim: str = "preferred_username"
     """Claim of the ID token with the user's name; `sub` if it is absent."""
     role_claim: str = "groups"
@@ -34,7 +34,7 @@ class OidcSettings(Section):
     operators: tuple[str, ...] = ()
     """Values of the role claim that make an operator."""
     viewers: tuple[str, ...] = ()
-    """Values of the role claim that make a viewer; empty: everyone whom the provider knows."""
+    """Values of the role claim that make a viewer; empty: all users of the provider."""
     ca_file: Path | None = None
     """CA certificates (PEM) of the provider; default: the system's."""
 

@@ -1,8 +1,8 @@
 """The shape of a network: layers from hosts to the core, pods, and groups of the top layer.
 
-Layers come from the names of switches where these say it (tor, leaf, spine, core …), else from distances: a
-switch where paths begin or end is in the lowest layer, every other one as far above it as it is from the
-nearest of these. A pod is what hangs together without the top layer; a plane, what hangs together of the two
+Layers come from the names of switches (tor, leaf, spine, core …) if they have them, else from distances: a
+switch where paths begin or end is in the lowest layer; the layer of any other is its distance to the nearest
+of these. A pod is a connected part of the network without its top layer; a plane, a connected part of its two
 top layers.
 """
 

@@ -1,4 +1,4 @@
-"""How many events other limits would have made of the values that history has.
+"""How many events other limits would have made, by the values in history.
 
 History has the values that made events.  Between two of them a value was within ±T of the stored one, so
 what other limits would have made of it is known in part:

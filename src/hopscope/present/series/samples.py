@@ -1,7 +1,7 @@
 """Values of all queues, buffers, links and labelling ports in the last minutes.
 
-An event is stored only when a value changes by more than T.  What happens within T is known of the newest
-values alone, so they are sampled once a second while somebody asks for them.
+An event is stored only when a value changes by more than T.  Changes within T are visible only in the newest
+values, so these are sampled once a second while a viewer asks for them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Who may ask and change what over HTTP: `guard` stands in front of everything, `access` knows who asks."""
+"""Who may ask and change what over HTTP: `guard` sees every request first, `access` identifies who asks."""

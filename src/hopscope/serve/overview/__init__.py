@@ -1,1 +1,1 @@
-"""The overview: the collector twice per second, while somebody looks."""
+"""The overview: the collector twice per second, while a viewer watches."""

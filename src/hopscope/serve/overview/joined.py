@@ -1,4 +1,4 @@
-"""The newest events, alike ones joined."""
+"""The newest events, joined where they are alike."""
 
 from __future__ import annotations
 

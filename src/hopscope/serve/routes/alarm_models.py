@@ -8,7 +8,7 @@ from .models import ClusterModel, EventSource, FlowKey, Model, Node, OfMember, P
 
 
 class Acknowledgement(Model):
-    """Somebody looks after the alarm at a place, until it ends."""
+    """A user is working on the alarm at a place, until it ends."""
 
     key: str
     """Of the alarm."""
@@ -117,7 +117,7 @@ class Alarm(OfMember):
     worst: list[AlarmFlow]
     """At most five of them, the slowest here first."""
     acknowledged: Acknowledgement | None
-    """Who looks after it; null: nobody."""
+    """Who acknowledged it; null: not acknowledged."""
     silence: int | None
     """Number of the silence that it falls under; null: it is heard."""
 

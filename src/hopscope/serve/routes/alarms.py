@@ -1,4 +1,4 @@
-"""Routes about what is wrong now: open alarms, since when, and whose traffic they touch."""
+"""Routes about what is wrong now: open alarms, since when, and which flows they affect."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from .models import ClusterModel, Event, Model, OfMember, Time, Wide
 
 
 class EventDetail(Event, ClusterModel):
-    """An event with what is around it."""
+    """An event with those around it."""
 
     before: list[Event]
     """At most five at the same place, the newest first."""
     after: list[Event]
     """At most five, the oldest first."""
     alarm: Alarm | None
-    """What is open at its place now, of its metric."""
+    """The open alarm of its metric at its place."""
     live: bool
     """Whether its flow is live."""
     evidence: bool

@@ -1,4 +1,4 @@
-"""Routes of what operators note about alarms and events: acknowledgements and silences."""
+"""Routes of acknowledgements of alarms, and of silences of events."""
 
 from __future__ import annotations
 

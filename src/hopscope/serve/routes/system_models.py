@@ -72,7 +72,7 @@ class Files(Model):
 
 
 class Retention(Model):
-    """What is kept of history."""
+    """Size and extent of history."""
 
     keep_days: float
     keep_bytes: int

@@ -1,4 +1,4 @@
-"""What is remembered between answers about the collector itself: readings for rates."""
+"""Readings of counters that are kept between answers about the collector itself, for rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of a report, field by field: what stands where, by the declarations that the decoders have.
+"""The bytes of a report, field by field, by the declarations that the decoders use.
 
 `explained` walks from the report's header into its packet, to the end of its telemetry.  It never fails:
 where bytes are not what the header before them says, the rest is one field, with the reason.  Every byte is
