@@ -1,4 +1,4 @@
-"""What the live state contains about alarms: whether they are raised, their values, the flows at their places."""
+"""Alarms in the live state: whether they are raised, their values, the flows at their places."""
 
 from __future__ import annotations
 

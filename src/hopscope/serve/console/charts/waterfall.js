@@ -1,4 +1,4 @@
-/** A waterfall of hops: each begins where the one before ended; bounds round the stored value; queue and link beside. */
+/** A waterfall of hops: each begins where the previous one ends; bounds around the stored value; queue and link next to it. */
 
 import { h } from "../lib/dom.js";
 import { amount, duration, si } from "../lib/format.js";

@@ -43,7 +43,7 @@ export function link(path, params = {}) {
   return search ? `${text}?${search}` : text;
 }
 
-/** Change parameters of this address; null removes one. `push`: Back leads to what was before. */
+/** Change parameters of this address; null removes one. `push`: Back returns to the previous view. */
 export function set(params, push = false) {
   const { path, query } = here();
   const before = query.toString();

@@ -1,4 +1,4 @@
-/** An event in one line: kind, what, where, whose. */
+/** An event in one line: kind, metric and value, place, flow. */
 
 import { h } from "./dom.js";
 import { amount, flowText, nodeName, portName, words } from "./format.js";

@@ -123,7 +123,7 @@ export function show(place) {
       : empty("History has no value at that time.", "Move the slider to a moment with events, or go back to Live."));
   }
 
-  /** Everything beside the map. */
+  /** Everything around the map. */
   function draw() {
     if (!data?.structure.nodes.length) return;
     const { asked, structure } = data;

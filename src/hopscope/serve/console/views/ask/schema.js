@@ -1,4 +1,4 @@
-/** The views and columns beside a query; a click writes the name into it. */
+/** The schema beside the query: a click on a name inserts it. */
 
 import { h } from "../../lib/dom.js";
 import { si, span } from "../../lib/format.js";

@@ -1,4 +1,4 @@
-/** The bytes of a report beside their fields: pointing at one marks the other. */
+/** The bytes of a report and their fields: pointing at one marks the other. */
 
 import { h, fill } from "../../lib/dom.js";
 

@@ -1,4 +1,4 @@
-/** What was chosen on the map: a switch, a port or a pod, with its values, and where they are looked at closer. */
+/** The panel of the selected switch, port or pod: its values, and links to its pages. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";

@@ -1,4 +1,4 @@
-/** Paths of a flow over time: each period, and one of them beside the present path, with the hops that differ. */
+/** Paths of a flow over time: each period, and one of them compared with the current path, with the hops that differ. */
 
 import { h, fill, keyed, say } from "../../lib/dom.js";
 import { link, set } from "../../lib/address.js";

@@ -1,4 +1,4 @@
-/** Open alarms: what is above its limit, where, since when, and whose traffic it meets. */
+/** Open alarms: what is above its limit, where, since when, and which flows it affects. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";

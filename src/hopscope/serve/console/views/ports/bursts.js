@@ -1,4 +1,4 @@
-/** Bursts: when a port or queue was above its limit, for how long, and whose traffic it was. */
+/** Bursts: when a port or queue was above its limit, for how long, and which flows contributed. */
 
 import { h, fill } from "../../lib/dom.js";
 import { link, param, set } from "../../lib/address.js";
