@@ -230,7 +230,7 @@ class Access:
         if wait > 0:
             self.count("access_logins_total.locked_out")
             seconds = int(wait) + 1
-            raise LoginError(429, f"too many wrong logins: try again in {seconds} s", seconds)
+            raise LoginError(429, f"too many failed logins: try again in {seconds} s", seconds)
 
     def _wrong(self, line: str, address: str) -> LoginError:
         self.count("access_logins_total.wrong")

@@ -112,9 +112,9 @@ class Provider:
         """
         begun = self._begun.pop(key or "", None)
         if begun is None or begun.until < time.monotonic():
-            raise LoginError(400, "this login was not begun in this browser, or took too long: try again")
+            raise LoginError(400, "this login was not started in this browser, or took too long: try again")
         if not hmac.compare_digest(answer.get("state", "").encode(), begun.state.encode()):
-            raise LoginError(400, "the login was begun elsewhere: try again")
+            raise LoginError(400, "the login was started elsewhere: try again")
         if answer.get("iss", self._settings.issuer).rstrip("/") != self._settings.issuer.rstrip("/"):
             raise LoginError(400, "the answer is another provider's")  # RFC 9207
         if "code" not in answer:
@@ -166,7 +166,7 @@ class Provider:
     def _name(self, claims: Any) -> str:
         name = claims.get(self._settings.name_claim) or claims["sub"]
         if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
-            raise LoginError(403, f"the provider's {self._settings.name_claim} is no name")
+            raise LoginError(403, f"the provider's {self._settings.name_claim} is not a name")
         return name
 
     def _role(self, claims: Any) -> Role:
@@ -176,7 +176,7 @@ class Provider:
             return "operator"
         if not self._settings.viewers or found & set(self._settings.viewers):
             return "viewer"
-        raise LoginError(403, "this account may not see anything here: ask who manages it")
+        raise LoginError(403, "this account has no access: ask the administrator of the collector")
 
     def _client(self) -> Any:
         """Asks the provider. Without a secret, a public client, which PKCE alone protects."""
@@ -225,4 +225,4 @@ class Provider:
 
 
 def _away() -> LoginError:
-    return LoginError(503, "the provider of logins does not answer: try again")
+    return LoginError(503, "the login provider does not answer: try again")

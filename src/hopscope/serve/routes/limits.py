@@ -67,7 +67,7 @@ async def limits_in_force(context: Context) -> LimitsInForce:
     """Limits as the workers use them; 503 without a collector."""
     found = await context.run(context.state.limits)
     if found is None:
-        raise HTTPException(503, "no collector runs on this data folder: its limits are not known")
+        raise HTTPException(503, "no collector runs on this data folder: its limits are unknown")
     return found
 
 
