@@ -110,8 +110,13 @@ export function stage({ label, height, draw, at = null, step = null, click = nul
   });
   canvas.addEventListener("blur", () => (tip.hidden = true));
 
-  new ResizeObserver(redraw).observe(canvas);
-  const unfollow = followTheme(() => (element.isConnected ? redraw() : unfollow()));
+  let unfollow = null;
+  new ResizeObserver(() => {
+    // one that has left the page has no size, and must not be kept by what it follows
+    if (canvas.clientWidth) unfollow ??= followTheme(redraw);
+    else unfollow = void unfollow?.();
+    redraw();
+  }).observe(canvas);
 
   const stageOf = {
     element, canvas, size, redraw,
