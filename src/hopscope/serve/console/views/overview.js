@@ -16,7 +16,7 @@ import { contributorPanel, flowPanel, hopPanel, lossPanel } from "./overview/tab
 
 export const title = "Overview";
 const RATES = [["reports", "Reports", "--s1"], ["events", "Events", "--s3"]];
-const LOSSES = [["lost", "Lost on the way", "--s4"], ["dropped", "Dropped by the kernel", "--s2"], ["rejected", "Rejected", "--s5"], ["duplicate", "Duplicate", "--s6"]];
+const LOSSES = [["lost", "Lost (sequence gaps)", "--s4"], ["dropped", "Dropped by the kernel", "--s2"], ["rejected", "Rejected", "--s5"], ["duplicate", "Duplicate", "--s6"]];
 const STRIPS = { queues: "Queues", buffers: "Buffers", links: "Links" };
 
 export function show(place) {

@@ -70,7 +70,7 @@ function figuresOf({ counters, settings, threshold_increase }) {
 function reasonPanel(heading, note) {
   const rows = table({ label: heading, key: (each) => counterName(each), sort: "-value", columns: [
     { name: "counter", title: "What", cell: (each) => h("span", null, h("b", null, label(each)), h("span", { class: "meaning soft" }, prose(` ${each.meaning || each.help}`))), value: (each) => counterName(each) },
-    { name: "value", title: "In all", number: true, cell: (each) => valueText(each), value: (each) => Number(each.value) },
+    { name: "value", title: "Total", number: true, cell: (each) => valueText(each), value: (each) => Number(each.value) },
     { name: "rate", title: "Now", number: true, cell: (each) => `${si(each.per_second)}/s`, value: (each) => each.per_second },
   ] });
   const rest = h("p", { class: "note" });

@@ -65,7 +65,7 @@ export function lossPanel() {
   const dropped = table({ label: "Packets dropped", key: placeOf, columns: [
     { ...placeColumn, title: "Packets dropped at" },
     { name: "minute", title: "Last minute", number: true, cell: (each) => si(each.last_minute), value: (each) => each.last_minute },
-    { name: "total", title: "In all", number: true, cell: (each) => h("a", { href: link("/events", { kind: "drop", node: each.node?.name ?? each.node?.id }) }, si(each.total)), value: (each) => each.total },
+    { name: "total", title: "Total", number: true, cell: (each) => h("a", { href: link("/events", { kind: "drop", node: each.node?.name ?? each.node?.id }) }, si(each.total)), value: (each) => each.total },
   ] });
   const lost = table({ label: "Reports lost", key: (each) => each.key, columns: [
     { name: "source", title: "Reports lost from, or at", cell: (each) => h("a", { href: link("/system", { part: "sources" }) }, each.name), value: (each) => each.name },
