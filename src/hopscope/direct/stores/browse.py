@@ -13,6 +13,8 @@ from .store import Store, StoreError
 
 MOST_BYTES = 1 << 30
 """Largest store whose counters are read in whole."""
+_AT_A_TIME = 1 << 20
+"""Counters that are looked at together: sorting all of the largest store would take 4 GB."""
 
 
 def entries_of(store: Store, first: int, number: int) -> npt.NDArray[np.uint64]:
@@ -39,8 +41,20 @@ def counters_of(
     if layout.nbytes > MOST_BYTES:
         raise StoreError(f"the store has more than {MOST_BYTES >> 30} GiB: ask for keys")
     values = store.memory.view(np.uint64)[: layout.slots]
-    numbers = np.flatnonzero(values)
-    if order == "highest":
-        numbers = numbers[np.argsort(values[numbers], kind="stable")[::-1]]
-    page = numbers[offset : offset + limit]
-    return len(numbers), page, values[page].copy()
+    total, most = 0, offset + limit
+    first = np.zeros(0, np.int64)
+    for at in range(0, len(values), _AT_A_TIME):
+        found = at + np.flatnonzero(values[at : at + _AT_A_TIME])
+        total += len(found)
+        if order == "index":
+            found = found[: most - len(first)]
+        first = np.append(first, found)
+        if len(first) > 2 * most + _AT_A_TIME:
+            first = _highest(values, first)[:most]
+    page = (_highest(values, first) if order == "highest" else first)[offset:most]
+    return total, page, values[page].copy()
+
+
+def _highest(values: npt.NDArray[np.uint64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Numbers of counters by value, the highest first."""
+    return numbers[np.lexsort((numbers, values[numbers]))[::-1]]
