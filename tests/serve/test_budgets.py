@@ -20,7 +20,7 @@ from hopscope.history.sandboxed_query import folder_source
 from hopscope.present.history import Past
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context
-from hopscope.serve.live.answers import HUB
+from hopscope.serve.live.answers import HUB, is_watched
 from hopscope.settings.collector import ServeSettings
 from support.waiting import HANG_SECONDS
 
@@ -126,6 +126,28 @@ def test_watched_answers_leave_room_for_queries(tmp_path: Path) -> None:
         assert await asked
         assert all(await asyncio.gather(*watched))
         assert not context.asking.total()
+        context.close()
+
+    asyncio.run(use())
+
+
+def test_watched_answers_leave_room_for_requests_of_state(tmp_path: Path) -> None:
+    """More than may wait are watched: none is refused, and a client's request is taken."""
+    free = threading.Event()
+
+    async def watch(context: Context) -> bool:
+        is_watched.set(True)
+        return await context.run(free.wait, HANG_SECONDS)
+
+    async def use() -> None:
+        context = Context(ServeSettings(), tmp_path, Names(), tmp_path)
+        watched = [asyncio.ensure_future(watch(context)) for _ in range(2 * budgets.WAITING)]
+        await asyncio.sleep(0)
+        asked = asyncio.ensure_future(context.run(lambda: True))
+        await asyncio.sleep(0)
+        free.set()
+        assert await asked
+        assert all(await asyncio.gather(*watched))
         context.close()
 
     asyncio.run(use())

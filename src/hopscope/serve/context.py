@@ -33,7 +33,7 @@ from ..settings.collector import DialectSettings, ServeSettings
 from .access.access import Access
 from .access.identity import identity_of
 from .kept import Kept
-from .live.answers import HUB
+from .live.answers import HUB, is_watched
 from .routes.models import Cluster, ClusterModel
 from .scope import ClusterScope, asks_cluster
 
@@ -48,6 +48,8 @@ CLUSTER_QUESTIONS = 4
 """Questions to all members of a cluster that wait for their answers at a time."""
 MOST_QUERIES = 32
 """Queries of history that run or wait."""
+WATCHED = 16
+"""Questions of the hub that wait for a thread, of each kind: all others leave room for clients."""
 STREAMS = 32
 """Live feeds."""
 PER_CLIENT = 8
@@ -108,6 +110,7 @@ class Context:
             )
         }
         self._waiting: Counter[str] = Counter()
+        self._hub = {name: asyncio.Semaphore(WATCHED) for name in self._pools}
         self._shared: dict[object, asyncio.Future[Any]] = {}
         self.asking: Counter[str] = Counter()
         """Queries of history by client."""
@@ -189,6 +192,12 @@ class Context:
         return await self._run(pool, lambda: work(self.group(local)))
 
     async def _run(self, pool: str, work: Callable[[], T]) -> T:
+        if is_watched.get():
+            async with self._hub[pool]:
+                return await self._take(pool, work)
+        return await self._take(pool, work)
+
+    async def _take(self, pool: str, work: Callable[[], T]) -> T:
         if self._waiting[pool] >= WAITING:
             raise HTTPException(503, "too many requests at once: try again in a moment")
         self._waiting[pool] += 1

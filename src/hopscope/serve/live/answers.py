@@ -4,6 +4,7 @@ passed it.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -15,6 +16,8 @@ MOST_PATH = 2000
 """Characters of a path with its query."""
 HUB = "live"
 """Client of the questions that the hub asks for all viewers: one at a time for each answer."""
+is_watched = ContextVar("is_watched", default=False)
+"""Whether what asks is the hub: its questions wait where those of a client would be refused."""
 _NOT_WATCHED = ("/api/v0/events/live", "/api/v0/live", "/api/v0/sql", "/metrics")
 
 
@@ -45,6 +48,7 @@ def can_be_watched(app: FastAPI, path: str) -> bool:
 
 async def ask(app: FastAPI, path: str) -> Answer:
     """The answer to a GET of `path`, with its query."""
+    is_watched.set(True)
     parts = urlsplit(path)
     scope: Scope = {
         "type": "http",
