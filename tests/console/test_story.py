@@ -55,3 +55,49 @@ def test_a_lossy_port(demo: Any, clicks: Clicks) -> None:
     name = demo.port_name(node, port)
     clicks("section[aria-label='Losses by place'] a", f"{node} · {name}")
     port_page(clicks.browser, node, name)
+
+
+BURSTS = "section[aria-label='Bursts']"
+
+
+def test_a_microburst(demo: Any, clicks: Clicks) -> None:
+    """Overview, ports, the burst: the port at that time, with the alarm."""
+    node, port = demo.found("microburst")
+    name = demo.port_name(node, port)
+    clicks(".rail a", "Ports")
+    clicks(f"{BURSTS} a", f"{node} · {name}")
+    port_page(clicks.browser, node, name)
+
+
+def test_a_slow_hop(demo: Any, clicks: Clicks) -> None:
+    """Overview, ports by hop latency, the time above the limit: the port."""
+    node, port = demo.found("slow-hop")
+    name = demo.port_name(node, port)
+    clicks(".rail a", "Ports")
+    clicks(".tabs button", "Hop latency")
+    clicks(f"{BURSTS} a", f"{node} · {name}")
+    port_page(clicks.browser, node, name)
+
+
+def test_the_keyboard_is_enough(demo: Any, browser: Any) -> None:
+    """The story of the microburst without a mouse: keys for the page, Tab to a burst, Enter."""
+    node, port = demo.found("microburst")
+    name = demo.port_name(node, port)
+    browser.open(demo.url)
+    browser.see(".hops li")
+    browser.press("g", "p")
+    browser.wait("location.pathname === '/ports'")
+    browser.see(f"{BURSTS} a", f"{node} · {name}")
+    there = f'document.activeElement.matches("{BURSTS} td a")'
+    for _ in range(100):
+        browser.press("Tab")
+        if browser.run(there):
+            break
+    else:
+        pytest.fail("Tab does not lead to a burst")
+    browser.press("Enter")
+    port_page(browser, node, name)
+    browser.press("?")
+    browser.see("dialog", "Overview")
+    browser.press("Escape")
+    browser.wait("!document.querySelector('dialog')")
