@@ -82,8 +82,8 @@ class Browser:
 
     def see(self, selector: str, text: str = "", seconds: float = HANG_SECONDS) -> str:
         """Wait for a visible element, with this text if there is one; returns its text."""
-        script = f"(({_VISIBLE})({json.dumps(selector)}, {json.dumps(text)}) || {{}}).innerText"
-        return str(self.wait(script, seconds))
+        element = f"({_VISIBLE})({json.dumps(selector)}, {json.dumps(text)})"
+        return str(self.wait(f"((e) => e && [e.innerText ?? ''])({element})", seconds)[0])
 
     def click(self, selector: str, text: str = "") -> None:
         """Click a visible element with the mouse, as a person does, once it is there."""
