@@ -42,7 +42,7 @@ export function choose(from, to = null) {
 
 /** The control in the bar; `update` shows the range of the address. */
 export function rangeControl() {
-  const button = h("button", { class: "button", type: "button", "aria-haspopup": "true", "aria-expanded": "false" });
+  const button = h("button", { class: "button", type: "button", title: "Time range", "aria-haspopup": "true", "aria-expanded": "false" }, "Live");
   const menu = h("div", { class: "menu", hidden: true });
   const element = h("div", { class: "range" }, button, menu);
   const open = (on) => {
