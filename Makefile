@@ -22,7 +22,7 @@ LANES = kernels checked types lint e2e-2 installed unit-1 e2e-3 e2e-1 unit-2
 # packages and loads kernels once more, for 3 to 6 s of a processor
 
 .DEFAULT_GOAL := help
-.PHONY: help venv install-locked lock kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
+.PHONY: help venv pictures install-locked lock kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -54,6 +54,9 @@ lint: $(STAMP) ## Check style and formatting
 
 types: $(STAMP) ## Check types
 	$(BIN)/zuban mypy --python-executable $(BIN)/python
+
+pictures: kernels ## Write the pictures of the console into docs/images
+	HOPSCOPE_PICTURES=docs/images $(PYTEST) tests/console/test_pictures.py
 
 unit: unit-1 unit-2 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
 unit-1: kernels
