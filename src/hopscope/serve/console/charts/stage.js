@@ -19,7 +19,7 @@ const groups = new Map();
  */
 export function stage({ label, height, draw, at = null, step = null, click = null, drag = null }) {
   const canvas = h("canvas", { role: "img", "aria-label": label, tabindex: at ? "0" : null, style: { height: `${height}px` } });
-  const tip = h("div", { class: "tip", hidden: true });
+  const tip = h("div", { class: "tip", role: "status", hidden: true });
   const element = h("figure", { class: "chart" }, canvas, tip);
   const size = { width: 0, height };
   let due = 0;

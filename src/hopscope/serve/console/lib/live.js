@@ -1,7 +1,9 @@
 /** Live values: one WebSocket for the tab; views watch GETs of the API, and are given their answers as they change. */
 
-import { PREFIX } from "./api.js";
+import { get, path, PREFIX } from "./api.js";
 
+/** Close code: this address has too many live views. */
+const TOO_MANY = 4429;
 const SILENT_MS = 15_000;
 const HIDDEN_MS = 60_000;
 /** Code of a connection that the server ends with the session. */
@@ -19,7 +21,7 @@ let retry = 0;
 let hiddenSince = 0;
 let stopped = false;
 /** "connecting", "live", "paused" or "lost", and when the last message came. */
-export const connection = { state: "connecting", sinceMs: Date.now() };
+export const connection = { state: "connecting", sinceMs: Date.now(), tooMany: false };
 
 /**
  * Call `on(data, status)` with the answer to a GET now and whenever it changes; `status` is 200, or `data` is
@@ -83,11 +85,15 @@ function open() {
     newest.set(message.path, message);
     if (!stopped) give(message.path, message.data, message.status);
   };
+  let opened = false;
+  mine.addEventListener("open", () => (opened = true));
   mine.onclose = ({ code }) => {
     if (socket !== mine) return;
     socket = null;
     if (code === ENDED) dispatchEvent(new CustomEvent("hopscope-login"));
     if (hiddenSince) return;
+    connection.tooMany = code === TOO_MANY;
+    if (!opened) get(path("/summary")).catch(() => {}); // a handshake has no reason: 401 here leads to the login
     turn("lost");
     retry = setTimeout(open, pause);
     pause = Math.min(10_000, pause * 2);

@@ -56,7 +56,7 @@ export function buildShell() {
   let known = 0;
   function drawBanners() {
     const items = [];
-    if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: `The server has not answered for ${ago(connection.sinceMs).replace(" ago", "")}: the values shown are old. Trying again.` });
+    if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: connection.tooMany ? "Too many live views are open at this address: close a tab. What you see is old." : `The server has not answered for ${ago(connection.sinceMs).replace(" ago", "")}: the values shown are old. Trying again.` });
     for (const each of ready?.components ?? []) {
       if (!each.ready) items.push({ key: each.name, mood: "warn", text: `${each.name}: ${each.detail}`, to: link("/system") });
     }

@@ -14,7 +14,7 @@ import { savedQueries } from "./ask/saved.js";
 import { schemaPanels } from "./ask/schema.js";
 
 export const title = "Ask";
-const ROWS = ["100", "1000", "10000", "100000"];
+const ROWS = ["100", "1000", "10000"];
 const MIME = { csv: "text/csv", parquet: "application/vnd.apache.parquet", json: "application/json" };
 
 export function show(place) {
