@@ -43,7 +43,8 @@ class AlertDestination(Destination):
         self.outbox = Outbox(settings.grouping)
         self.texts = Texts(settings, context.member)
         self._silences = None if context.data is None else SilenceReader(context.data)
-        self._silenced: dict[str, None] = {}
+        self._silenced: dict[str, Alert] = {}
+        """Open alarms whose beginning a silence holds back, by their key."""
         """Alarms whose beginning was held back: so is their end, and no other."""
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
@@ -71,6 +72,7 @@ class AlertDestination(Destination):
         """Send alarms that have lasted long enough, end those that expire, deliver messages that are due."""
         now_ns = time.time_ns()
         added = sum(self._add(self.alarms.advance(shard, now_ns - LAG_NS)) for shard in idle)
+        added += self._end_silences(now_ns)
         if added or self.alarms.changed:
             self._save()
         delivered = 0
@@ -122,10 +124,21 @@ class AlertDestination(Destination):
         if self._silences is None or self._silences.match(alert) is None:
             return False
         if alarm is not None:
-            self._silenced[alarm] = None
+            self._silenced[alarm] = alert
             if len(self._silenced) > MAX_ALARMS:
                 del self._silenced[next(iter(self._silenced))]
         return True
+
+    def _end_silences(self, now_ns: int) -> int:
+        """Send what is open and no longer silenced: a silence defers the alert of what outlasts it."""
+        over = [
+            key
+            for key, alert in self._silenced.items()
+            if self._silences is None or self._silences.match(alert) is None
+        ]
+        for key in over:
+            self.outbox.add(self._silenced.pop(key), now_ns)
+        return len(over)
 
     def _next(self, ending: bool) -> Message | None:
         tried = self.outbox.under_way is not None
@@ -151,7 +164,7 @@ class AlertDestination(Destination):
             self.alarms.load(state["alarms"])
             self.outbox.load(state["outbox"])
             self._taken = state["taken"]
-            self._silenced = dict.fromkeys(state.get("silenced", ()))
+            self._silenced = dict(state.get("silenced", {}))
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = described(error)
             logger("export").warning("alerts begin without a state", file=str(path), reason=reason)
@@ -164,7 +177,7 @@ class AlertDestination(Destination):
         state = {
             "version": VERSION,
             "taken": self._taken,
-            "silenced": list(self._silenced),
+            "silenced": self._silenced,
             "alarms": self.alarms.dump(),
             "outbox": self.outbox.dump(),
         }
