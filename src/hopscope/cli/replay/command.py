@@ -51,5 +51,6 @@ def replay(
         feed(batches, pipeline, dialect, speed, loaded.detect)
     output.print(pipeline, sys.stderr if output.events and output.form is Summary.TEXT else sys.stdout)
     if output.form is Summary.TEXT:
+        sys.stdout.flush()  # in a pipe of both, what comes first is first
         print(f"took       {time.monotonic() - begin:.2f} s", file=sys.stderr)
     output.end(reader)
