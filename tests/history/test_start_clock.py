@@ -35,7 +35,9 @@ def test_a_clock_that_cannot_be_right_is_named(tmp_path: Path) -> None:
     assert "400.0 days before the newest file" in early.problem
     with DataFolder(tmp_path, tmp_path / "shared") as folder:
         folder.write_owner(clock_problem=late.problem)
-        assert readiness.clock(tmp_path) == [readiness.Component("clock", False, late.problem)]
+        (found,) = readiness.clock(tmp_path)
+        assert (found.name, found.ready, found.detail) == ("clock", False, late.problem)
+        assert found.advice
         folder.write_owner(clock_problem="")
         assert readiness.clock(tmp_path) == []
         assert check_clock(tmp_path, time.time_ns()) == StartClock()

@@ -211,9 +211,9 @@ def several(folder: Path, timed: bool = True, kill_at: int = -1, change_at: int 
 
 
 def counters_of(regions: Path) -> dict[str, int]:
-    """All counters, summed; not those of time, of files, and of queues."""
+    """All counters, summed; not those of time, of files, of queues, and of a budget per second."""
     total = sum(attach_counters(path).astype(np.int64) for path in counter_files(regions).values())
-    of_workers = "(frame|reports_total|hops_total|packets_|ticks_|busy_|late_|journal_|detector_)"
+    of_workers = "(frame|reports_total|hops_total|packets_|ticks_|busy_|late_|journal_|detector_|evidence_)"
     return {key: int(np.asarray(total)[slot]) for key, slot in INDEX.items() if not re.match(of_workers, key)}
 
 

@@ -256,9 +256,12 @@ def differences(one: Detector, other: Detector) -> list[str]:
 
 
 def unlike(one: Records, other: Records) -> str:
-    """The first event that differs, but for its time; empty: all are alike."""
+    """The first event that differs, but for its time and its report's place in the batch; empty: all are
+    alike.
+    """
     one, other = one.copy(), other.copy()
-    one["time_ns"] = other["time_ns"] = 0
+    for name in ("time_ns", "sequence"):  # an event has the row of its report until it is numbered
+        one[name] = other[name] = 0
     for row, (left, right) in enumerate(zip(one, other, strict=False)):
         if left.tobytes() != right.tobytes():
             return f"event {row}: {left}, {right}"
