@@ -91,7 +91,7 @@ def test_a_collector_and_its_cluster(server: NatsServer, tmp_path: Path) -> None
         assert [
             (row["revision"], row["limits"], row["note"]) for row in map(json.loads, shown.splitlines())
         ] == [(1, 1, "why")]
-        ready = {"name": "cluster dc1", "ready": True, "detail": DETAIL}
+        ready = {"name": "cluster dc1", "ready": True, "detail": DETAIL, "advice": ""}
         eventually(
             lambda: ready in httpx.get(f"{collector.owner['api']}readyz", verify=NO_TLS).json()["components"]
         )

@@ -365,7 +365,9 @@ def test_a_member_that_stops_is_named_within_the_deadline(three: Three) -> None:
         status, some, said = query(three, "events")
         assert status == 3
         assert "answered by 2 of 3 members; missing: c3 (no answer within 3 s)" in said
-        assert sorted(map(text, some)) == sorted(text(row) for row in everything if row["member"] != "c3")
+        before = {text(row) for row in everything if row["member"] != "c3"}
+        assert before <= set(map(text, some))  # a source may have fallen silent since
+        assert {row["member"] for row in some} == {"c1", "c2"}
     finally:
         os.killpg(process.pid, signal.SIGCONT)
     eventually(lambda: three.ask("c1", "/flows", scope="cluster").json()["cluster"]["complete"])
