@@ -154,14 +154,14 @@ class Spaces:
 
     def summaries(self, now_ns: int) -> Records:
         """SUMMARY of the spaces that are to be sent now, those first that ask; see SPACES."""
-        told = [
+        due = [
             (key, space)
             for key, space in self._own.items()
             if now_ns < max(space.ask_until_ns, space.answer_until_ns)
         ]
-        told.sort(key=lambda pair: pair[1].ask_until_ns <= now_ns)
-        made = np.zeros(len(told), SUMMARY)
-        for row, (key, space) in zip(made, told, strict=True):
+        due.sort(key=lambda pair: pair[1].ask_until_ns <= now_ns)
+        made = np.zeros(len(due), SUMMARY)
+        for row, (key, space) in zip(made, due, strict=True):
             for name, value in zip(SPACE, key, strict=True):
                 row[name] = value
             row["known"], row["highest"] = space.known, space.shown
@@ -178,10 +178,10 @@ class Spaces:
             space = self._own.get(key)
             if space is None or int(row["gap_count"]) > GAPS:
                 continue
-            told = self._others.setdefault(key, {})
-            if member not in told and len(told) >= MEMBERS:  # whoever has credentials can name others
+            others = self._others.setdefault(key, {})
+            if member not in others and len(others) >= MEMBERS:  # whoever has credentials can name others
                 continue
-            told[member] = now_ns, row.copy()  # not the whole message
+            others[member] = now_ns, row.copy()  # not the whole message
             if row["asks"]:
                 space.answer_until_ns = now_ns + ASK_NS
             age = int(row["age_ns"])
@@ -194,17 +194,19 @@ class Spaces:
     def corrections(self, now_ns: int) -> Records:
         """CORRECTION of the gaps of which more was found to be no loss."""
         found = []
-        for key, told in self._others.items():
+        for key, others in self._others.items():
             space = self._own[key]
-            for member, (at_ns, _) in list(told.items()):
+            for member, (at_ns, _) in list(others.items()):
                 if now_ns - at_ns > 2 * self._idle_ns:
-                    del told[member]
+                    del others[member]
             moved = 0
             for gap in space.gaps:
                 if now_ns - gap.at_ns > 2 * self._idle_ns:
                     continue
                 away_ns = now_ns - gap.before_ns + 1_000_000_000
-                rows = [row for at_ns, row in told.values() if int(row["age_ns"]) + now_ns - at_ns < away_ns]
+                rows = [
+                    row for at_ns, row in others.values() if int(row["age_ns"]) + now_ns - at_ns < away_ns
+                ]
                 total = accounted(gap.first, gap.count, rows, key[4])
                 moved += max(0, total - gap.moved)
                 gap.moved = max(total, gap.moved)

@@ -24,7 +24,7 @@ from ..routes.state import summarise
 from .contributors import Contributors, ContributorsReader
 from .joined import Joined, Shown
 from .losses import Losses, LossReader
-from .recent import Recent, Recently
+from .recent import Recent
 
 PERIOD_SECONDS = 0.5
 COLUMNS = 120
@@ -101,7 +101,6 @@ class Point:
 class Snapshot:
     """Everything that the overview shows, at one moment."""
 
-    number: int
     time_ns: int
     summary: c.Summary
     points: tuple[Point, ...]
@@ -109,10 +108,8 @@ class Snapshot:
     slow_flows: Records
     slow_hops: list[SlowHop]
     contributors: Contributors
-    recently: Recently
     notable: Shown
     limits: LimitsInForce | None
-    alarms: int
     missed: int
     """Events that this feed could not read in time."""
     takes_labels: bool = False
@@ -253,7 +250,6 @@ class Poller:
         if self._number % 2 or self.snapshot is None:
             self._slow = self._read_slow(slowest)
         return Snapshot(
-            number=self._number,
             time_ns=now_ns,
             summary=summary,
             points=tuple(self._points),
@@ -262,10 +258,8 @@ class Poller:
             slow_hops=self._slow.hops,
             slowest=self._slow.first,
             contributors=self._contributors.snapshot(slowest),
-            recently=self._recent.snapshot(),
             notable=self._notable.shown(),
             limits=state.limits(),
-            alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
             missed=self._missed,
             takes_labels=state.labels.about() is not None,
             losses=self._losses.losses(state),

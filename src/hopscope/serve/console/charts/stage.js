@@ -129,19 +129,24 @@ export function stage({ label, height, draw, at = null, step = null, click = nul
       canvas.style.height = `${to}px`;
       redraw();
     },
-    /** The picture with the panel's background. @returns {Promise<Blob>} */
+    /** @returns {Promise<Blob>} */
     png() {
       paint();
-      const copy = h("canvas");
-      Object.assign(copy, { width: canvas.width, height: canvas.height });
-      const context = copy.getContext("2d");
-      context.fillStyle = colour("--panel");
-      context.fillRect(0, 0, copy.width, copy.height);
-      context.drawImage(canvas, 0, 0);
-      return new Promise((resolve) => copy.toBlob(resolve, "image/png"));
+      return pictureOf(canvas);
     },
   };
   return stageOf;
+}
+
+/** A canvas with the panel's background, as PNG. @returns {Promise<Blob>} */
+export function pictureOf(canvas) {
+  const copy = h("canvas");
+  Object.assign(copy, { width: canvas.width, height: canvas.height });
+  const context = copy.getContext("2d");
+  context.fillStyle = colour("--panel");
+  context.fillRect(0, 0, copy.width, copy.height);
+  context.drawImage(canvas, 0, 0);
+  return new Promise((resolve) => copy.toBlob(resolve, "image/png"));
 }
 
 /** Charts of a group tell each other the moment under the pointer. */

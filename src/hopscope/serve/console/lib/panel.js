@@ -1,6 +1,6 @@
 /** Parts of views: panels, figures, empty states, messages, tabs. */
 
-import { h, fill, keyed, say } from "./dom.js";
+import { h, keyed, say } from "./dom.js";
 import { link } from "./address.js";
 
 /**
@@ -93,9 +93,4 @@ export function toast(text) {
   const element = h("div", { class: "toast" }, text);
   place.append(element);
   setTimeout(() => element.remove(), 4000);
-}
-
-/** Replace what is in a panel by an empty state or by content; keeps content that is there already. */
-export function showIn(body, content) {
-  if (body.firstChild !== content || body.childNodes.length !== 1) fill(body, content);
 }

@@ -1,7 +1,8 @@
 /** The map on a canvas: a picture that is kept while it is moved, hover, keys, and what is under the pointer. */
 
 import { h, fill } from "../../lib/dom.js";
-import { colour, followTheme } from "../../lib/theme.js";
+import { followTheme } from "../../lib/theme.js";
+import { pictureOf } from "../../charts/stage.js";
 import { camera } from "./camera.js";
 import { drawCalm, drawHot, drawLayers, drawNodes, drawPods, drawRing, drawSome, isHot, screen, stepsOf } from "./drawing.js";
 import { layout } from "./layout.js";
@@ -254,16 +255,7 @@ export function picture(on) {
       kept.view = null;
       redraw();
     },
-    /** @returns {Promise<Blob>} */
-    png() {
-      const copy = h("canvas");
-      Object.assign(copy, { width: canvas.width, height: canvas.height });
-      const context = copy.getContext("2d");
-      context.fillStyle = colour("--panel");
-      context.fillRect(0, 0, copy.width, copy.height);
-      context.drawImage(canvas, 0, 0);
-      return new Promise((resolve) => copy.toBlob(resolve, "image/png"));
-    },
+    png: () => pictureOf(canvas),
     end: unfollow,
   };
 }

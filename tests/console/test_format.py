@@ -1,0 +1,35 @@
+"""Figures in the console: the rules of `hopscope.present.units`, in JavaScript."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
+
+COUNTS = [
+    (0, "0"), (7, "7"), (999, "999"), (0.25, "0.25"), (12.5, "12.5"), (999.6, "1.00k"), (12_345, "12.3k"),
+    (999_999, "1.00M"), (4.56e9, "4.56G"), (2**64, "1.84e+7T"),
+]  # fmt: skip
+TIMES = [
+    (0, "0 ns"), (999, "999 ns"), (1000, "1.00 µs"), (48_210, "48.2 µs"), (2.5e6, "2.50 ms"),
+    (3e9, "3.00 s"),
+]  # fmt: skip
+AMOUNTS = [
+    (("1500", "ns"), "1.50 µs"), ((1500, "ns"), "1.50 µs"), ((2048, "bytes"), "2.00 KiB"),
+    ((987_654, "ppm"), "98.8 %"), ((8500, None), "8.50k"), ((None, "ns"), "–"),
+    (("<script>", None), "–"),
+]  # fmt: skip
+
+
+def test_figures_are_short_and_have_units(demo: Any, browser: Any) -> None:
+    """By hand: three digits and a prefix, without a step at the borders; also of numbers as text."""
+    browser.open(demo.url)
+    cases = {"si": COUNTS, "duration": TIMES, "amount": AMOUNTS}
+    for name, some in cases.items():
+        given = [case[0] if isinstance(case[0], tuple) else (case[0],) for case in some]
+        module = "import('/console/any/lib/format.js')"
+        found = browser.run(f"{module}.then((m) => {json.dumps(given)}.map((each) => m.{name}(...each)))")
+        assert found == [text for _, text in some], name
