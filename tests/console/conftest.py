@@ -40,7 +40,8 @@ class Demo:
         self.lines: list[str] = []
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
-        eventually(lambda: self.url, "the demo did not start")
+        eventually(lambda: self.url or self._process.poll() is not None, "the demo did not start")
+        assert self._process.poll() is None, self.lines
 
     def _listen(self) -> None:
         assert self._process.stderr is not None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,17 @@ import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 
-FOLDER = os.environ.get("HOPSCOPE_PICTURES", "")
+FOLDER = os.environ.get("PICTURES", "")
 PAGES = {
-    "overview": ("/", ".hops li"),
-    "fabric": ("/fabric", "canvas"),
-    "ports": ("/ports", "canvas"),
-    "flows": ("/flows", ".table tbody tr"),
-    "events": ("/events", "a[href^='/events/']"),
-    "ask": ("/ask", "textarea"),
-    "system": ("/system", ".table tbody tr"),
+    "overview": ("/", ".hops li", ""),
+    "fabric": ("/fabric", "span", "20 switches"),
+    "ports": ("/ports", "section[aria-label='Places × time'] small", "places"),
+    "flows": ("/flows", ".table tbody tr", ""),
+    "events": ("/events", "a[href^='/events/']", ""),
+    "ask": ("/ask", "textarea", ""),
+    "system": ("/system", ".table tbody tr", ""),
 }
-"""Address of each page, and what is there once it is drawn."""
+"""Address of each page; an element, and its text, that are there once it is drawn."""
 KEPT = {
     "overview-light", "overview-dark", "overview-phone-light", "fabric-light", "fabric-dark", "ports-light",
     "flows-light", "events-light", "events-phone-dark", "ask-light", "system-light",
@@ -35,13 +36,15 @@ SIZES = {"": (1440, 900, False), "-phone": (390, 844, True)}
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_fit_the_window(demo: Any, browser: Any, tmp_path: Path, name: str) -> None:
     """Light and dark, at a desk and on a phone: no page is wider than the window, and none complains."""
-    address, drawn = PAGES[name]
+    address, drawn, text = PAGES[name]
     if FOLDER:
         demo.found("slow-hop")
     for suffix, (width, height, phone) in SIZES.items():
         browser.size(width, height, phone=phone)
         browser.open(demo.url.rstrip("/") + address)
-        browser.see(drawn)
+        browser.see(drawn, text)
+        if FOLDER:
+            time.sleep(3)  # all panels are filled
         for scheme in ("light", "dark"):
             browser.scheme(scheme)
             browser.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -30,7 +30,7 @@ export function buildShell() {
     setZone(zone() === "utc" ? "local" : "utc");
     location.reload();
   } }, zone() === "utc" ? "UTC" : "Local");
-  const help = h("button", { class: "button", type: "button", "aria-label": "Keys", title: "Keys", onclick: showKeys }, "?");
+  const help = h("button", { class: "button keys", type: "button", "aria-label": "Keys", title: "Keys", onclick: showKeys }, "?");
   const banners = h("div", { "aria-live": "polite" });
   const place = h("main", { class: "place", id: "view", tabindex: "-1" });
   document.body.prepend(

@@ -25,10 +25,11 @@ import { go } from "./address.js";
  * @param {(row: T) => string} [options.mood] class of a row
  * @param {string} [options.sort] "name" or "-name": descending
  * @param {((sort: string) => void) | null} [options.onSort] sorts elsewhere (by the server); without it the table does
- * @param {Node | string} [options.empty] shown without rows
+ * @param {Node | string} [options.empty] shown without rows, once that is known
  */
 export function table({ label, columns, key, href, mood, sort = "", onSort = null, empty = "Nothing to show." }) {
   let rows = [];
+  let known = false;
   const valueOf = (column, row) => (column.value ? column.value(row) : textOf(column.cell(row)));
   const head = h("tr");
   const body = h("tbody");
@@ -86,7 +87,7 @@ export function table({ label, columns, key, href, mood, sort = "", onSort = nul
       write(line, row);
       return line;
     }, write);
-    none.hidden = rows.length > 0;
+    none.hidden = rows.length > 0 || !known;
     grid.hidden = rows.length === 0;
   }
 
@@ -112,6 +113,7 @@ export function table({ label, columns, key, href, mood, sort = "", onSort = nul
     /** @param {T[]} given */
     update(given) {
       rows = given;
+      known = true;
       draw();
     },
     setSort(given) {

@@ -32,7 +32,7 @@ export function show(place) {
   const flows = flowPanel();
   const hops = hopPanel();
   const losses = lossPanel();
-  const grid = h("div", { class: "grid" },
+  const grid = h("div", { class: "grid", hidden: true },
     at(alarms.element, "w8"), at(events.element, "w4 tall"), at(hot.element, "w8"), at(losses.element, "w4"), at(rate.element, "w4"), at(loss.element, "w4"),
     flowPath.element, at(flows.element, "w6"), at(hops.element, "w6"), contributors.element);
   fill(place, first, numbers.element, grid);
