@@ -82,7 +82,7 @@ def test_limits_show_what_they_would_have_made(demo: Any, browser: Any) -> None:
     browser.type("100000")
     browser.press("Tab")
     browser.wait("location.search.includes('change=100000')")
-    browser.see(".verdict", "With these limits")
+    browser.see(".verdict", "With the proposed limits")
     browser.see("[aria-label='Preview'] table", "Proposed")
     browser.open(demo.url + "limits?metric=queue_occupancy&raise_above=1&clear_below=5")
     browser.see("[aria-label='Preview']", "clear_below")
