@@ -33,7 +33,7 @@ class Provider:
         """Claims in place of the right ones."""
         self.algorithm = "ES256"
         self.codes: dict[str, dict[str, str]] = {}
-        self.tokens_given = 0
+        self.codes_asked = self.tokens_given = 0
 
     def configuration(self) -> dict[str, Any]:
         """What is at /.well-known/openid-configuration."""
@@ -57,6 +57,7 @@ class Provider:
 
     def token(self, given: dict[str, str], authorization: str) -> dict[str, Any] | None:
         """Tokens for a code; None: something does not fit."""
+        self.codes_asked += 1
         asked = self.codes.pop(given.get("code", ""), None)
         proof = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
         digest = hashlib.sha256(given.get("code_verifier", "").encode()).digest()

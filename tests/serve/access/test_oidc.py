@@ -225,6 +225,48 @@ def test_beginning_logins_is_cheap(made: Any, idp: Provider, monkeypatch: pytest
     run(talk())
 
 
+def test_strangers_take_no_place_of_a_login(made: Any, idp: Provider) -> None:
+    """However many logins others begin meanwhile, one that has begun ends well. Its cookie is of use to this
+    server alone, unchanged, and a browser keeps it, whatever page it wanted.
+    """
+
+    async def talk() -> None:
+        server = made(**settings(idp))
+        begin = server.access.oidc.begin
+        async with server.browser() as browser:
+            back = await returned(await sent(browser, "/ask?text=" + "x" * 8000))
+            cookie = browser.cookies["hopscope_oidc_8080"]
+            assert len(cookie) < 4000
+            for _ in range(1100):
+                await begin("/")
+            for other in (cookie[:-3], cookie[::-1], "", "\xe9", (await begin("/"))[1]):
+                async with server.browser() as thief:
+                    sends = [("cookie", f"hopscope_oidc_8080={other}".encode("latin-1"))]
+                    assert (await thief.get(back, headers=sends)).status_code == 400
+            assert (await browser.get(back)).status_code == 200
+
+    run(talk())
+
+
+def test_codes_that_are_made_up_must_wait(made: Any, idp: Provider) -> None:
+    """The provider would be asked about each, and might refuse the collector: after 20 it is not, and other
+    clients log in.
+    """
+
+    async def talk() -> None:
+        server = made(**settings(idp))
+        async with server.browser(client="198.51.100.9") as mallory:
+            for attempt in range(25):
+                back = urlsplit(await returned(await sent(mallory)))
+                answer = await mallory.get(f"{back.path}?{back.query}&code=made-up-{attempt}")
+            assert answer.status_code == 429
+            assert "retry-after" in answer.headers
+        assert idp.codes_asked == 20
+        assert (await came_in(server)).status_code == 200
+
+    run(talk())
+
+
 def test_without_what_it_needs_nothing_starts(idp: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     """No address to come back to, and no library: a line that says what to do."""
     wanted = settings(idp)["oidc"]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -224,6 +225,25 @@ class Access:
         finally:
             self._waiting -= 1
         return Login(user.name, user.role, "password", user)
+
+    async def log_in_by_provider(
+        self, address: str, cookie: str | None, answer: dict[str, str]
+    ) -> tuple[Login, str]:
+        """What the OpenID provider gave a browser, and the cookie of that login; also where it goes then.
+        Codes that are made up wait as guessed passwords do: the provider is asked about each. Raises
+        LoginError.
+        """
+        assert self.oidc is not None
+        try:
+            begun = self.oidc.begun(cookie, answer)
+            self._begin(address, None, known=False)
+            login = await self.oidc.end(begun, answer["code"])
+        except LoginError as error:
+            if error.status != HTTPStatus.TOO_MANY_REQUESTS:
+                self._wrong("", address)
+            raise
+        self._right(address, None)
+        return login, begun.there
 
     def _begin(self, address: str, name: str | None, *, known: bool) -> None:
         wait = self.lock_out.begin(address, name, known=known)

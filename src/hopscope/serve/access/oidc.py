@@ -6,12 +6,13 @@ Requests and tokens are those of Authlib (extra `oidc`), which is imported at th
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
+import json
 import secrets
 import ssl
 import time
-from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,8 +28,8 @@ from .login import Login, LoginError
 
 log = logger("serve")
 CALLBACK = "/login/oidc/callback"
-_MOST_WAITING = 1024
-"""Logins that have begun and not come back; the oldest make room."""
+_LONGEST_ADDRESS = 1500
+"""Characters of where a browser goes afterwards: it keeps cookies of up to 4,096 bytes (RFC 6265, 6.1)."""
 _READ_AGAIN_SECONDS = 3600
 _READ_SECONDS = 10.0
 _AWAY_SECONDS = 5.0
@@ -41,10 +42,11 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """A login that has begun."""
+class Begun:
+    """A login that has begun. The browser keeps it, as a cookie that only this process can make or read:
+    however many logins strangers begin, none takes the place of another.
+    """
 
-    until: float
     state: str
     nonce: str
     verifier: str
@@ -70,7 +72,7 @@ class Provider:
         self._settings = settings
         self._callback = f"{public_url.rstrip('/')}{CALLBACK}"
         self._secret = value_of("serve.oidc.client_secret", settings.client_secret)
-        self._begun: OrderedDict[str, _Begun] = OrderedDict()
+        self._key = base64.urlsafe_b64encode(secrets.token_bytes(32))
         self._metadata: dict[str, Any] = {}
         self._keys: Any = None
         self._read_at = 0.0
@@ -85,33 +87,29 @@ class Provider:
         return cls(settings.oidc, settings.public_url) if settings.oidc.enabled else None
 
     async def begin(self, there: str) -> tuple[str, str]:
-        """The provider's address for a login, and a key that the browser keeps as a cookie; `there`: where it
-        goes afterwards. Raises LoginError.
+        """The provider's address for a login, and what the browser keeps of it as a cookie; `there`: where it
+        goes afterwards, the start page if that is long. Raises LoginError.
         """
         await self._read()
-        key, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
-        begun = _Begun(
-            time.monotonic() + self.WAIT_SECONDS,
-            secrets.token_urlsafe(32), secrets.token_urlsafe(32), verifier, there,
-        )  # fmt: skip
+        begun = Begun(
+            secrets.token_urlsafe(32),
+            secrets.token_urlsafe(32),
+            secrets.token_urlsafe(48),
+            there if len(there) <= _LONGEST_ADDRESS else "/",
+        )
         async with self._client() as client:
             address, _ = client.create_authorization_url(
                 self._metadata["authorization_endpoint"],
                 state=begun.state,
                 nonce=begun.nonce,
-                code_verifier=verifier,
+                code_verifier=begun.verifier,
             )
-        self._begun[key] = begun
-        if len(self._begun) > _MOST_WAITING:
-            self._begun.popitem(last=False)
-        return address, key
+        return address, self._sealed(begun)
 
-    async def end(self, key: str | None, answer: dict[str, str]) -> tuple[Login, str]:
-        """Whom the provider has logged in, and where the browser goes; `key`: its cookie, `answer`: what the
-        provider gave it. Each login ends once. Raises LoginError.
-        """
-        begun = self._begun.pop(key or "", None)
-        if begun is None or begun.until < time.monotonic():
+    def begun(self, cookie: str | None, answer: dict[str, str]) -> Begun:
+        """The login that `answer`, what the provider gave the browser, belongs to. Raises LoginError."""
+        begun = None if cookie is None else self._opened(cookie)
+        if begun is None:
             raise LoginError(400, "this login was not started in this browser, or took too long: try again")
         if not hmac.compare_digest(answer.get("state", "").encode(), begun.state.encode()):
             raise LoginError(400, "the login was started elsewhere: try again")
@@ -119,16 +117,36 @@ class Provider:
             raise LoginError(400, "the answer is another provider's")  # RFC 9207
         if "code" not in answer:
             raise LoginError(401, f"the provider refused: {answer.get('error', 'no reason')[:100]}")
+        return begun
+
+    async def end(self, begun: Begun, code: str) -> Login:
+        """Whom the provider has logged in. A code is used once, which the provider sees to (RFC 6749, 4.1.2).
+        Raises LoginError.
+        """
         try:
-            claims = await self._claims(answer["code"], begun)
+            claims = await self._claims(code, begun)
         except LoginError:
             raise
         except Exception as error:  # whatever the provider sent, and the library made of it
             log.warning("login by OpenID Connect failed", error=described(error)[:300])
             raise LoginError(502, "the provider's answer cannot be used: see the collector's log") from None
-        return Login(self._name(claims), self._role(claims), "oidc"), begun.there
+        return Login(self._name(claims), self._role(claims), "oidc")
 
-    async def _claims(self, code: str, begun: _Begun) -> Any:
+    def _sealed(self, begun: Begun) -> str:
+        from cryptography.fernet import Fernet
+
+        return Fernet(self._key).encrypt(json.dumps(asdict(begun)).encode()).decode()
+
+    def _opened(self, cookie: str) -> Begun | None:
+        """None: this process did not make it, or too long ago."""
+        from cryptography.fernet import Fernet, InvalidToken
+
+        try:
+            return Begun(**json.loads(Fernet(self._key).decrypt(cookie.encode(), ttl=self.WAIT_SECONDS)))
+        except InvalidToken:
+            return None
+
+    async def _claims(self, code: str, begun: Begun) -> Any:
         """The verified claims of the ID token that a code is worth."""
         from authlib.oidc.core import CodeIDToken
         from joserfc import jwt

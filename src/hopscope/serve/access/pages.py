@@ -85,12 +85,12 @@ async def _leave(access: Access, request: Request) -> Response:
     assert access.oidc is not None
     there = request.query_params.get("next", "/")
     try:
-        address, key = await access.oidc.begin(safe_next(there))
+        address, begun = await access.oidc.begin(safe_next(there))
     except LoginError as error:
         return _refused(access, there, error)
     name = access.cookie_name(request.scope, request.headers, cookies.OIDC)
     secure = access.is_secure(request.scope)
-    cookie = cookies.written(name, key, secure=secure, seconds=access.oidc.WAIT_SECONDS, lax=True)
+    cookie = cookies.written(name, begun, secure=secure, seconds=access.oidc.WAIT_SECONDS, lax=True)
     return RedirectResponse(address, 303, {"set-cookie": cookie, **_FRESH})
 
 
@@ -98,12 +98,11 @@ async def _return(access: Access, request: Request) -> Response:
     """The provider has sent the browser back."""
     assert access.oidc is not None
     name = access.cookie_name(request.scope, request.headers, cookies.OIDC)
+    kept, address = cookies.read(request.headers, name), access.client(request.scope, request.headers)
     try:
-        login, there = await access.oidc.end(cookies.read(request.headers, name), dict(request.query_params))
-        access.count("access_logins_total.right")
+        login, there = await access.log_in_by_provider(address, kept, dict(request.query_params))
         answer = await _welcome(access, request, login, there)
     except LoginError as error:
-        access.count("access_logins_total.wrong")
         answer = _refused(access, "/", error)
     except OperatorsError as error:
         answer = _refused(access, "/", LoginError(503, str(error)))
