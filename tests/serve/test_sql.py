@@ -13,8 +13,8 @@ import pytest
 
 from hopscope.history.query import History
 from hopscope.history.schema import EXAMPLES, VIEWS
-from hopscope.serve.routes import sql_models as m
-from hopscope.serve.routes.sql import TRUNCATED
+from hopscope.serve.models import sql as m
+from hopscope.serve.routes.history.sql import TRUNCATED
 from hopscope.settings.collector import ServeSettings
 
 pytestmark = pytest.mark.e2e

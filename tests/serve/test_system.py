@@ -19,7 +19,7 @@ from hopscope.export.counters import Place, open_counters
 from hopscope.export.positions import Positions
 from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.present.collector_state import CollectorState
-from hopscope.serve.routes import system_models as m
+from hopscope.serve.models import system as m
 from hopscope.serve.system.counters import CounterBook, meaning
 from hopscope.wire.reasons import DropReason, Reason
 

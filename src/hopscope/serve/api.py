@@ -34,6 +34,7 @@ from .access.guard import Guard
 from .context import Context
 from .live.answers import ask
 from .live.hub import Hub
+from .models import common as m
 from .overview.snapshot import Poller
 from .routes import (
     access,
@@ -41,9 +42,6 @@ from .routes import (
     bottleneck,
     control,
     direct,
-    distributions,
-    events,
-    evidence,
     fabric,
     flows,
     health,
@@ -52,14 +50,11 @@ from .routes import (
     limits,
     live,
     overview,
-    queries,
-    series,
     silences,
-    sql,
     state,
     system,
 )
-from .routes import models as m
+from .routes.history import distributions, events, evidence, queries, series, sql
 from .routes.router import PREFIX
 from .scope import ClusterScope
 from .static import mount

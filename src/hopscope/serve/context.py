@@ -34,7 +34,7 @@ from .access.access import Access
 from .access.identity import identity_of
 from .kept import Kept
 from .live.answers import HUB, is_watched
-from .routes.models import Cluster, ClusterModel
+from .models.common import Cluster, ClusterModel
 from .scope import ClusterScope, asks_cluster
 
 P = ParamSpec("P")

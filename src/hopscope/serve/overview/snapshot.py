@@ -19,7 +19,7 @@ from ...present.feed import Cursor
 from ...present.select import ordered
 from ...wire.records import Records
 from ..context import Context
-from ..routes import collector_models as c
+from ..models import collector as c
 from ..routes.state import summarise
 from .contributors import Contributors, ContributorsReader
 from .joined import Joined, Shown

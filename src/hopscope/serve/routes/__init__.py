@@ -1,1 +1,1 @@
-"""Routes of the API and the models of their responses."""
+"""Routes of the API: each module answers for one resource; `history/` is about the past."""

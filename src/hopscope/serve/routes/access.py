@@ -12,8 +12,8 @@ from ..access.access import Access
 from ..access.identity import Identity, identity_of
 from ..access.login import LoginError
 from ..context import Ctx
-from . import access_models as m
-from .models import Error
+from ..models import access as m
+from ..models.common import Error
 from .router import api_router
 
 router = api_router("access")

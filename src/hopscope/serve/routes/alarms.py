@@ -16,7 +16,7 @@ from ...present.events import event_object, flow_object, when, wide
 from ...present.select import METRICS, labelled
 from ...present.severity import severity_of_kind
 from ..context import Context, Ctx
-from . import alarm_models as a
+from ..models import alarms as a
 from .router import api_router
 from .silences import acknowledged, acknowledgements_of, silences_of
 from .state import Limit, NodeName, Offset, Order

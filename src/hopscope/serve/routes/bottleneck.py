@@ -14,9 +14,9 @@ from ...present.bottleneck_json import flow_object_of, network_object
 from ...present.history import Past
 from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
+from ..models import common as m
+from ..models.bottleneck import FlowBottlenecks, NetworkBottlenecks
 from ..scope import asks_cluster
-from . import models as m
-from .bottleneck_models import FlowBottlenecks, NetworkBottlenecks
 from .router import api_router
 
 router = api_router("bottleneck")

@@ -11,9 +11,9 @@ from ...control.topology import Link
 from ...present.events import when
 from ...present.topology import topology
 from ..context import Context, Ctx
-from . import control_models as m
+from ..models import control as m
+from ..models.common import Port
 from . import show
-from .models import Port
 from .router import api_router
 from .state import NodeName
 

@@ -18,7 +18,8 @@ from ...direct.stores.numbers import parse_numbers
 from ...direct.stores.outlook import VALUES, outlook
 from ...present.events import wide
 from ..context import Ctx
-from . import models as m
+from ..models import direct as m
+from ..models.common import Error
 from .router import api_router
 from .state import Limit, Offset
 
@@ -38,7 +39,7 @@ Keys = Annotated[
 ]
 
 
-_NO_STORE: dict[int | str, dict[str, Any]] = {404: {"model": m.Error}}
+_NO_STORE: dict[int | str, dict[str, Any]] = {404: {"model": Error}}
 Local = Annotated[bool, Query(description="Ask only this collector's stores, whoever has the key")]
 MonitorName = Annotated[
     str | None,
@@ -66,7 +67,7 @@ async def stores(context: Ctx, local: Local = False) -> m.StoreList:
     return m.StoreList(items=[m.StoreInfo(**store) for store in found])
 
 
-@router.get("/stores/{name}/query", summary="Ask a store", responses={404: {"model": m.Error}})
+@router.get("/stores/{name}/query", summary="Ask a store", responses={404: {"model": Error}})
 async def query(
     context: Ctx,
     name: StoreName,
@@ -98,7 +99,7 @@ async def query(
     return m.StoreAnswers(items=await context.look_up(local, work))
 
 
-@router.get("/stores/{name}/lists/{number}", summary="Poll a list", responses={404: {"model": m.Error}})
+@router.get("/stores/{name}/lists/{number}", summary="Poll a list", responses={404: {"model": Error}})
 async def poll(
     context: Ctx,
     name: StoreName,

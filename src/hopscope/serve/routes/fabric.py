@@ -19,9 +19,9 @@ from ...present.fabric.view import Network, network_of, port_objects, shown, vie
 from ...present.history import Past
 from ...present.text import UnreadableError, parse_when
 from ..context import Context, Ctx
+from ..models import fabric as m
+from ..models.common import Node, Port
 from ..scope import asks_cluster
-from . import fabric_models as m
-from .models import Node, Port
 from .router import api_router
 
 router = api_router("fabric")

@@ -27,10 +27,10 @@ from ...present.flows.search import FlowSearch, parse_search
 from ...present.history import Past, flow_key
 from ...present.select import FlowFilter, order_of
 from ..context import Context, Ctx
-from . import flow_models as f
-from . import models as m
+from ..models import common as m
+from ..models import flows as f
 from . import show
-from .events import Moment, moment
+from .history.events import Moment, moment
 from .router import api_router
 from .state import Limit, NodeName, Offset, Order, Text
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Header, Response
 
 from .. import prometheus
 from ..context import Context, Ctx
+from ..models import collector as c
 from ..readiness import everything
-from . import collector_models as c
 
 router = APIRouter(tags=["health"])
 

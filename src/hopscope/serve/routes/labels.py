@@ -18,10 +18,10 @@ from ...present.select import FlowFilter
 from ...present.tracked import latencies, passes, path_of
 from ...wire.address import address
 from ..context import Context, Ctx
-from . import label_models as m
+from ..models import labels as m
+from ..models.common import Port
 from . import show
-from .events import Moment, moment
-from .models import Port
+from .history.events import Moment, moment
 from .router import api_router
 from .state import Limit, NodeName, Offset, Order, Text
 

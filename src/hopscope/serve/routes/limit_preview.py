@@ -15,9 +15,9 @@ from ...present.series.places import limits_at, unit_of
 from ...present.series.preview import Proposal, preview
 from ...settings.limits import MetricLimits
 from ..context import Ctx
-from . import limit_models as m
+from ..models import limits as m
 from . import show
-from .events import Moment, moment
+from .history.events import Moment, moment
 from .limits import limits_in_force
 from .router import api_router
 

@@ -10,8 +10,8 @@ from ...present.collector_state import LimitsInForce
 from ...present.events import when
 from ...settings.limits import as_json
 from ..context import Context, Ctx
-from . import limit_models as m
-from .models import Error
+from ..models import limits as m
+from ..models.common import Error
 from .router import api_router
 
 router = api_router("limits", "/limits")

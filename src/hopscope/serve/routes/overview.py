@@ -15,12 +15,12 @@ from ...present.events import when, wide
 from ...settings.limits import SINK_METRICS, MetricLimits
 from ...wire.address import address
 from ..context import Ctx
+from ..models import overview as o
+from ..models.bottleneck import QueueContribution
+from ..models.collector import Summary
+from ..models.common import Event
 from ..overview.snapshot import HotRow, Poller, Snapshot
-from . import overview_models as o
 from . import show
-from .bottleneck_models import QueueContribution
-from .collector_models import Summary
-from .models import Event
 from .router import api_router
 
 router = api_router("state")

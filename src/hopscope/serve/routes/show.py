@@ -14,7 +14,7 @@ from ...present.history import safe
 from ...present.series.places import Place
 from ...wire.address import address
 from ...wire.records import Records
-from . import models as m
+from ..models import common as m
 
 _METRICS = {metric.value: metric.label for metric in Metric}
 _SLOTS = {

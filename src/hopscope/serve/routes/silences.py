@@ -15,8 +15,8 @@ from ...present.events import node_object, when
 from ...present.select import KINDS, METRICS, labelled
 from ...present.text import UnreadableError, parse_span, parse_when
 from ..context import Context, Ctx, author_of
-from . import alarm_models as a
-from .models import Error
+from ..models import alarms as a
+from ..models.common import Error
 from .router import api_router
 
 router = api_router("events")

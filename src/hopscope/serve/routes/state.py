@@ -14,8 +14,8 @@ from ...present.clocks import clock_offsets
 from ...present.events import when, wide
 from ...wire.records import Records
 from ..context import Context, Ctx
-from . import collector_models as c
-from . import models as m
+from ..models import collector as c
+from ..models import common as m
 from . import show
 from .router import api_router
 

@@ -16,12 +16,12 @@ from ...memory.data_folder import read_owner
 from ...present.counter_advice import advice_of
 from ...present.events import when, wide
 from ..context import Context, Ctx
+from ..models import system as m
 from ..readiness import everything
 from ..system.book import Book
 from ..system.counters import Count, meaning
 from ..system.destinations import destinations_of
 from ..system.disk import disk_of
-from . import system_models as m
 from .router import api_router
 
 router = api_router("system")

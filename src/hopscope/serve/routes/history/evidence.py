@@ -8,23 +8,23 @@ from typing import Annotated
 
 from fastapi import HTTPException, Path, Query, Request
 
-from ...base.errors import HopscopeError
-from ...detect.alarms import place_key
-from ...detect.flows.state import queues_by_port
-from ...detect.records import NO_NODE, NO_PORT, OF_SOURCE
-from ...present import evidence
-from ...present.events import when
-from ...present.history import Past
-from ...present.select import EventFilter
-from ...settings.dialects import named
-from ...wire.address import address
-from ...wire.dialect import Dialect
-from ...wire.records import Records
-from ..context import Context, Ctx
-from . import evidence_models as e
-from . import models as m
-from .alarms import shown as alarms_shown
-from .router import api_router
+from ....base.errors import HopscopeError
+from ....detect.alarms import place_key
+from ....detect.flows.state import queues_by_port
+from ....detect.records import NO_NODE, NO_PORT, OF_SOURCE
+from ....present import evidence
+from ....present.events import when
+from ....present.history import Past
+from ....present.select import EventFilter
+from ....settings.dialects import named
+from ....wire.address import address
+from ....wire.dialect import Dialect
+from ....wire.records import Records
+from ...context import Context, Ctx
+from ...models import common as m
+from ...models import evidence as e
+from ..alarms import shown as alarms_shown
+from ..router import api_router
 
 router = api_router("events")
 EventId = Annotated[str, Path(pattern=r"^\d{1,5}-\d{1,20}$", description="SHARD-SEQUENCE")]

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from ...settings.access import Role
-from .models import Model
+from .common import Model
 
 
 class SessionState(Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .models import ClusterModel, Model, Node, Port, Time, Wide
+from .common import ClusterModel, Model, Node, Port, Time, Wide
 
 MeasureName = Literal["hop_latency", "queue_occupancy", "link_utilization", "end_to_end"]
 

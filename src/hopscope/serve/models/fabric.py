@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from .models import ClusterModel, Model, Node, Port, Time
+from .common import ClusterModel, Model, Node, Port, Time
 
 MetricName = Literal["hop_latency", "queue_occupancy", "link_utilization", "drops", "label_age"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .models import ClusterModel, FlowKey, Model, Node, OfMember, OfMembers, Port, Time, Wide
+from .common import ClusterModel, FlowKey, Model, Node, OfMember, OfMembers, Port, Time, Wide
 
 
 class FlowGroup(OfMembers):

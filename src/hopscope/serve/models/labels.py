@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from .models import ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
+from .common import ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
 
 
 class LabelPort(OfMembers):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .bottleneck_models import QueueContribution
-from .models import Event, Flow, FlowDetail, Model, Node, Port, Time, Wide
+from .bottleneck import QueueContribution
+from .common import Event, Flow, FlowDetail, Model, Node, Port, Time, Wide
 
 
 class Points(Model):

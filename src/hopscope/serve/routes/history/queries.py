@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import HTTPException, Path, Request
 from pydantic import ConfigDict, Field
 
-from ...operators.audit import Audit
-from ...operators.queries import Queries, Query, TooManyQueriesError
-from ...present.events import when
-from ..context import Context, Ctx, author_of
-from .models import Error, Model, Time
-from .router import api_router
+from ....operators.audit import Audit
+from ....operators.queries import Queries, Query, TooManyQueriesError
+from ....present.events import when
+from ...context import Context, Ctx, author_of
+from ...models.common import Error, Model, Time
+from ..router import api_router
 
 router = api_router("history", "/queries")
 Name = Annotated[

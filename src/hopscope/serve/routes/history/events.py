@@ -9,18 +9,18 @@ from typing import Annotated
 from fastapi import Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from ...lake.cursor import PATTERN
-from ...operators.silences import first_match
-from ...present.events import when
-from ...present.feed import parse_cursor
-from ...present.history import Past
-from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
-from ...present.text import UnreadableError, parse_when
-from ..context import Context, Ctx, client_of
-from . import models as m
-from .router import api_router
-from .silences import silences_of
-from .stream import stream
+from ....lake.cursor import PATTERN
+from ....operators.silences import first_match
+from ....present.events import when
+from ....present.feed import parse_cursor
+from ....present.history import Past
+from ....present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
+from ....present.text import UnreadableError, parse_when
+from ...context import Context, Ctx, client_of
+from ...live.stream import stream
+from ...models import common as m
+from ..router import api_router
+from ..silences import silences_of
 
 router = api_router()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .models import ClusterModel, Model, Time, Wide
+from .common import ClusterModel, Model, Time, Wide
 
 
 class CounterValue(Model):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .alarm_models import Alarm
-from .models import ClusterModel, Event, Model, OfMember, Time, Wide
+from .alarms import Alarm
+from .common import ClusterModel, Event, Model, OfMember, Time, Wide
 
 
 class EventDetail(Event, ClusterModel):

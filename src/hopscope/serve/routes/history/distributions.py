@@ -8,14 +8,14 @@ from typing import Annotated
 
 from fastapi import HTTPException, Query, Request
 
-from ...detect.distributions.quantiles import By
-from ...present.distributions import distribution_object
-from ...present.history import Past
-from ...present.text import UnreadableError, parse_when
-from ..context import Ctx
-from . import distribution_models as d
+from ....detect.distributions.quantiles import By
+from ....present.distributions import distribution_object
+from ....present.history import Past
+from ....present.text import UnreadableError, parse_when
+from ...context import Ctx
+from ...models import distributions as d
+from ..router import api_router
 from .events import Ports
-from .router import api_router
 
 router = api_router("distributions")
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from ...history.files import HistoryError
-from ...present.history import Past, safe
-from ..context import Context, Ctx
-from ..scope import asks_cluster
-from . import sql_models as m
-from .models import Cluster
-from .router import api_router
+from ....history.files import HistoryError
+from ....present.history import Past, safe
+from ...context import Context, Ctx
+from ...models import sql as m
+from ...models.common import Cluster
+from ...scope import asks_cluster
+from ..router import api_router
 
 if TYPE_CHECKING:
-    from ...history.table import Table
+    from ....history.table import Table
 
 router = api_router("history", "/sql")
 TRUNCATED = "hopscope-truncated"
@@ -54,7 +54,7 @@ async def schema(context: Ctx) -> m.SqlSchema:
 
 @cache
 def _described() -> dict[str, Any]:
-    from ...history.schema import CLUSTER_COLUMNS, EXAMPLES, VIEWS  # history needs DuckDB
+    from ....history.schema import CLUSTER_COLUMNS, EXAMPLES, VIEWS  # history needs DuckDB
 
     return {
         "views": [m.SqlView.model_validate(view, from_attributes=True) for view in VIEWS],

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from .models import ClusterModel, Model, Node, Port, Time
+from .common import ClusterModel, Model, Node, Port, Time
 
 Value = Annotated[int, Field(ge=0, lt=2**63)] | None
 OwnValue = Annotated[int, Field(ge=0, lt=2**63)] | Literal["general"] | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .collector_models import Component, CounterValue
-from .models import Model, Time, Wide
+from .collector import Component, CounterValue
+from .common import Model, Time, Wide
 
 
 class Process(Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from .models import ClusterModel, EventSource, FlowKey, Model, Node, OfMember, Port, Time, Wide
+from .common import ClusterModel, EventSource, FlowKey, Model, Node, OfMember, Port, Time, Wide
 
 
 class Acknowledgement(Model):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from .models import ClusterModel, Error, Model
+from .common import ClusterModel, Error, Model
 
 
 class Query(Model):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict
 
 from ...settings.switches import WatchRule
-from .models import ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
+from .common import ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
 
 
 class SwitchCounts(Model):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .distribution_models import Distribution
-from .models import ClusterModel, FlowKey, Model, Node, Port, Time, Wide
+from .common import ClusterModel, FlowKey, Model, Node, Port, Time, Wide
+from .distributions import Distribution
 
 MetricName = Literal[
     "hop_latency",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .models import ClusterModel, FlowKey, Model, Node, OfMember, Port, Time, Wide
+from .common import ClusterModel, FlowKey, Model, Node, OfMember, Port, Time, Wide
 
 
 class Bounds(Model):

@@ -9,25 +9,25 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import HTTPException, Query, Request
 
-from ...base.names import Names
-from ...detect.distributions.quantiles import By
-from ...detect.records import NO_PORT
-from ...present import distributions as shown
-from ...present.events import when, wide
-from ...present.history import Past
-from ...present.series import over_time
-from ...present.series.bursts import Burst, Search, bursts
-from ...present.series.intervals import Interval
-from ...present.series.places import DROP, Buckets, limits_at, unit_of
-from ...present.series.samples import Samples
-from ...present.text import UnreadableError, parse_span
-from ..context import Context, Ctx
-from ..scope import asks_cluster
-from . import distribution_models as d
-from . import series_models as s
-from . import show
+from ....base.names import Names
+from ....detect.distributions.quantiles import By
+from ....detect.records import NO_PORT
+from ....present import distributions as shown
+from ....present.events import when, wide
+from ....present.history import Past
+from ....present.series import over_time
+from ....present.series.bursts import Burst, Search, bursts
+from ....present.series.intervals import Interval
+from ....present.series.places import DROP, Buckets, limits_at, unit_of
+from ....present.series.samples import Samples
+from ....present.text import UnreadableError, parse_span
+from ...context import Context, Ctx
+from ...models import distributions as d
+from ...models import series as s
+from ...scope import asks_cluster
+from .. import show
+from ..router import api_router
 from .events import FlowId, Moment, Node, moment
-from .router import api_router
 
 router = api_router("series")
 
