@@ -56,7 +56,7 @@ types: $(STAMP) ## Check types
 	$(BIN)/zuban mypy --python-executable $(BIN)/python
 
 pictures: kernels ## Write the pictures of the console into docs/images
-	PICTURES=docs/images $(PYTEST) tests/console/test_pictures.py
+	PICTURES=docs/images $(PYTEST) --basetemp=/tmp/hopscope-pictures tests/console/test_pictures.py
 
 unit: unit-1 unit-2 ## Run unit and compliance tests, but those of kernels that write state, which `checked` runs (ALL=1: these too)
 unit-1: kernels

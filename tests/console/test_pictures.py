@@ -9,19 +9,25 @@ import os
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 
 FOLDER = os.environ.get("PICTURES", "")
+QUESTION = """SELECT metric, node_id, port, count(*) AS alarms, max(value) AS highest
+FROM events
+WHERE kind = 'raised'
+GROUP BY ALL
+ORDER BY alarms DESC"""
 PAGES = {
     "overview": ("/", ".hops li", ""),
     "fabric": ("/fabric", "span", "20 switches"),
     "ports": ("/ports", "section[aria-label='Places × time'] small", "places"),
     "flows": ("/flows", ".table tbody tr", ""),
     "events": ("/events", "a[href^='/events/']", ""),
-    "ask": ("/ask", "textarea", ""),
+    "ask": ("/ask?q=" + quote(QUESTION), ".answer th", "metric"),
     "system": ("/system", ".table tbody tr", ""),
 }
 """Address of each page; an element, and its text, that are there once it is drawn."""

@@ -125,7 +125,8 @@ def regions(state: CollectorState, folder: Path) -> Component:
     if workers:
         last = max((int(rows["last_ns"].max()) for rows in (state.sources(),) if len(rows)), default=0)
         ago = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago" if last else "no report yet"
-        parts.append(f"{len(workers)} workers, {ago}")
+        count = len(workers)
+        parts.append(f"{count} worker{'s' if count != 1 else ''}, {ago}")
     if takes_labels:
         parts.append(f"{len(state.labels.ports())} ports with labels")
     return Component("regions", True, "; ".join(parts))
