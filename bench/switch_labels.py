@@ -8,9 +8,9 @@ from harness.common import Bench, seconds_of
 from hopscope.bpf.tc import Direction
 from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
-from hopscope.switch.label_layout import LabelRole
-from hopscope.switch.label_maps import EVERY
-from hopscope.switch.label_program import LabelProgram
+from hopscope.switch.labels.layout import LabelRole
+from hopscope.switch.labels.maps import EVERY
+from hopscope.switch.labels.program import LabelProgram
 from hopscope.switch.settings import SwitchSettings
 from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.wire.records import Link

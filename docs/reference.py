@@ -161,7 +161,7 @@ def counters() -> str:
     from hopscope.naming.counters import NAMES_COUNTERS
     from hopscope.operators.counters import ACCESS_COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
-    from hopscope.switch.label_layout import LabelCount
+    from hopscope.switch.labels.layout import LabelCount
     from hopscope.switch.layout import ReportCount, SwitchCount
 
     def table(counted: typing.Any) -> str:

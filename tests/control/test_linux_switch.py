@@ -21,7 +21,7 @@ from scapy.layers.l2 import Ether
 from hopscope.base.control_client import RejectedError, request
 from hopscope.capture.errors import CaptureError
 from hopscope.settings.watch import WatchSettings
-from hopscope.switch.label_maps import LabelMaps
+from hopscope.switch.labels.maps import LabelMaps
 from hopscope.switch.watches import read_watches, replace_watches
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.records import LABEL

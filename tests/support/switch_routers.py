@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
 
-from hopscope.switch.label_maps import LabelMaps
+from hopscope.switch.labels.maps import LabelMaps
 from hopscope.testbed.namespaces import inside, run
 from support.waiting import HANG_SECONDS
 

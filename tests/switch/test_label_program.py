@@ -20,10 +20,10 @@ from hopscope.capture.errors import CaptureError
 from hopscope.labels.registers import Registers
 from hopscope.labels.rule_kernel import is_below
 from hopscope.settings.label import LabellingSettings, TrackedFlowSettings
-from hopscope.switch.label_layout import RING_BYTES, LabelCount, LabelRole
-from hopscope.switch.label_maps import EVERY
-from hopscope.switch.label_program import LabelProgram
-from hopscope.switch.label_sender import STALE_NS, LabelSender
+from hopscope.switch.labels.layout import RING_BYTES, LabelCount, LabelRole
+from hopscope.switch.labels.maps import EVERY
+from hopscope.switch.labels.program import LabelProgram
+from hopscope.switch.labels.sender import STALE_NS, LabelSender
 from hopscope.switch.settings import SwitchSettings
 from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.testbed.records import SwitchAt

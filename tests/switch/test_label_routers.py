@@ -20,8 +20,8 @@ import pytest
 
 import hopscope
 from hopscope.settings.label import TrackedFlowSettings
-from hopscope.switch.label_maps import EVERY, LabelMaps
-from hopscope.switch.label_sender import LabelSender
+from hopscope.switch.labels.maps import EVERY, LabelMaps
+from hopscope.switch.labels.sender import LabelSender
 from hopscope.switch.senders import Senders
 from hopscope.switch.settings import SwitchSettings
 from hopscope.testbed.namespaces import NamespaceError

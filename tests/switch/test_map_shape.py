@@ -15,7 +15,7 @@ from hopscope.bpf.libbpf import BpfObject
 from hopscope.bpf.map_shape import mapped
 from hopscope.bpf.tc import pinned
 from hopscope.capture.errors import CaptureError
-from hopscope.switch.label_program import LabelProgram
+from hopscope.switch.labels.program import LabelProgram
 from hopscope.switch.layout import COUNTERS, PORT
 from hopscope.switch.program import SwitchProgram
 from support.switch_programs import settings

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* What the programs of INT-label and Python share: `switch/label_layout.py` has the same numbers and records. */
+/* What the programs of INT-label and Python share: `switch/labels/layout.py` has the same numbers and records. */
 #pragma once
 
 #include "shared.h"

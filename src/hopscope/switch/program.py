@@ -23,9 +23,9 @@ from ..capture.interface import index_of
 from ..wire.records import Records
 from .counters import Counters, counters_of
 from .drops import LINK, REASONS, attach_drops, detach_drops
-from .label_layout import LabelCount
-from .label_maps import LabelMaps
-from .label_program import attach_labels, detach_labels
+from .labels.layout import LabelCount
+from .labels.maps import LabelMaps
+from .labels.program import attach_labels, detach_labels
 from .layout import CONTROL, PORT, SENDER, SHARED, WATCHES, SwitchCount
 from .segments import check_segments
 from .settings import SwitchSettings

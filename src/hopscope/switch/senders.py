@@ -6,7 +6,7 @@ from ..base.loop import Process
 from ..settings.section import host_and_port
 from ..wire.records import FrameBatch
 from .direct_sender import DirectSender, Outlet
-from .label_sender import LabelSender
+from .labels.sender import LabelSender
 from .sender import ReportSender
 from .settings import SwitchSettings
 

@@ -16,7 +16,7 @@ from ..bpf.hash_map import HashMap
 from ..bpf.tc import pinned
 from .counters import Counters, read_counters
 from .drops import drops
-from .label_layout import LabelCount
+from .labels.layout import LabelCount
 from .layout import PORT
 from .program import label_counts
 from .settings import SwitchSettings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...capture.errors import CaptureError
 from ...settings.switches import EbpfSwitchSettings
-from ...switch.label_maps import LabelMaps
+from ...switch.labels.maps import LabelMaps
 from ...switch.watches import read_watches, replace_watches
 from ..driver import RefusedError, SouthboundError
 from ..neighbours import LocalPorts, SwitchPorts

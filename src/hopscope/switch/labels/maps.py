@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from ..bpf.hash_map import HashMap
-from ..bpf.layout import MAX_PROCESSORS
-from ..bpf.map_shape import mapped
-from ..bpf.tc import pinned
-from ..capture.errors import CaptureError
-from ..settings.label import LabellingSettings, TrackedFlowSettings
-from ..wire.records import Records
-from .label_function import Words, labelling_of, thresholds
-from .label_layout import (
+from ...bpf.hash_map import HashMap
+from ...bpf.layout import MAX_PROCESSORS
+from ...bpf.map_shape import mapped
+from ...bpf.tc import pinned
+from ...capture.errors import CaptureError
+from ...settings.label import LabellingSettings, TrackedFlowSettings
+from ...wire.records import Records
+from .function import Words, labelling_of, thresholds
+from .layout import (
     COUNTERS,
     FLOW_KEY,
     FLOW_VALUE,

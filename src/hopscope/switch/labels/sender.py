@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..bpf.ring import FRAMES, BpfRing
-from ..capture.errors import CaptureError
-from ..wire.records import FRAME, FrameBatch
-from .label_layout import RING_BYTES
-from .label_maps import LabelMaps
+from ...bpf.ring import FRAMES, BpfRing
+from ...capture.errors import CaptureError
+from ...wire.records import FRAME, FrameBatch
+from .layout import RING_BYTES
+from .maps import LabelMaps
 
 DATAGRAM_BYTES = 1472
 """A datagram ends before the block that would make it longer."""
@@ -27,7 +27,7 @@ class LabelSender:
         """To `label.listen` of a collector. Raises CaptureError: INT-label is not attached, or the name of
         the collector is not known.
         """
-        from ..base.jit import readonly
+        from ...base.jit import readonly
         from .pack_kernel import pack
 
         self._readonly, self._pack = readonly, pack

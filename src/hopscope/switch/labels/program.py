@@ -6,14 +6,14 @@ import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..bpf.build import LABEL_OBJECT, SOURCES
-from ..bpf.libbpf import BpfObject
-from ..bpf.tc import Direction, run_at
-from ..capture.errors import CaptureError
-from ..capture.ring.offload import features
-from .label_layout import INPUTS, MAX_INDEX, LabelRole
-from .label_maps import MAPS, LabelMaps
-from .settings import SwitchSettings
+from ...bpf.build import LABEL_OBJECT, SOURCES
+from ...bpf.libbpf import BpfObject
+from ...bpf.tc import Direction, run_at
+from ...capture.errors import CaptureError
+from ...capture.ring.offload import features
+from ..settings import SwitchSettings
+from .layout import INPUTS, MAX_INDEX, LabelRole
+from .maps import MAPS, LabelMaps
 
 _ETHERNET, _MOST_IP = 14, 65535
 

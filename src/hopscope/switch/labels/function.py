@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..settings.label import LabellingSettings
-from .label_layout import MAX_CHANCES, LabelFunction
+from ...settings.label import LabellingSettings
+from .layout import MAX_CHANCES, LabelFunction
 
 ONE = 1 << 53
 """The probability 1: a random number of 53 bits is always below it."""
