@@ -20,8 +20,8 @@ from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.labels.tracked_state import TrackedReader
-from hopscope.present.labels import Labels
-from hopscope.present.tracked import TrackedFlows
+from hopscope.present.labels.ports import Labels
+from hopscope.present.labels.tracked import TrackedFlows
 from hopscope.runtime.labels import LabelProcess
 from hopscope.runtime.summary import summary_lines
 from hopscope.settings.label import LabelSettings

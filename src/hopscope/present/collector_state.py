@@ -36,8 +36,8 @@ from ..detect.thresholds import (
 from ..memory.region import Region, RegionError
 from ..memory.rings import newest
 from ..settings.limits import SINK_METRICS, LimitSettings, ThresholdSettings
-from .labels import Labels
-from .tracked import TrackedFlows
+from .labels.ports import Labels
+from .labels.tracked import TrackedFlows
 
 T = TypeVar("T")
 Records = npt.NDArray[np.void]

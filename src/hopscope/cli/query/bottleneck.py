@@ -85,8 +85,8 @@ def _network(
     window: tuple[int | None, int | None],
     answer: Answer,
 ) -> None:
-    from ...present.bottleneck import network
-    from ...present.bottleneck_json import network_object
+    from ...present.bottleneck.answer import network
+    from ...present.bottleneck.objects import network_object
 
     found = network_object(network(state, history, *window), names, answer.limit)
     if answer.form is Format.JSON:
@@ -113,8 +113,8 @@ def _flow(
     by: Literal["latest", "mean"],
     answer: Answer,
 ) -> None:
-    from ...present.bottleneck import flow as attribute
-    from ...present.bottleneck_json import flow_object_of
+    from ...present.bottleneck.answer import flow as attribute
+    from ...present.bottleneck.objects import flow_object_of
     from ...present.units import flow_text
 
     row, named = _chosen(state, flow, flow_id)

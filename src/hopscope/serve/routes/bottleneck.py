@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import numpy as np
 from fastapi import HTTPException, Path, Query, Request
 
-from ...present import bottleneck as attribution
-from ...present.bottleneck_json import flow_object_of, network_object
+from ...present.bottleneck import answer as attribution
+from ...present.bottleneck.objects import flow_object_of, network_object
 from ...present.history import Past
 from ...present.text import UnreadableError, parse_when
 from ..context import Ctx

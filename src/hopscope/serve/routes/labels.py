@@ -13,9 +13,9 @@ from ...history.filters import Filters
 from ...labels.state import NEVER
 from ...present.events import when, wide
 from ...present.history import Past, safe
-from ...present.labels import spanned
+from ...present.labels.ports import spanned
+from ...present.labels.tracked import latencies, passes, path_of
 from ...present.select import FlowFilter
-from ...present.tracked import latencies, passes, path_of
 from ...wire.address import address
 from ..context import Context, Ctx
 from ..models import labels as m

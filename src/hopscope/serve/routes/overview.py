@@ -9,7 +9,7 @@ from fastapi import Request
 from ...base.names import Names
 from ...detect.counters import STORED
 from ...detect.records import NO_NODE, ROUTINE, Kind
-from ...present.bottleneck_json import queue_object
+from ...present.bottleneck.objects import queue_object
 from ...present.collector_state import LimitsInForce
 from ...present.events import when, wide
 from ...settings.limits import SINK_METRICS, MetricLimits

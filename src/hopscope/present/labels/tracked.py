@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..labels.tracked_state import FILE_NAME, HOPS, TRACKED_FLOW, TrackedReader
-from ..memory.region_cache import CachedRegion
-from ..wire.records import Records
+from ...labels.tracked_state import FILE_NAME, HOPS, TRACKED_FLOW, TrackedReader
+from ...memory.region_cache import CachedRegion
+from ...wire.records import Records
 
 _ORDER = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
 

@@ -1,14 +1,14 @@
-"""Answers of `present.bottleneck` as the objects of the API and the command line."""
+"""Answers about latency as the objects of the API and the command line."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..base.names import Names
-from ..detect.bottleneck.shares import Gauge, HopShare, LossShare, Place, QuantileRange, QueueShare
-from ..detect.distributions.quantiles import Distribution, Quantile
-from .bottleneck import FlowAttribution, NetworkAttribution
-from .events import flow_object, node_object, when, wide
+from ...base.names import Names
+from ...detect.bottleneck.shares import Gauge, HopShare, LossShare, Place, QuantileRange, QueueShare
+from ...detect.distributions.quantiles import Distribution, Quantile
+from ..events import flow_object, node_object, when, wide
+from .answer import FlowAttribution, NetworkAttribution
 
 Object = dict[str, Any]
 

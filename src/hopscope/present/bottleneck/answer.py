@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..detect.bottleneck.place_sums import PlaceSums, gauges_of
-from ..detect.bottleneck.shares import (
+from ...detect.bottleneck.place_sums import PlaceSums, gauges_of
+from ...detect.bottleneck.shares import (
     SLOW,
     By,
     Gauge,
@@ -30,12 +30,12 @@ from ..detect.bottleneck.shares import (
     quantile,
     slow_above,
 )
-from ..detect.distributions.quantiles import Distribution
-from .collector_state import CollectorState
+from ...detect.distributions.quantiles import Distribution
+from ..collector_state import CollectorState
 
 if TYPE_CHECKING:
-    from ..history.filters import Flow
-    from ..history.questions import HistoryLike
+    from ...history.filters import Flow
+    from ...history.questions import HistoryLike
 
 Source = Literal["distributions", "flows", "events", "none"]
 MAX_FLOWS = 1_000_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..labels.state import COVERAGE, FILE_NAME, LABEL_ROW, LabelReader, LabelRule
-from ..memory.region_cache import CachedRegion
-from ..wire.records import Records
+from ...labels.state import COVERAGE, FILE_NAME, LABEL_ROW, LabelReader, LabelRule
+from ...memory.region_cache import CachedRegion
+from ...wire.records import Records
 
 
 def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> int:

@@ -1,0 +1,1 @@
+"""Latency attribution: which source answers, and its answer as the objects of the API."""
