@@ -26,6 +26,12 @@ class RejectedError(ControlError):
     """The supervisor rejected the request."""
 
 
+class UnansweredError(ControlError):
+    """The supervisor has the request, and gave no answer that can be read: it may have done what it was
+    asked, or may yet.
+    """
+
+
 @contextmanager
 def socket_path(folder: Path) -> Iterator[str]:
     """A path of the socket in `folder` that fits a socket's name, however long the folder's is."""
@@ -43,23 +49,26 @@ def socket_path(folder: Path) -> Iterator[str]:
 def request(folder: Path, message: dict[str, Any], timeout: float = 2.0) -> dict[str, Any]:
     """Send one request to the supervisor of `folder` and return its answer.
 
-    Raises ControlError if no collector answers within `timeout` seconds, RejectedError if it rejects.
+    Raises ControlError if there is no collector, UnansweredError if it does not answer within `timeout`
+    seconds, RejectedError if it rejects.
     """
+    failed: type[ControlError] = ControlError
     try:
         with socket_path(folder) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(path)
+            failed = UnansweredError
             connection.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
             line = _read_line(connection)
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise ControlError(f"no collector answers on {folder / SOCKET_NAME}: {reason}") from None
+        raise failed(f"no collector answers on {folder / SOCKET_NAME}: {reason}") from None
     try:
         answer = json.loads(line)
     except ValueError:
-        raise ControlError("the collector's answer is not JSON") from None
+        raise UnansweredError("the collector's answer is not JSON") from None
     if not isinstance(answer, dict):
-        raise ControlError("the collector's answer is not an object")
+        raise UnansweredError("the collector's answer is not an object")
     if not answer.get("ok"):
         raise RejectedError(str(answer.get("error", "rejected without a reason")))
     return answer
@@ -73,5 +82,5 @@ def _read_line(connection: socket.socket) -> bytes:
             break
         line += part
         if len(line) > LINE_BYTES:
-            raise ControlError(f"the collector's answer is longer than {LINE_BYTES} bytes")
+            raise UnansweredError(f"the collector's answer is longer than {LINE_BYTES} bytes")
     return line

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.counter import Counter, collect
-from .region import Region, RegionError
+from .region import Arrays, Region, RegionError
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,26 @@ class CounterFile:
         """Continue the counters in `folder`; if the file does not fit, restart at 0. None: private memory.
         Raises RegionError if the region cannot be created.
         """
-        arrays = {"counters": (np.dtype(np.uint64), len(self.counters))}
-        path, region = None, None
+        path = None
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+            if (found := self.resume(folder)) is not None:
+                return found
             path = folder / self.name
-            with suppress(RegionError):
-                region = Region.resume(path, self.kind, self.version, arrays)
-        region = region or Region.create(path, self.kind, self.version, arrays)
+        region = Region.create(path, self.kind, self.version, self._arrays)
         return CounterRegion(region["counters"], self.counters)
+
+    def resume(self, folder: Path) -> CounterRegion | None:
+        """Continue the counters in `folder`; None: there are none that fit."""
+        with suppress(RegionError):
+            region = Region.resume(folder / self.name, self.kind, self.version, self._arrays)
+            if region is not None:
+                return CounterRegion(region["counters"], self.counters)
+        return None
+
+    @property
+    def _arrays(self) -> Arrays:
+        return {"counters": (np.dtype(np.uint64), len(self.counters))}
 
     def read(self, folder: Path) -> dict[str, int]:
         """Counts of the running or last process of `folder` by key; zeros if there was none."""

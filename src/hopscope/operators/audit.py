@@ -1,13 +1,24 @@
-"""Who changed what, when, and from where: entries are added and read, never changed."""
+"""Who changed what, when, and from where: entries are added and read, never changed. Every change by an
+operator passes here, and is counted here.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from .database import Database, Tables
+from ..base.control_client import UnansweredError
+from ..memory.counter_region import CounterRegion
+from .counters import ACCESS_COUNTERS
+from .database import Database, OperatorsError, Tables
+
+T = TypeVar("T")
+_COUNTING = threading.Lock()
 
 MOST_ENTRIES = 50_000
 """Entries that are kept; the oldest go first."""
@@ -66,6 +77,7 @@ class Audit:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._counts: CounterRegion | None = None
         database.declare(_TABLES)
 
     def add(self, author: Author, kind: str, subject: str, before: Any = None, after: Any = None) -> None:
@@ -74,16 +86,59 @@ class Audit:
         Part of a transaction that is open in this thread: an entry and its change are written together.
         Raises OperatorsError.
         """
+        with self._database.transaction():
+            self._note(author, kind, subject, before, after)
+            self._database.after_commit(self._count)
+
+    def ask(
+        self,
+        author: Author,
+        kind: str,
+        subject: str,
+        before: Any,
+        after: Any,
+        change: Callable[[], T],
+    ) -> T:
+        """Note a change, and then have another process make it by `change`: meanwhile no lock is held. If it
+        refuses, or is not there, the entry is taken back. If it does not answer (UnansweredError), the entry
+        stays, since the change may be made. Raises OperatorsError, and what `change` raises.
+        """
+        number = self._note(author, kind, subject, before, after)
+        try:
+            made = change()
+        except UnansweredError:
+            self._count()
+            raise
+        except Exception:
+            with suppress(OperatorsError), self._database.transaction() as connection:
+                connection.execute("DELETE FROM audit WHERE id = ?", (number,))
+            raise
+        self._count()
+        return made
+
+    def _count(self) -> None:
+        """In the counters of the collector, if one runs."""
+        if self._counts is None:
+            self._counts = ACCESS_COUNTERS.resume(self._database.path.parent / "regions")
+        if self._counts is not None:
+            with _COUNTING:
+                self._counts.add("access_changes_total", 1)
+
+    def _note(self, author: Author, kind: str, subject: str, before: Any, after: Any) -> int:
         values = (
             time.time_ns(), author.name, author.address, kind, subject, _as_json(before), _as_json(after),
         )  # fmt: skip
         with self._database.transaction() as connection:
-            newest = connection.execute(
-                "INSERT INTO audit (time_ns, who, address, kind, subject, before, after) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                values,
-            ).lastrowid
-            connection.execute("DELETE FROM audit WHERE id <= ?", ((newest or 0) - MOST_ENTRIES,))
+            newest: int = (
+                connection.execute(
+                    "INSERT INTO audit (time_ns, who, address, kind, subject, before, after) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    values,
+                ).lastrowid
+                or 0
+            )
+            connection.execute("DELETE FROM audit WHERE id <= ?", (newest - MOST_ENTRIES,))
+        return newest
 
     def page(
         self, limit: int = 100, before: int | None = None, kind: str | None = None, who: str | None = None

@@ -16,5 +16,7 @@ ACCESS_COUNTERS = CounterFile("access.counters", "access counters", 1, (
         "reason",
         ("host", "origin", "csrf", "login", "role"),
     ),
-    Counter("access_changes_total", "Changes that were made over HTTP, each in the audit."),
+    Counter(
+        "access_changes_total", "Changes that were made over HTTP or by `hopscope users`, each in the audit.",
+    ),
 ))  # fmt: skip

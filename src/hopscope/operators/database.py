@@ -9,7 +9,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +57,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._declared: dict[str, Tables] = {}
         self._prepared: set[str] = set()
+        self._after: list[Callable[[], None]] = []
 
     def declare(self, tables: Tables) -> None:
         """Have these tables at the next use, in their newest version."""
@@ -76,8 +77,15 @@ class Database:
             try:
                 yield connection
                 connection.execute("COMMIT")
+                for work in self._after:
+                    work()
             finally:
+                self._after.clear()
                 connection.rollback()  # nothing after a COMMIT
+
+    def after_commit(self, work: Callable[[], None]) -> None:
+        """Do something once the transaction of this thread is on the disk, and not if it is taken back."""
+        self._after.append(work)
 
     def rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query. Raises OperatorsError."""

@@ -101,6 +101,7 @@ class Context:
             for name, threads in (
                 ("health", 1),
                 ("state", 2),
+                ("control", 2),
                 ("stores", 2),
                 ("collectors", 4),
                 ("history", QUERIES),
@@ -156,31 +157,25 @@ class Context:
         after: Any = None,
     ) -> dict[str, Any]:
         """Have the collector make a change, for whom the request is, and note it in the audit; the
-        collector's answer. 400 if it rejects, 503 if none runs; the audit is written with the change, or
-        neither.
+        collector's answer. 400 if it rejects, 503 if none answers; what it may have made is in the audit.
         """
         author = author_of(request)
-
-        def work() -> dict[str, Any]:
-            with self.database.transaction():
-                self.access.audit.add(author, kind, subject, before, after)
-                return control.request(self.folder, message | {"by": str(author)[: control.MAX_BY]})
-
-        try:
-            answer = await self.run(work)
-        except control.RejectedError as error:
-            raise HTTPException(400, str(error)) from None
-        except control.ControlError as error:
-            raise HTTPException(503, str(error)) from None
-        self.access.count("access_changes_total")
-        return answer
+        ask = partial(control.request, self.folder, message | {"by": str(author)[: control.MAX_BY]})
+        return await self._of_collector(
+            lambda: self.access.audit.ask(author, kind, subject, before, after, ask)
+        )
 
     async def ask_collector(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The collector's answer to a question. 400 if it rejects, 503 if none runs."""
+        """The collector's answer to a question. 400 if it rejects, 503 if none answers."""
+        return await self._of_collector(partial(control.request, self.folder, message))
+
+    async def _of_collector(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         try:
-            return await self.run(control.request, self.folder, message)
+            return await self._run("control", ask)
         except control.RejectedError as error:
             raise HTTPException(400, str(error)) from None
+        except control.UnansweredError as error:
+            raise HTTPException(503, f"{error}; it may still do what it was asked") from None
         except control.ControlError as error:
             raise HTTPException(503, str(error)) from None
 
