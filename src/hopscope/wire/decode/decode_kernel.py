@@ -29,6 +29,7 @@ from ..telemetry.group_kernel import group_2_0, new_row
 from ..telemetry.report_kernel import report_0_5, report_1_0
 from ..telemetry.variant_kernel import UDP
 from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
+from .usual_packet_kernel import usual_packets
 from .usual_report_kernel import usual_reports
 from .walk_kernel import FAR, MAX_LAYERS
 
@@ -38,7 +39,7 @@ BAD_UDP, LACKING_UDP = packet_kernel.code(Reason.BAD_LENGTH, Place.OUTER_UDP), U
 PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4), U64(14 + 9), U64(14 + 22)
 NO_USUAL_PACKET = U64(rules.ROLE_REPORT) | TUNNEL_ROLES
 MOST_PATIENCE = U64(64)
-"""Frames that `any_frames` reads, at most, before `usual_reports` is tried again."""
+"""Frames that `any_frames` reads, at most, before the usual forms are tried again."""
 UNKNOWN_REPORT = packet_kernel.code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
 
@@ -252,6 +253,10 @@ def decode_frames(
     while done == stop and done < total:
         reached, first = usual_reports(buf, frames, done, table, plans, reports, index, hops, first)
         index += reached - done
+        reached, index, first, other = usual_packets(
+            buf, frames, reached, table, plans, reports, index, hops, first
+        )
+        counts[2] += other
         patience = U64(1) if reached != done else min(patience << U64(1), MOST_PATIENCE)
         stop = min(reached + patience, total)
         done, index, first, other = any_frames(

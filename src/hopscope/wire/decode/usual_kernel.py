@@ -1,14 +1,15 @@
 """The packet that most reports hold: IPv4 without options or fragments, UDP or TCP, and INT-MD.
 
 `read_usual` takes a packet only if all checks of `inner_kernel.plain` pass, reads each word once, and writes
-the row at the end; everything else, damage included, is left to `plain`.
+the row at the end; everything else, damage included, is left to `plain`.  `usual_packet_kernel` shares
+`read_after_ip` for captured packets.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, inlined, kernel
+from ...base.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout, rules
 from ..headers import packet_kernel as packet
 from ..headers.packet_kernel import NONE, get
@@ -20,10 +21,12 @@ from ..telemetry import stack_kernel as stacks
 from ..telemetry import variant_kernel as variant
 from . import walk_kernel
 
-OTHER_FORM = U64(1 << 32)
-"""Not a number of hops."""
+OTHER_FORM, WITHOUT_INT = U64(1 << 32), U64(1 << 33)
+"""Not numbers of hops."""
 UNMARKED, TCP_PORTS = U64(rules.UNMARKED), U64(rules.TCP_PORTS)
 NO_USUAL_ROLE = TUNNEL_ROLES | int_2.ROLE_INSERTED
+NO_USUAL_CAPTURED = TUNNEL_ROLES | U64(rules.ROLE_REPORT)
+LOW_SOURCE, LOW_DESTINATION = packet.IPV6_SOURCE + U64(8), packet.IPV6_DESTINATION + U64(8)
 FLOW_AND_PORTS = U64(Carried.FLOW | Carried.PORTS)
 PLAIN_IPV4, VERSION_2, OLD_MD = U64(0x45), U64(2), variant.OLD_SHIM | walk_kernel.MD
 SIZE_UDP, SIZE_TCP, SIZE_SHIM, SIZE_TAIL = U64(8), U64(20), U64(4), U64(4)
@@ -50,14 +53,30 @@ def read_usual(
         or get(buf, ip, packet.IPV4_FRAGMENT) | get(buf, ip, packet.IPV4_MORE)
     ):
         return OTHER_FORM
-    protocol, carrier, shim = get(buf, ip, packet.IPV4_PROTOCOL), variant.OVER_UDP, l4 + SIZE_UDP
     limit = min(end, ip + get(buf, ip, packet.IPV4_LENGTH))
-    announced = table[walk_kernel.INT_DSCP + get(buf, ip, packet.IPV4_DSCP)] != 0
+    return read_after_ip(
+        buf, origin, ip, l4, end, limit, get(buf, ip, packet.IPV4_PROTOCOL), get(buf, ip, packet.IPV4_DSCP),
+        False, False, row, table, plans, hops, first,
+    )  # fmt: skip
+
+
+@inlined
+def read_after_ip(
+    buf: Any, origin: Any, ip: Any, l4: Any, end: Any, limit: Any, protocol: Any, dscp: Any, six: Any,
+    captured: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
+) -> Any:  # fmt: skip
+    """`read_usual` from the TCP or UDP header at `l4` on, which has at least eight bytes; `six`: of IPv6.
+
+    `captured`, a constant: INT may have replaced the port (NPT 1) or added the UDP header (NPT 2); a packet
+    that announces no INT is WITHOUT_INT.
+    """
+    carrier, shim, role = variant.OVER_UDP, l4 + SIZE_UDP, NONE
+    announced = table[walk_kernel.INT_DSCP + dscp] != 0
     if protocol == variant.UDP:
         role = U64(table[UDP_ROLE + be16(buf, l4 + U64(2))])
-        if role & NO_USUAL_ROLE:
+        if role & (NO_USUAL_CAPTURED if captured else NO_USUAL_ROLE):
             return OTHER_FORM
-        announced = announced or role & walk_kernel.ROLE_INT != NONE
+        announced = announced or role & walk_kernel.ROLES_OF_INT != NONE
     else:
         if protocol != variant.TCP or l4 + SIZE_TCP > limit:
             return OTHER_FORM
@@ -72,17 +91,21 @@ def read_usual(
     if table[UNMARKED]:
         announced = walk_kernel.is_int(buf, l4, end, limit, protocol, announced, row, table)
         shim = walk_kernel.after_marker(buf, shim, limit, table)
+    if captured and not announced:
+        return WITHOUT_INT
     at = shim + SIZE_SHIM
     if not announced or at + SIZE_OLD > limit:
         return OTHER_FORM
     rule = U64(table[variant.SHIM_RULE + U64(buf[shim])])
     if rule == OLD_MD:
+        if captured:
+            return OTHER_FORM
         return read_old(buf, origin, ip, l4, limit, protocol, carrier, shim, row, table, plans, hops, first)
-    stack = at + SIZE_2_0
+    stack, npt = at + SIZE_2_0, get(buf, shim, variant.NPT)
     if (
         rule != int_2.FAST
         or stack > limit
-        or get(buf, shim, variant.NPT)
+        or npt > (U64(2) if captured else NONE)
         or U64(buf[at]) >> U64(4) != VERSION_2
     ):
         return OTHER_FORM
@@ -94,7 +117,25 @@ def read_usual(
     count = hops_of(words, hop_words, limit - stack, plans, base)
     if count == OTHER_FORM:
         return OTHER_FORM
-    put_packet(buf, origin, ip, l4, at, protocol, carrier, instructions, hop_words, row)
+    size = hop_words << U64(2)
+    own, ports, dport = protocol, l4, be16(buf, l4 + U64(2))
+    if captured and role & int_2.ROLE_INSERTED and npt != U64(1):
+        if npt == NONE:
+            return OTHER_FORM
+        carrier = variant.OVER_INSERTED
+    if captured and npt:
+        original = be16(buf, shim + U64(2)) >> U64(table[variant.NPT_SHIFTS + npt])
+        if npt == U64(1):
+            dport = original
+        else:
+            own, ports = original & U64(0xFF), stack + count * size
+            if ports + U64(4) > limit or (own != variant.UDP and own != variant.TCP):
+                return OTHER_FORM
+            dport = be16(buf, ports + U64(2))
+        if own == variant.UDP and U64(table[UDP_ROLE + dport]) & TUNNEL_ROLES:
+            return OTHER_FORM  # a tunnel follows
+        row.npt = npt
+    put_packet(buf, origin, ip, ports, at, own, carrier, instructions, hop_words, dport, six, row)
     row.int_version = U64(20)
     row.remaining_hops = get(buf, at, variant.REMAINING)
     if table[int_2.MD_CHANGED]:
@@ -110,7 +151,7 @@ def read_usual(
         row.domain_id = get(buf, at, int_2.DOMAIN)
         row.ds_instruction = get(buf, at, int_2.DS_INSTRUCTION)
         row.ds_flags = get(buf, at, int_2.DS_FLAGS)
-    put_stack(buf, stack, hop_words << U64(2), count, plans, base, True, table, hops, first)
+    put_stack(buf, stack, size, count, plans, base, True, table, hops, first)
     return count
 
 
@@ -145,7 +186,20 @@ def read_old(
         or (version == U64(1) and stacks.misplaced_bottom(buf, stack, behind) != behind)
     ):
         return OTHER_FORM
-    put_packet(buf, origin, ip, l4, at, protocol, carrier, instructions, hop_words, row)
+    put_packet(
+        buf,
+        origin,
+        ip,
+        l4,
+        at,
+        protocol,
+        carrier,
+        instructions,
+        hop_words,
+        be16(buf, l4 + U64(2)),
+        False,
+        row,
+    )
     variant.set_header(buf, at, version, walk_kernel.MD, table, row)
     if tail and get(buf, behind, variant.TAIL_PROTOCOL) == protocol:
         dport = get(buf, behind, variant.TAIL_PORT)
@@ -176,23 +230,30 @@ def hops_of(words: Any, hop_words: Any, room: Any, plans: Any, base: Any) -> Any
 
 @inlined
 def put_packet(
-    buf: Any, origin: Any, ip: Any, l4: Any, at: Any, protocol: Any, carrier: Any, instructions: Any,
-    hop_words: Any, row: Any,
+    buf: Any, origin: Any, ip: Any, ports: Any, at: Any, protocol: Any, carrier: Any, instructions: Any,
+    hop_words: Any, dport: Any, six: Any, row: Any,
 ) -> None:  # fmt: skip
-    """Write what the headers say into the row; `at`: of the INT header."""
+    """Write what the headers say into the row; `at`: of the INT header, `ports`: of the source port."""
     row.instructions = instructions
     row.hop_words = hop_words
     row.proto = protocol
     row.carrier = carrier
     row.int_at = at - origin
-    row.src_lo = packet.MAPPED | be32(buf, ip + packet.IPV4_SOURCE)
-    row.dst_lo = packet.MAPPED | be32(buf, ip + packet.IPV4_DESTINATION)
-    row.inner_length = get(buf, ip, packet.IPV4_LENGTH)
-    row.ttl = buf[ip + packet.IPV4_TTL]
-    row.sport = be16(buf, l4)
-    row.dport = be16(buf, l4 + U64(2))
+    if six:
+        row.src_hi, row.src_lo = be64(buf, ip + packet.IPV6_SOURCE), be64(buf, ip + LOW_SOURCE)
+        row.dst_hi, row.dst_lo = be64(buf, ip + packet.IPV6_DESTINATION), be64(buf, ip + LOW_DESTINATION)
+        row.inner_length = get(buf, ip, packet.IPV6_LENGTH) + packet.SIZE_IPV6
+        row.ttl = buf[ip + packet.IPV6_TTL]
+        row.ip_version = U64(6)
+    else:
+        row.src_lo = packet.MAPPED | be32(buf, ip + packet.IPV4_SOURCE)
+        row.dst_lo = packet.MAPPED | be32(buf, ip + packet.IPV4_DESTINATION)
+        row.inner_length = get(buf, ip, packet.IPV4_LENGTH)
+        row.ttl = buf[ip + packet.IPV4_TTL]
+        row.ip_version = U64(4)
+    row.sport = be16(buf, ports)
+    row.dport = dport
     row.carried = U64(row.carried) | FLOW_AND_PORTS
-    row.ip_version = U64(4)
     row.int_mode = walk_kernel.MD
 
 

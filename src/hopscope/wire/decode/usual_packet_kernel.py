@@ -1,0 +1,82 @@
+"""The frame that a sink sees most: Ethernet, IP without options, UDP or TCP, and INT-MD 2.x or no INT.
+
+A loop of its own, as in `usual_report_kernel`: a packet with INT of 5 hops and 4 values takes 38 ns, and 57
+through `any_frames`, which reads it twice if the INT replaced its port; with one hop 26 and 44.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, be16, kernel
+from .. import rules
+from ..headers import packet_kernel as packet
+from ..headers.packet_kernel import NONE, get
+from ..telemetry import group_kernel as group
+from .usual_kernel import OTHER_FORM, PLAIN_IPV4, SIZE_UDP, UNMARKED, WITHOUT_INT, read_after_ip
+
+PACKETS = U64(rules.PACKETS)
+FOUR_END, SIX_END = packet.SIZE_ETHERNET + packet.SIZE_IPV4, packet.SIZE_ETHERNET + packet.SIZE_IPV6
+IPV6_NIBBLE = U64(6)
+
+
+@kernel
+def usual_packets(
+    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, index: Any, hops: Any, first: Any
+) -> Any:
+    """Decode frames from `start` on up to one of another form, which changes nothing that is returned.
+
+    Returns (that frame, next free rows of `reports` and `hops`, frames without INT, which take no row).
+    """
+    max_reports, max_hops = U64(len(reports)), U64(len(hops))
+    other = NONE
+    if not table[PACKETS] or table[UNMARKED]:
+        return start, index, first, other
+    for i in range(start, U64(len(frames))):
+        frame = frames[i]
+        length = U64(frame.length)
+        origin = U64(frame.offset)
+        end = origin + length
+        room = (length >> U64(2)) + U64(2)
+        l4 = origin + FOUR_END
+        if (
+            index + room > max_reports
+            or first + room > max_hops
+            or U64(frame.link) != packet.ETHERNET
+            or l4 + SIZE_UDP > end
+        ):
+            return U64(i), index, first, other
+        ip = origin + packet.SIZE_ETHERNET
+        type_ = be16(buf, origin + packet.ETHERNET_TYPE)
+        row = group.new_row(reports, index)
+        row.time_ns = frame.time_ns
+        row.packet = i
+        if type_ == packet.IPV4:
+            if U64(buf[ip]) != PLAIN_IPV4 or get(buf, ip, packet.IPV4_FRAGMENT) | get(
+                buf, ip, packet.IPV4_MORE
+            ):
+                return U64(i), index, first, other
+            limit = min(end, ip + get(buf, ip, packet.IPV4_LENGTH))
+            protocol, dscp = get(buf, ip, packet.IPV4_PROTOCOL), get(buf, ip, packet.IPV4_DSCP)
+            count = read_after_ip(
+                buf, origin, ip, l4, end, limit, protocol, dscp, False, True, row, table, plans, hops, first
+            )
+        else:
+            l4 = origin + SIX_END
+            if type_ != packet.IPV6 or l4 + SIZE_UDP > end or U64(buf[ip]) >> U64(4) != IPV6_NIBBLE:
+                return U64(i), index, first, other
+            limit = min(end, l4 + get(buf, ip, packet.IPV6_LENGTH))
+            protocol, dscp = get(buf, ip, packet.IPV6_NEXT), get(buf, ip, packet.IPV6_DSCP)
+            count = read_after_ip(
+                buf, origin, ip, l4, end, limit, protocol, dscp, True, True, row, table, plans, hops, first
+            )
+        if count == WITHOUT_INT:
+            other += U64(1)
+            continue
+        if count == OTHER_FORM:
+            return U64(i), index, first, other
+        row.first_hop = first
+        row.hop_count = count
+        first += count
+        index += U64(1)
+    return U64(len(frames)), index, first, other
