@@ -83,3 +83,14 @@ def test_level_and_format_change_while_it_runs() -> None:
         ["[debug", "]"], ["[info", "]"], ["[warning", "]"], ["[error", "]"]
     ]  # fmt: skip
     assert [json.loads(line)["event"] for line in lines[3]] == ["error error"]
+
+
+def test_a_message_may_have_one_line_of_a_period() -> None:
+    """By what it repeats, in place of its text."""
+    stream = io.StringIO()
+    configure(stream)
+    for cause in ["disk", "network"] * 10:
+        logger("here").error("failed", repeats=cause, at_most=1, cause=cause)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["cause"] for line in lines] == ["disk", "network"]
+    assert "at_most" not in lines[0]

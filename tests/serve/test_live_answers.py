@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,6 +131,38 @@ def test_what_fails_is_said_and_tried_again() -> None:
         hub.close()
 
     asyncio.run(work())
+
+
+def test_a_failing_answer_is_logged_by_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is asked for: one line of a period; all are counted; the viewer sees the failure."""
+    app = create_app(ServeSettings(), tmp_path)
+    context = app.state.context
+    lines: list[dict[str, Any]] = []
+    log = SimpleNamespace(error=lambda event, **more: lines.append({"event": event, **more}))
+    monkeypatch.setattr("hopscope.serve.api.log", log)
+
+    async def broken(*_: Any) -> None:
+        raise RuntimeError("broken")
+
+    async def work() -> None:
+        monkeypatch.setattr(context, "run", broken)
+        hub, viewer = Hub(partial(ask, app)), Viewer("a")
+        hub.enter(viewer)
+        hub.watch(viewer, ["/api/v0/queries"])
+        message = json.loads(await viewer.next())
+        assert (message["status"], set(message["data"])) == (500, {"error"})
+        while context.access._counts["serve_failures_total"] < 3:
+            await asyncio.sleep(0.01)
+        hub.close()
+
+    asyncio.run(work())
+    context.close()
+    assert len(lines) == 3
+    assert {(line["event"], line["path"], line["at_most"]) for line in lines} == {
+        ("request failed", "/api/v0/queries", 1)
+    }
+    (cause,) = {line["repeats"] for line in lines}
+    assert cause.startswith("RuntimeError test_live_answers.py:")
 
 
 @pytest.mark.parametrize(

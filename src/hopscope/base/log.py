@@ -46,22 +46,24 @@ class _AtLeast:
 
 
 class _Limit:
-    """A processor that drops repetitions of a message; the next one has their number."""
+    """A processor that drops repetitions of a message; the next one has their number. `repeats`: what is a
+    repetition, in place of the message; `at_most`: how many a period has, in place of REPEATS.
+    """
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
         self._count: dict[str, int] = {}
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        key = str(event.pop("repeats", event.get("event")))
+        key, most = str(event.pop("repeats", event.get("event"))), int(event.pop("at_most", REPEATS))
         now = time.monotonic()
         if now - self._since.get(key, -PERIOD_SECONDS) >= PERIOD_SECONDS:
-            suppressed = self._count.get(key, 0) - REPEATS
+            suppressed = self._count.get(key, 0) - most
             self._since[key], self._count[key] = now, 0
             if suppressed > 0:
                 event["repeated"] = suppressed
         self._count[key] += 1
-        if self._count[key] > REPEATS:
+        if self._count[key] > most:
             raise structlog.DropEvent
         return event
 
@@ -72,12 +74,17 @@ class _Library(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = " ".join(record.getMessage().split())
         if record.exc_info and (error := record.exc_info[1]):
-            frames = traceback.extract_tb(error.__traceback__)
-            place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-            text += f": {described(error)}{place}"
+            place = raised_at(error)
+            text += f": {described(error)}{place and f' ({place})'}"
         level = logging.getLevelName(record.levelno).lower()
         log = getattr(logger(record.name), level, logger(record.name).warning)
         log(text[:MAX_LIBRARY_TEXT], repeats=str(record.msg))
+
+
+def raised_at(error: BaseException) -> str:
+    """File and line that raised an error; empty: unknown."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 class _SafeStream:

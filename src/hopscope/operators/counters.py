@@ -1,4 +1,4 @@
-"""Counters of logins, and of requests that were refused because of their sender."""
+"""Counters of logins, of changes, and of requests that were refused because of their sender, or failed."""
 
 from __future__ import annotations
 
@@ -18,5 +18,9 @@ ACCESS_COUNTERS = CounterFile("access.counters", "access counters", 1, (
     ),
     Counter(
         "access_changes_total", "Changes that were made over HTTP or by `hopscope users`, each in the audit.",
+    ),
+    Counter(
+        "serve_failures_total",
+        "Requests, and live values, that ended in an error of the server itself; its log names each cause.",
     ),
 ))  # fmt: skip

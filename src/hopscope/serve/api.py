@@ -16,7 +16,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from ..base.errors import described
-from ..base.log import logger
+from ..base.log import logger, raised_at
 from ..base.names import Names
 from ..base.version import VERSION
 from ..direct.collectors.collector import CollectorError
@@ -225,5 +225,10 @@ async def _rejected(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
-    log.error("request failed", path=request.url.path, error=described(error))
+    """Counted, and logged once per cause and period: live values are asked for twice per second."""
+    context: Context = request.app.state.context
+    context.access.count("serve_failures_total")
+    what, at = described(error), raised_at(error)
+    cause = f"{type(error).__name__} {at}"
+    log.error("request failed", path=request.url.path, error=what, at=at, repeats=cause, at_most=1)
     return _line(500, "internal error: see the collector's log")

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from ...base.log import logger
 from .answers import Answer
 
 PERIOD_SECONDS = 0.5
@@ -30,7 +29,6 @@ PER_CLIENT = 32
 """Viewers of one address: tabs of a browser, or browsers through one proxy."""
 STILL_SECONDS = 5.0
 """A viewer without news gets a message this often, by which it knows that the server is there."""
-log = logger("serve")
 
 Ask = Callable[[str], Coroutine[Any, Any, Answer]]
 
@@ -105,8 +103,6 @@ class Hub:
         self._topics: dict[str, _Topic] = {}
         self.viewers: set[Viewer] = set()
         self.clients: Counter[str] = Counter()
-        self.sent_messages = 0
-        self.sent_bytes = 0
 
     def has_room(self, client: str) -> bool:
         """Whether one more viewer of this address is taken."""
@@ -145,11 +141,6 @@ class Hub:
             if topic.task is None:
                 topic.task = asyncio.create_task(self._follow(topic))
 
-    def sent(self, message: bytes) -> None:
-        """Count what a viewer was sent."""
-        self.sent_messages += 1
-        self.sent_bytes += len(message)
-
     def close(self) -> None:
         """End all work."""
         for topic in self._topics.values():
@@ -165,8 +156,7 @@ class Hub:
             begin = time.monotonic()
             try:
                 answer = await self._ask(topic.path)
-            except Exception as error:  # the viewer sees that it failed; the next may work
-                log.error("a watched answer failed", path=topic.path, exc_info=error)
+            except Exception:  # the application has logged it; the viewer sees it; the next may work
                 answer = Answer(500, b'{"error":"internal error: see the collector\'s log"}')
             if answer != topic.last:
                 topic.last, topic.message = answer, _message(topic.path, answer)

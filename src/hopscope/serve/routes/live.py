@@ -35,7 +35,7 @@ async def live(socket: WebSocket) -> None:
     hub.enter(viewer)
     tasks = [
         asyncio.create_task(work)
-        for work in (_listen(socket, hub, viewer), _send(socket, hub, viewer), _closing(socket))
+        for work in (_listen(socket, hub, viewer), _send(socket, viewer), _closing(socket))
     ]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -74,12 +74,11 @@ def _paths(text: str) -> list[str] | None:
     return paths
 
 
-async def _send(socket: WebSocket, hub: Hub, viewer: Viewer) -> None:
+async def _send(socket: WebSocket, viewer: Viewer) -> None:
     with suppress(WebSocketDisconnect, RuntimeError):
         while True:
             message = await viewer.next()
             await socket.send_text(message.decode())
-            hub.sent(message)
 
 
 async def _closing(socket: WebSocket) -> None:

@@ -39,10 +39,15 @@ export function watch(path, on) {
     listeners.delete(on);
     if (!listeners.size) {
       watched.delete(path);
-      newest.delete(path);
+      keep(path, null);
       tell();
     }
   };
+}
+
+/** Whether the server failed to make a value that is watched. */
+export function failed() {
+  return [...newest.values()].some((answer) => answer.status === 500);
 }
 
 /** Stop or go on: while stopped, views keep what they show. */
@@ -53,7 +58,7 @@ export function setPaused(on) {
   if (!on && socket?.readyState === WebSocket.OPEN) turn("live");
 }
 
-/** Call `on` when the state of the connection changes; returns what ends it. */
+/** Call `on` when the state of the connection changes, or that of `failed`; returns what ends it. */
 export function followConnection(on) {
   state.addEventListener("change", on);
   return () => state.removeEventListener("change", on);
@@ -82,7 +87,7 @@ function open() {
     turn("live");
     const message = JSON.parse(event.data);
     if (!message.path || !watched.has(message.path)) return;
-    newest.set(message.path, message);
+    keep(message.path, message);
     if (!stopped) give(message.path, message.data, message.status);
   };
   let opened = false;
@@ -98,6 +103,14 @@ function open() {
     retry = setTimeout(open, pause);
     pause = Math.min(10_000, pause * 2);
   };
+}
+
+/** Keep the newest answer of a path; null: none. */
+function keep(path, answer) {
+  const before = failed();
+  if (answer) newest.set(path, answer);
+  else newest.delete(path);
+  if (failed() !== before) state.dispatchEvent(new Event("change"));
 }
 
 function give(path, data, status) {

@@ -5,7 +5,7 @@ import { here, link, set } from "./address.js";
 import { openFinder } from "./finder.js";
 import { ago, setZone, zone } from "./format.js";
 import { keys, showKeys } from "./keys.js";
-import { connection, followConnection, setPaused, watch } from "./live.js";
+import { connection, failed, followConnection, setPaused, watch } from "./live.js";
 import { go } from "./address.js";
 import { icon, PAGES } from "./pages.js";
 import { rangeControl } from "./range.js";
@@ -57,6 +57,7 @@ export function buildShell() {
   function drawBanners() {
     const items = [];
     if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: connection.tooMany ? "Too many live views are open at this address: close a tab. What you see is old." : `The server has not answered for ${ago(connection.sinceMs).replace(" ago", "")}: the values shown are old. Trying again.` });
+    if (failed()) items.push({ key: "failed", mood: "bad", text: "The server cannot work out some of these values, because of an error of its own: its log names it." });
     for (const each of ready?.components ?? []) {
       if (!each.ready) items.push({ key: each.name, mood: "warn", text: `${each.name}: ${each.detail}`, to: link("/system") });
     }
