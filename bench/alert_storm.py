@@ -26,7 +26,7 @@ from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.export.counters import read_counters
 from hopscope.export.positions import Positions
 from hopscope.export.run import run
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import Settings
 from support.event_make import Events
 from support.http_receiver import Receiver

@@ -15,7 +15,7 @@ from harness.sending import CONTEXT
 from hopscope.capture.udp.sender import UdpSender
 from hopscope.detect.records import Kind
 from hopscope.fabric.load import Load
-from hopscope.history.journal_file import read_journals
+from hopscope.history.files.journal_file import read_journals
 
 RATES = (0, 100, 1_000, 10_000, 50_000, 200_000)
 TURN_SECONDS = 0.001

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.common import Bench
+from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History, Table
-from hopscope.history.segments import write_segment
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.event_make import Events, random_events

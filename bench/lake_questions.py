@@ -17,8 +17,8 @@ import numpy as np
 from harness.common import Bench
 from history_queries import SEGMENT, segments
 from hopscope.history.columns import NAMES, register
+from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History, Table
-from hopscope.history.segments import write_segment
 from hopscope.lake.catalog import EVENT_COLUMNS, Lake, create
 from hopscope.lake.questions import LakeQuestions
 from hopscope.lake.reader import LakeReader

@@ -17,7 +17,7 @@ import numpy as np
 from harness.common import Bench
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.catalog import Lake, create
 from hopscope.lake.check import check
 from hopscope.lake.maintenance import maintain

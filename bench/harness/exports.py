@@ -11,7 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 from hopscope.export.sender import Sender
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 
 Array = npt.NDArray[Any]
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
-from hopscope.history.archive import archive_once
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import event_cells
 from hopscope.settings.collector import HistorySettings
 from support.command import hopscope

@@ -13,7 +13,7 @@ import pytest
 
 from hopscope.detect.distributions.region import Distributions, log_edges
 from hopscope.detect.records import BINS, DISTRIBUTED
-from hopscope.history.periods import PeriodArchive
+from hopscope.history.writing.periods import PeriodArchive
 from hopscope.settings.sink import DistributionSettings
 from support.command import hopscope
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from hopscope.cluster.questions.answers import ClusterAnswer
-from hopscope.history.files import HistoryError
+from hopscope.history.errors import HistoryError
 from hopscope.lake.cursor import ClusterCursor
 
 

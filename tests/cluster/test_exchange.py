@@ -34,7 +34,7 @@ from hopscope.detect.postcards.share import SEED, SLOTS, Share, create_slots, ta
 from hopscope.detect.records import Kind, Metric
 from hopscope.detect.report_queue import QueueReader, QueueWriter, attach_queue, create_queue
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
-from hopscope.history.journal_file import read_journals
+from hopscope.history.files.journal_file import read_journals
 from hopscope.memory.private_file import HASH_SECRET
 from hopscope.runtime.detector import Detector
 from hopscope.runtime.mode import mode_of

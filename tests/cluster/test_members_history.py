@@ -21,10 +21,10 @@ from hopscope.cluster.questions.ask import Asker
 from hopscope.cluster.questions.history_question import HistoryQuestion
 from hopscope.cluster.questions.members_history import MembersHistory
 from hopscope.detect.records import Kind, Metric
-from hopscope.history.files import HistoryError
-from hopscope.history.filters import Flow
-from hopscope.history.journal import JournalWriter
+from hopscope.history.errors import HistoryError
 from hopscope.history.query import History
+from hopscope.history.reading.filters import Flow
+from hopscope.history.writing.journal import JournalWriter
 from support.cluster import Member, make, running, settings_of
 from support.event_make import Events, random_events
 from support.server_process import NatsServer

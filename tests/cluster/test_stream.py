@@ -21,7 +21,7 @@ from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
 from hopscope.export.kinds import check_exports, destination_class, places
 from hopscope.export.sender import Sender
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import Settings
 from support.bus_make import need, timed_events
 from support.server_process import NatsCluster

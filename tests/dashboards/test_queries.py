@@ -19,7 +19,7 @@ from hopscope.export.destination import Context
 from hopscope.export.metrics.influx import InfluxMetrics
 from hopscope.export.metrics.remote_write import RemoteWrite
 from hopscope.fabric.faults import FaultKind
-from hopscope.history.journal_file import read_journals
+from hopscope.history.files.journal_file import read_journals
 from hopscope.settings.destinations.clickhouse import ClickHouseSettings
 from hopscope.settings.destinations.influx import InfluxMetricsSettings, InfluxSettings
 from hopscope.settings.destinations.remote_write import RemoteWriteSettings

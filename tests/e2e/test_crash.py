@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.base.control_client import ControlError
-from hopscope.history.files import list_segments
+from hopscope.history.files.names import list_segments
 from hopscope.history.query import History
 from hopscope.present.feed import Cursor, Feed
 from hopscope.wire.records import Records

@@ -23,7 +23,7 @@ from hopscope.export.databases.clickhouse import ClickHouse
 from hopscope.export.databases.clickhouse_schema import migrations
 from hopscope.export.destination import Context, DeliveryError
 from hopscope.export.sender import Sender
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.clickhouse import ClickHouseSettings
 from support.clickhouse_server import ClickHouse as Server
 from support.clickhouse_server import ClickHouseServer, ClickHouseToday

@@ -23,7 +23,7 @@ from hopscope.export.destination import Context
 from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.influx import InfluxMetrics
 from hopscope.export.sender import Sender
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.influx import InfluxMetricsSettings, InfluxSettings
 from hopscope.wire.address import address
 from support.event_make import Events, random_events

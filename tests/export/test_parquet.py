@@ -19,7 +19,7 @@ from hopscope.export.block import EventBlock
 from hopscope.export.databases.parquet import Parquet
 from hopscope.export.destination import Context, DeliveryError
 from hopscope.export.kinds import check_exports
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.parquet import ParquetSettings
 from support.event_make import Events

@@ -18,7 +18,7 @@ from hopscope.export import delivery
 from hopscope.export import run as run_module
 from hopscope.export.counters import FILE_NAME, LOST, health_of, read_counters
 from hopscope.export.run import run
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import when
 from hopscope.settings.collector import Settings
 from support.waiting import HANG_SECONDS, eventually

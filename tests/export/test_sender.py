@@ -22,8 +22,8 @@ from hopscope.export.counters import DESTINATION, DestinationRow, health_of
 from hopscope.export.destination import Context, DeliveryError, Destination
 from hopscope.export.positions import Positions
 from hopscope.export.sender import Sender
-from hopscope.history.files import list_journals
-from hopscope.history.journal import JournalWriter
+from hopscope.history.files.names import list_journals
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.common import ExportSettings
 from support.event_make import Events, random_events
 from support.waiting import HANG_SECONDS, eventually

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from support.event_make import random_events
 
 ROOT = Path(__file__).resolve().parents[2]

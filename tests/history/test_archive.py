@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT
-from hopscope.history import archive as archive_module
-from hopscope.history.archive import MERGE, archive_once, run
-from hopscope.history.files import HistoryError, all_segments, list_journals, list_segments, segment_path
-from hopscope.history.journal import JournalWriter, read_journals
+from hopscope.history.errors import HistoryError
+from hopscope.history.files.names import all_segments, list_journals, list_segments, segment_path
+from hopscope.history.files.segments import write_segment
 from hopscope.history.query import History
-from hopscope.history.retention import STEP_NS, AgeClock
-from hopscope.history.segments import write_segment
-from hopscope.history.space import free_bytes
+from hopscope.history.writing import archive as archive_module
+from hopscope.history.writing.archive import MERGE, archive_once, run
+from hopscope.history.writing.journal import JournalWriter, read_journals
+from hopscope.history.writing.retention import STEP_NS, AgeClock
+from hopscope.history.writing.space import free_bytes
 from hopscope.settings.collector import HistorySettings
 from support.crash_steps import crashes
 from support.small_disk import fill, small_disk
@@ -80,7 +81,8 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
     journals(tmp_path / "before", [2, 1])
     ends = crashes(
         tmp_path,
-        "from hopscope.history import archive\nfrom hopscope.settings.collector import HistorySettings\n"
+        "from hopscope.history.writing import archive\n"
+        "from hopscope.settings.collector import HistorySettings\n"
         "archive.MERGE = 2",
         "archive.archive_once(folder, HistorySettings())",
     )

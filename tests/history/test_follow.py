@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.detect.records import EVENT, EVENT_VERSION, Kind, Metric
-from hopscope.history.archive import archive_once
-from hopscope.history.files import list_journals, list_segments
+from hopscope.history.files.names import list_journals, list_segments
 from hopscope.history.follow import EventFollower
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.settings.collector import HistorySettings
 from support.waiting import eventually

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT
-from hopscope.history import journal_file
-from hopscope.history.archive import archive_once
-from hopscope.history.files import HistoryError, damaged_files, list_journals, noted_path
-from hopscope.history.journal import JournalFull, JournalWriter, read_journals
-from hopscope.history.journal_file import EVENT_BYTES, HEADER_BYTES
+from hopscope.history.errors import HistoryError
+from hopscope.history.files import journal_file
+from hopscope.history.files.journal_file import EVENT_BYTES, HEADER_BYTES
+from hopscope.history.files.names import damaged_files, list_journals, noted_path
 from hopscope.history.query import History
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalFull, JournalWriter, read_journals
 from hopscope.settings.collector import HistorySettings
 
 
@@ -271,7 +272,7 @@ def test_it_stops_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.Mo
     def free(at: int) -> int:
         return size[0] - sum(journal.path.stat().st_size for journal in list_journals(tmp_path / "a"))
 
-    monkeypatch.setattr("hopscope.history.journal.free_bytes", free)
+    monkeypatch.setattr("hopscope.history.writing.journal.free_bytes", free)
     with JournalWriter(tmp_path / "a", 0, keep_free=18_000) as writer:
         writer.append(some(5))  # 128 + 680 of 1000 bytes
         with pytest.raises(JournalFull, match=r"less than half of history\.keep_free") as full:

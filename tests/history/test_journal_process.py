@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from hopscope.history.archive import archive_once
-from hopscope.history.files import list_segments
-from hopscope.history.journal import JournalFull, JournalWriter, read_journals
-from hopscope.history.journal_file import EVENT_BYTES, HEADER_BYTES
+from hopscope.history.files.journal_file import EVENT_BYTES, HEADER_BYTES
+from hopscope.history.files.names import list_segments
 from hopscope.history.query import History
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalFull, JournalWriter, read_journals
 from hopscope.settings.collector import HistorySettings
 from support.small_disk import small_disk
 from support.waiting import HANG_SECONDS
@@ -29,7 +29,7 @@ import random, sys, time
 from pathlib import Path
 import numpy as np
 from hopscope.detect.records import EVENT
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 
 folder, total, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 choose = random.Random(seed)
@@ -137,7 +137,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from hopscope.detect.records import EVENT
-from hopscope.history.journal import JournalFull, JournalWriter
+from hopscope.history.writing.journal import JournalFull, JournalWriter
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 writer = JournalWriter(Path(sys.argv[1]), 0)

@@ -11,12 +11,12 @@ import pytest
 from hopscope.detect.distributions.reader import copy_region
 from hopscope.detect.distributions.region import Distributions, log_edges
 from hopscope.detect.records import BINS, DISTRIBUTED, NO_PORT
-from hopscope.history import period_files
-from hopscope.history.archive import archive_once
-from hopscope.history.files import HistoryError
-from hopscope.history.period_files import all_files, list_files
-from hopscope.history.periods import PeriodArchive, take_leftovers, take_once
+from hopscope.history.errors import HistoryError
+from hopscope.history.files import period_files
+from hopscope.history.files.period_files import all_files, list_files
 from hopscope.history.query import History
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.periods import PeriodArchive, take_leftovers, take_once
 from hopscope.settings.collector import HistorySettings
 from hopscope.settings.sink import DistributionSettings
 from support.crash_steps import crashes
@@ -169,7 +169,8 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
     count(counts, 2, [8])
     ends = crashes(
         tmp_path,
-        "from hopscope.history import period_files\nfrom hopscope.history.periods import PeriodArchive\n"
+        "from hopscope.history.files import period_files\n"
+        "from hopscope.history.writing.periods import PeriodArchive\n"
         "period_files.MERGE = 2",
         f'PeriodArchive(folder, folder / "regions", 10).take({START + SECOND})',
     )

@@ -14,13 +14,13 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, Metric
-from hopscope.history.archive import archive_once
-from hopscope.history.checksums import sum_path
 from hopscope.history.columns import connect
-from hopscope.history.files import HistoryError
-from hopscope.history.journal import JournalWriter
+from hopscope.history.errors import HistoryError
+from hopscope.history.files.checksums import sum_path
+from hopscope.history.files.segments import VERSION_KEY
 from hopscope.history.query import Flow, History
-from hopscope.history.segments import VERSION_KEY
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.select import EventFilter
 from hopscope.settings.collector import HistorySettings
 

@@ -10,11 +10,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from hopscope.history.archive import archive_once
-from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
-from hopscope.history.sandbox import SqlError
-from hopscope.history.sandboxed_query import rejection
+from hopscope.history.sandbox.processes import SqlError
+from hopscope.history.sandbox.query import rejection
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import HistorySettings
 
 pytestmark = pytest.mark.e2e

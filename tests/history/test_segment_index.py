@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT, Kind, Metric
-from hopscope.history import page, segment_index, segments
-from hopscope.history.archive import archive_once
-from hopscope.history.files import SegmentFile, list_segments
-from hopscope.history.journal import JournalWriter
+from hopscope.history.files import segment_index, segments
+from hopscope.history.files.names import SegmentFile, list_segments
+from hopscope.history.files.segment_index import Criteria, flow_key, index_path, read_index, write_index
+from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History
-from hopscope.history.segment_index import Criteria, flow_key, index_path, read_index, write_index
-from hopscope.history.segments import write_segment
+from hopscope.history.reading import page
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import HistorySettings
 from support.event_make import Events
 

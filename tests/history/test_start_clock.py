@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from hopscope.detect.records import EVENT
-from hopscope.history.archive import archive_once
-from hopscope.history.files import list_segments
-from hopscope.history.journal import JournalWriter
-from hopscope.history.start_clock import DAY_NS, StartClock, check_clock
+from hopscope.history.files.names import list_segments
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
+from hopscope.history.writing.start_clock import DAY_NS, StartClock, check_clock
 from hopscope.memory.data_folder import DataFolder
 from hopscope.serve import readiness
 from hopscope.settings.collector import HistorySettings

@@ -19,7 +19,7 @@ from hopscope.cluster.questions.answer_history import HistoryAnswerer
 from hopscope.cluster.questions.ask import Asker
 from hopscope.cluster.questions.history import LakeHistory, open_history
 from hopscope.cluster.questions.tails import TailAnswerer
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.catalog import Lake, create
 from hopscope.memory.private_file import incarnation
 from hopscope.settings.collector import Settings

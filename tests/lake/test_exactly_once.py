@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.status import read_status
 from support.event_make import random_events
 from support.lake_make import in_bucket, lake_settings

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake import maintenance
 from hopscope.lake.catalog import Lake, create, events_folder
 from hopscope.lake.check import check

@@ -15,8 +15,8 @@ import pytest
 
 from hopscope.cluster.questions.tails import TailAnswerer, after_marks, decode, request_json
 from hopscope.detect.records import Kind, Metric
-from hopscope.history.page import Order
 from hopscope.history.query import Flow
+from hopscope.history.reading.page import Order
 from hopscope.lake.catalog import Lake, create
 from hopscope.lake.questions import LakeQuestions, Tail, TailRequest
 from hopscope.lake.reader import LakeReader, LakeSnapshot

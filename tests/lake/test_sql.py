@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hopscope.history.columns import register
-from hopscope.history.sandbox import Sandbox, SqlError
-from hopscope.history.table import Table
+from hopscope.history.reading.table import Table
+from hopscope.history.sandbox.processes import Sandbox, SqlError
 from hopscope.lake.catalog import EVENT_COLUMNS, Lake, create
 from hopscope.lake.questions import Tail
 from hopscope.lake.reader import LakeReader

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from hopscope.history.archive import archive_once
-from hopscope.history.files import list_segments
-from hopscope.history.journal import JournalWriter
+from hopscope.history.files.names import list_segments
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake import process
 from hopscope.lake.catalog import Lake, LakeError, events_folder
 from hopscope.lake.check import check

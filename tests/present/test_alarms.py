@@ -6,7 +6,7 @@ import numpy as np
 
 from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.history.columns import connect, records_of, register
-from hopscope.history.table import fetch
+from hopscope.history.reading.table import fetch
 from hopscope.present.alarms import OpenAlarms
 from support.alert_events import SECOND, event, flow, joined
 from support.event_make import START_NS, random_events

@@ -12,7 +12,7 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.detect.records import FLOW
-from hopscope.history.filters import Flow
+from hopscope.history.reading.filters import Flow
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.flows.search import FlowSearch, parse_search
 from hopscope.present.text import UnreadableError

@@ -11,8 +11,8 @@ import pytest
 
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import Kind, Metric
-from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.series.preview import COUNTED, Preview, Proposal, preview
 from hopscope.settings.collector import DetectSettings
 from hopscope.settings.limits import LimitSettings, MetricLimits, ThresholdSettings

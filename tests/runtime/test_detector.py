@@ -17,7 +17,7 @@ from hopscope.detect.merge import Merge
 from hopscope.detect.records import Kind
 from hopscope.detect.report_queue import QueueReader, attach_queue, create_queue, queue_path
 from hopscope.detect.thresholds import CONTROL_FILE, CONTROL_VERSION, KIND, create_control
-from hopscope.history.journal_file import read_journals
+from hopscope.history.files.journal_file import read_journals
 from hopscope.memory.private_file import HASH_SECRET
 from hopscope.memory.region import Region
 from hopscope.present.collector_state import CollectorState

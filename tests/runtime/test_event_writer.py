@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT, EVENT_VERSION
-from hopscope.history.archive import archive_once
-from hopscope.history.journal import JournalFull, JournalWriter, read_journals
 from hopscope.history.query import History
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalFull, JournalWriter, read_journals
 from hopscope.memory.data_folder import DataFolder
 from hopscope.memory.region import Region
 from hopscope.memory.ring import RingReader, attach_ring, resume_ring

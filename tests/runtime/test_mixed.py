@@ -9,7 +9,7 @@ import pytest
 
 from hopscope.capture.udp.listener import UdpListener
 from hopscope.detect.records import Kind, Metric
-from hopscope.history.journal_file import read_journals
+from hopscope.history.files.journal_file import read_journals
 from hopscope.runtime.mode import Collector
 from hopscope.runtime.shard import Shard
 from hopscope.runtime.warmup import steps_for

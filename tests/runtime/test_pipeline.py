@@ -12,8 +12,8 @@ import pytest
 from hopscope.detect.counters import INDEX, attach_counters
 from hopscope.detect.flows.tables import live_flows
 from hopscope.detect.records import EVENT, EVENT_VERSION, Kind
-from hopscope.history.journal import JournalWriter
-from hopscope.history.journal_file import read_journals
+from hopscope.history.files.journal_file import read_journals
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.shard import Shard

@@ -26,7 +26,7 @@ from hopscope.detect.distributions.quantiles import Distribution
 from hopscope.detect.records import OWNERS
 from hopscope.detect.sink.records import Measure
 from hopscope.direct.counters import TRANSLATOR_COUNTERS
-from hopscope.history.periods import PeriodArchive
+from hopscope.history.writing.periods import PeriodArchive
 from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.state import FILE_NAME as LABELS
 from hopscope.labels.state import LabelRule

@@ -15,8 +15,8 @@ import pytest
 from fastapi import HTTPException
 
 from hopscope.base.names import Names
-from hopscope.history.sandbox import Sandbox, SqlError
-from hopscope.history.sandboxed_query import folder_source
+from hopscope.history.sandbox.processes import Sandbox, SqlError
+from hopscope.history.sandbox.query import folder_source
 from hopscope.present.history import Past
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context

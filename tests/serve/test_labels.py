@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.labels import tracked_state
 from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.registers import Registers

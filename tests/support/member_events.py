@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hopscope.detect.records import Kind, Metric
-from hopscope.history.archive import archive_once
 from hopscope.history.columns import register
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.catalog import EVENT_COLUMNS, Lake
 from hopscope.settings.collector import HistorySettings
 from support.event_make import START_NS, Events, random_events

@@ -22,9 +22,10 @@ from ..memory.ring import RingReader, attach_ring
 from ..memory.rings import ring_end
 from ..wire.records import Records
 from .columns import connect
-from .files import HistoryError, JournalFile, list_journals, list_segments, segment_covering
-from .journal_file import HEADER_BYTES, pull_header
-from .segments import first_line, read_events
+from .errors import HistoryError
+from .files.journal_file import HEADER_BYTES, pull_header
+from .files.names import JournalFile, list_journals, list_segments, segment_covering
+from .files.segments import first_line, read_events
 
 SCAN_SECONDS = 1.0
 """Interval between scans of the folder for new shards."""

@@ -18,17 +18,17 @@ from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
 from ..wire.address import address
 from .columns import connect
-from .distributions import PeriodSnapshot, Window, read
-from .event_questions import LOCAL, EventQuestions, text_column
-from .files import HistoryError
-from .filters import Filters, Flow, to_ns, wanted
-from .long_paths import MOST_RECORDS, add_long_paths
-from .page import Order, Page
-from .sandbox import Sandbox
-from .sandboxed_query import ParquetFile, folder_source
-from .segments import first_line
-from .source import HistorySource, Snapshot
-from .table import Table, fetch
+from .errors import HistoryError
+from .files.segments import first_line
+from .reading.distributions import PeriodSnapshot, Window, read
+from .reading.event_questions import LOCAL, EventQuestions, text_column
+from .reading.filters import Filters, Flow, to_ns, wanted
+from .reading.long_paths import MOST_RECORDS, add_long_paths
+from .reading.page import Order, Page
+from .reading.source import HistorySource, Snapshot
+from .reading.table import Table, fetch
+from .sandbox.processes import Sandbox
+from .sandbox.query import ParquetFile, folder_source
 
 __all__ = ["Filters", "Flow", "History", "HistoryError", "Table"]
 
@@ -146,7 +146,7 @@ class History(EventQuestions):
         """One SELECT over the view `events`, at most `limit` rows, in a process of its own.
 
         That process can only read the folder of segments, cannot write, and is limited to `seconds` and
-        `memory_bytes`: see `sandboxed_query`.  It is killed when `stop` is set.
+        `memory_bytes`: see `sandbox.query`.  It is killed when `stop` is set.
         """
         source = folder_source(self.folder, *self._source.check())
         return self._sandbox.run(

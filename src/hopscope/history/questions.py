@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
 if TYPE_CHECKING:
     from ..detect.distributions.quantiles import By, Distribution
-    from .filters import Filters
-    from .page import Order
-    from .table import Table
+    from .reading.filters import Filters
+    from .reading.page import Order
+    from .reading.table import Table
 
 
 class HistoryLike(Protocol):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from . import columns, period_files
+from . import columns
+from .files import period_files
 
 
 @dataclass(frozen=True, slots=True)

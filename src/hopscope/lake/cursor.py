@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..history.columns import quoted
-from ..history.files import HistoryError
-from ..history.filters import Filters, to_ns
-from ..history.page import Order
-from ..history.table import Table
+from ..history.errors import HistoryError
+from ..history.reading.filters import Filters, to_ns
+from ..history.reading.page import Order
+from ..history.reading.table import Table
 from ..wire.records import Records
 
 PATTERN = r"\d{1,19}-\d{1,5}-\d{1,20}-[A-Za-z0-9._-]{1,64}(@[A-Za-z0-9_-]{1,64})?"

@@ -15,13 +15,13 @@ from ..base.deadline import Deadline
 from ..base.names import Names
 from ..detect.records import EVENT, PATH_PART
 from ..history.columns import COLUMNS
-from ..history.event_questions import EventQuestions, Identity
-from ..history.files import HistoryError
-from ..history.filters import Filters, to_ns
-from ..history.long_paths import add_long_paths
-from ..history.page import Order
-from ..history.sandboxed_files import NAMES, of_member
-from ..history.table import Table, fetch
+from ..history.errors import HistoryError
+from ..history.reading.event_questions import EventQuestions, Identity
+from ..history.reading.filters import Filters, to_ns
+from ..history.reading.long_paths import add_long_paths
+from ..history.reading.page import Order
+from ..history.reading.table import Table, fetch
+from ..history.sandbox.files import NAMES, of_member
 from ..wire.records import Records
 from .cursor import ClusterCursor, order_sql
 from .reader import LakeReader, LakeSnapshot

@@ -13,9 +13,9 @@ from typing import TypeVar
 import duckdb
 
 from ..base.deadline import Deadline, started
-from ..history.files import HistoryError
-from ..history.sandboxed_files import NAMES
-from ..history.segments import first_line
+from ..history.errors import HistoryError
+from ..history.files.segments import first_line
+from ..history.sandbox.files import NAMES
 from ..settings.destinations import shown
 from ..settings.lake import LakeSettings
 from .catalog import Lake, prepared

@@ -1,4 +1,4 @@
-"""Users' SQL over the events of all members, in the sandbox of `history.sandboxed_query`."""
+"""Users' SQL over the events of all members, in the sandbox of `history.sandbox.query`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from ..base.deadline import Deadline
 from ..history.columns import quoted
-from ..history.sandbox import Sandbox, SqlError
-from ..history.table import Table
+from ..history.reading.table import Table
+from ..history.sandbox.processes import Sandbox, SqlError
 from .catalog import store_statements
 from .extensions import extension_files
 from .questions import TailRequest, Tails

@@ -293,7 +293,7 @@ def detect_events(
     from ..detect.clock import CaptureClock
     from ..detect.detector import Detector
     from ..detect.postcards.joiner import Joiner
-    from ..history.journal_file import number_events
+    from ..history.files.journal_file import number_events
 
     detector = Detector(settings or DetectSettings(), None)
     joiner = Joiner(postcards or PostcardSettings(), held=True)

@@ -18,8 +18,8 @@ from .select import EventFilter
 if TYPE_CHECKING:
     from ..history.query import History
     from ..history.questions import HistoryLike
-    from ..history.sandboxed_query import ParquetFile
-    from ..history.table import Table
+    from ..history.reading.table import Table
+    from ..history.sandbox.query import ParquetFile
 
 
 class Past:

@@ -15,7 +15,7 @@ from .events import continues
 from .text import UnreadableError, network, protocol
 
 if TYPE_CHECKING:
-    from ..history.filters import Filters
+    from ..history.reading.filters import Filters
 
 T = TypeVar("T")
 Mask = npt.NDArray[np.bool_]
@@ -132,7 +132,7 @@ class EventFilter:
 
     def of_history(self) -> Filters:
         """The same as filters of a query of history."""
-        from ..history.filters import Flow
+        from ..history.reading.filters import Flow
 
         found: Filters = {
             "start": self.start_ns,

@@ -22,9 +22,9 @@ import numpy as np
 
 from ..base.affinity import leave
 from ..detect.records import EVENT_VERSION
-from ..history.files import HistoryError
-from ..history.journal import JournalFull, JournalWriter
-from ..history.journal_file import number_events, read_journals
+from ..history.errors import HistoryError
+from ..history.files.journal_file import number_events, read_journals
+from ..history.writing.journal import JournalFull, JournalWriter
 from ..memory.region import Region, RegionError
 from ..memory.ring import RingReader, RingWriter, attach_ring
 from ..wire.records import Records

@@ -22,7 +22,7 @@ from ..detect.records import (
     Kind,
     Metric,
 )
-from ..history.journal import JournalWriter
+from ..history.writing.journal import JournalWriter
 from ..labels.coverage import Ints
 from ..labels.state import NEVER
 from ..labels.table import Devices, LabelTable, Ports

@@ -42,7 +42,7 @@ def _labels(child: Child) -> None:
 
 
 def _archive(child: Child) -> None:
-    from ..history.archive import run
+    from ..history.writing.archive import run
     from ..lake.status import read_marks
 
     child.started = True

@@ -9,7 +9,7 @@ from ..base import log
 from ..detect.counters import INDEX, counters_of
 from ..detect.evidence import EvidenceWriter, open_evidence, store_evidence
 from ..detect.records import EVENT, EVENT_VERSION
-from ..history.journal import JournalWriter
+from ..history.writing.journal import JournalWriter
 from ..memory.private_file import hash_secret
 from ..memory.ring import resume_ring
 from ..present.counter_advice import TABLES
@@ -139,7 +139,7 @@ def keep_leftovers(folder: Path, regions: Path) -> list[Path]:
     except OSError as error:
         warn(f"history: the reports of notable events are lost: {error.strerror}")
     if any(regions.glob("worker-*.distributions")):
-        from ..history.periods import take_leftovers
+        from ..history.writing.periods import take_leftovers
 
         take_leftovers(folder, regions, warn)
     return kept

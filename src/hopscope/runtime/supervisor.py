@@ -27,7 +27,7 @@ from ..control.status import read_status
 from ..detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
 from ..detect.links import read_links
 from ..detect.thresholds import CONTROL_FILE, create_control
-from ..history.start_clock import StartClock, check_clock
+from ..history.writing.start_clock import StartClock, check_clock
 from ..labels.counters import LABEL_COUNTERS
 from ..memory.data_folder import DataFolder
 from ..memory.private_file import HASH_SECRET, hash_secret

@@ -22,7 +22,7 @@ from ..base.version import VERSION
 from ..direct.collectors.collector import CollectorError
 from ..direct.collectors.group import CollectorGroup
 from ..direct.stores.store import StoreError
-from ..history.files import HistoryError
+from ..history.errors import HistoryError
 from ..memory.region import RegionError
 from ..operators.database import OperatorsError
 from ..present.text import UnreadableError

@@ -13,8 +13,8 @@ from ..cluster.status import read_status
 from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import health_of, lost_of, names_of, read_counters
-from ..history.files import damaged_files
-from ..history.space import free_bytes
+from ..history.files.names import damaged_files
+from ..history.writing.space import free_bytes
 from ..labels.counters import LABEL_COUNTERS
 from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner

@@ -16,7 +16,7 @@ from hopscope.export.counters import DESTINATION, DestinationRow, health_of
 from hopscope.export.destination import Context
 from hopscope.export.kinds import destination_class
 from hopscope.export.sender import Sender
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.kinds import export_settings
 from support.alert_events import numbered
 from support.event_make import Events

@@ -16,7 +16,7 @@ import pytest
 
 from hopscope.export import delivery
 from hopscope.export.counters import health_of
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import continues, event_object, long_paths
 from support.bus_make import NAMES, bus_sender, joined, need, timed_events
 from support.kafka_gate import KafkaGate

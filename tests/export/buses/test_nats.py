@@ -14,7 +14,7 @@ from hopscope.export import delivery
 from hopscope.export.buses.format import read_block
 from hopscope.export.counters import health_of
 from hopscope.export.positions import Positions
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import continues
 from support.bus_make import bus_sender, joined, need, timed_events
 from support.server_process import NatsServer

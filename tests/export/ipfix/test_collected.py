@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT, Kind, Metric
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import Link
 from support.bus_make import bus_sender

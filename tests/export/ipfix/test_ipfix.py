@@ -24,7 +24,7 @@ from scapy.utils import wrpcap
 from hopscope.detect.records import Kind, Metric
 from hopscope.export import delivery
 from hopscope.export.ipfix.templates import ntp
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from support.bus_make import bus_sender
 from support.event_make import Events, random_events
 from support.server_process import ServerProcess, free_port

@@ -26,7 +26,7 @@ from hopscope.export.block import EventBlock
 from hopscope.export.destination import DeliveryError
 from hopscope.export.otlp.client import OtlpClient
 from hopscope.export.otlp.log_records import LogEncoder
-from hopscope.history.journal import JournalWriter
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.otlp import OtlpSettings
 from support.bus_make import NAMES, bus_sender, need
 from support.event_make import Events, random_events

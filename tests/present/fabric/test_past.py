@@ -11,8 +11,8 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
-from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.fabric.past import LOOK_BACK_NS, past_snapshot
 from hopscope.present.fabric.places import METRICS
 from hopscope.present.fabric.view import network_of, shown, view_object

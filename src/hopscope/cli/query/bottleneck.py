@@ -20,8 +20,8 @@ from .options import Answer, FlowIdOption, HistoryOptions, Scope, Window, flow_n
 
 if TYPE_CHECKING:
     from ...base.names import Names
-    from ...history.filters import Flow
     from ...history.questions import HistoryLike
+    from ...history.reading.filters import Flow
     from ...present.collector_state import CollectorState
 
 PLACE_COLUMNS = (

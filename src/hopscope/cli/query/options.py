@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...base.names import Names
     from ...cluster.questions.answers import ClusterHistory
     from ...history.questions import HistoryLike
-    from ...history.table import Table
+    from ...history.reading.table import Table
     from ...settings.collector import Settings
 
 Row = dict[str, Any]

@@ -75,9 +75,9 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
         pipeline.close()
         return
     from ...detect.distributions.reader import copy_region
-    from ...history.archive import archive_once
-    from ...history.files import HistoryError
-    from ...history.periods import take_once
+    from ...history.errors import HistoryError
+    from ...history.writing.archive import archive_once
+    from ...history.writing.periods import take_once
 
     with DataFolder(data, settings.regions, keep_leftovers) as folder:
         if folder.events_wait:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...base.errors import HopscopeError
 from ...base.version import VERSION
-from ...history.files import HistoryError
+from ...history.errors import HistoryError
 from ...history.follow import ends_of
 from ..buckets import Bucket
 from ..connection import ClusterError

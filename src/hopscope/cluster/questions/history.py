@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from ...base.deadline import Deadline
 from ...base.errors import HopscopeError
-from ...history.filters import Filters
-from ...history.page import Order
-from ...history.table import Table
+from ...history.reading.filters import Filters
+from ...history.reading.page import Order
+from ...history.reading.table import Table
 from ...lake.database import LakeError
 from ...lake.questions import LakeQuestions, Tail, TailRequest
 from ...lake.reader import LakeReader, LakeSnapshot

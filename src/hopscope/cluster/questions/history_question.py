@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 
 from ...detect.distributions.quantiles import By, Distribution
 from ...detect.records import Kind, Metric
-from ...history.files import HistoryError
-from ...history.filters import Filters, Flow, to_ns
+from ...history.errors import HistoryError
 from ...history.questions import HistoryLike
-from ...history.table import Table
+from ...history.reading.filters import Filters, Flow, to_ns
+from ...history.reading.table import Table
 from ...lake.cursor import ClusterCursor
 from ...present.collector_state import CollectorState
 from ...present.history import with_live

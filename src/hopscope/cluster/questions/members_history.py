@@ -16,11 +16,11 @@ import numpy as np
 
 from ...base.deadline import Deadline
 from ...detect.distributions.quantiles import By, Distribution, grouped
-from ...history.files import HistoryError
-from ...history.filters import Filters, to_ns
-from ...history.map_sql import DROPS
-from ...history.page import Order
-from ...history.table import Table
+from ...history.errors import HistoryError
+from ...history.reading.filters import Filters, to_ns
+from ...history.reading.map_sql import DROPS
+from ...history.reading.page import Order
+from ...history.reading.table import Table
 from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
 from .answers import ClusterAnswer

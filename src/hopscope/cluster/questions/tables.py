@@ -11,7 +11,7 @@ import numpy as np
 
 from ...detect.distributions.quantiles import Distribution
 from ...detect.sink.records import Measure
-from ...history.table import Table, plain
+from ...history.reading.table import Table, plain
 from .parts import Answer, DamagedAnswerError
 
 Row: TypeAlias = dict[str, Any]

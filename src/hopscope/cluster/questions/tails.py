@@ -17,9 +17,9 @@ import numpy as np
 
 from ...base.errors import HopscopeError
 from ...detect.records import EVENT, PATH_PART, Metric
-from ...history.filters import Flow, to_ns
 from ...history.follow import EventFollower
-from ...history.page import Order
+from ...history.reading.filters import Flow, to_ns
+from ...history.reading.page import Order
 from ...lake.cursor import ClusterCursor
 from ...lake.questions import Tail, TailRequest
 from ...lake.reader import LakeSnapshot

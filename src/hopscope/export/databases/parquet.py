@@ -25,8 +25,8 @@ import numpy as np
 from ...base.errors import HopscopeError
 from ...detect.records import EVENT_VERSION
 from ...history.columns import connect, quoted, register
-from ...history.files import sync_folder
-from ...history.segments import VERSION_KEY, ZSTD, first_line
+from ...history.files.names import sync_folder
+from ...history.files.segments import VERSION_KEY, ZSTD, first_line
 from ...settings.destinations.parquet import ParquetSettings
 from ...wire.records import Records
 from ..block import EventBlock

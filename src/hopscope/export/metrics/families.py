@@ -29,7 +29,7 @@ from ...detect.distributions.quantiles import VIEWS, Distribution, grouped
 from ...detect.records import NO_NODE, NO_PORT, Metric, PortKind
 from ...detect.sink.records import Measure
 from ...direct.counters import TRANSLATOR_COUNTERS
-from ...history.files import damaged_files
+from ...history.files.names import damaged_files
 from ...labels.counters import LABEL_COUNTERS
 from ...labels.state import NEVER
 from ...memory.counter_region import CounterFile

@@ -34,8 +34,8 @@ from ...detect.distributions.quantiles import Distribution
 from ..collector_state import CollectorState
 
 if TYPE_CHECKING:
-    from ...history.filters import Flow
     from ...history.questions import HistoryLike
+    from ...history.reading.filters import Flow
 
 Source = Literal["distributions", "flows", "events", "none"]
 MAX_FLOWS = 1_000_000

@@ -12,7 +12,7 @@ from .places import FROM_PATHS, METRICS, NONE, found_at, new_places, place_of, u
 
 if TYPE_CHECKING:
     from ...history.questions import HistoryLike
-    from ...history.table import Table
+    from ...history.reading.table import Table
 
 LOOK_BACK_NS = 300 * 10**9
 """How far before the moment (or its window) values and paths are looked for: live ones are stored every

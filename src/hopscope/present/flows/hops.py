@@ -14,8 +14,8 @@ import numpy as np
 
 from ...base.names import Names
 from ...detect.records import NO_PORT, Kind, Metric
-from ...history.filters import Flow
 from ...history.questions import HistoryLike
+from ...history.reading.filters import Flow
 from ...settings.limits import LimitSettings
 from ...wire.records import Records
 from ..collector_state import LimitsInForce

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...base.names import Names
 from ...detect.records import Kind
-from ...history.filters import Flow
 from ...history.questions import HistoryLike
+from ...history.reading.filters import Flow
 from ..events import node_object
 
 MOST_PATHS = 1000

@@ -31,7 +31,7 @@ from ..select import FlowFilter, Mask
 from ..text import UnreadableError, protocol
 
 if TYPE_CHECKING:
-    from ...history.filters import Filters, Flow
+    from ...history.reading.filters import Filters, Flow
 
 MOST_WORDS = 16
 MOST_EITHER = 4
@@ -112,7 +112,7 @@ class FlowSearch:
         return found
 
     def _flow(self, choice: FlowFilter) -> Flow:
-        from ...history.filters import Flow
+        from ...history.reading.filters import Flow
 
         number = protocol(choice.proto) if isinstance(choice.proto, str) else choice.proto
         return Flow(choice.src, choice.dst, choice.sport, choice.dport, number, self.flow_id)

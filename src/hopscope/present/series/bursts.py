@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...detect.records import Kind, Metric
-from ...history.filters import Filters
 from ...history.questions import HistoryLike
+from ...history.reading.filters import Filters
 from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, joined, place_of_row
 from .places import DROP, PLACE_METRICS
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...detect.records import Kind
-from ...history.table import Table
+from ...history.reading.table import Table
 from .places import OF_FLOWS, WITH_IDENT, Place, times_ns
 
 ALARM_KINDS = (Kind.RAISED.label, Kind.CLEARED.label, Kind.THRESHOLD.label)

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from ...history.filters import Filters, Flow
 from ...history.questions import HistoryLike
+from ...history.reading.filters import Filters, Flow
 from .intervals import ALARM_KINDS, STORING_KINDS, Interval, alarms, event_rows, joined, place_of_row
 from .places import DROP, OF_FLOWS, WITH_IDENT, Buckets, Place, place_rows, times_ns
 from .samples import Sample, Samples, key_of, place_of

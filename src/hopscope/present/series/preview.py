@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...detect.records import Kind
-from ...history.filters import Filters
 from ...history.questions import HistoryLike
+from ...history.reading.filters import Filters
 from ...settings.limits import (
     SWITCH_METRICS,
     LimitSettings,

@@ -9,7 +9,7 @@ import numpy as np
 from fastapi import HTTPException, Query, Request
 
 from ...base.names import Names
-from ...history.filters import Filters
+from ...history.reading.filters import Filters
 from ...labels.state import NEVER
 from ...present.events import when, wide
 from ...present.history import Past, safe

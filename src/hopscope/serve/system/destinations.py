@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...export.counters import LOST, NAMES, health_of, names_of, read_counters
 from ...export.positions import read_positions
-from ...history.files import HistoryError
+from ...history.errors import HistoryError
 from ...history.follow import EventFollower
 
 

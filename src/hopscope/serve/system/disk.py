@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...history.files import HistoryError, damaged_files
-from ...history.space import kept_bytes
+from ...history.errors import HistoryError
+from ...history.files.names import damaged_files
+from ...history.writing.space import kept_bytes
 from ...labels.counters import LABEL_COUNTERS
 from ...memory.data_folder import read_owner
 from ...present.collector_state import CollectorState

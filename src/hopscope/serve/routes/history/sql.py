@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import HTTPException, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from ....history.files import HistoryError
+from ....history.errors import HistoryError
 from ....present.history import Past, safe
 from ...context import Context, Ctx
 from ...models import sql as m
@@ -23,7 +23,7 @@ from ...scope import asks_cluster
 from ..router import api_router
 
 if TYPE_CHECKING:
-    from ....history.table import Table
+    from ....history.reading.table import Table
 
 router = api_router("history", "/sql")
 TRUNCATED = "hopscope-truncated"

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
-from ..wire.records import Records
-from .files import INDEX, SegmentFile, write_file
+from ...detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
+from ...wire.records import Records
+from .names import INDEX, SegmentFile, write_file
 
 CHUNK_EVENTS = 16_384
 """Events of a chunk: a row group of the segment, the least that DuckDB reads."""

@@ -12,8 +12,8 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from ..detect.records import EVENT
-from .columns import COLUMNS, quoted, register
+from ...detect.records import EVENT
+from ..columns import COLUMNS, quoted, register
 
 NAMES = ", ".join(("member", *(name for name, _ in COLUMNS), "incarnation"))
 """Columns of events of several members, in order."""

@@ -10,10 +10,10 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from ..wire.records import Records
-from .columns import COLUMNS, NAMES
-from .files import HistoryError
-from .segment_index import Criteria, Part, chunks_of
+from ...wire.records import Records
+from ..columns import COLUMNS, NAMES
+from ..errors import HistoryError
+from ..files.segment_index import Criteria, Part, chunks_of
 from .source import Snapshot
 from .table import Table, fetch
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base.errors import HopscopeError
+from ..errors import HistoryError
 
 CHECKSUM = ".crc32"
 """Suffix of the checksum beside a Parquet file."""
@@ -22,14 +22,6 @@ INDEX = ".index"
 """Suffix of the index beside a segment."""
 _JOURNAL = re.compile(r"(\d{5})-(\d{20})\.journal")
 _SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")
-
-
-class HistoryError(HopscopeError):
-    """History cannot be used: one line with the file, the problem, and what to do."""
-
-
-class DamagedError(HistoryError):
-    """A Parquet file that cannot be read, or is not what was written: it is skipped, or renamed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

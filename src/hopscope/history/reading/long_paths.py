@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.records import PATH_PART
+from ...detect.records import PATH_PART
 from .filters import HEAD
 from .table import Table
 

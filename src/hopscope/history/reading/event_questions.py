@@ -8,9 +8,9 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 
-from ..base.names import Names
-from ..detect.records import Kind, Metric
-from .files import HistoryError
+from ...base.names import Names
+from ...detect.records import Kind, Metric
+from ..errors import HistoryError
 from .filters import HEAD, Filters, where
 from .long_paths import LongPaths
 from .map_sql import STEP_KINDS, VALUE_KINDS, activity_sql, moment_sql, steps_sql

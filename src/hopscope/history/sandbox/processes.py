@@ -1,4 +1,4 @@
-"""Users' SQL, each query in a process of its own: see `sandboxed_query` for what it may.
+"""Users' SQL, each query in a process of its own: see `query` for what it may.
 
 The processes are forks of one that has imported DuckDB and has no threads, since an interpreter takes half a
 second to start.  A query ends when its client closes the socket of the answer.
@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..base.process_title import show_name
-from .sandboxed_query import ParquetFile, SqlError, answer, pull
-from .table import Table
+from ...base.process_title import show_name
+from ..reading.table import Table
+from .query import ParquetFile, SqlError, answer, pull
 
 __all__ = ["Sandbox", "SqlError"]
 
@@ -62,7 +62,7 @@ class Sandbox:
         stop: threading.Event | None = None,
     ) -> Table:
         """Answer one SELECT, unless `stop` is set meanwhile. `source` and `body`: what is read, see
-        `sandboxed_query`.
+        `query`.
 
         SqlError: it is invalid, failed, or was stopped.
         """
@@ -143,7 +143,12 @@ class Sandbox:
             }
             with theirs:
                 self._server = subprocess.Popen(
-                    [sys.executable, "-P", "-c", "from hopscope.history.sandbox import serve; serve()"],
+                    [
+                        sys.executable,
+                        "-P",
+                        "-c",
+                        f"from {__name__} import serve; serve()",
+                    ],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     env=environment,

@@ -14,17 +14,18 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.records import EVENT
-from ..wire.records import Records
-from .checksums import wrong_sums
-from .columns import connect, register
+from ...detect.records import EVENT
+from ...wire.records import Records
+from ..columns import connect, register
+from ..errors import DamagedError, HistoryError
+from ..files.checksums import wrong_sums
+from ..files.journal_file import JournalReader
+from ..files.names import SegmentFile, list_journals, list_segments, segment_covering
+from ..files.period_files import check_periods
+from ..files.segment_index import Criteria, Part, SegmentIndex, read_index
+from ..files.segments import check_footers, check_pages, first_line, parts_sql
 from .distributions import EVERYTHING, PeriodSnapshot, Window, snapshot
-from .files import DamagedError, HistoryError, SegmentFile, list_journals, list_segments, segment_covering
 from .filters import is_further
-from .journal_file import JournalReader
-from .period_files import check_periods
-from .segment_index import Criteria, Part, SegmentIndex, read_index
-from .segments import check_footers, check_pages, first_line, parts_sql
 
 Numbers = npt.NDArray[np.integer[Any]]
 

@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from .files import HistoryError
+from ..errors import HistoryError
 
 _SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 _LARGE = {"HUGEINT", "UHUGEINT", "BIGNUM"}

@@ -9,17 +9,17 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from ..detect.distributions.quantiles import VIEWS, By, Distribution
-from ..detect.distributions.reader import ShardCounts, attach, copy_region, shard_of
-from ..detect.distributions.region import KIND
-from ..detect.records import BINS, DISTRIBUTED, DISTRIBUTION
-from ..detect.sink.records import MEASURES, Measure
-from ..memory.region import RegionError
-from .columns import quoted
-from .files import HistoryError
-from .period_files import NAMES, Period, list_files, register
-from .periods import read_note
-from .segments import parquet_sql
+from ...detect.distributions.quantiles import VIEWS, By, Distribution
+from ...detect.distributions.reader import ShardCounts, attach, copy_region, shard_of
+from ...detect.distributions.region import KIND
+from ...detect.records import BINS, DISTRIBUTED, DISTRIBUTION
+from ...detect.sink.records import MEASURES, Measure
+from ...memory.region import RegionError
+from ..columns import quoted
+from ..errors import HistoryError
+from ..files.period_files import NAMES, Period, list_files, register
+from ..files.period_note import read_note
+from ..files.segments import parquet_sql
 from .table import fetch
 
 _PLACES = ("node_id", "port", "queue_id")

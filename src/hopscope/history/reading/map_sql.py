@@ -6,9 +6,9 @@ Each reads EVENTS, see `event_questions`.
 
 from __future__ import annotations
 
-from ..detect.records import Kind, Metric
-from .columns import quoted
-from .files import HistoryError
+from ...detect.records import Kind, Metric
+from ..columns import quoted
+from ..errors import HistoryError
 
 VALUE_KINDS = tuple(
     kind.label

@@ -10,12 +10,12 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.records import PATH_PART, Kind, Metric
-from ..wire.address import network
-from ..wire.records import Records
-from .columns import quoted
-from .files import HistoryError
-from .segment_index import EARLIEST, LATEST, Criteria, address_key, flow_key, node_key, port_key
+from ...detect.records import PATH_PART, Kind, Metric
+from ...wire.address import network
+from ...wire.records import Records
+from ..columns import quoted
+from ..errors import HistoryError
+from ..files.segment_index import EARLIEST, LATEST, Criteria, address_key, flow_key, node_key, port_key
 
 _LOW = 0xFFFFFFFFFFFFFFFF
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .files import listing
+from ..files.names import listing
 
 DAY_NS = 86_400 * 10**9
 MAX_AHEAD_NS = 30 * DAY_NS

@@ -24,12 +24,12 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from .columns import connect, quoted
-from .files import DamagedError, HistoryError
-from .period_files import FOLDER
-from .sandboxed_files import open_files
-from .source import HistorySource
-from .table import Table, fetch, plain
+from ..columns import connect, quoted
+from ..errors import DamagedError, HistoryError
+from ..files.period_files import FOLDER
+from ..reading.source import HistorySource
+from ..reading.table import Table, fetch, plain
+from .files import open_files
 
 MAX_ANSWER_BYTES = 64 * 1024**2
 """Largest answer."""
@@ -68,7 +68,7 @@ def answer(request: dict[str, Any], body: bytes) -> bytes:
 
 
 def _of_files(request: dict[str, Any], body: bytes) -> Table | bytes:
-    """Over files of a lake, and events that it does not have yet: see `sandboxed_files`."""
+    """Over files of a lake, and events that it does not have yet: see `files`."""
     connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
     try:
         open_files(connection, request, body)

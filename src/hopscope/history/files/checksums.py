@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .files import CHECKSUM, DamagedError, write_file
+from ..errors import DamagedError
+from .names import CHECKSUM, write_file
 
 _CHUNK_BYTES = 1 << 20
 

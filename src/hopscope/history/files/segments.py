@@ -11,11 +11,12 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
-from ..wire.records import Records
+from ...detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
+from ...wire.records import Records
+from ..columns import NAMES, connect, quoted, register
+from ..errors import DamagedError, HistoryError
 from .checksums import write_sum
-from .columns import NAMES, connect, quoted, register
-from .files import DamagedError, HistoryError, SegmentFile, segment_path, sync_folder
+from .names import SegmentFile, segment_path, sync_folder
 from .segment_index import CHUNK_EVENTS, Part, chunks_of, write_index
 
 ZSTD = "COMPRESSION zstd, COMPRESSION_LEVEL 1"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ..memory.data_folder import read_owner
-from ..settings.collector import HistorySettings
-from .files import SegmentFile, list_segments, noted_path, sync_folder, write_file
-from .period_files import list_files
+from ...memory.data_folder import read_owner
+from ...settings.collector import HistorySettings
+from ..files.names import SegmentFile, list_segments, noted_path, sync_folder, write_file
+from ..files.period_files import list_files
 from .space import free_bytes, kept_bytes
 
 STEP_NS = 3600 * 10**9

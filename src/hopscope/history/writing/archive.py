@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ..settings.collector import HistorySettings
-from ..wire.records import Records
-from .checksums import wrong_sums
-from .columns import connect
-from .files import (
-    DamagedError,
-    HistoryError,
+from ...settings.collector import HistorySettings
+from ...wire.records import Records
+from ..columns import connect
+from ..errors import DamagedError, HistoryError
+from ..files.checksums import wrong_sums
+from ..files.journal_file import read_journal
+from ..files.names import (
     JournalFile,
     SegmentFile,
     all_segments,
@@ -35,12 +35,11 @@ from .files import (
     set_aside,
     sync_folder,
 )
-from .journal_file import read_journal
-from .period_files import FOLDER, all_files, check_periods, list_files
+from ..files.period_files import FOLDER, all_files, check_periods, list_files
+from ..files.segment_index import index_path
+from ..files.segments import check_footers, check_range, index_segment, merge_segments, write_segment
 from .periods import PeriodArchive
 from .retention import expire, note_sequence
-from .segment_index import index_path
-from .segments import check_footers, check_range, index_segment, merge_segments, write_segment
 from .space import free_bytes, kept_bytes
 
 SEGMENT_EVENTS = 1_000_000

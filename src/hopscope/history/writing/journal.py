@@ -15,19 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..settings.section import FreeSpace
-from ..wire.records import Records
-from .files import (
-    DamagedError,
-    HistoryError,
-    journal_path,
-    list_journals,
-    list_segments,
-    noted_path,
-    set_aside,
-    sync_folder,
-)
-from .journal_file import (
+from ...settings.section import FreeSpace
+from ...wire.records import Records
+from ..errors import DamagedError, HistoryError
+from ..files.journal_file import (
     EVENT_BYTES,
     HEADER_BYTES,
     JournalReader,
@@ -35,6 +26,7 @@ from .journal_file import (
     push_header,
     read_journals,
 )
+from ..files.names import journal_path, list_journals, list_segments, noted_path, set_aside, sync_folder
 from .space import free_bytes, kept_bytes
 from .syncer import Syncer
 

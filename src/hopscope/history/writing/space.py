@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..settings.section import FreeSpace
+from ...settings.section import FreeSpace
 
 
 def free_bytes(at: Path | int) -> int:

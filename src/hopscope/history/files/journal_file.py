@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..detect.records import EVENT, EVENT_VERSION
-from ..wire.records import Records
-from .files import DamagedError, HistoryError, list_journals, list_segments, segment_covering
+from ...detect.records import EVENT, EVENT_VERSION
+from ...wire.records import Records
+from ..errors import DamagedError, HistoryError
+from .names import list_journals, list_segments, segment_covering
 
 MAGIC = b"HOPSJRNL"
 HEADER_BYTES = 128

@@ -14,12 +14,13 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from ..detect.distributions.reader import ShardCounts, bounds
-from ..detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
-from ..detect.sink.records import Measure
+from ...detect.distributions.reader import ShardCounts, bounds
+from ...detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
+from ...detect.sink.records import Measure
+from ..columns import connect, quoted
+from ..errors import DamagedError, HistoryError
 from .checksums import wrong_sums
-from .columns import connect, quoted
-from .files import DamagedError, HistoryError, listing, sync_folder
+from .names import listing, sync_folder
 from .segments import check_footers, parquet_sql, write_parquet
 
 FOLDER = "distributions"

@@ -1,0 +1,1 @@
+"""How questions become SQL over a snapshot of the files, and answers tables."""
