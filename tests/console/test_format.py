@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from typing import Any
 
 import pytest
+
+from support.formulas import CELLS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 
@@ -33,3 +37,12 @@ def test_figures_are_short_and_have_units(demo: Any, browser: Any) -> None:
         module = "import('/console/any/lib/format.js')"
         found = browser.run(f"{module}.then((m) => {json.dumps(given)}.map((each) => m.{name}(...each)))")
         assert found == [text for _, text in some], name
+
+
+def test_no_cell_of_csv_is_a_formula(demo: Any, browser: Any) -> None:
+    """The rule of `hopscope.present.spreadsheet`, in JavaScript; numbers stay, also as numbers."""
+    browser.open(demo.url)
+    rows = json.dumps([[text] for text, _ in CELLS] + [[-5], [-0.5]])
+    found = browser.run(f"import('/console/any/lib/export.js').then((m) => m.csv(['=name'], {rows}))")
+    cells = [row[0] for row in csv.reader(io.StringIO(found))]
+    assert cells == ["'=name", *(cell for _, cell in CELLS), "-5", "-0.5"]

@@ -77,6 +77,15 @@ def test_one_answer_in_three_forms(api: Any, collector: Any) -> None:
     assert back == [(row[0], row[2], str(row[3])) for row in table.rows]
 
 
+def test_no_cell_of_csv_is_a_formula(api: Any, collector: Any) -> None:
+    """Text and headings that a spreadsheet would run begin with an apostrophe; numbers and JSON stay."""
+    query = """SELECT '=1+1' AS "@a", -5 AS b, -0.5::DECIMAL(3, 1) AS c, NULL AS d, TRUE AS e, ['=1'] AS f"""
+    answers = ask(api, collector.folder, *({"sql": query, "format": form} for form in ("csv", "json")))
+    found = list(csv.reader(io.StringIO(answers[0].text)))
+    assert found == [["'@a", "b", "c", "d", "e", "f"], ["'=1+1", "-5", "-0.5", "", "true", '["=1"]']]
+    assert answers[1].json()["rows"][0][0] == "=1+1"
+
+
 def test_an_error_says_where_and_what_to_try(api: Any, collector: Any) -> None:
     """Every form answers 400 with DuckDB's candidates and the place in the query; others have no place."""
     wrong = "SELECT time,\n  valeu\nFROM events"

@@ -1,7 +1,8 @@
 """Rows as JSON, CSV or a table on standard output: how every command prints.
 
 Rows are printed as they come: a table takes the widths of its columns from the first of them. In a table, a
-column whose name ends in `_ns` is headed without it, and has times with their units: 640 ns, 12.3 µs.
+column whose name ends in `_ns` is headed without it, and has times with their units: 640 ns, 12.3 µs. In
+CSV, no text is a formula.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from ...present.spreadsheet import inert
 from ...present.units import duration
 
 Row = Mapping[str, Any]
@@ -100,7 +102,7 @@ class Printer:
                 self._stream.write(_encode(row) + "\n")
                 continue
             if self._form is Format.CSV:
-                self._csv.writerow([cell(row.get(column)) for column in self._columns])
+                self._csv.writerow([inert(cell(row.get(column))) for column in self._columns])
                 continue
             cells = [_readable(column, row.get(column)) for column in self._columns]
             if self._waiting is None:

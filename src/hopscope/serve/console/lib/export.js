@@ -2,11 +2,15 @@
 
 import { h } from "./dom.js";
 
-/** CSV of rows (RFC 4180). Cells that a spreadsheet would run as a formula get an apostrophe. */
+/** What a spreadsheet would run as a formula, and numbers, which it does not; as `hopscope.present.spreadsheet`. */
+const FORMULA = /^[=+\-@\t\r\n＝＋－＠][^]/;
+const NUMBER = /^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
+
+/** CSV of rows (RFC 4180). Text that a spreadsheet would run as a formula gets an apostrophe. */
 export function csv(names, rows) {
   const cell = (value) => {
     let text = value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
-    if (typeof value === "string" && /^[=+\-@\t\r]/.test(text)) text = "'" + text;
+    if (FORMULA.test(text) && !NUMBER.test(text)) text = "'" + text;
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return [names, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";

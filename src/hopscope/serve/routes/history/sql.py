@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from ....history.errors import HistoryError
 from ....present.history import Past, safe
+from ....present.spreadsheet import inert
 from ...context import Context, Ctx
 from ...models import sql as m
 from ...models.common import Cluster
@@ -132,10 +134,12 @@ def _headers(truncated: bool, ending: str) -> dict[str, str]:
 
 
 def _csv(table: Table) -> Iterator[str]:
-    """A table as CSV (RFC 4180), some rows at a time; NULL is an empty field, lists are as in JSON."""
+    """A table as CSV (RFC 4180), some rows at a time; NULL is an empty field, lists are as in JSON, and no
+    text is a formula.
+    """
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(table.columns)
+    writer.writerow(map(inert, table.columns))
     for number, row in enumerate(zip(*table.lists(), strict=True), 1):
         writer.writerow([_cell(value) for value in row])
         if number % _ROWS_AT_A_TIME == 0:
@@ -150,4 +154,4 @@ def _cell(value: Any) -> Any:
         return str(value).lower()
     if isinstance(value, list | dict):
         return json.dumps(value)
-    return value
+    return value if value is None or isinstance(value, int | float | Decimal) else inert(str(value))
