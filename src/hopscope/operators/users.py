@@ -63,6 +63,10 @@ class Users:
         )
         return [User(*row) for row in rows]
 
+    def exist(self) -> bool:
+        """Whether there is any user. Raises OperatorsError."""
+        return bool(self._database.rows("SELECT 1 FROM users LIMIT 1"))
+
     def add(self, name: str, role: Role, password: str, author: Author) -> None:
         """Add a user. Raises UserError, PasswordError, OperatorsError."""
         name, hashed, now = checked_name(name), hash_password(password), time.time_ns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from functools import partial
 from urllib.parse import parse_qs, quote
 
@@ -19,6 +20,9 @@ from .access import Access
 from .login import Login, LoginError
 
 _PLAIN = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
+_FIELD = re.compile(r"\{(\w+)\}")
+_ENDED = "Your session has ended: log in again."
+_NO_USERS = '<p class="note">No user has been added yet: <code>hopscope users add NAME</code> does.</p>'
 _FRESH = {"cache-control": "no-store"}
 
 
@@ -47,14 +51,14 @@ async def _show(access: Access, request: Request) -> Response:
     """The page; or, with the code of `hopscope open`, a session."""
     code, there = request.query_params.get("code"), request.query_params.get("next", "/")
     if code is None:
-        return _page(access, there)
+        return await _page(access, there, _ENDED if "ended" in request.query_params else "")
     try:
         login = await access.log_in_by_code(access.client(request.scope, request.headers), code)
         return await _welcome(access, request, login, there)
     except LoginError as error:
-        return _refused(access, there, error)
+        return await _refused(access, there, error)
     except OperatorsError as error:
-        return _refused(access, there, LoginError(503, str(error)))
+        return await _refused(access, there, LoginError(503, str(error)))
 
 
 async def _take(access: Access, request: Request) -> Response:
@@ -74,9 +78,9 @@ async def _take(access: Access, request: Request) -> Response:
             )
         cookie, _ = await access.start(login, request.scope, request.headers)
     except LoginError as error:
-        return _refused(access, there, error, token="token" in given)
+        return await _refused(access, there, error, given)
     except OperatorsError as error:
-        return _refused(access, there, LoginError(503, str(error)))
+        return await _refused(access, there, LoginError(503, str(error)))
     return RedirectResponse(safe_next(there), 303, {"set-cookie": cookie, **_FRESH})
 
 
@@ -87,7 +91,7 @@ async def _leave(access: Access, request: Request) -> Response:
     try:
         address, begun = await access.oidc.begin(safe_next(there))
     except LoginError as error:
-        return _refused(access, there, error)
+        return await _refused(access, there, error)
     name = access.cookie_name(request.scope, request.headers, cookies.OIDC)
     secure = access.is_secure(request.scope)
     cookie = cookies.written(name, begun, secure=secure, seconds=access.oidc.WAIT_SECONDS, lax=True)
@@ -103,9 +107,9 @@ async def _return(access: Access, request: Request) -> Response:
         login, there = await access.log_in_by_provider(address, kept, dict(request.query_params))
         answer = await _welcome(access, request, login, there)
     except LoginError as error:
-        answer = _refused(access, "/", error)
+        answer = await _refused(access, "/", error)
     except OperatorsError as error:
-        answer = _refused(access, "/", LoginError(503, str(error)))
+        answer = await _refused(access, "/", LoginError(503, str(error)))
     secure = access.is_secure(request.scope)
     answer.headers.append("set-cookie", cookies.written(name, "", secure=secure, seconds=0, lax=True))
     return answer
@@ -124,24 +128,42 @@ async def _welcome(access: Access, request: Request, login: Login, there: str) -
     )
 
 
-def _refused(access: Access, there: str, error: LoginError, *, token: bool = False) -> Response:
-    answer = _page(access, there, str(error), error.status, token=token)
+async def _refused(
+    access: Access, there: str, error: LoginError, given: Mapping[str, str] | None = None
+) -> Response:
+    line = str(error)
+    answer = await _page(access, there, f"{line[:1].upper()}{line[1:]}.", error.status, given)
     if error.wait_seconds:
         answer.headers["retry-after"] = str(error.wait_seconds)
     return answer
 
 
-def _page(
-    access: Access, there: str, message: str = "", status: int = 200, *, token: bool = False
+async def _page(
+    access: Access, there: str, message: str = "", status: int = 200, given: Mapping[str, str] | None = None
 ) -> Response:
-    text, goal = (ROOT / "login.html").read_text(encoding="utf-8"), safe_next(there)
+    """The page; after a login that was refused, `given` is what was filled in."""
+    name, has_users = (given or {}).get("user", ""), await _has_users(access)
+    by_token = "token" in (given or {}) or not (has_users or access.oidc)
+    focus = "token" if by_token else "password" if name else "user"
+    goal, mood = safe_next(there), " bad" if status != 200 else ""
     provider = f'<a class="button main" href="/login/oidc?next={quote(goal, safe="")}">Single sign-on</a>'
-    for name, value in {
+    values = {
         "digest": files().digest,
-        "message": f'<p class="message bad" role="alert">{html.escape(message)}</p>' if message else "",
+        "message": f'<p class="message{mood}" role="alert">{html.escape(message)}</p>' if message else "",
         "oidc": provider if access.oidc is not None else "",
         "next": html.escape(goal),
-        "token_open": " open" if token else "",
-    }.items():
-        text = text.replace(f"{{{name}}}", value)
-    return HTMLResponse(text, status, _FRESH)
+        "user": html.escape(name),
+        "token_open": " open" if by_token else "",
+        "users": "" if has_users else _NO_USERS,
+        **{f"{field}_focus": " autofocus" * (field == focus) for field in ("user", "password", "token")},
+    }
+    text = (ROOT / "login.html").read_text(encoding="utf-8")
+    return HTMLResponse(_FIELD.sub(lambda found: values[found[1]], text), status, _FRESH)
+
+
+async def _has_users(access: Access) -> bool:
+    """Whether a name and a password can be right; if the database cannot be read, none can."""
+    try:
+        return await access.run(access.users.exist)
+    except OperatorsError:
+        return False

@@ -37,18 +37,27 @@ export async function get(address, { signal } = {}) {
 
 /** Make a change, or a question that is a POST. Throws ApiError. */
 export async function send(method, address, body, { signal, raw = false } = {}) {
-  const headers = { accept: "application/json" };
-  const token = csrf;
-  if (token) headers["x-hopscope-csrf"] = token;
-  if (body !== undefined) headers["content-type"] = "application/json";
-  const answer = await reach(address, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+  const attempt = () => {
+    const headers = { accept: "application/json" };
+    if (csrf) headers["x-hopscope-csrf"] = csrf;
+    if (body !== undefined) headers["content-type"] = "application/json";
+    return reach(address, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+  };
+  const before = csrf;
+  let answer = await attempt();
+  if (answer.status === 403) {
+    await readAgain().catch(() => {});
+    if (csrf !== before) answer = await attempt();
+  }
   return raw && answer.ok ? answer : answerOf(answer);
 }
 
 let csrf = "";
-/** Called by lib/session.js. */
-export function useCsrf(token) {
+let readAgain = async () => {};
+/** Called by lib/session.js. `again` reads the session: a restarted server knows it, but expects another token. */
+export function useCsrf(token, again = readAgain) {
   csrf = token ?? "";
+  readAgain = again;
 }
 
 async function reach(address, options) {

@@ -62,6 +62,12 @@ export function amount(value, unit) {
   return unit ? `${si(value)} ${unit}` : si(value);
 }
 
+/** A line of the API as a sentence. A name in front, as in worker-0, stays as it is. */
+export function sentence(line) {
+  const text = /^[a-z]+[ ,]/.test(line) ? line[0].toUpperCase() + line.slice(1) : line;
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
 /** snake_case of the API in words. */
 export function words(name) {
   return String(name ?? "").replaceAll("_", " ");

@@ -2,6 +2,8 @@
 
 import { h, keyed, say } from "./dom.js";
 import { link } from "./address.js";
+import { sentence } from "./format.js";
+import { loginAddress, mayChange, session } from "./session.js";
 
 /**
  * A panel with a title.
@@ -22,9 +24,9 @@ export function empty(line, next = "", code = "") {
   return h("div", { class: "empty" }, h("b", null, line), next && h("span", null, next), code && h("pre", null, code));
 }
 
-/** What went wrong, in place of a view or panel. */
-export function trouble(error, again = null) {
-  return h("div", { class: "message bad", role: "alert" }, h("b", null, "This could not be shown. "), error.message ?? String(error), " ",
+/** What went wrong, in place of a view or panel. `what`: which attempt failed. */
+export function trouble(error, again = null, what = "This could not be shown.") {
+  return h("div", { class: "message bad", role: "alert" }, h("b", null, `${what} `), sentence(error.message ?? String(error)), " ",
     again && h("button", { class: "button", type: "button", onclick: again }, "Try again"));
 }
 
@@ -86,11 +88,32 @@ export function prose(text) {
   return text.split("`").map((each, at) => (at % 2 ? h("code", null, each) : each));
 }
 
-/** A short message at the bottom. */
-export function toast(text) {
+/** A short message at the bottom. `mood`: "bad" stays longer. */
+export function toast(text, mood = "") {
   let place = document.querySelector(".toasts");
   if (!place) document.body.append((place = h("div", { class: "toasts", role: "status" })));
-  const element = h("div", { class: "toast" }, text);
+  const element = h("div", { class: `toast ${mood}` }, text);
   place.append(element);
-  setTimeout(() => element.remove(), 4000);
+  setTimeout(() => element.remove(), mood === "bad" ? 10_000 : 4000);
+}
+
+/** A button that makes a change: once, however often it is clicked meanwhile; says so if the change fails. */
+export function changeButton(text, run, attributes = {}) {
+  const button = h("button", { class: "button small", type: "button", ...attributes, onclick: async () => {
+    button.disabled = true;
+    try {
+      await run();
+    } catch (error) {
+      toast(sentence(error.message), "bad");
+    }
+    button.disabled = false;
+  } }, text);
+  return button;
+}
+
+/** What a viewer needs for a change, in place of its button: "Silencing needs the role operator …"; null for an operator. */
+export function operatorNote(what) {
+  if (mayChange()) return null;
+  return h("p", { class: "note" }, `${what} needs the role operator${session.user ? `; ${session.user} is a viewer` : ""}. `,
+    h("a", { href: loginAddress() }, session.user ? "Log in as another user" : "Log in"));
 }

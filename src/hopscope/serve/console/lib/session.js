@@ -1,6 +1,6 @@
 /** Who is here, and what they may do. */
 
-import { get, path, useCsrf } from "./api.js";
+import { get, path, send, useCsrf } from "./api.js";
 
 const changed = new EventTarget();
 /** The answer of /api/v0/session: {user, role: "viewer" | "operator", csrf, ...}. */
@@ -10,7 +10,7 @@ export let session = { user: null, role: "viewer" };
 export async function load() {
   try {
     session = (await get(path("/session"))) ?? session;
-    useCsrf(session.csrf);
+    useCsrf(session.csrf, load);
   } catch (error) {
     if (error.status !== 404) throw error;
   }
@@ -29,6 +29,15 @@ export function followSession(on) {
   return () => changed.removeEventListener("change", on);
 }
 
-addEventListener("hopscope-login", () => {
-  location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
-});
+/** Address of the login page, which leads back to the view of now. */
+export function loginAddress() {
+  return `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
+}
+
+/** End this browser's session. Throws ApiError. */
+export async function logOut() {
+  await send("POST", path("/logout"));
+  location.assign(session.login_needed ? "/login" : "/");
+}
+
+addEventListener("hopscope-login", () => location.assign(loginAddress() + (session.user ? "&ended=1" : "")));

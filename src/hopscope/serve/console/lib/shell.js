@@ -1,5 +1,6 @@
 /** The frame round every view: rail of pages, bar with title, range, theme and state of the connection. */
 
+import { account } from "./account.js";
 import { h, svg, fill, keyed, mark, say } from "./dom.js";
 import { here, link, set } from "./address.js";
 import { openFinder } from "./finder.js";
@@ -9,7 +10,7 @@ import { connection, failed, followConnection, setPaused, watch } from "./live.j
 import { go } from "./address.js";
 import { icon, PAGES } from "./pages.js";
 import { rangeControl } from "./range.js";
-import { followSession, session } from "./session.js";
+import { session } from "./session.js";
 import { isDark, setTheme } from "./theme.js";
 import { path } from "./api.js";
 
@@ -22,7 +23,6 @@ export function buildShell() {
   const range = rangeControl();
   const state = h("button", { class: "chip dot", type: "button", onclick: () => setPaused(connection.state !== "paused") });
   const scope = h("button", { class: "chip", type: "button", hidden: true, onclick: () => set({ scope: here().query.get("scope") === "cluster" ? null : "cluster" }, true) });
-  const who = h("a", { class: "chip", hidden: true });
   const find = h("button", { class: "button find", type: "button", onclick: openFinder, "aria-label": "Find" }, h("span", null, "Find …"), svgFind(), h("kbd", null, "/"));
   const colours = h("button", { class: "button", type: "button", "aria-label": "Light or dark", title: "Light or dark",
     onclick: () => setTheme(isDark() ? "light" : "dark") }, "◐");
@@ -40,7 +40,7 @@ export function buildShell() {
     } }, "Skip to content"),
     h("div", { class: "shell" }, rail.element,
       h("div", { class: "main" },
-        h("header", { class: "bar" }, title, state, scope, h("span", { class: "grow" }), find, range.element, times, colours, help, who),
+        h("header", { class: "bar" }, title, state, scope, h("span", { class: "grow" }), find, range.element, times, colours, help, account()),
         banners, place)));
 
   function drawState() {
@@ -73,11 +73,6 @@ export function buildShell() {
   });
   watch(path("/summary"), (data, status) => status === 200 && rail.update(data));
   setInterval(() => connection.state === "lost" && drawBanners(), 1000);
-  followSession(() => {
-    who.hidden = !session.user;
-    say(who, session.user ? `${session.user} · ${session.role}` : "");
-    who.href = "/system/access";
-  });
 
   keys({
     "/": { text: "Find", run: openFinder },

@@ -7,7 +7,8 @@ import { download } from "../lib/export.js";
 import { ago, amount, clock, flowText, moment, ms, words } from "../lib/format.js";
 import { eventMood, eventText } from "../lib/event_text.js";
 import { keys } from "../lib/keys.js";
-import { empty, panel, placeLink, trouble } from "../lib/panel.js";
+import { changeButton, empty, panel, placeLink, trouble } from "../lib/panel.js";
+import { mayChange } from "../lib/session.js";
 import { bytesView, objectView } from "./event/bytes.js";
 import { acknowledge, silence, takeBack } from "./events/forms.js";
 
@@ -34,8 +35,8 @@ export async function show(place, { parts, query }) {
     const evidence = h("div");
     fill(place,
       h("div", { class: "view-head" }, h("h1", null, eventText(found)), h("span", { class: "grow" }),
-        alarm && h("button", { class: "button", type: "button", onclick: () => acknowledge(alarm, again) }, "Acknowledge"),
-        h("button", { class: "button", type: "button", onclick: () => silence(found, again) }, "Silence its place")),
+        mayChange() && [alarm && !alarm.acknowledged && h("button", { class: "button", type: "button", onclick: () => acknowledge(alarm, again) }, "Acknowledge"),
+          h("button", { class: "button", type: "button", onclick: () => silence(found, again) }, "Silence its place")]),
       h("div", { class: "grid" }, sized(factsPanel(found, alarm, again), "w6"), sized(aroundPanel(found), "w6")), evidence);
     fill(evidence, await evidencePanel(id, found, ask));
   }
@@ -84,7 +85,7 @@ function alarmBox(alarm, again) {
   return h("div", { class: "message bad alarm-box" }, h("b", null, "Open now"), alarm.since && ` since ${clock(alarm.since)} (${ago(alarm.since)})`,
     `: ${amount(alarm.value, alarm.unit)}, peak ${amount(alarm.peak, alarm.unit)}`, alarm.limit !== null && `, limit ${amount(alarm.limit, alarm.unit)}`, ". ",
     note ? [`Acknowledged by ${note.who} at ${clock(note.time)}`, note.note && `: ${note.note}`, " ",
-      h("button", { class: "button small", type: "button", onclick: () => takeBack(alarm, again) }, "Unacknowledge")] : "Not acknowledged.",
+      mayChange() && changeButton("Unacknowledge", () => takeBack(alarm, again))] : "Not acknowledged.",
     alarm.silence && " It is silenced.");
 }
 

@@ -4,6 +4,7 @@ import { h, fill, say } from "../lib/dom.js";
 import { here, set } from "../lib/address.js";
 import { get, path } from "../lib/api.js";
 import { exports } from "../lib/export.js";
+import { sentence } from "../lib/format.js";
 import { keys } from "../lib/keys.js";
 import { empty, panel, tabs, toast, trouble } from "../lib/panel.js";
 import { alarmPart } from "./events/alarms.js";
@@ -112,7 +113,7 @@ function eventPart() {
       if (found.alarm) acknowledge(found.alarm);
       else toast("No alarm is open at the place of this event.");
     } catch (error) {
-      toast(error.message);
+      toast(sentence(error.message), "bad");
     }
   }
 

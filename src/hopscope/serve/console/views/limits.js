@@ -4,22 +4,20 @@ import { h, fill } from "../lib/dom.js";
 import { link, param, set } from "../lib/address.js";
 import { get, path, send } from "../lib/api.js";
 import { exports } from "../lib/export.js";
-import { ago, amount, clock, moment, words } from "../lib/format.js";
-import { empty, panel, toast, trouble } from "../lib/panel.js";
+import { ago, amount, words } from "../lib/format.js";
+import { operatorNote, panel, toast, trouble } from "../lib/panel.js";
 import { followSession, mayChange } from "../lib/session.js";
 import { table } from "../lib/table.js";
 import { limitsAt } from "./port/limits.js";
+import { NAMES, pastChanges, text, unitOf } from "./limits/past.js";
 import { previewPanel } from "./limits/preview.js";
 
 export const title = "Limits";
-const NAMES = [["change", "T (change)"], ["raise_above", "Raise above"], ["clear_below", "Clear below"]];
 const MEANING = {
   change: "A value that differs from the stored one by more than this is an event, and is stored.",
   raise_above: "A value above it raises an alarm.",
   clear_below: "The alarm is cleared below it. Without it every report above the limit is an event.",
 };
-export const unitOf = (metric) => (metric.endsWith("_latency") ? "ns" : null);
-const text = (value, unit) => (value === null ? "never" : amount(value, unit));
 
 export async function show(place) {
   const [first, switches] = await Promise.all([get(path("/limits")), get(path("/switches", { limit: 1000 })).catch(() => ({ items: [] }))]);
@@ -29,7 +27,7 @@ export async function show(place) {
   const changed = h("span", { class: "soft" });
   const rows = limitTable(names);
   const preview = previewPanel();
-  const past = auditPanel();
+  const past = pastChanges(names);
 
   // ------------------------------------------------------------------ form
   const metrics = Object.keys(limits.general);
@@ -39,12 +37,13 @@ export async function show(place) {
   const fields = NAMES.map(([name, label]) => {
     const input = h("input", { name, inputmode: "numeric", autocomplete: "off", "aria-describedby": `about-${name}`, onchange: () => set({ [name]: input.value.trim() || null }) });
     const now = h("small", { class: "faint" });
-    return { name, input, now, element: h("label", { class: "field" }, label, input, now, h("small", { id: `about-${name}` }, MEANING[name])) };
+    const unit = h("span");
+    return { name, input, now, unit, element: h("label", { class: "field" }, h("span", null, label, unit), input, now, h("small", { id: `about-${name}` }, MEANING[name])) };
   });
   const apply = h("button", { class: "button main", type: "submit" }, "Apply");
   const general = h("button", { class: "button", type: "button", onclick: () => set(Object.fromEntries(NAMES.map(([name]) => [name, "general"]))) }, "Same as all switches");
   const clear = h("button", { class: "button", type: "button", onclick: () => set(blank()) }, "Discard");
-  const need = h("span", { class: "soft" });
+  const need = h("span");
   const message = h("div", { class: "wide", role: "status" });
   const form = h("form", { class: "form limit-form", onsubmit: (event) => {
     event.preventDefault();
@@ -77,7 +76,8 @@ export async function show(place) {
     metric.value = now;
     node.value = param("node");
     const { values, own } = limitsAt(limits, now, nodeId() ?? "");
-    for (const { name, input, now: shown } of fields) {
+    for (const { name, input, now: shown, unit } of fields) {
+      unit.textContent = unitOf(now) ? `, in ${unitOf(now)}` : "";
       input.value = param(name);
       input.placeholder = values[name] === null ? "never" : String(values[name]);
       const whose = !nodeId() ? "" : own.has(name) ? ", of this switch" : ", as all switches";
@@ -85,8 +85,8 @@ export async function show(place) {
     }
     general.hidden = !nodeId();
     apply.hidden = !mayChange();
-    need.textContent = mayChange() ? "" : "To apply a change, log in as an operator; on the collector's machine, hopscope open does that. Viewers may use the preview, too.";
-    changed.textContent = limits.changed ? `Last changed ${ago(limits.changed.time)} by ${limits.changed.by}` : "Not changed since the collector started.";
+    fill(need, operatorNote("Applying a change"));
+    changed.textContent = limits.changed ? `Last changed ${ago(limits.changed.time)} by ${limits.changed.by.replace(/ \(uid .*/, "")}` : "Not changed since the collector started.";
     rows.update(limits, now, nodeId());
     fill(message);
     try {
@@ -114,7 +114,7 @@ export async function show(place) {
       draw();
     } catch (error) {
       apply.disabled = false;
-      fill(message, trouble(error));
+      fill(message, trouble(error, null, "The limits were not changed."));
     }
   }
 
@@ -148,35 +148,4 @@ function limitTable(names) {
     shown = { limits, metric, node };
     rows.update(rowsOf(limits));
   } };
-}
-
-/** Past changes of limits. */
-function auditPanel() {
-  const rows = table({
-    label: "Past changes", key: (each) => String(each.id), empty: empty("No change has been made here."),
-    columns: [
-      { name: "time", title: "When", sorts: false, cell: (each) => h("time", { datetime: each.time, title: moment(each.time) }, clock(each.time, 0)), value: (each) => each.time },
-      { name: "who", title: "Who", sorts: false, cell: (each) => [each.who, each.address].filter(Boolean).join(" from ") },
-      { name: "subject", title: "What", sorts: false, cell: (each) => each.subject },
-      { name: "after", title: "To", sorts: false, cell: (each) => h("span", { class: "mono" }, brief(each.after)), value: (each) => JSON.stringify(each.after) },
-      { name: "before", title: "From", sorts: false, cell: (each) => h("span", { class: "mono" }, brief(each.before)), value: (each) => JSON.stringify(each.before) },
-    ],
-  });
-  const box = panel("Past changes", { note: "newest first", tools: [exports("limit-changes", { table: rows.export })] });
-  const message = h("div");
-  fill(box.body, message, rows.element);
-  return { element: box.element, async read() {
-    try {
-      rows.update((await get(path("/audit", { kind: "limits", limit: 20 }))).items);
-      fill(message);
-      box.element.hidden = false;
-    } catch (error) {
-      box.element.hidden = error.status === 404;
-      fill(message, trouble(error));
-    }
-  } };
-}
-
-function brief(value) {
-  return value === null || value === undefined ? "–" : JSON.stringify(value).replaceAll('"', "").slice(0, 160);
 }

@@ -3,8 +3,8 @@
 import { h, fill } from "../../lib/dom.js";
 import { link, param, set } from "../../lib/address.js";
 import { get, path, send } from "../../lib/api.js";
-import { ago } from "../../lib/format.js";
-import { toast } from "../../lib/panel.js";
+import { ago, sentence } from "../../lib/format.js";
+import { changeButton, operatorNote, toast } from "../../lib/panel.js";
 import { mayChange } from "../../lib/session.js";
 
 const route = (name) => path(`/queries/${encodeURIComponent(name)}`);
@@ -15,7 +15,7 @@ export function savedQueries({ text, open }) {
   const list = h("ul", { class: "saved-list" });
   const details = h("details", { class: "saved" }, h("summary", { class: "button" }, "Saved queries"), h("div", { class: "menu" }, list));
   const save = h("button", { class: "button", type: "button", onclick: keep }, "Save …");
-  const element = h("span", { class: "row" }, save, details);
+  const element = h("span", { class: "row" }, mayChange() && save, details);
   details.addEventListener("toggle", () => details.open && load());
   details.addEventListener("keydown", (event) => {
     if (event.key === "Escape") details.open = false;
@@ -34,12 +34,11 @@ export function savedQueries({ text, open }) {
         details.open = false;
         open(each.sql, each.name);
       } }, each.name), h("small", null, ` ${each.who}, ${ago(each.time)}`),
-      mayChange() && h("button", { class: "button small", type: "button", "aria-label": `Delete ${each.name}`, onclick: () => remove(each.name) }, "Delete")))
-      : h("li", { class: "soft" }, "No query is saved yet. Write one, then Save."));
+      mayChange() && changeButton("Delete", () => remove(each.name), { "aria-label": `Delete ${each.name}` })))
+      : h("li", { class: "soft" }, "No query is saved yet."), operatorNote("Saving a query"));
   }
 
   async function keep() {
-    if (!mayChange()) return toast("Saving a query needs the role operator.");
     const sql = text().trim();
     if (!sql) return toast("There is no query to save.");
     const name = await named(param("saved"));
@@ -50,17 +49,13 @@ export function savedQueries({ text, open }) {
       toast(`Saved as ${name}. The address of this page leads to it.`);
       if (details.open) load();
     } catch (error) {
-      toast(error.message);
+      toast(sentence(error.message), "bad");
     }
   }
 
   async function remove(name) {
-    try {
-      known = (await send("DELETE", route(name))).items;
-      load();
-    } catch (error) {
-      toast(error.message);
-    }
+    known = (await send("DELETE", route(name))).items;
+    load();
   }
 
   return {
@@ -70,7 +65,7 @@ export function savedQueries({ text, open }) {
       try {
         return (await get(route(name))).sql;
       } catch (error) {
-        toast(error.message);
+        toast(sentence(error.message), "bad");
         return null;
       }
     },

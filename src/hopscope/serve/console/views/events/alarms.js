@@ -6,7 +6,8 @@ import { path } from "../../lib/api.js";
 import { exports } from "../../lib/export.js";
 import { ago, amount, flowText, moment, words } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
-import { empty, panel, placeLink } from "../../lib/panel.js";
+import { changeButton, empty, operatorNote, panel, placeLink } from "../../lib/panel.js";
+import { mayChange } from "../../lib/session.js";
 import { table } from "../../lib/table.js";
 import { acknowledge, silence, takeBack } from "./forms.js";
 
@@ -29,7 +30,7 @@ export function alarmPart() {
   const hide = h("input", { type: "checkbox", onchange: () => set({ silenced: hide.checked ? "show" : null }) });
   const count = h("span");
   const box = panel("Open alarms", { tools: [h("label", { class: "row" }, hide, count), exports("alarms", { table: rows.export, json: () => newest })] });
-  fill(box.body, rows.element);
+  fill(box.body, rows.element, operatorNote("Acknowledging and silencing"));
   let stop = () => {};
   let asked = "";
   return {
@@ -75,9 +76,10 @@ function flowsOf(alarm) {
 
 function whoOf(alarm) {
   const note = alarm.acknowledged;
+  const may = mayChange();
   return h("span", { class: "row" },
-    note ? [h("span", { title: `${moment(note.time)} ${note.note}` }, note.who, note.note && h("span", { class: "faint" }, ` ${note.note}`)),
-      h("button", { class: "button small", type: "button", onclick: () => takeBack(alarm) }, "Unacknowledge")]
-      : h("button", { class: "button small", type: "button", onclick: () => acknowledge(alarm) }, "Acknowledge"),
-    alarm.silence ? h("span", { class: "chip" }, "silenced") : h("button", { class: "button small", type: "button", onclick: () => silence(alarm) }, "Silence"));
+    note && h("span", { title: `${moment(note.time)} ${note.note}` }, note.who, note.note && h("span", { class: "faint" }, ` ${note.note}`)),
+    may && (note ? changeButton("Unacknowledge", () => takeBack(alarm)) : h("button", { class: "button small", type: "button", onclick: () => acknowledge(alarm) }, "Acknowledge")),
+    alarm.silence ? h("span", { class: "chip" }, "silenced") : may && h("button", { class: "button small", type: "button", onclick: () => silence(alarm) }, "Silence"),
+    !note && !alarm.silence && !may && "–");
 }

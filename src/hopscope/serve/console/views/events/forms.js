@@ -2,13 +2,12 @@
 
 import { h, fill } from "../../lib/dom.js";
 import { path, send } from "../../lib/api.js";
-import { words } from "../../lib/format.js";
+import { sentence, words } from "../../lib/format.js";
 import { toast } from "../../lib/panel.js";
-import { mayChange } from "../../lib/session.js";
+import { mayChange, session } from "../../lib/session.js";
 import { METRICS, NOTABLE, ROUTINE } from "./question.js";
 
 const SPANS = [["1h", "1 hour"], ["4h", "4 hours"], ["12h", "12 hours"], ["1d", "1 day"], ["7d", "7 days"], ["30d", "30 days"]];
-const NEEDED = "This needs the role operator: log in as an operator, or give this user the role.";
 
 /** Say who looks after an open alarm. `alarm`: of the API; `done` is called after it was noted. */
 export function acknowledge(alarm, done) {
@@ -22,15 +21,10 @@ export function acknowledge(alarm, done) {
     });
 }
 
-/** Take an acknowledgement back. */
+/** Take an acknowledgement back. Throws ApiError. */
 export async function takeBack(alarm, done) {
-  if (!mayChange()) return void toast(NEEDED);
-  try {
-    await send("DELETE", path("/acknowledgements", { key: alarm.key }));
-    done?.();
-  } catch (error) {
-    toast(error.message);
-  }
+  await send("DELETE", path("/acknowledgements", { key: alarm.key }));
+  done?.();
 }
 
 /** Silence events; `from`: an event or alarm whose values are filled in, or null. */
@@ -47,32 +41,26 @@ export function silence(from, done) {
   const until = h("select", { name: "until" }, SPANS.map(([value, title]) => h("option", { value }, title)));
   const note = input("note", "", "why");
   dialog("Silence events", "Silence", [
-    h("p", { class: "note" }, "They are hidden in the console and suppressed in alerts. They are still detected, kept and exported."),
+    h("p", { class: "note" }, "These events are hidden in the console, and alerts about them are suppressed. They are still detected, kept and exported."),
     h("div", { class: "two" }, h("label", null, "Kind", kind), h("label", null, "Metric", metric), h("label", null, "Switch", at), h("label", null, "Port", port),
       h("label", null, "Network", prefix), h("label", null, "For", until)),
     h("label", null, "Note", note),
   ], async () => {
     await send("POST", path("/silences"), { kind: kind.value, metric: metric.value, node: at.value.trim() || null,
       port: port.value.trim() ? Number(port.value) : null, prefix: prefix.value.trim(), until: until.value, note: note.value.trim() });
-    toast("Silenced. The list of silences is on the page Events.");
+    toast("Silenced. The tab Silences of this page lists and ends silences.");
     done?.();
   });
 }
 
-/** End a silence. */
-export async function endSilence(number, done) {
-  if (!mayChange()) return void toast(NEEDED);
-  try {
-    await send("DELETE", path(`/silences/${number}`));
-    toast("The silence has ended.");
-    done?.();
-  } catch (error) {
-    toast(error.message);
-  }
+/** End a silence. Throws ApiError. */
+export async function endSilence(number) {
+  await send("DELETE", path(`/silences/${number}`));
+  toast("The silence has ended.");
 }
 
 function dialog(title, action, content, run) {
-  if (!mayChange()) return void toast(NEEDED);
+  if (!mayChange()) return void toast(`This needs the role operator${session.user ? `; ${session.user} is a viewer` : ": log in first"}.`, "bad");
   const problem = h("div", { class: "message bad", role: "alert", hidden: true });
   const button = h("button", { class: "button main", type: "submit" }, action);
   const form = h("form", { class: "form" }, content, problem,
@@ -86,7 +74,7 @@ function dialog(title, action, content, run) {
       element.close();
     } catch (error) {
       problem.hidden = false;
-      fill(problem, error.message);
+      fill(problem, sentence(error.message));
     }
     button.disabled = false;
   });

@@ -3,9 +3,10 @@
 import { h, fill } from "../../lib/dom.js";
 import { path } from "../../lib/api.js";
 import { exports } from "../../lib/export.js";
-import { moment, ms, nodeName, span, words } from "../../lib/format.js";
+import { moment, ms, span, words } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
-import { empty, panel } from "../../lib/panel.js";
+import { changeButton, empty, operatorNote, panel } from "../../lib/panel.js";
+import { mayChange } from "../../lib/session.js";
 import { table } from "../../lib/table.js";
 import { endSilence, silence } from "./forms.js";
 
@@ -18,12 +19,12 @@ export function silencePart() {
       { name: "until", title: "Ends", cell: (each) => h("span", { title: moment(each.until) }, `in ${span(Math.max(0, ms(each.until) - Date.now()) / 1000)}`), value: (each) => each.until },
       { name: "note", title: "Why", cell: (each) => each.note || "–" },
       { name: "who", title: "By", cell: (each) => h("span", { title: moment(each.time) }, each.who), value: (each) => each.who },
-      { name: "end", title: "", sorts: false, cell: (each) => h("button", { class: "button small", type: "button", onclick: () => endSilence(each.id) }, "End"), value: (each) => each.id },
-    ],
+      { name: "end", title: "", sorts: false, cell: (each) => changeButton("End", () => endSilence(each.id)), value: (each) => each.id },
+    ].filter((each) => each.name !== "end" || mayChange()),
   });
   const box = panel("Silences", { note: "hidden here, suppressed in alerts; still detected, kept and exported",
-    tools: [h("button", { class: "button", type: "button", onclick: () => silence(null) }, "Silence events"), exports("silences", { table: rows.export })] });
-  fill(box.body, rows.element);
+    tools: [mayChange() && h("button", { class: "button", type: "button", onclick: () => silence(null) }, "Silence events"), exports("silences", { table: rows.export })] });
+  fill(box.body, rows.element, operatorNote("Silencing events"));
   let stop = null;
   return {
     element: box.element,
@@ -39,7 +40,7 @@ export function silencePart() {
 
 /** Which events a silence is about. */
 export function matcherText(each) {
-  const parts = [each.kind && words(each.kind), each.metric && words(each.metric), each.node && `at ${nodeName(each.node)}`,
+  const parts = [each.kind && words(each.kind), each.metric && words(each.metric), each.node && `at ${each.node.name ?? `switch ${each.node.id}`}`,
     each.port !== null && `port ${each.port}`, each.prefix && `of ${each.prefix}`];
   return parts.filter(Boolean).join(", ");
 }

@@ -3,9 +3,9 @@
 import { h, fill } from "../../lib/dom.js";
 import { path, send } from "../../lib/api.js";
 import { exports } from "../../lib/export.js";
-import { ago, duration, flowText, nodeName, portName, si } from "../../lib/format.js";
+import { ago, duration, flowText, nodeName, portName, sentence, si } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
-import { empty, panel, toast } from "../../lib/panel.js";
+import { empty, operatorNote, panel, toast } from "../../lib/panel.js";
 import { followSession, mayChange } from "../../lib/session.js";
 import { table } from "../../lib/table.js";
 
@@ -42,13 +42,13 @@ export function trackedPanel() {
       drawRules(await send(method, address, body));
       return true;
     } catch (error) {
-      toast(error.message);
+      toast(sentence(error.message), "bad");
       return false;
     }
   }
 
   function drawForm() {
-    if (!mayChange()) return void fill(add, h("p", { class: "note" }, "Tracking a flow needs the role operator."));
+    if (!mayChange()) return void fill(add, operatorNote("Tracking a flow"));
     const field = (name, placeholder, width) => h("input", { name, placeholder, "aria-label": placeholder, required: true, size: width });
     const [src, dst] = [field("src", "Sender's address", 18), field("dst", "Receiver's address", 18)];
     const every = h("input", { type: "number", min: 1, value: 100, "aria-label": "One packet in" });

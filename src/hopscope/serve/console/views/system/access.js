@@ -5,11 +5,14 @@ import { param, set } from "../../lib/address.js";
 import { get, path, send } from "../../lib/api.js";
 import { exports } from "../../lib/export.js";
 import { ago, moment } from "../../lib/format.js";
-import { empty, panel, toast, trouble } from "../../lib/panel.js";
+import { changeButton, empty, operatorNote, panel, trouble } from "../../lib/panel.js";
+import { logOut } from "../../lib/session.js";
 import { table } from "../../lib/table.js";
 
 const PAGE = 100;
 const short = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value));
+
+const valueOf = (value) => (value === null || value === undefined ? "–" : h("code", { class: "long" }, short(value)));
 
 export function auditPart() {
   let items = [];
@@ -22,8 +25,8 @@ export function auditPart() {
       { name: "address", title: "From", cell: (each) => each.address || "this machine" },
       { name: "kind", title: "Change", cell: (each) => each.kind },
       { name: "subject", title: "Subject", cell: (each) => each.subject },
-      { name: "before", title: "Before", sorts: false, cell: (each) => h("code", { class: "clipped", title: short(each.before) }, short(each.before)), value: (each) => short(each.before) },
-      { name: "after", title: "After", sorts: false, cell: (each) => h("code", { class: "clipped", title: short(each.after) }, short(each.after)), value: (each) => short(each.after) },
+      { name: "before", title: "Before", sorts: false, cell: (each) => valueOf(each.before), value: (each) => short(each.before) },
+      { name: "after", title: "After", sorts: false, cell: (each) => valueOf(each.after), value: (each) => short(each.after) },
     ],
   });
   const kind = h("input", { type: "search", placeholder: "Kind, such as limits", "aria-label": "Kind", value: param("q"), onchange: () => {
@@ -64,14 +67,15 @@ export function accessPart() {
       { name: "role", title: "Role", cell: (each) => each.role ?? "–" },
       { name: "how", title: "By", cell: (each) => each.authenticated_by },
       { name: "address", title: "From", cell: (each) => each.address },
-      { name: "agent", title: "Browser", cell: (each) => h("span", { class: "clipped", title: each.agent }, each.agent), value: (each) => each.agent },
+      { name: "agent", title: "Browser", cell: (each) => h("span", { title: each.agent }, browserName(each.agent)), value: (each) => each.agent },
       { name: "seen", title: "Last seen", cell: (each) => ago(each.seen), value: (each) => each.seen },
       { name: "began", title: "Logged in", cell: (each) => h("span", { title: moment(each.created) }, ago(each.created)), value: (each) => each.created },
-      { name: "end", title: "", sorts: false, value: () => "", cell: (each) => (each.current ? h("span", { class: "chip" }, "this one") : h("button", { class: "button small danger", type: "button", onclick: () => end(each) }, "End")) },
+      { name: "end", title: "", sorts: false, value: () => "", cell: (each) => (each.current ? changeButton("Log out", logOut, { class: "button small danger" })
+        : changeButton("End", () => end(each), { class: "button small danger", "aria-label": `End the session of ${each.user} from ${each.address}` })) },
     ],
   });
   const box = panel("Sessions", { note: "who is logged in", tools: exports("sessions", { table: rows.export }) });
-  fill(box.body, wrong, rows.element);
+  fill(box.body, wrong, rows.element, operatorNote("Seeing the sessions of other users"));
 
   async function load() {
     try {
@@ -83,13 +87,20 @@ export function accessPart() {
   }
 
   async function end(session) {
-    try {
-      await send("DELETE", path(`/sessions/${encodeURIComponent(session.number)}`));
-      load();
-    } catch (error) {
-      toast(error.message);
-    }
+    await send("DELETE", path(`/sessions/${encodeURIComponent(session.number)}`));
+    await load();
   }
   load();
   return { elements: [box.element] };
+}
+
+const BROWSERS = [["Edg", "Edge"], ["OPR", "Opera"], ["Firefox"], ["Chrome"], ["Version", "Safari"]];
+const SYSTEMS = [["Android"], ["iPhone"], ["iPad"], ["Windows"], ["Mac OS X", "macOS"], ["CrOS", "ChromeOS"], ["Linux"]];
+
+/** "Firefox 132, Linux" of a User-Agent header; one of another form, as it is. */
+export function browserName(agent) {
+  const [sign, name = sign] = BROWSERS.find(([each]) => agent.includes(`${each}/`)) ?? [];
+  if (!sign) return agent || "–";
+  const [system, shown = system] = SYSTEMS.find(([each]) => agent.includes(each)) ?? [];
+  return [`${name} ${agent.match(new RegExp(`${sign}/(\\d+)`))?.[1] ?? ""}`.trim(), shown].filter(Boolean).join(", ");
 }

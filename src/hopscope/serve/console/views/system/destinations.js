@@ -27,7 +27,7 @@ export function destinationPart() {
       { name: "bytes", title: "Bytes", number: true, cell: (each) => bytes(each.counters.bytes_total), value: (each) => Number(each.counters.bytes_total) },
       { name: "retried", title: "Retries", number: true, cell: (each) => si(each.counters.retried_total), value: (each) => Number(each.counters.retried_total) },
       { name: "lost", title: "Lost", number: true, value: lost, cell: (each) => h("span", { class: lost(each) ? "bad" : null, title: Object.keys(each.lost).map((name) => WHY[name]).join("; ") }, lost(each) ? `${si(lost(each))} (${Object.keys(each.lost).map(words).join(", ")})` : "0") },
-      { name: "problem", title: "Problem, and what to do", cell: (each) => (each.ok ? "–" : h("span", null, each.problem || "no answer yet", h("b", null, ". Check its address and the program there; events wait in history meanwhile."))), value: (each) => each.problem },
+      { name: "problem", title: "Problem, and what to do", cell: (each) => (each.ok ? "–" : h("span", { class: "long" }, each.problem || "no answer yet", h("b", null, ". Check its address and the program there; events wait in history meanwhile."))), value: (each) => each.problem },
     ],
   });
   const box = panel("Destinations", { note: "events wait in history for one that does not answer, up to history.keep_days", tools: exports("destinations", { table: rows.export }) });

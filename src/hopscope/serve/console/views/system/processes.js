@@ -58,8 +58,8 @@ function healthPanel() {
   const rows = table({ label: "Health", key: (each) => each.name, mood: (each) => (each.ready ? "" : each.needed ? "bad" : ""), columns: [
     { name: "name", title: "Part", cell: (each) => h("b", null, each.name), value: (each) => each.name },
     { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.ready ? "good" : each.needed ? "bad" : "warn"}` }, each.ready ? "ready" : each.needed ? "not ready" : "needs attention"), value: (each) => String(each.ready) },
-    { name: "detail", title: "Now", cell: (each) => each.detail },
-    { name: "advice", title: "What to do", cell: (each) => (each.advice ? h("b", null, prose(each.advice)) : "–"), value: (each) => each.advice },
+    { name: "detail", title: "Now", cell: (each) => h("span", { class: "long" }, each.detail), value: (each) => each.detail },
+    { name: "advice", title: "What to do", cell: (each) => (each.advice ? h("b", { class: "long" }, prose(each.advice)) : "–"), value: (each) => each.advice },
   ] });
   const box = panel("Health", { note: "a part that is not ready makes the collector not ready; one that needs attention does not", tools: exports("health", { table: rows.export }) });
   fill(box.body, rows.element);

@@ -57,7 +57,7 @@ export function sourcePart() {
       more.hidden = data.items.length >= data.total || limit >= 1000;
       const silent = data.items.filter((each) => each.silent).length;
       const losing = data.items.filter((each) => Number(each.lost)).length;
-      note.textContent = !data.total ? "" : `${si(data.total)} sources. ${silent ? `${silent} silent` : "None is silent"}; ${losing ? `${losing} lost reports: their flows and queues may have been worse than what is shown` : "no report is missing by sequence number"}.`;
+      note.textContent = !data.total ? "" : `${si(data.total)} source${data.total === 1 ? "" : "s"}. ${silent ? `${silent} silent` : "None is silent"}; ${losing ? `${losing} lost reports: their flows and queues may have been worse than what is shown` : "no report is missing by sequence number"}.`;
     });
   }
   change();
