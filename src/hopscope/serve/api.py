@@ -27,14 +27,13 @@ from ..memory.region import RegionError
 from ..operators.database import OperatorsError
 from ..present.text import UnreadableError
 from ..settings.collector import ServeSettings
-from ..settings.descriptions import descriptions
 from ..settings.errors import did_you_mean, expected
 from .access import pages
 from .access.guard import Guard
 from .context import Context
+from .description import ABOUT, Application
 from .live.answers import ask
 from .live.hub import Hub
-from .models import common as m
 from .overview.snapshot import Poller
 from .routes import (
     access,
@@ -60,33 +59,8 @@ from .scope import ClusterScope
 from .static import mount
 
 log = logger("serve")
-DESCRIPTION = (
-    "In-band Network Telemetry: live state, history and thresholds. Times are RFC 3339 with nanoseconds, "
-    "latencies are in ns, occupancy and utilization in the units that the source sends; 64-bit numbers "
-    'above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
-)
-
-
 _UNAVAILABLE = (CollectorError, HistoryError, OperatorsError, RegionError)
 """Errors that are no fault of a request."""
-
-
-class Application(FastAPI):
-    """Its description has the docstrings of attributes, which are read when somebody asks for it."""
-
-    def openapi(self) -> dict[str, Any]:
-        """OpenAPI's description of all routes."""
-        if self.openapi_schema is None:
-            found = super().openapi()["components"]["schemas"]
-            ahead = [m.Model]
-            while ahead:
-                model = ahead.pop()
-                ahead += model.__subclasses__()
-                for name, text in descriptions(model).items() if model.__name__ in found else ():
-                    if text:
-                        shown = model.model_fields[name].alias or name
-                        found[model.__name__]["properties"][shown].setdefault("description", text)
-        return super().openapi()
 
 
 def create_app(
@@ -119,7 +93,7 @@ def create_app(
     app = Application(
         title="Hopscope",
         version=VERSION,
-        description=DESCRIPTION,
+        description=ABOUT,
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,  # its page is loaded from the internet
         redoc_url=None,

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Response
 from .. import prometheus
 from ..context import Context, Ctx
 from ..models import collector as c
+from ..models.common import Error
 from ..readiness import everything
 
 router = APIRouter(tags=["health"])
@@ -29,7 +30,12 @@ async def readyz(context: Ctx, response: Response) -> c.Ready:
     return ready
 
 
-@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses={401: {"model": Error}, 503: {"model": Error}},
+)
 async def metrics(context: Ctx, accept: Annotated[str, Header(include_in_schema=False)] = "") -> Response:
     """Text format 0.0.4, or OpenMetrics 1.0 with exemplars if `Accept` has it.
 

@@ -185,7 +185,7 @@ def _rules(answer: dict[str, Any]) -> list[m.TrackedRule]:
     try:
         return [m.TrackedRule.model_validate(flow) for flow in answer["tracked"]]
     except (KeyError, TypeError, ValueError):
-        raise HTTPException(502, "the collector's answer has no tracked flows") from None
+        raise HTTPException(503, "the collector's answer has no tracked flows") from None
 
 
 def _chosen(context: Context, since: str | None, until: str | None, node: str | None = None) -> Filters:

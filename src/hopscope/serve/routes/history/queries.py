@@ -46,6 +46,9 @@ class SavedQueries(Model):
 
 
 _ABSENT: dict[int | str, dict[str, object]] = {404: {"model": Error}}
+_FULL: dict[int | str, dict[str, object]] = {
+    409: {"model": Error, "description": "Too many queries are saved"}
+}
 
 
 @router.get("", summary="Saved queries")
@@ -64,7 +67,7 @@ async def query(context: Ctx, name: Name) -> SavedQuery:
     return _shown(found)
 
 
-@router.put("/{name}", summary="Save a query")
+@router.put("/{name}", summary="Save a query", responses=_FULL)
 async def save(context: Ctx, request: Request, name: Name, query: QueryText) -> SavedQuery:
     """Save it, in place of one of this name."""
     try:
