@@ -19,7 +19,13 @@ ASK = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers once the body is there; /long never ends, /flood sends more than a client takes."""
+    """Answers once the body is there; /long never ends, /flood sends more than a client takes. A
+    WebSocket is closed.
+    """
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": 4429})
+        return
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -144,5 +150,28 @@ def test_idle_connections_make_place(monkeypatch: pytest.MonkeyPatch) -> None:
         assert b"too many connections" in await reader.read()
         for _, each in [*idle, *ends, *busy, (reader, writer)]:
             each.close()
+
+    served(talk)
+
+
+def test_closed_websockets_make_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that do not answer the end of their WebSockets keep nobody of their address out, as behind a
+    proxy.
+    """
+    monkeypatch.setattr(connection, "PER_ADDRESS", 4)
+    upgrade = (
+        b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+        b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+
+    async def talk(host: str, port: int) -> None:
+        ends = [await asyncio.open_connection(host, port) for _ in range(4)]
+        for reader, writer in ends:
+            writer.write(upgrade)
+            await reader.readuntil(b"\x11M")  # 4429
+        ends.append(await asyncio.open_connection(host, port))
+        assert await answer(*ends[-1]) == b"HTTP/1.1 200 OK"
+        for _, writer in ends:
+            writer.close()
 
     served(talk)

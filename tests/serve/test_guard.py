@@ -84,7 +84,10 @@ def test_a_browser_is_led_to_the_login_page(api: Any, tmp_path: Path) -> None:
         assert ask(api, tmp_path, "GET", style, TOKEN).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[::2]", "10.0.0.1:8080"])
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "", "[::2]", "10.0.0.1:8080", "[::1].evil", "evil@127.0.0.1"],
+)
 def test_a_foreign_host_header_is_refused(api: Any, tmp_path: Path, host: str) -> None:
     """DNS rebinding: a page of another name that resolves to loopback cannot read the API."""
     assert ask(api, tmp_path, "GET", "/healthz", headers={"host": host}).status_code == 421
@@ -137,6 +140,13 @@ def test_a_websocket_of_another_site_is_closed(tmp_path: Path) -> None:
     assert not asyncio.run(knock(b"http://localhost:8080"))
     assert reached == ["/api/v0/live"]
     access.close()
+
+
+def test_a_body_with_two_lengths_is_refused(api: Any, tmp_path: Path) -> None:
+    """A proxy in front may have taken the other one: the connection ends, and with it a smuggled request."""
+    two = {"content-length": "2", "transfer-encoding": "chunked"}
+    answer = ask(api, tmp_path, "POST", "/login", headers=two, content=b"ab")
+    assert (answer.status_code, answer.headers["connection"]) == (400, "close")
 
 
 def test_a_large_body_is_refused(api: Any, tmp_path: Path) -> None:

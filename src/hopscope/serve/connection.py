@@ -51,10 +51,10 @@ class Connection(H11Protocol):
         for others, most in ((of_address, PER_ADDRESS), (all_others, CONNECTIONS)):
             if len(others) < most:
                 continue
-            waiting = [other for other in others if isinstance(other, Connection) and other.is_waiting]
+            waiting = [other for other in others if _is_waiting(other)]
             if not waiting:
                 return False
-            min(waiting, key=lambda other: other.since).transport.abort()
+            min(waiting, key=lambda other: getattr(other, "since", 0.0)).transport.abort()
         return True
 
     @property
@@ -110,3 +110,10 @@ class Connection(H11Protocol):
         """Forget it."""
         self._cancel_timers()
         super().connection_lost(exc)
+
+
+def _is_waiting(other: Any) -> bool:
+    """Whether nothing is lost with a connection: also with a WebSocket that was closed, whose client does not
+    answer that (uvicorn gives it 10 s).
+    """
+    return other.is_waiting if isinstance(other, Connection) else bool(getattr(other, "close_sent", False))

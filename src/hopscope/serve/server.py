@@ -155,7 +155,7 @@ async def serve_app(
         server_header=False,
         lifespan=lifespan,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        ws_max_size=1 << 20,
+        ws_max_size=64 * 1024,
         h11_max_incomplete_event_size=HEAD_BYTES,
         proxy_headers=False,  # uvicorn would believe what any program of this machine says; see access/proxy
         ssl_context_factory=None if certificate is None else lambda *_: certificate.context,

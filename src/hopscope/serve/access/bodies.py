@@ -15,6 +15,13 @@ def too_long(headers: Headers) -> bool:
     return not length.isdigit() or len(length) > 12 or int(length) > BODY_BYTES
 
 
+def has_two_lengths(headers: Headers) -> bool:
+    """Whether a proxy in front may have seen another end of the body, and so another next request (RFC 9112,
+    6.1).
+    """
+    return "content-length" in headers and "transfer-encoding" in headers
+
+
 def limited(receive: Receive) -> Receive:
     """A `receive` that ends an overlong body without a length as if the client had disconnected."""
     taken = 0

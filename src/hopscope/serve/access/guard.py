@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from . import answers
-from .bodies import BODY_BYTES, limited, too_long
+from .bodies import BODY_BYTES, has_two_lengths, limited, too_long
 from .headers import of_api, with_headers
 from .host_and_origin import Sites
 from .identity import Identity, remember
@@ -78,6 +78,10 @@ class Guard:
         send = with_headers(send, path, secure=secure)
         if scope["method"] == "HEAD" and of_api(path):
             scope, send = {**scope, "method": "GET"}, answers.without_body(send)
+        if has_two_lengths(headers):
+            line = "found Content-Length and Transfer-Encoding, expected one of them"
+            await answers.reject(send, 400, line, [(b"connection", b"close")])
+            return
         rejection = self._foreign(scope, headers)
         identity = None
         if rejection is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
 from ...settings.section import is_loopback
 
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^][:@/]+)(?::[0-9]*)?", re.IGNORECASE)
 PORTS = {"http": "80", "https": "443"}
 
 
@@ -43,8 +45,9 @@ class Sites:
 
 
 def host_name(host: str) -> str:
-    """Host header without its port."""
-    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    """Host header without its port; empty: it is none."""
+    found = _HOST.fullmatch(host)
+    return found[1] if found else ""
 
 
 def port_of(headers: Headers, scheme: str) -> str:
