@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hopscope.detect.evidence import evidence_path, store_evidence
+from hopscope.detect.evidence.region import evidence_path
+from hopscope.detect.evidence.saver import store_evidence
 
 pytestmark = pytest.mark.kernel
 
@@ -69,21 +70,23 @@ def test_evidence_has_the_report_and_its_bytes(api: Any, collector: Any) -> None
     collector.report(occupancy=800, latency=777)
     raised = event_of(api, collector.folder, "kind=raised")
     ((status, found),) = ask(api, collector.folder, f"events/{raised['id']}/evidence")
-    assert (status, found["note"], found["dialect"]) == (200, None, "spec")
-    raw = bytes.fromhex(found["bytes"])
+    (datagram,) = found["datagrams"]
+    assert (status, found["note"], datagram["note"], datagram["hop"]) == (200, None, None, None)
+    assert (datagram["dialect"], datagram["source"], found["source"]) == ("spec", "192.0.2.1", "192.0.2.1")
+    raw = bytes.fromhex(datagram["bytes"])
     assert found["report"]["flow"]["dst"] == raised["flow"]["dst"] == "10.1.0.0"
     assert [hop["queue_occupancy"] for hop in found["report"]["hops"]] == [0, 1, 800]
     assert [hop["hop_latency"] for hop in found["report"]["hops"]] == [777] * 3
-    names = [field["name"] for field in found["fields"]]
+    names = [field["name"] for field in datagram["fields"]]
     assert names[:2] == ["Telemetry Report 2.0 group", "Telemetry Report 2.0"]
-    hops = [field for field in found["fields"] if field["name"].startswith("hop ")]
+    hops = [field for field in datagram["fields"] if field["name"].startswith("hop ")]
     assert [hop["name"] for hop in hops] == [f"hop {number} of the path" for number in (2, 1, 0)]
     by_name = {field["name"]: field for field in hops[0]["fields"]}
     assert int.from_bytes(raw[hops[0]["offset"] :][:4], "big") == 13 == by_name["node id"]["value"]
     place = by_name["queue occupancy"]
     assert (place["value"], place["length"]) == (800, 3)
     assert int.from_bytes(raw[place["offset"] :][:3], "big") == 800
-    covered = sorted((field["offset"], field["length"]) for field in leaves(found["fields"]))
+    covered = sorted((field["offset"], field["length"]) for field in leaves(datagram["fields"]))
     assert {at for start, size in covered for at in range(start, start + size)} == set(range(len(raw)))
 
 

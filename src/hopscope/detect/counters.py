@@ -407,7 +407,12 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("evidence_reports_total", "Reports kept because they caused a notable event."),
     Counter(
         "evidence_skipped_total",
-        "Reports of notable events that were not kept: above `history.evidence_per_second`, or too large.",
+        "Reports of notable events that were not kept: above `history.evidence_per_second`.",
+    ),
+    Counter(
+        "evidence_incomplete_total",
+        "Reports kept without the bytes of all their datagrams: these were overwritten before the event was"
+        " found, reached another member of the cluster, or are longer than 65,536 bytes.",
     ),
     Counter("journal_failing", "1 while the disk does not take the journal, else 0.", gauge=True),
     Counter("journal_sync_failures_total", "Failed fsync calls of the journal."),

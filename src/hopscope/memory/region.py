@@ -112,6 +112,7 @@ class Region:
             name: np.frombuffer(memory, _dtype(described), length, offset)
             for name, described, length, offset in table
         }
+        self._places: dict[str, int] = {name: offset for name, *_, offset in table}
 
     @classmethod
     def create(cls, path: Path | str | None, kind: str, version: int, arrays: Arrays) -> Region:
@@ -196,6 +197,14 @@ class Region:
     def shape(self) -> dict[str, tuple[np.dtype[Any], int]]:
         """Names, dtypes and lengths of the arrays, as for `create`."""
         return {name: (array.dtype, len(array)) for name, array in self._arrays.items()}
+
+    def place(self, name: str) -> int:
+        """Where an array begins in the file, bytes."""
+        return self._places[name]
+
+    def view(self, start: int, stop: int) -> memoryview:
+        """Bytes of the file."""
+        return memoryview(self._memory)[start:stop]
 
     def rename(self, path: Path) -> None:
         """Replace the file at `path` atomically. Raises OSError."""

@@ -8,19 +8,24 @@ from typing import Any
 import numpy as np
 
 from ..base.names import Names
-from ..detect.evidence import Kept, read_evidence
+from ..detect.evidence.datagrams import Datagram
+from ..detect.evidence.reader import Kept, read_evidence
 from ..detect.records import EVENT, ROUTINE, Kind, Metric
-from ..wire.decode.as_json import report_objects
+from ..wire.decode.as_json import report_object
 from ..wire.decode.byte_fields import ByteField, explained
 from ..wire.decode.plain import decode_plain
 from ..wire.dialect import Dialect
-from ..wire.records import FRAME, FrameBatch, ReportBatch
+from ..wire.records import FRAME, HOP_COLUMNS, Flag, FrameBatch, Have, ReportBatch
 from .events import event_object, long_paths, wide
 
 AROUND = 5
 """Events before and after one, at its place."""
 _MOST_PARTS = 8
 """Records of the longest path."""
+_PACKET = ["src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "packet_id"]
+"""What the postcards of a packet have in common."""
+_MEASURED = [each.name for each in HOP_COLUMNS if each.have not in (Have.INGRESS_TIME, Have.EGRESS_TIME)]
+"""Values of a hop as they are on the wire: times are ns by now."""
 
 
 def find_event(folder: Path, shard: int, sequence: int) -> np.ndarray[Any, Any]:
@@ -45,24 +50,56 @@ def event_shown(event: np.ndarray[Any, Any], names: Names) -> dict[str, Any]:
     return event_object(event[0], names, long_paths(event))
 
 
+def is_joined(kept: Kept) -> bool:
+    """Whether its path was joined from postcards, each in a datagram of its own."""
+    return bool(int(kept.batch.reports["flags"][0]) & Flag.JOINED)
+
+
 def decoded(kept: Kept, dialect: Dialect | None) -> dict[str, Any]:
-    """The report as `hopscope decode` prints it: of its bytes, or, without them, as the collector had it."""
+    """The report as `hopscope decode` prints it, by the dialect of its datagram (None: not known); of a
+    joined path, and without its bytes, as the collector had it.
+    """
     row = kept.batch.reports[0]
-    if len(kept.frames.arena) and dialect is not None and row["version"] <= 20:
-        batch = decode_plain(kept.frames, dialect)
-        for number, one in enumerate(report_objects(batch, kept.frames, dialect)):
-            if int(batch.reports[number]["index"]) == int(row["index"]):
-                return one
+    if 0 in kept.datagrams and dialect is not None and row["version"] <= 20 and not is_joined(kept):
+        frames = _frames(kept.datagrams[0])
+        batch = decode_plain(frames, dialect)
+        for number in np.flatnonzero(batch.reports["index"] == row["index"]).tolist():
+            return report_object(batch, number, frames, dialect)
     reports = kept.batch.reports.copy()
     reports["int_at"] = reports["own_at"] = 0  # no bytes to read more from
     none = FrameBatch(np.zeros(0, np.uint8), np.zeros(1, FRAME))
-    return next(report_objects(ReportBatch(reports, kept.batch.hops), none))
+    return report_object(ReportBatch(reports, kept.batch.hops), 0, none)
 
 
-def byte_fields(kept: Kept, dialect: Dialect) -> list[dict[str, Any]]:
-    """Its bytes, field by field."""
-    raw, link = kept.frames.arena.tobytes(), int(kept.frames.frames[0]["link"])
-    return [_field(each) for each in explained(raw, link, kept.batch.reports[0], dialect)]
+def byte_fields(datagram: Datagram, row: np.void, dialect: Dialect) -> list[dict[str, Any]]:
+    """The bytes of a datagram, field by field; `row`: the REPORT in it."""
+    link = int(datagram.frame[0]["link"])
+    return [_field(each) for each in explained(datagram.raw, link, row, dialect)]
+
+
+def report_in(kept: Kept, hop: int, dialect: Dialect) -> np.void | None:
+    """The REPORT in a datagram; `hop`: its key in `kept.datagrams`. Of a joined path, the postcard of that
+    hop: of its packet, and the most like the hop, if a datagram has several. None: it is not found.
+    """
+    if not is_joined(kept):
+        whole: np.void = kept.batch.reports[0]
+        return whole
+    batch = decode_plain(_frames(kept.datagrams[hop]), dialect)
+    path, wanted = kept.batch.reports[0], kept.batch.hops[hop]
+    of_packet = (batch.reports[_PACKET] == path[_PACKET]) & (batch.reports["reason"] == 0)
+    rows = np.flatnonzero(of_packet & (batch.reports["first_hop"] < len(batch.hops))).tolist()
+
+    def likeness(row: int) -> int:
+        found = batch.hops[int(batch.reports["first_hop"][row])]
+        same = sum(bool(found[name] == wanted[name]) for name in _MEASURED)
+        return same + int(batch.reports["node_id"][row] == wanted["node_id"])
+
+    found: np.void | None = batch.reports[max(rows, key=likeness)] if rows else None
+    return found
+
+
+def _frames(datagram: Datagram) -> FrameBatch:
+    return FrameBatch(np.frombuffer(datagram.raw, np.uint8), datagram.frame)
 
 
 def _field(one: ByteField) -> dict[str, Any]:
@@ -77,6 +114,20 @@ def _field(one: ByteField) -> dict[str, Any]:
         "about": one.about,
         "fields": [_field(each) for each in one.fields],
     }
+
+
+def why_no_bytes(kept: Kept) -> str | None:
+    """Which datagrams are not there, and why; None: all are."""
+    hops = int(kept.batch.reports["hop_count"][0]) if is_joined(kept) else 1
+    missing = [hop for hop in range(hops) if hop not in kept.datagrams]
+    if not missing:
+        return None
+    if not is_joined(kept):
+        return "its bytes were overwritten before the event was found, or are more than 65,536"
+    return (
+        f"{len(missing)} of {hops} postcards have no bytes (hops {', '.join(map(str, missing))}): another"
+        " member of the cluster received them, or they were overwritten before the event was found"
+    )
 
 
 def why_not_kept(event: np.ndarray[Any, Any]) -> str:

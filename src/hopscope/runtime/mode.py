@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING
 from ..capture.errors import CaptureError
 from ..detect.counters import counters_of
 from ..detect.distributions.region import Distributions
+from ..detect.evidence.datagrams import (
+    DatagramReader,
+    DatagramWriter,
+    attach_ring,
+    create_ring,
+    ring_bytes,
+    ring_path,
+)
 from ..detect.report_queue import (
     QueueReader,
     QueueWriter,
@@ -56,16 +64,20 @@ class Mode(ABC):
     def hand_over(self, worker: int, regions: Path) -> HandOver:
         """The steps of a worker, if there is a detector. Raises RegionError."""
         queue = QueueWriter(attach_queue(queue_path(regions, worker)))
-        share = None
+        share = holding = None
+        if self.settings.history.evidence_bytes:
+            holding = DatagramWriter(attach_ring(ring_path(regions, worker), writable=True), worker)
         if self.settings.cluster.exchanges:
             from ..detect.postcards.share import Share, attach_slots, given_path
 
             given = QueueWriter(attach_queue(given_path(regions, worker)))
             share = Share(attach_slots(regions), given)
-        return HandOver(counters_of(f"worker-{worker}").open(regions), queue, share)
+        return HandOver(counters_of(f"worker-{worker}").open(regions), queue, share, holding)
 
     def make_queues(self, regions: Path) -> None:
-        """Make the queues between the workers, the detector and the cluster. Raises RegionError."""
+        """Make the queues between workers, detector and cluster, and the rings of datagrams. Raises
+        RegionError.
+        """
         if self.settings.cluster.enabled:
             from ..detect.moved import open_corrections
 
@@ -75,6 +87,8 @@ class Mode(ABC):
         reports = self.settings.detect.queue_reports
         for worker in range(self.settings.workers):
             create_queue(queue_path(regions, worker), reports)
+            if self.settings.history.evidence_bytes:
+                create_ring(ring_path(regions, worker), reports)
         if self.settings.cluster.exchanges:
             from ..detect.postcards.share import create_slots, given_path, taken_path
 
@@ -123,7 +137,9 @@ class Mode(ABC):
         if self.has_detector:
             workers = self.settings.workers
             queues = 2 * workers + 1 if self.settings.cluster.exchanges else workers
-            return self._shard_bytes() + queues * queue_bytes(self.settings.detect.queue_reports)
+            reports = self.settings.detect.queue_reports
+            rings = workers if self.settings.history.evidence_bytes else 0
+            return self._shard_bytes() + queues * queue_bytes(reports) + rings * ring_bytes(reports)
         return self._shard_bytes() * self.settings.workers
 
     def _shard_bytes(self) -> int:
@@ -173,7 +189,22 @@ class Collector(Mode):
             reader = CorrectionReader(region, detector.tables["sources"]["sources"])
             stages.append(TakeCorrections(reader, shard))
         joiner = Joiner(settings.postcards, shard.counters, held=True, secret=shard.secret)
-        return Pipeline(shard, detector, stages, joining=joiner, distributions=distributions)
+        datagrams = holding = None
+        if shard.keeps_evidence and self.has_detector and shard.regions is not None:
+            paths = [ring_path(shard.regions, worker) for worker in range(settings.workers)]
+            datagrams = DatagramReader([attach_ring(path) for path in paths])
+        elif shard.keeps_evidence:
+            ring = create_ring(None, settings.detect.queue_reports)
+            datagrams, holding = DatagramReader([ring]), DatagramWriter(ring)
+        return Pipeline(
+            shard,
+            detector,
+            stages,
+            joining=joiner,
+            distributions=distributions,
+            datagrams=datagrams,
+            holding=holding,
+        )
 
 
 class Sink(Mode):

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ..detect.counters import INDEX
 from ..detect.distributions.region import Distributions
+from ..detect.evidence.datagrams import BatchDatagrams, DatagramReader, DatagramWriter
 from ..detect.flows.tables import live_flows
 from ..detect.report_queue import QueueWriter
 from ..memory.counter_region import CounterRegion
@@ -216,7 +217,8 @@ def _tallied(kernel: ModuleType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
 class Pipeline(Steps):
     """Decodes frames, joins postcards (if `joining`), detects, runs the stages, writes the events to `shard`.
 
-    `distributions`: what detection or a stage counts, for whoever reads it at the end.
+    `distributions`: what detection or a stage counts, for whoever reads it at the end.  `datagrams`: those
+    that are held for evidence, by workers, or by `holding`, which gets all batches with postcards.
     """
 
     def __init__(
@@ -227,6 +229,8 @@ class Pipeline(Steps):
         *,
         joining: Joining | None = None,
         distributions: Distributions | None = None,
+        datagrams: DatagramReader | None = None,
+        holding: DatagramWriter | None = None,
     ) -> None:
         super().__init__(shard.counted)
         self.shard, self.detection, self.distributions = shard, detection, distributions
@@ -234,12 +238,15 @@ class Pipeline(Steps):
         self.joining = joining
         self._now_ns = time.time_ns()
         self._cause: Cause | None = None
-        """What detection finds events in, with its frames."""
+        """What detection finds events in."""
+        self._datagrams, self._holding = datagrams, holding
 
     def take(
         self, batch: ReportBatch, clock: Clock, frames: FrameBatch | None = None, decode_ns: int = 0
     ) -> None:
         """Take reports through all steps after decoding."""
+        if self._holding is not None and frames is not None and batch.postcards:
+            self._holding.hold(frames, batch, self._dialect)
         if self.joining is None:
             events = self._detect([batch], frames, batch)
         else:
@@ -276,7 +283,6 @@ class Pipeline(Steps):
         for stage in self._stages:
             stage.close()
         self.shard.close()
-        self.shard.store_evidence()
 
     def _end_flows(self) -> None:
         """Write flow records of all live flows, for END_SECONDS at most; the rest is counted."""
@@ -299,7 +305,10 @@ class Pipeline(Steps):
         """Events of batches; `frames` are those of `decoded`: paths that were joined from it have none."""
         for batch in batches:
             own = frames if batch is decoded else None
-            self._cause = batch, own, self._dialect
+            if own is None or (self._holding is not None and batch.postcards):
+                self._cause = None if self._datagrams is None else (batch, self._datagrams)
+            else:
+                self._cause = batch, BatchDatagrams(own, self._dialect)
             yield from self.detection.update(batch)
             self._cause = None
             for stage in self._stages:
@@ -326,10 +335,18 @@ class Pipeline(Steps):
 class HandOver(Steps):
     """Decodes frames and hands the reports to the detector: the steps of one of several workers."""
 
-    def __init__(self, counted: CounterRegion, queue: QueueWriter, share: Share | None = None) -> None:
-        """`share`: gives away postcards of flows that other members of the cluster own."""
+    def __init__(
+        self,
+        counted: CounterRegion,
+        queue: QueueWriter,
+        share: Share | None = None,
+        holding: DatagramWriter | None = None,
+    ) -> None:
+        """`share`: gives away postcards of flows that other members of the cluster own; `holding`: holds the
+        datagrams for evidence.
+        """
         super().__init__(counted)
-        self._queue, self._share = queue, share
+        self._queue, self._share, self._holding = queue, share, holding
         self._lost = 0
 
     def take(
@@ -337,6 +354,8 @@ class HandOver(Steps):
     ) -> None:
         """Put reports into the queue; those without room are lost, and counted."""
         begin = time.perf_counter_ns()
+        if self._holding is not None and frames is not None:
+            self._holding.hold(frames, batch, self._dialect)
         if self._share is not None and batch.postcards is not False:
             given, lost = self._share.give(batch, clock, time.monotonic_ns())
             self.count("given_postcards_total", given)

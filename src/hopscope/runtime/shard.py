@@ -7,19 +7,21 @@ from pathlib import Path
 
 from ..base import log
 from ..detect.counters import INDEX, counters_of
-from ..detect.evidence import EvidenceWriter, open_evidence, store_evidence
+from ..detect.evidence.region import FOLDER, evidence_path, open_evidence
+from ..detect.evidence.saver import EvidenceSaver, store_evidence
+from ..detect.evidence.writer import Datagrams, EvidenceWriter
 from ..detect.records import EVENT, EVENT_VERSION
 from ..history.writing.journal import JournalWriter
 from ..memory.private_file import hash_secret
 from ..memory.ring import resume_ring
 from ..present.counter_advice import TABLES
 from ..settings.collector import HistorySettings
-from ..wire.records import FrameBatch, Records, ReportBatch
+from ..wire.records import Records, ReportBatch
 from .event_writer import EventWriter, store_leftovers
 from .full_tables import FullTables
 
-Cause = tuple[ReportBatch, FrameBatch | None, str]
-"""Reports, the frames that they came in (None: they are not there), and the name of their dialect."""
+Cause = tuple[ReportBatch, Datagrams]
+"""Reports, and what has the datagrams that they came in."""
 
 
 class Shard:
@@ -62,9 +64,17 @@ class Shard:
             self._journal = open_journal(data, number, history, notify)
         self._events = EventWriter(number, self._journal, ring, thread=thread, notify=notify)
         kept = open_evidence(regions, number, history.evidence_bytes, data)
-        self._evidence = None
+        self._evidence = self._saver = None
         if kept is not None:
             self._evidence = EvidenceWriter(kept, history.evidence_per_second, self.count)
+            if data is not None and regions is not None:
+                path = evidence_path(data / FOLDER, number)
+                self._saver = EvidenceSaver(kept, path, history.fsync_seconds, notify)
+
+    @property
+    def keeps_evidence(self) -> bool:
+        """Whether the reports that cause notable events are kept."""
+        return self._evidence is not None
 
     def write(self, events: Records, cause: Cause | None = None) -> None:
         """Number EVENT records, journal them, then show them. `cause`: what they were found in, of which
@@ -90,16 +100,9 @@ class Shard:
     def close(self) -> None:
         """Close the journal: everything accepted is on disk, unless that fails."""
         self._events.close()
+        if self._saver is not None:
+            self._saver.close()
         self._count()
-
-    def store_evidence(self) -> None:
-        """Keep evidence in the data folder: the regions of a collector that stops are deleted."""
-        if self._evidence is None or self.data is None or self.regions is None:
-            return
-        try:
-            store_evidence(self.regions, self.data, self.number)
-        except OSError as error:
-            self._notify(f"history: the reports of notable events are lost: {error.strerror}")
 
     def _count(self) -> None:
         events, journal = self._events, self._journal
@@ -134,10 +137,7 @@ def keep_leftovers(folder: Path, regions: Path) -> list[Path]:
     """
     warn = log.logger("history").warning
     kept = store_leftovers(folder, regions, warn)
-    try:
-        store_evidence(regions, folder)
-    except OSError as error:
-        warn(f"history: the reports of notable events are lost: {error.strerror}")
+    store_evidence(regions, folder, warn)
     if any(regions.glob("worker-*.distributions")):
         from ..history.writing.periods import take_leftovers
 

@@ -228,12 +228,14 @@ def _decoder() -> None:
 
 
 def _detector() -> None:
+    from ..detect.evidence.datagrams import DatagramWriter, create_ring
     from ..detect.postcards.share import Share, create_slots
     from ..detect.report_queue import QueueWriter, create_queue
     from .mode import Collector
     from .shard import Shard
 
     Share(create_slots(None), QueueWriter(create_queue(None, 1)))
+    DatagramWriter(create_ring(None, 1))
     pipeline = Collector(_SMALL).pipeline(Shard(_SMALL.history))
     assert pipeline.joining is not None
     postcards = _reports()

@@ -322,6 +322,10 @@ class ReportBatch:
     """
     postcards: bool | None = None
     """Whether there are postcards among them; None: nobody has looked."""
+    hop_packets: npt.NDArray[np.uint64] | None = None
+    """Of paths that were joined from postcards, uint64 [hops]: what `first_packet` + `packet` of the hop's
+    postcard was.
+    """
 
     def __len__(self) -> int:
         return len(self.reports)

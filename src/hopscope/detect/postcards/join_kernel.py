@@ -16,7 +16,8 @@ newest to the oldest.
 `periods`, `numbers`  uint64 [cards]: wrap of the ingress time, number of the packet in the capture
 `longest`             LONGEST_PATH [power of two], by hash of the flow
 `work`, `topology`    see `order_kernel`
-`rows`, `row_hops`    REPORT and HOP [n]: joined paths; `row_numbers` uint64 [n]: as `numbers`
+`rows`, `row_hops`    REPORT and HOP [n]: joined paths
+`row_numbers`         uint64 [n]: as `numbers`, of their last postcards; `hop_numbers`: of each hop
 `tally`               uint64 [TALLY]: counts of this call
 ===================== ==========================================================================
 """
@@ -27,6 +28,7 @@ from typing import Any
 
 from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
 from ...wire.records import Carried, Flag, Have
+from ..evidence.datagram_kernel import NOT_HELD
 from ..flows.event_kernel import FLOW_CARRIED, NO_NODE, hash_flow, pack_l4
 from ..flows.path_kernel import NODE_ID, node_of
 from ..flows.slow_path_kernel import MX, NODE_CARRIED, OWN_HOP, own_node
@@ -44,6 +46,8 @@ INGRESS_TIME = U64(Have.INGRESS_TIME)
 WAYS = U64(8)
 MAX_CARDS = U64(64)
 NONE = U32(0xFFFFFFFF)
+ELSEWHERE = U64(NOT_HELD)
+"""Number of a postcard that another member of the cluster received."""
 WAITING = U8(1)
 EMITTED = U8(2)
 
@@ -97,7 +101,7 @@ def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any, keys
 def emit_joined(
     packet: Any, evicted: Any, cards: Any, hops: Any, links: Any, free: Any, periods: Any, numbers: Any,
     longest: Any, work: Any, topology: Any, ring: Any, clock: Any, keys: Any,
-    rows: Any, row_hops: Any, row_numbers: Any, tally: Any,
+    rows: Any, row_hops: Any, row_numbers: Any, hop_numbers: Any, tally: Any,
 ) -> Any:  # fmt: skip
     """Write the path of a packet, and free its postcards."""
     packet.state = EMITTED
@@ -132,6 +136,7 @@ def emit_joined(
     if n == U64(1) and not whole:
         row.flags |= U8(PARTIAL)
         row_hops[at] = hops[first]
+        hop_numbers[at] = numbers[first]
     else:
         tally[IN_PATHS] += n
         flags = JOINED if whole else JOINED | PARTIAL
@@ -142,6 +147,7 @@ def emit_joined(
             row.ttl = max(row.ttl, cards[card].ttl)
             node = own_node(cards, card, hops)
             row_hops[at + U64(k)] = hops[card]
+            hop_numbers[at + U64(k)] = numbers[card]
             hop = row_hops[at + U64(k)]
             if node != NO_NODE:
                 hop.node_id = U32(node)
@@ -211,7 +217,8 @@ def join_kernel(
     reports: Any, batch_hops: Any, first_packet: Any, narrow: Any, wide: Any, taken: Any, until: Any,
     packets: Any, index: Any, ring: Any, clock: Any, keys: Any,
     cards: Any, hops: Any, links: Any, free: Any, periods: Any, numbers: Any,
-    longest: Any, work: Any, topology: Any, rows: Any, row_hops: Any, row_numbers: Any, tally: Any,
+    longest: Any, work: Any, topology: Any, rows: Any, row_hops: Any, row_numbers: Any, hop_numbers: Any,
+    tally: Any,
 ) -> Any:  # fmt: skip
     """Process reports, mark in `taken` those that are held back, then advance the clock to `until`, ns.
 
@@ -235,7 +242,7 @@ def join_kernel(
                     break
                 emit_joined(
                     packet, False, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
-                    clock, keys, rows, row_hops, row_numbers, tally,
+                    clock, keys, rows, row_hops, row_numbers, hop_numbers, tally,
                 )  # fmt: skip
             ring[DUE] += U64(1)
         if back:
@@ -249,7 +256,7 @@ def join_kernel(
             if packet.state == WAITING:
                 emit_joined(
                     packet, True, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
-                    clock, keys, rows, row_hops, row_numbers, tally,
+                    clock, keys, rows, row_hops, row_numbers, hop_numbers, tally,
                 )  # fmt: skip
             ring[DUE] += U64(1)
 
@@ -284,14 +291,14 @@ def join_kernel(
                 if packet.state == WAITING:
                     emit_joined(
                         packet, True, cards, hops, links, free, periods, numbers, longest, work, topology,
-                        ring, clock, keys, rows, row_hops, row_numbers, tally,
+                        ring, clock, keys, rows, row_hops, row_numbers, hop_numbers, tally,
                     )  # fmt: skip
             if ring[TAIL] - ring[HEAD] == mask + U64(1):
                 packet = packets[ring[HEAD] & mask]
                 if packet.state == WAITING:
                     emit_joined(
                         packet, True, cards, hops, links, free, periods, numbers, longest, work, topology,
-                        ring, clock, keys, rows, row_hops, row_numbers, tally,
+                        ring, clock, keys, rows, row_hops, row_numbers, hop_numbers, tally,
                     )  # fmt: skip
                 ring[HEAD] += U64(1)
                 ring[DUE] = max(ring[DUE], ring[HEAD])
@@ -314,7 +321,7 @@ def join_kernel(
         if packet.state == WAITING and U64(packet.count) == MAX_CARDS:
             emit_joined(
                 packet, True, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
-                clock, keys, rows, row_hops, row_numbers, tally,
+                clock, keys, rows, row_hops, row_numbers, hop_numbers, tally,
             )  # fmt: skip
         if U64(r.flags) & DROPPED != U64(0):
             packet.dropped = U8(1)
@@ -336,7 +343,7 @@ def join_kernel(
         cards[card].hop_count = U16(0)
         cards[card].carried |= U8(OWN_HOP)
         hops[card] = batch_hops[U64(r.first_hop)]
-        numbers[card] = U64(first_packet) + U64(r.packet)
+        numbers[card] = ELSEWHERE if r.spare else U64(first_packet) + U64(r.packet)
         period = U64(0)
         if U64(hops[card].present & ~hops[card].null) & INGRESS_TIME:
             period = U64(wide) if r.version == 20 else U64(narrow)
@@ -349,5 +356,5 @@ def join_kernel(
             if whole == HOST_TO_HOST:
                 emit_joined(
                     packet, False, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
-                    clock, keys, rows, row_hops, row_numbers, tally,
+                    clock, keys, rows, row_hops, row_numbers, hop_numbers, tally,
                 )  # fmt: skip

@@ -210,6 +210,7 @@ class _Table:
         self._rows = np.empty(0, REPORT)
         self._hops = np.empty(0, HOP)
         self._numbers = np.empty(0, np.uint64)
+        self._hop_numbers = np.empty(0, np.uint64)
 
     @property
     def waits(self) -> bool:
@@ -238,7 +239,7 @@ class _Table:
         cards = len(self._state[5]) - int(ring[kernel.FREE]) + len(batch)
         if waiting > len(self._rows) or cards > len(self._hops):
             self._rows, self._numbers = np.empty(2 * waiting, REPORT), np.empty(2 * waiting, np.uint64)
-            self._hops = np.empty(2 * cards, HOP)
+            self._hops, self._hop_numbers = np.empty(2 * cards, HOP), np.empty(2 * cards, np.uint64)
         tally[:] = 0
         kernel.join_kernel(
             self._readonly(batch.reports),
@@ -253,6 +254,7 @@ class _Table:
             self._rows,
             self._hops,
             self._numbers,
+            self._hop_numbers,
             tally,
         )
         counters[self._places] += tally[self._slots]
@@ -262,7 +264,9 @@ class _Table:
         rows, numbers = self._rows[:count], self._numbers[:count]
         first = int(numbers.min())
         rows["packet"] = np.minimum(numbers - np.uint64(first), 0xFFFFFFFF)
-        return ReportBatch(rows.copy(), self._hops[:hops].copy(), first)
+        return ReportBatch(
+            rows.copy(), self._hops[:hops].copy(), first, hop_packets=self._hop_numbers[:hops].copy()
+        )
 
 
 def _periods(clock: Clock) -> tuple[np.uint64, np.uint64]:

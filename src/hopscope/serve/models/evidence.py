@@ -44,21 +44,37 @@ class ByteField(Model):
     fields: list[ByteField]
 
 
+class Datagram(Model):
+    """A datagram as it was received."""
+
+    hop: int | None
+    """The hop of the path whose postcard is in it, from 0; null: it has the whole report."""
+    received: Time
+    source: str
+    """Address that it came from."""
+    dialect: str | None
+    """The dialect that it was decoded by; null: not known."""
+    bytes: str
+    """Hexadecimal."""
+    fields: list[ByteField]
+    """Its bytes, field by field: each is in one field that has no fields."""
+    note: str | None
+    """Why there are no fields."""
+
+
 class Evidence(OfMember, ClusterModel):
     """The report that caused an event."""
 
     id: str
     """Of the event."""
     received: Time
-    source: str
-    """Address that it came from."""
-    dialect: str | None
-    """The dialect that it was decoded by; null: not known."""
-    bytes: str | None
-    """As received, hexadecimal; null: none are kept."""
-    note: str | None
-    """Why there are no bytes, or no fields."""
+    source: str | None
+    """Address that it came from; null: a path that was joined from postcards."""
     report: dict[str, Any]
-    """As `hopscope decode` prints it; without bytes, as the collector had it, times in ns."""
-    fields: list[ByteField]
-    """Its bytes, field by field: each is in one field that has no fields."""
+    """As `hopscope decode` prints it; of a joined path, and without bytes, as the collector had it: times are
+    ns.
+    """
+    datagrams: list[Datagram]
+    """What it came in: one, or the postcards of a joined path in its order."""
+    note: str | None
+    """Which datagrams are not kept, and why."""

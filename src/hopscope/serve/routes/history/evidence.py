@@ -10,6 +10,7 @@ from fastapi import HTTPException, Path, Query, Request
 
 from ....base.errors import HopscopeError
 from ....detect.alarms import place_key
+from ....detect.evidence.reader import Kept
 from ....detect.flows.state import queues_by_port
 from ....detect.records import NO_NODE, NO_PORT, OF_SOURCE
 from ....present import evidence
@@ -88,9 +89,9 @@ def _around(past: Past, event: Records) -> tuple[list[dict[str, object]], list[d
     "/events/{id}/evidence", summary="The report that caused an event", responses={404: {"model": m.Error}}
 )
 async def event_evidence(context: Ctx, id: EventId, member: Member = None) -> e.Evidence:
-    """The report, decoded as by `hopscope decode`, and its bytes, field by field. Reports of routine events
-    are not kept, nor are those above the limits of `[history]`; with several workers, and of paths joined
-    from postcards, the decoded values are kept, and no bytes.
+    """The report, decoded as by `hopscope decode`, and the bytes of its datagram, field by field; of a path
+    that was joined from postcards, those of each postcard. Reports of routine events are not kept, nor are
+    those above the limits of `[history]`.
     """
 
     def work() -> e.Evidence:
@@ -98,24 +99,39 @@ async def event_evidence(context: Ctx, id: EventId, member: Member = None) -> e.
         kept = evidence.evidence_of(context.folder, found)
         if kept is None:
             raise HTTPException(404, evidence.why_not_kept(found))
-        dialect, why = _dialect(context, kept.dialect)
-        raw, row = kept.frames.arena.tobytes(), kept.batch.reports[0]
-        if not raw:
-            why = "the process that found this event has decoded reports alone: no bytes are kept"
+        row, joined = kept.batch.reports[0], evidence.is_joined(kept)
+        own = kept.datagrams.get(0)
+        dialect = None if own is None else _dialect(context, own.dialect)[0]
         return e.Evidence.model_validate(
             {
                 "id": id,
                 "received": when(int(row["time_ns"])),
-                "source": address(int(row["source_hi"]), int(row["source_lo"])),
-                "dialect": kept.dialect or None,
-                "bytes": raw.hex() if raw else None,
-                "note": why,
+                "source": None if joined else address(int(row["source_hi"]), int(row["source_lo"])),
                 "report": evidence.decoded(kept, dialect),
-                "fields": evidence.byte_fields(kept, dialect) if raw and dialect is not None else [],
+                "datagrams": [_datagram(context, kept, hop) for hop in sorted(kept.datagrams)],
+                "note": evidence.why_no_bytes(kept),
             }
         )
 
     return await context.run(work)
+
+
+def _datagram(context: Context, kept: Kept, hop: int) -> dict[str, object]:
+    one = kept.datagrams[hop]
+    dialect, why = _dialect(context, one.dialect)
+    row = None if dialect is None else evidence.report_in(kept, hop, dialect)
+    from_ = one.frame[0] if row is None else row
+    if row is None and why is None:
+        why = "the postcard is not found in it by its dialect as it is now"
+    return {
+        "hop": hop if evidence.is_joined(kept) else None,
+        "received": when(int(one.frame[0]["time_ns"])),
+        "source": address(int(from_["source_hi"]), int(from_["source_lo"])),
+        "dialect": one.dialect or None,
+        "bytes": one.raw.hex(),
+        "fields": [] if row is None or dialect is None else evidence.byte_fields(one, row, dialect),
+        "note": why,
+    }
 
 
 def _dialect(context: Context, name: str) -> tuple[Dialect | None, str | None]:

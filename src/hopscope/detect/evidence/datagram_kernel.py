@@ -1,0 +1,77 @@
+"""Kernel that copies datagrams into a ring, and writes their numbers into the reports that were in them.
+
+===================== ==========================================================================
+`frames`, `words`     FRAME [n], and the same memory as uint64 [6 n]
+`arena`               uint8: the frames' bytes
+`reports`             REPORT: decoded from the frames; `packet` is replaced by a number
+`data`                uint8 [power of two, 1 MiB or more]: the ring
+`numbers`             uint32 [n or more]: scratch, the numbers of the frames
+===================== ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U32, U64, kernel, load64, move, store64
+from . import layout
+
+LINE, HEAD = U64(layout.LINE), U64(layout.HEAD)
+PLACES = U64(layout.PLACES)
+NOT_HELD = U32(layout.NOT_HELD)
+MOST_BYTES = U64(layout.MOST_BYTES)
+LOW_48 = U64(0xFFFFFFFFFFFF)
+
+
+@kernel
+def hold(
+    frames: Any, words: Any, arena: Any, reports: Any, data: Any, numbers: Any, first: Any, position: Any,
+    limit: Any, high: Any, dialect: Any,
+) -> Any:  # fmt: skip
+    """Copy frames from the row `first` on to `position` (bytes written so far), up to `limit` at most.
+
+    Returns the row of the first frame that did not fit (their number: all did, and the reports are numbered),
+    and the new position.  `high`: the worker, in the highest bits of a number.
+    """
+    n = U64(len(frames))
+    room = U64(len(data))
+    size = U64(len(arena))
+    i: Any = first
+    while i < n:
+        length = U64(frames[i].length)
+        if length > MOST_BYTES:
+            numbers[i] = NOT_HELD
+            i += U64(1)
+            continue
+        need = (HEAD + length + LINE - U64(1)) & ~(LINE - U64(1))
+        at: Any = position & (room - U64(1))
+        if at + need > room:
+            position += room - at
+            at = U64(0)
+        if position + need > limit:
+            return i, position
+        store64(data, at, position)
+        word = i * U64(6)
+        store64(data, at + U64(8), words[word + U64(1)])
+        store64(data, at + U64(16), words[word + U64(2)])
+        store64(data, at + U64(24), words[word + U64(3)])
+        store64(data, at + U64(32), words[word + U64(4)])
+        store64(data, at + U64(40), (words[word + U64(5)] & LOW_48) | (dialect << U64(48)))
+        to: Any = at + HEAD
+        source: Any = U64(frames[i].offset)
+        end = source + length
+        if end + U64(15) <= size and (length + U64(15)) & ~U64(15) <= need - HEAD:
+            while source < end:  # what is after it is not read again, and saves the loop for a rest
+                low, more = load64(arena, source), load64(arena, source + U64(8))
+                store64(data, to, low)
+                store64(data, to + U64(8), more)
+                source += U64(16)
+                to += U64(16)
+        else:
+            move(data, to, arena, source, length)
+        numbers[i] = U32(high | ((position // LINE) & PLACES))
+        position += need
+        i += U64(1)
+    for r in range(len(reports)):
+        reports[r].packet = numbers[U64(reports[r].packet)]
+    return n, position
