@@ -8,7 +8,6 @@ from pathlib import Path
 
 from harness.common import Bench, median
 from hopscope.detect.merge import Merge
-from hopscope.detect.report_queue import QueueReader, attach_queue, create_queue, queue_path
 from hopscope.fabric.load import report_batch
 from hopscope.runtime.detector import Detector
 from hopscope.runtime.mode import mode_of
@@ -67,10 +66,9 @@ def measure(bench: Bench, folder: Path, size: int, hops: int, flows: int, worker
     work = batches(size, hops, flows)
     settings = settings_for(workers)
     alone = mode_of(settings_for(1)).pipeline(Shard(settings.history))
-    for worker in range(workers):
-        create_queue(queue_path(folder, worker), settings.detect.queue_reports)
+    mode_of(settings).make_queues(folder)
     steps = [mode_of(settings).hand_over(worker, folder) for worker in range(workers)]
-    merge = Merge([QueueReader(attach_queue(queue_path(folder, worker))) for worker in range(workers)])
+    merge = Merge(mode_of(settings).queues(folder))
     detector = Detector(mode_of(settings).pipeline(Shard(settings.history)), merge)
     times: dict[str, list[float]] = {"one worker": [], "worker of several": [], "detector": []}
     for number in range(rounds + 1):

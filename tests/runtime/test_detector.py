@@ -15,7 +15,6 @@ import pytest
 from hopscope.detect.counters import DETECTOR, INDEX, attach_counters, counter_files
 from hopscope.detect.merge import Merge
 from hopscope.detect.records import Kind
-from hopscope.detect.report_queue import QueueReader, attach_queue, create_queue, queue_path
 from hopscope.detect.thresholds import CONTROL_FILE, CONTROL_VERSION, KIND, create_control
 from hopscope.history.files.journal_file import read_journals
 from hopscope.memory.private_file import HASH_SECRET
@@ -147,8 +146,7 @@ class Workers:
         self.folder, self.settings = folder, settings_for(folder, WORKERS, timed)
         self.regions = prepared(folder, self.settings)
         self.control = control_of(self.regions)
-        for worker in range(WORKERS):
-            create_queue(queue_path(self.regions, worker), self.settings.detect.queue_reports)
+        mode_of(self.settings).make_queues(self.regions)
         self.workers = [self.worker(number) for number in range(WORKERS)]
         self.detector = self.start()
 
@@ -159,8 +157,8 @@ class Workers:
     def start(self) -> Detector:
         """A detector that starts, or starts again on the regions of one that was killed."""
         shard = Shard(self.settings.history, process=DETECTOR, data=self.folder, regions=self.regions)
-        queues = [QueueReader(attach_queue(queue_path(self.regions, number))) for number in range(WORKERS)]
-        return Detector(mode_of(self.settings).pipeline(shard), Merge(queues))
+        mode = mode_of(self.settings)
+        return Detector(mode.pipeline(shard), Merge(mode.queues(self.regions)))
 
     def take(self) -> None:
         """The detector takes what is complete, without a tick."""

@@ -150,13 +150,12 @@ def started(settings: Settings, send: Callable[[], None]) -> Role:
     loads.
     """
     from hopscope.capture.sockets import bind_share
-    from hopscope.detect.report_queue import create_queue, queue_path
     from hopscope.detect.thresholds import CONTROL_FILE, create_control
+    from hopscope.runtime.mode import mode_of
 
     role = Role(settings, [bind_share(listen) for listen in settings.listen], send)
     create_control(role.regions / CONTROL_FILE, settings.limits)
-    for number in range(settings.workers):
-        create_queue(queue_path(role.regions, number), settings.detect.queue_reports)
+    mode_of(settings).make_queues(role.regions)
     load_steps(steps_for(settings), role.notify)
     return role
 

@@ -172,11 +172,11 @@ class DatagramReader:
         start = position % len(data)
         body = start + layout.HEAD
         frame = data[start:body].view(FRAME).copy()
+        named = int(data[body - 2 : body].view(np.uint16)[0])  # padding of FRAME, which `copy` may leave out
         raw = data[body : body + min(int(frame["length"][0]), layout.MOST_BYTES)].tobytes()
         barrier()
         if int(cursor[BEGIN]) > position or int(frame["offset"][0]) != position:
             return None
-        named = int(frame.view(np.uint16)[-1])
         name = ring["dialects"][named] if named < MOST_DIALECTS else b""
         frame["offset"] = 0
         return Datagram(frame, raw, name.decode("utf-8", "replace"))

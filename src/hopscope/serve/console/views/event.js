@@ -3,13 +3,12 @@
 import { h, fill } from "../lib/dom.js";
 import { link } from "../lib/address.js";
 import { get, path } from "../lib/api.js";
-import { download } from "../lib/export.js";
 import { ago, amount, clock, flowText, moment, ms, words } from "../lib/format.js";
 import { eventMood, eventText } from "../lib/event_text.js";
 import { keys } from "../lib/keys.js";
 import { changeButton, empty, panel, placeLink, trouble } from "../lib/panel.js";
 import { mayChange } from "../lib/session.js";
-import { bytesView, objectView } from "./event/bytes.js";
+import { evidencePanel } from "./event/evidence.js";
 import { acknowledge, silence, takeBack } from "./events/forms.js";
 
 export const title = ({ parts }) => `Event ${parts[1]}`;
@@ -38,7 +37,7 @@ export async function show(place, { parts, query }) {
         mayChange() && [alarm && !alarm.acknowledged && h("button", { class: "button", type: "button", onclick: () => acknowledge(alarm, again) }, "Acknowledge"),
           h("button", { class: "button", type: "button", onclick: () => silence(found, again) }, "Silence its place")]),
       h("div", { class: "grid" }, sized(factsPanel(found, alarm, again), "w6"), sized(aroundPanel(found), "w6")), evidence);
-    fill(evidence, await evidencePanel(id, found, ask));
+    fill(evidence, await evidencePanel(id, ask));
   }
 
   await fillIn();
@@ -101,26 +100,4 @@ function aroundPanel(event) {
   if (rows.length === 1) fill(box.body, empty("History has no other event here."));
   else fill(box.body, h("ol", { class: "around" }, rows.map(row)));
   return box.element;
-}
-
-async function evidencePanel(id, event, ask) {
-  const box = panel("The report that caused it");
-  let data;
-  try {
-    data = await ask("/evidence");
-  } catch (error) {
-    fill(box.body, error.status === 404 ? empty("Its report was not kept.", `${error.message[0].toUpperCase()}${error.message.slice(1)}.`) : trouble(error));
-    return box.element;
-  }
-  box.note(`from ${data.source}, received ${moment(data.received)}${data.dialect ? `, dialect ${data.dialect}` : ""}`);
-  const view = data.bytes && data.fields.length ? bytesView(data.bytes, data.fields) : null;
-  fill(box.tools, view?.tools, h("button", { class: "button small", type: "button", onclick: () => download(`report-${id}.json`, JSON.stringify(data, null, 1), "application/json") }, "JSON"),
-    data.bytes && h("button", { class: "button small", type: "button", onclick: () => download(`report-${id}.bin`, new Blob([bytesOf(data.bytes)])) }, "Bytes"));
-  fill(box.body, data.note && h("p", { class: "note" }, `${data.note[0].toUpperCase()}${data.note.slice(1)}.`), view?.element,
-    h("details", { open: !view }, h("summary", null, "As hopscope decode prints it"), objectView(data.report)));
-  return box.element;
-}
-
-function bytesOf(hex) {
-  return Uint8Array.from({ length: hex.length / 2 }, (_, at) => parseInt(hex.slice(2 * at, 2 * at + 2), 16));
 }
