@@ -325,7 +325,8 @@ class HistorySettings(Section):
     journal_file_seconds: Seconds = Field(default=30.0, gt=0)
     """… or at this age."""
     fsync_seconds: Seconds = 1.0
-    """How often the journal is synced to disk; 0: never. A killed process loses nothing in either case."""
+    """How often the journal, and reports that are kept of events, are synced to disk; 0: never. A killed
+    process loses nothing in either case."""
     keep_days: float = Field(default=7.0, gt=0, le=10_000)
     """Segments older than this are deleted."""
     keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
@@ -338,9 +339,10 @@ class HistorySettings(Section):
     """Events of one worker that stay in memory, for live readers, and for the journal while the disk is full;
     a power of two."""
     evidence_bytes: int = Field(default=16 * 1024**2, ge=0, le=2**34)
-    """Memory of one worker for the reports that caused notable events, the newest ones; 0: none are kept."""
+    """Memory for the reports that caused notable events, the newest ones; 0: none are kept. Each of several
+    workers holds the datagrams of the last `detect.queue_reports` reports beside, at 256 bytes each."""
     evidence_per_second: int = Field(default=100, ge=1, le=100_000)
-    """Most reports of one worker that are kept in a second; further ones are counted."""
+    """Most reports that are kept in a second of their receive times; further ones are counted."""
 
 
 _HEADER = r"^[A-Za-z0-9-]*$"
