@@ -90,8 +90,8 @@ class Two:
         for number, batch in enumerate(batches):
             self.workers[number % 2].step(batch)
         handed = time.thread_time()
-        for batch, clock in self.merge.batches(time.monotonic_ns(), everything=True):
-            self.pipeline.take(batch, clock)
+        for reports, clock in self.merge.batches(time.monotonic_ns(), everything=True):
+            self.pipeline.take(reports, clock)
         return handed - begin, time.thread_time() - handed
 
     def close(self) -> None:
@@ -128,12 +128,12 @@ def main() -> None:
                         for name, values in spent.items()
                     }
                     for name, values in ns.items():
-                        case_ = {"what": what, "case": case, "kept": name}
+                        row: dict[str, object] = {"what": what, "case": case, "kept": name}
                         note = (
                             f"{min(values) / min(ns['off']):.3f} of off; median {median(values):.1f},"
                             f" {median(values) / median(ns['off']):.3f} of off"
                         )
-                        bench.row(case_, min(values), "ns/report", note)
+                        bench.row(row, min(values), "ns/report", note)
             for each in collectors.values():
                 each.close()
 

@@ -15,7 +15,7 @@ from hopscope.detect.evidence.reader import Kept, read_evidence
 from hopscope.detect.merge import Merge
 from hopscope.detect.records import Kind
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
-from hopscope.history.journal_file import read_journals
+from hopscope.history.files.journal_file import read_journals
 from hopscope.present.evidence import (
     byte_fields,
     decoded,
@@ -244,7 +244,7 @@ def test_a_replayed_capture_leaves_its_bytes(tmp_path: Path) -> None:
     capture, data = tmp_path / "one.pcap", tmp_path / "data"
     record = struct.pack("<IIII", T0 // 10**9, 0, len(frame), len(frame)) + frame
     capture.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1) + record)
-    limit = 'detect.thresholds.queue_occupancy={raise_above = 500, clear_below = 50}'
+    limit = "detect.thresholds.queue_occupancy={raise_above = 500, clear_below = 50}"
     done = hopscope("replay", capture, "--data", data, "--events", "--set", limit)
     assert done.returncode == 0, done.stdout + done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
