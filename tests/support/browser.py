@@ -85,6 +85,14 @@ class Browser:
         element = f"({_VISIBLE})({json.dumps(selector)}, {json.dumps(text)})"
         return str(self.wait(f"((e) => e && [e.innerText ?? ''])({element})", seconds)[0])
 
+    def rows(self, label: str) -> list[list[str]]:
+        """Texts of the cells of a table."""
+        found: list[list[str]] = self.run(
+            f"[...document.querySelectorAll('[aria-label={json.dumps(label)}] tbody tr')]"
+            ".map((row) => [...row.children].map((cell) => cell.innerText.trim()))"
+        )
+        return found
+
     def click(self, selector: str, text: str = "") -> None:
         """Click a visible element with the mouse, as a person does, once it is there."""
         place = f"""(() => {{

@@ -30,6 +30,8 @@ silent_seconds = 2.0
 
 [detect.thresholds.hop_latency]
 change = 100
+raise_above = 2000
+clear_below = 1
 
 [export.dead]
 kind = "webhook"
@@ -40,7 +42,9 @@ KEYS = 1000
 
 @contextmanager
 def console_collector(folder: Path) -> Iterator[Collector]:
-    """It receives reports and labels until the end; port 4 sends one label and falls silent."""
+    """It receives reports and labels until the end; port 4 sends one label and falls silent. The hop
+    latencies of three switches are in alarm to the end.
+    """
     data, config = folder / "data", folder / "hopscope.toml"
     config.write_text(SETTINGS)
     one = Collector(data, "--config", str(config), "--listen", "udp://127.0.0.1:0", "--http-port", "0")

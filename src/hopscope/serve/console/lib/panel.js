@@ -97,7 +97,7 @@ export function toast(text, mood = "") {
   setTimeout(() => element.remove(), mood === "bad" ? 10_000 : 4000);
 }
 
-/** A button that makes a change: once, however often it is clicked meanwhile; says so if the change fails. */
+/** A button that makes a change once, however often it is clicked; if the change fails, it says so and can be clicked again. */
 export function changeButton(text, run, attributes = {}) {
   const button = h("button", { class: "button small", type: "button", ...attributes, onclick: async () => {
     button.disabled = true;
@@ -105,8 +105,8 @@ export function changeButton(text, run, attributes = {}) {
       await run();
     } catch (error) {
       toast(sentence(error.message), "bad");
+      button.disabled = false;
     }
-    button.disabled = false;
   } }, text);
   return button;
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,38 +14,10 @@ import pytest
 
 from hopscope.settings.collector import Settings
 from support.collector_process import Collector
-from support.console_collector import KEYS, console_collector
+from support.console_collector import KEYS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
-VIEWS = Path(__file__).resolve().parents[2] / "src/hopscope/serve/console/views"
-
-
-@pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
-    """The collector."""
-    with console_collector(tmp_path_factory.mktemp("console")) as one:
-        yield one
-
-
-@pytest.fixture
-def open_page(busy: Collector, browser: Any) -> Any:
-    """Opens a page, and fails at the end if the browser has complained."""
-
-    def visit(path: str) -> Any:
-        browser.open(f"{busy.owner['api'].rstrip('/')}{path}")
-        return browser
-
-    yield visit
-    assert not browser.problems
-
-
-def rows(browser: Any, label: str) -> list[list[str]]:
-    """Texts of the cells of a table."""
-    found: list[list[str]] = browser.run(
-        f"[...document.querySelectorAll('[aria-label={json.dumps(label)}] tbody tr')]"
-        ".map((row) => [...row.children].map((cell) => cell.innerText.trim()))"
-    )
-    return found
+VIEWS = Path(__file__).resolve().parents[3] / "src/hopscope/serve/console/views"
 
 
 def log_in(page: Any, collector: Collector) -> None:
@@ -138,7 +109,7 @@ def test_labels_show_silent_ports(open_page: Any) -> None:
     page.wait("[...document.querySelectorAll('.figure')].some((e) => /Silent ports\\s*1/.test(e.innerText))")
     page.click(".tabs button", "Silent")
     page.wait("document.querySelectorAll('[aria-label=\"Ports that label\"] tbody tr').length === 1")
-    ((place, state, *_),) = rows(page, "Ports that label")
+    ((place, state, *_),) = page.rows("Ports that label")
     assert place.endswith("port 4")
     assert state == "silent"
     assert "ports=silent" in page.run("location.search")
@@ -166,7 +137,7 @@ def test_system_says_what_is_wrong_and_what_to_do(open_page: Any) -> None:
     page.run("document.querySelector('input[type=search]').focus()")
     page.type("decoded, including")
     page.wait("document.querySelectorAll('[aria-label=Counters] tbody tr').length === 1")
-    assert rows(page, "Counters")[0][0].startswith("hopscope_reports_total")
+    assert page.rows("Counters")[0][0].startswith("hopscope_reports_total")
     page.wait("Boolean(document.querySelector('.spark polyline'))")
     assert "part=counters" in page.run("location.search")
     page.click(".tabs button", "Cluster")
