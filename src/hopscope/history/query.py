@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +17,14 @@ import numpy.typing as npt
 
 from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
+from ..detect.flows.flow_ids import FlowIds
 from ..wire.address import address
 from .columns import connect
 from .errors import HistoryError
+from .files.segment_index import flow_key
 from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
-from .reading.event_questions import LOCAL, EventQuestions, text_column
+from .reading.event_questions import LOCAL, EventQuestions, of_records, text_column
 from .reading.filters import Filters, Flow, to_ns, wanted
 from .reading.long_paths import MOST_RECORDS, add_long_paths
 from .reading.page import Order, Page
@@ -34,6 +37,20 @@ __all__ = ["Filters", "Flow", "History", "HistoryError", "Table"]
 
 Result = TypeVar("Result")
 Files = TypeVar("Files", Snapshot, PeriodSnapshot)
+_SUMS = (
+    *((name, "UBIGINT") for name in ("flow_id", "src_hi", "src_lo", "dst_hi", "dst_lo")),
+    ("sport", "USMALLINT"),
+    ("dport", "USMALLINT"),
+    ("proto", "UTINYINT"),
+    ("first", "TIMESTAMP_NS"),
+    ("last", "TIMESTAMP_NS"),
+    *((name, "BIGINT") for name in ("events", "path_changes", "drops")),
+    *(("highest_latency", "UBIGINT"), ("packets", "UBIGINT"), ("mean_latency", "DOUBLE")),
+    *(("worst_node_id", "UINTEGER"), ("worst_port", "USMALLINT"), ("worst_latency", "UBIGINT")),
+)
+"""Columns of `sums_of`, and their types."""
+_MOST_KEYS = 1000
+"""Flows that are looked for in the indexes of segments."""
 _TRIES = 20
 """Snapshots tried while the archive replaces segments during a query."""
 
@@ -168,20 +185,43 @@ class History(EventQuestions):
             text, source, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
         )
 
-    def _grouped(
-        self, select: str, limit: int | None, filters: Filters, recorded: Filters | None = None
+    def sums_of(
+        self, ids: FlowIds, inside: bool = True, *, limit: int | None = 1000, **filters: Unpack[Filters]
     ) -> Table:
-        """Run a SELECT over EVENTS, the filtered events, and RECORDED, those of fewer filters."""
+        """What `flows` has of these flows, or of all others, with `src_hi`, `src_lo` … instead of texts."""
+        return self._grouped(self._flows_sql(), limit, filters, of_records(filters), (ids, inside), _SUMS)
+
+    def _grouped(
+        self,
+        select: str,
+        limit: int | None,
+        filters: Filters,
+        recorded: Filters | None = None,
+        chosen: tuple[FlowIds, bool] | None = None,
+        described: Sequence[tuple[str, str]] | None = None,
+    ) -> Table:
+        """Run a SELECT over EVENTS, the filtered events, and RECORDED, those of fewer filters. `chosen`: of
+        these flows alone, or of all others; `described`: as in `fetch`.
+        """
 
         def ask(snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
             snapshot = self._source.undamaged(snapshot)
-            every = snapshot.select(cursor)
+            if chosen is None:
+                every = snapshot.select(cursor)
+            else:
+                cursor.register("chosen", {"id": chosen[0].ids})
+                every = f"""SELECT * FROM ({snapshot.of_flows(*chosen).select(cursor)})
+                    WHERE flow_id {"" if chosen[1] else "NOT"} IN (SELECT id FROM chosen)"""
             statement = self._selected(select, every, filters, recorded, lambda: snapshot.long_paths(cursor))
-            table = fetch(cursor, statement, limit)
+            table = fetch(cursor, statement, limit, described)
             return _with_long_paths(table, snapshot, cursor) if "path" in table.columns else table
 
-        read = filters if recorded is None else recorded
-        return self._ask(ask, lambda: self._source.snapshot(wanted(read)))
+        criteria = wanted(filters if recorded is None else recorded)
+        if chosen is not None and chosen[1] and len(chosen[0]) <= _MOST_KEYS:
+            ids = tuple(flow_key(flow_id) for flow_id in chosen[0].ids.tolist())
+            criteria = replace(criteria, keys=(*criteria.keys, ids))
+        long = recorded is None  # with RECORDED, addresses are read as numbers
+        return self._ask(ask, lambda: self._source.snapshot(criteria, long))
 
     def _ask(
         self, ask: Callable[[Files, duckdb.DuckDBPyConnection], Result], look: Callable[[], Files]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,14 @@ import numpy.typing as npt
 from .region import barrier
 
 Array = npt.NDArray[Any]
+
+
+class Versions(Protocol):
+    """Versions by numbers of rows."""
+
+    def __getitem__(self, numbers: Array, /) -> Array: ...
+
+
 TRIES = 64
 SPIN_TRIES = 16
 """Tries after which each further one waits half a millisecond, since the writer may not be running."""
@@ -30,8 +38,16 @@ def snapshot_rows(rows: Array, versions: Array) -> Array:
     return copy
 
 
+def rows_at(rows: Array, numbers: Array) -> Array:
+    """The same as `rows[numbers]` for records of whole words in one piece: NumPy copies fields of records one
+    by one, 100,000 flows in 150 ms, and words in 25 ms.
+    """
+    words = rows.view(np.uint64).reshape(len(rows), -1)
+    return words.take(numbers, axis=0).view(rows.dtype).reshape(len(numbers))
+
+
 def consistent(
-    versions: Array, read: Callable[[Array], tuple[Array, ...]], rows: Array, tries: int = TRIES
+    versions: Versions, read: Callable[[Array], tuple[Array, ...]], rows: Array, tries: int = TRIES
 ) -> tuple[Array, tuple[Array, ...]]:
     """Read some rows of several arrays: (numbers of the consistent rows, arrays as returned by `read`).
 
@@ -58,6 +74,8 @@ def consistent(
             kept.append(pending[good])
             parts.append(tuple(copy[good] for copy in copies))
             pending = pending[~good]
+    if len(kept) == 1:
+        return kept[0], parts[0]
     numbers = np.concatenate(kept)
     found = tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
     if (numbers[1:] >= numbers[:-1]).all():

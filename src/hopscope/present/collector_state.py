@@ -22,6 +22,7 @@ import numpy.typing as npt
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, DETECTOR, INDEX, process_of
 from ..detect.distributions.quantiles import Distribution
 from ..detect.flows.flow_hops import FlowHops
+from ..detect.flows.flow_ids import FlowIds
 from ..detect.flows.hop_sums import HopSums
 from ..detect.flows.path_hops import NO_HOPS, PathHops
 from ..detect.records import EVENT, EVENT_VERSION, FLOW, PORT, SOURCE
@@ -172,7 +173,8 @@ class CollectorState:
             self._attach()
             if self._reader is None:
                 return np.zeros(len(flows), np.bool_)
-            return np.isin(flows["flow_id"], self._reader.through(node_id, egress_port))
+            through = FlowIds(self._reader.through(node_id, egress_port))
+        return through.has(flows["flow_id"])
 
     def paths(self) -> Iterator[FlowHops]:
         """All live flows with their hops, in blocks."""

@@ -42,6 +42,11 @@ class Past:
                 self._history = History(self._folder, memory_bytes=256 * 1024**2, threads=1)
             return self._history
 
+    def own(self) -> History:
+        """That of the data folder."""
+        assert self._make is None
+        return cast("History", self.history())
+
     def close(self) -> None:
         """Close it, if it was opened."""
         with self._lock:
@@ -85,9 +90,7 @@ class Past:
 
     def parquet(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> ParquetFile:
         """The same as a file; only of this collector's own history."""
-        history = self.history()
-        assert self._make is None
-        return cast("History", history).parquet(text, **_limits(limit, settings), stop=stop)
+        return self.own().parquet(text, **_limits(limit, settings), stop=stop)
 
 
 def _limits(limit: int, settings: ServeSettings) -> dict[str, Any]:

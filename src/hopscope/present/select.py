@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -197,7 +197,7 @@ def ordered(rows: Records, by: str, descending: bool, offset: int, limit: int) -
 
 
 def order_of(rows: Records, by: str, descending: bool, offset: int, limit: int) -> npt.NDArray[np.intp]:
-    """The same as indices of the rows."""
+    """The same as indices of the rows; flows with equal values are in the order of their ids."""
     field = FLOW_ORDER[by]
     if field == "latency_mean":
         key = rows["latency_sum"] / np.maximum(rows["latency_samples"], 1)
@@ -205,12 +205,29 @@ def order_of(rows: Records, by: str, descending: bool, offset: int, limit: int) 
         key = rows[field].astype(np.float64)
     if by.endswith("latency"):
         key = np.where(rows["state"] & 2, key, -1.0 if descending else np.inf)
-    end = offset + limit
-    if descending:
-        key = -key
-    if end < len(rows) // 4:
-        near = np.flatnonzero(key <= np.partition(key, end)[end])  # all that are equal: pages must join
-        order = near[np.lexsort((rows["flow_id"][near], key[near]))]
-    else:
-        order = np.lexsort((rows["flow_id"], key))
-    return np.asarray(order[offset:end])
+    return smallest((-key if descending else key, rows["flow_id"]), offset, offset + limit)
+
+
+def smallest(keys: Sequence[npt.NDArray[Any]], first: int, end: int) -> npt.NDArray[np.intp]:
+    """Indices of the rows at the places `first` to `end` in ascending order of keys, the first one first.
+
+    Only rows of these places are sorted: a page of 100,000 flows takes 2 ms anywhere, sorting all 50 ms.
+    """
+    key, *further = keys
+    end = min(end, len(key))
+    if first >= end:
+        return np.zeros(0, np.intp)
+    lowest, highest = np.partition(key, (first, end - 1))[[first, end - 1]]
+    before = int(np.count_nonzero(key < lowest))
+    parts = []
+    between = np.flatnonzero((key > lowest) & (key < highest))
+    for value in (lowest, highest) if highest > lowest else (lowest,):
+        equal = np.flatnonzero(key == value)
+        start, stop = max(0, first - before), min(len(equal), end - before)
+        if further:
+            parts.append(equal[smallest([other[equal] for other in further], start, stop)])
+        else:
+            parts.append(equal[start:stop])
+        before += len(equal) + len(between)
+    parts.insert(1, between[np.lexsort([other[between] for other in reversed(keys)])])
+    return np.concatenate(parts)

@@ -26,6 +26,7 @@ from ..records import (
 from .flow_hops import FlowHops, flow_hops, hops_of_flow
 from .hop_sums import HopSums, hop_sums
 from .path_hops import PathHops, path_hops
+from .slots import hop_blocks, live_flows
 
 Records = npt.NDArray[np.void]
 _SEQUENCE_BITS = (22, 32)
@@ -59,7 +60,7 @@ class StateReader:
 
     def flows(self) -> Records:
         """FLOW [flows], each once; of a flow in several shards, the newest."""
-        return _newest([_flows(shard["flows"]) for shard in self._shards], FLOW, ("flow_id",))
+        return _newest([live_flows(shard["flows"]) for shard in self._shards], FLOW, ("flow_id",))
 
     def ports(self) -> Records:
         """PORT [rows], each key once; of a queue in several shards of a sink, the newest value, the
@@ -148,42 +149,19 @@ def queues_by_port(ports: Records) -> bool:
 
 
 def _through(region: Region, node_id: int, egress_port: int | None) -> npt.NDArray[np.uint64]:
-    rows, flows, hops = region["rows"], region["flows"].reshape(-1, WAYS), region["hops"]
-    places = [(hops["node_id"], node_id)]
-    if egress_port is not None:
-        places.append((hops["egress_port"], egress_port))
-    inline = [column[: flows.size * INLINE_HOPS].reshape(-1, WAYS, INLINE_HOPS) for column, _ in places]
-    pool = [column[flows.size * INLINE_HOPS :].reshape(-1, POOL_HOPS) for column, _ in places]
-    used = np.flatnonzero(rows["tag"].any(axis=1))
-    columns = [rows["tag"], flows["flow_id"], flows["hop_count"], flows["pool_block"], *inline]
-    _, (tags, ids, counts, blocks, *near) = consistent(
-        rows["version"], lambda at: tuple(column[at] for column in columns), used
-    )
-    known = np.where(blocks > 0, counts, np.minimum(counts, INLINE_HOPS))
-    through = np.arange(INLINE_HOPS) < known[..., None]
-    for column, (_, wanted) in zip(near, places, strict=True):
-        through &= column == wanted
-    passes = np.asarray(through.any(axis=-1))
-    pooled = (blocks > 0) & (blocks <= len(pool[0])) & (counts > INLINE_HOPS)
-    for at in zip(*np.nonzero(pooled), strict=True):
-        further = np.ones(int(counts[at]) - INLINE_HOPS, np.bool_)
-        for column, (_, wanted) in zip(pool, places, strict=True):
-            further &= column[blocks[at] - 1, : len(further)] == wanted
-        passes[at] |= further.any()
-    return np.asarray(ids[passes & (tags != 0)])
+    found = []
+    for block in hop_blocks(region):
+        here = block.node == node_id
+        if egress_port is not None:
+            here &= block.port == egress_port
+        found.append(np.asarray(block.flows["flow_id"][block.owner[here]]))
+    return np.asarray(np.concatenate(found), np.uint64)
 
 
 def _rows(rows: Records, numbers: npt.NDArray[Any]) -> tuple[Records]:
     """Consistent copies of rows with a version field."""
     _, copies = consistent(rows["version"], lambda at: (rows[at],), numbers)
     return (copies[0],)
-
-
-def _flows(region: Region) -> Records:
-    rows, flows = region["rows"], region["flows"].reshape(-1, WAYS)
-    used = np.flatnonzero(rows["tag"].any(axis=1))
-    _, (tags, copy) = consistent(rows["version"], lambda at: (rows["tag"][at], flows[at]), used)
-    return np.asarray(copy[tags != 0])
 
 
 def _hops(region: Region, flow: np.void) -> tuple[int, Records] | None:

@@ -14,7 +14,9 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from ...detect.flows.flow_ids import FlowIds
 from ...detect.records import EVENT
+from ...memory.snapshot import rows_at
 from ...wire.records import Records
 from ..columns import connect, register
 from ..errors import DamagedError, HistoryError
@@ -46,15 +48,25 @@ class Snapshot:
         """The segments."""
         return list(dict.fromkeys(part.segment.path for part in self.parts))
 
-    def select(self, connection: duckdb.DuckDBPyConnection) -> str:
-        """A SELECT of all, with the columns of `columns`; registers journals with the connection."""
+    def select(self, connection: duckdb.DuckDBPyConnection, name: str = "journal") -> str:
+        """A SELECT of all, with the columns of `columns`; registers journals with the connection as `name_0`
+        and so on.
+        """
         blocks = self.fresh if len(self.fresh) <= 4 else [np.concatenate(self.fresh)]
-        selects = [register(connection, f"journal_{i}", block, self.long) for i, block in enumerate(blocks)]
+        selects = [register(connection, f"{name}_{i}", block, self.long) for i, block in enumerate(blocks)]
         if self.parts:
             selects.insert(0, parts_sql(self.parts))
         if not selects:
-            selects.append(register(connection, "journal_0", np.empty(0, EVENT)))
+            selects.append(register(connection, f"{name}_0", np.empty(0, EVENT)))
         return " UNION ALL ".join(selects)
+
+    def of_flows(self, ids: FlowIds, inside: bool) -> Snapshot:
+        """Without events of journals that are not of these flows, or (not `inside`) that are."""
+        fresh = []
+        for events in self.fresh:
+            kept = np.flatnonzero(ids.has(events["flow_id"]) == inside)
+            fresh.append(events if len(kept) == len(events) else rows_at(events, kept))
+        return replace(self, fresh=fresh)
 
     def near(self, batch: Snapshot) -> Snapshot:
         """The parts of a batch, and those that go on where they end: an event may have records in both."""
@@ -69,7 +81,7 @@ class Snapshot:
         """A SELECT of all that may be records of paths of more than PATH_PART nodes; None: there are none."""
         parts = [part for part in self.parts if part.long]
         fresh = [events for events in self.fresh if is_further(events).any()]
-        return replace(self, parts=parts, fresh=fresh).select(connection) if parts or fresh else None
+        return replace(self, parts=parts, fresh=fresh).select(connection, "long") if parts or fresh else None
 
     def holding(self, shards: Numbers, sequences: Numbers) -> Snapshot:
         """The segments and journals that have these events."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ...base.names import Names
+from ...detect.flows.flow_ids import FlowIds
 from ...detect.records import NO_PORT, FlowState
+from ...memory.snapshot import rows_at
 from ...wire.address import MAPPED, address
 from ...wire.records import Records
 from ..collector_state import CollectorState
@@ -22,17 +24,19 @@ By = Literal["src", "dst", "src_prefix", "dst_prefix", "proto", "path", "switch"
 OF_PATHS = ("path", "switch", "port")
 """Keys that only live flows have."""
 Sort = Literal["flows", "packets", "latency", "mean_latency"]
+Words = npt.NDArray[np.uint64]
+_NONE: Words = np.zeros(0, np.uint64)
 _SLASH_24 = np.uint64(MAPPED | 0xFFFFFF00)
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Sums by group, each array [groups], in the order asked for."""
+    """Sums by group, each array [groups]."""
 
     keys: npt.NDArray[Any]
-    """One row of key words for each, uint64 [groups, words]."""
+    """Key words of each, uint64 [groups, words]."""
     example: npt.NDArray[np.intp]
-    """Index of a flow of it."""
+    """Index of its first flow or hop."""
     flows: npt.NDArray[np.int64]
     packets: npt.NDArray[np.uint64]
     highest: npt.NDArray[np.uint64]
@@ -62,23 +66,25 @@ def group(found: FlowRows, by: By, state: CollectorState) -> Groups:
     if by in ("switch", "port"):
         return _of_hops(rows, by, state)
     if by == "path":
-        rows = rows[rows["state"] & FlowState.HAS_PATH > 0]
-    keys = _keys(rows, by)
+        at = np.flatnonzero(rows["state"] & FlowState.HAS_PATH)
+        rows = rows_at(rows, at)
     known = rows["state"] & FlowState.HAS_LATENCY > 0
     latest = np.where(known, rows["latency_latest"], 0)
-    return _summed(keys, rows["packets"], latest, rows["latency_sum"], rows["latency_samples"])
+    columns = (rows["packets"], latest, rows["latency_sum"], rows["latency_samples"])
+    found_groups = _summed(_keys(rows, by), *columns)
+    return replace(found_groups, example=at[found_groups.example]) if by == "path" else found_groups
 
 
-def _keys(rows: Records, by: By) -> npt.NDArray[np.uint64]:
+def _keys(rows: Records, by: By) -> tuple[Words, ...]:
     if by == "proto":
-        return rows["proto"].astype(np.uint64)[:, None]
+        return (rows["proto"].astype(np.uint64),)
     if by == "path":
-        return np.asarray(rows["path_hash"][:, None])
+        return (rows["path_hash"],)
     side, _, prefix = by.partition("_")
     hi, lo = rows[f"{side}_hi"], rows[f"{side}_lo"]
     if prefix:
         lo = np.where(_is_ipv4(hi, lo), lo & _SLASH_24, np.uint64(0))
-    return np.asarray(np.stack([hi, lo], axis=1))
+    return hi, lo
 
 
 def _is_ipv4(hi: Any, lo: Any) -> Any:
@@ -86,42 +92,61 @@ def _is_ipv4(hi: Any, lo: Any) -> Any:
 
 
 def _of_hops(rows: Records, by: By, state: CollectorState) -> Groups:
-    hops, chosen = state.hop_sums(), np.sort(rows["flow_id"])
-    if hops is None or not len(chosen):
-        empty = np.zeros(0, np.uint64)
-        return _summed(np.zeros((0, 2), np.uint64), empty, empty, empty, empty)
-    at = np.minimum(np.searchsorted(chosen, hops.flow_id), len(chosen) - 1)
-    kept = chosen[at] == hops.flow_id
+    hops = state.hop_sums()
+    if hops is None or not len(rows):
+        return _summed((_NONE, _NONE), _NONE, _NONE, _NONE, _NONE)
+    words = (hops.node, hops.port) if by == "port" else (hops.node,)
+    columns = (*words, hops.packets, hops.latest, hops.latency_sum, hops.samples)
+    kept = FlowIds(rows["flow_id"]).has(hops.flow_id)
     if by == "port":
         kept &= hops.port != NO_PORT
-    words = (hops.node, hops.port) if by == "port" else (hops.node,)
-    keys = np.stack([word[kept] for word in words], axis=1)
-    columns = (hops.packets, hops.latest, hops.latency_sum, hops.samples)
-    return _summed(keys, *(column[kept] for column in columns))
+    if not kept.all():
+        columns = tuple(column[kept] for column in columns)
+    return _summed(columns[: len(words)], *columns[len(words) :])
 
 
-def _summed(
-    keys: npt.NDArray[np.uint64], packets: Any, latest: Any, latency_sum: Any, samples: Any
-) -> Groups:
-    if len(keys):
-        order = np.lexsort(keys.T[::-1])
-        ahead = keys[order]
-        begins = np.flatnonzero(np.append(True, (ahead[1:] != ahead[:-1]).any(axis=1)))
-    else:
-        order = begins = np.zeros(0, np.intp)
+def _summed(keys: tuple[Words, ...], packets: Any, latest: Any, latency_sum: Any, samples: Any) -> Groups:
+    codes, example = _codes(keys)
+    count = len(example)
 
-    def total(values: Any, add: Any = np.add) -> Any:
-        return add.reduceat(values[order], begins) if len(begins) else values[:0]
+    def total(values: Any, add: np.ufunc = np.add) -> Any:
+        sums = np.zeros(count, values.dtype)
+        add.at(sums, codes, values)
+        return sums
 
     return Groups(
-        keys[order][begins],
-        order[begins],
-        np.diff(np.append(begins, len(keys))),
+        np.stack([column[example] for column in keys], axis=1),
+        example,
+        np.bincount(codes, minlength=count),
         total(packets),
         total(latest, np.maximum),
         total(np.asarray(latency_sum, np.float64)),
         total(samples),
     )
+
+
+def _codes(keys: tuple[Words, ...]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The group of each row, and the first row of each group."""
+    codes = np.zeros(len(keys[0]), np.uint64)
+    for column in keys:
+        part = _numbered(column)
+        codes = _numbered(codes * (part.max(initial=np.uint64(0)) + np.uint64(1)) + part)
+    found = codes.astype(np.intp)
+    example = np.zeros(int(found.max(initial=-1)) + 1, np.intp)
+    example[found[::-1]] = np.arange(len(found))[::-1]
+    return found, example
+
+
+def _numbered(column: Words) -> Words:
+    """Values replaced by their places among the distinct ones: by a table if they are small, which takes
+    2 ms for 500,000 hops, and sorting 45 ms.
+    """
+    highest = int(column.max(initial=np.uint64(0)))
+    if highest > 4 * len(column) + 65_536:
+        return np.asarray(np.unique(column, return_inverse=True)[1], np.uint64)
+    present = np.zeros(highest + 1, np.bool_)
+    present[column] = True
+    return np.asarray(np.cumsum(present, dtype=np.uint64)[column] - np.uint64(1))
 
 
 def group_object(
@@ -149,9 +174,8 @@ def _named(
     if by == "proto":
         return protocol_name(key[0]), f"proto:{key[0]}", {}
     if by == "path":
-        rows = found.records
-        row = rows[rows["state"] & FlowState.HAS_PATH > 0][example]
-        path = [node_object(names, node) for node in state.hops_of(row)["node_id"].tolist()]
+        hops = state.hops_of(found.records[example])
+        path = [node_object(names, node) for node in hops["node_id"].tolist()]
         return names.path_label([node["id"] for node in path]), f"path:{key[0]:016x}", {"path": path}
     if by == "switch":
         node = node_object(names, key[0])

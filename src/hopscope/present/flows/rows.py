@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from ...detect.flows.flow_ids import FlowIds
 from ...detect.records import FLOW, FlowState
-from ...history.questions import HistoryLike
-from ...wire import address
+from ...memory.snapshot import rows_at
 from ...wire.records import Records
 from ..collector_state import CollectorState
-from ..text import ns_of
 from .search import FlowSearch
+
+if TYPE_CHECKING:
+    from ...history.query import History
+    from ...history.reading.table import Table
 
 State = Literal["live", "past", "all"]
 MOST_PAST = 10_000
 """Flows of history in one answer: those with the newest events."""
+Sums = dict[str, Any]
+"""Sums of the events of one flow, by their names in `History.flows`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastFlows:
-    """Flows with events in a time range, newest first."""
+    """Flows with events in a time range that are not in the flow tables, newest first."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    """As `History.flows` has them."""
+    records: Records = field(default_factory=lambda: np.zeros(0, FLOW))
+    """FLOW [flows]: `latency_latest` is the highest latency of a flow, and it has no path."""
+    sums: Table | None = None
+    """Their rows of `History.sums_of`."""
     truncated: bool = False
 
 
@@ -36,57 +42,71 @@ class FlowRows:
     """Flows that a search found."""
 
     records: Records
-    """FLOW [flows]: `live` of them from the tables, then those that have left. Of one that has left,
-    `latency_latest` is its highest latency, and it has no path."""
+    """FLOW [flows]: `live` of them from the tables, then those that have left."""
     live: int
-    past: dict[int, dict[str, Any]]
-    """Rows of history by flow id, also of flows that are live."""
-    truncated: bool = False
-    """History has more flows in the time range."""
+    past: PastFlows = field(default_factory=PastFlows)
+    left: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
+    """Rows of `past` that the flows that have left are; int [flows - live]."""
+
+    def sums(self, at: int) -> Sums:
+        """Of a flow that has left."""
+        assert self.past.sums is not None
+        return _row(self.past.sums, int(self.left[at - self.live]))
 
 
 def past_flows(
-    history: HistoryLike, search: FlowSearch, start_ns: int | None, end_ns: int | None
+    history: History, state: CollectorState, search: FlowSearch, start_ns: int | None, end_ns: int | None
 ) -> PastFlows:
-    """Flows of history. Raises HistoryError."""
+    """Flows of history that have left. Raises HistoryError."""
     if not search.of_past:
         return PastFlows()
-    table = history.flows(limit=MOST_PAST, **search.of_history(start_ns, end_ns))
-    return PastFlows(table.rows(), table.truncated)
+    live = state.flows()
+    filters = search.of_history(start_ns, end_ns)
+    table = history.sums_of(FlowIds(live["flow_id"]), inside=False, limit=MOST_PAST, **filters)
+    return PastFlows(_records(table), table, table.truncated)
 
 
-def flow_rows(state: CollectorState, search: FlowSearch, which: State, past: PastFlows) -> FlowRows:
+def live_sums(
+    history: History, flows: Records, search: FlowSearch, start_ns: int | None, end_ns: int | None
+) -> dict[int, Sums]:
+    """What history has of live flows in a time range, by flow id. Raises HistoryError."""
+    filters = search.of_history(start_ns, end_ns)
+    table = history.sums_of(FlowIds(flows["flow_id"]), limit=None, **filters)
+    return {int(flow_id): _row(table, at) for at, flow_id in enumerate(table["flow_id"].tolist())}
+
+
+def flow_rows(
+    state: CollectorState, search: FlowSearch, which: State = "live", past: PastFlows | None = None
+) -> FlowRows:
     """Flows of the tables that match, and those of history that are in none."""
-    every = state.flows()
-    live = every[search.mask(every, state)] if which != "past" else every[:0]
-    known = {int(row["flow_id"]): row for row in past.rows}
-    present = set(every["flow_id"][np.isin(every["flow_id"], np.array(list(known), np.uint64))].tolist())
-    left = [row for flow_id, row in known.items() if flow_id not in present]
-    records = np.concatenate([live, _records(left)]) if left else live
-    return FlowRows(records, len(live), known, past.truncated)
+    every, past = state.flows(), past or PastFlows()
+    live = every[:0] if which == "past" else rows_at(every, np.flatnonzero(search.mask(every, state)))
+    left = ~FlowIds(every["flow_id"]).has(past.records["flow_id"])
+    if len(every):  # a flow that began after the copy of the tables was made has not left
+        left &= past.records["first_ns"] <= every["last_ns"].max()
+    at = np.flatnonzero(left)
+    return FlowRows(np.concatenate([live, past.records[at]]) if len(at) else live, len(live), past, at)
 
 
-def _records(rows: Sequence[dict[str, Any]]) -> Records:
-    found = np.zeros(len(rows), FLOW)
-    for side in ("src", "dst"):
-        ends = [_address(row[side]) for row in rows]
-        found[f"{side}_hi"] = np.array([end >> 64 for end in ends], np.uint64)
-        found[f"{side}_lo"] = np.array([end & 0xFFFFFFFFFFFFFFFF for end in ends], np.uint64)
-    for name in ("flow_id", "sport", "dport", "proto"):
-        found[name] = [row[name] for row in rows]
-    found["first_ns"], found["last_ns"] = ([ns_of(row[name]) for row in rows] for name in ("first", "last"))
-    packets = np.array([row["packets"] or 0 for row in rows], np.uint64)
-    means = [row["mean_latency"] for row in rows]
-    highest = [row["highest_latency"] for row in rows]
+def _records(table: Table) -> Records:
+    found = np.zeros(len(table), FLOW)
+    for name in ("src_hi", "src_lo", "dst_hi", "dst_lo", "flow_id", "sport", "dport", "proto"):
+        found[name] = np.ma.filled(table[name], 0)
+    for name in ("first", "last"):
+        found[f"{name}_ns"] = table[name].astype("datetime64[ns]").astype(np.int64)
+    packets = np.ma.filled(table["packets"], 0).astype(np.uint64)
+    measured = ~np.ma.getmaskarray(table["mean_latency"])
     found["packets"] = packets
-    found["latency_latest"] = [value or 0 for value in highest]
-    found["state"] = [0 if value is None else FlowState.HAS_LATENCY for value in highest]
-    measured = np.array([mean is not None for mean in means], np.bool_)
+    found["latency_latest"] = np.ma.filled(table["highest_latency"], 0)
+    known = ~np.ma.getmaskarray(table["highest_latency"])
+    found["state"] = np.where(known, int(FlowState.HAS_LATENCY), 0)
     found["latency_samples"] = np.where(measured, packets, 0)
-    found["latency_sum"] = np.array([mean or 0.0 for mean in means]) * found["latency_samples"]
+    found["latency_sum"] = np.ma.filled(table["mean_latency"], 0) * found["latency_samples"]
     return found
 
 
-@lru_cache(maxsize=65_536)
-def _address(text: str | None) -> int:
-    return 0 if text is None else address.number_of(text)
+def _row(table: Table, at: int) -> Sums:
+    return {
+        name: None if np.ma.is_masked(value := table[name][at]) else int(value)
+        for name in ("events", "path_changes", "drops", "highest_latency", "packets")
+    }

@@ -22,7 +22,7 @@ from ...present.flows.hops import (
     series_objects,
 )
 from ...present.flows.paths import path_object, path_periods
-from ...present.flows.rows import FlowRows, PastFlows, State, flow_rows, past_flows
+from ...present.flows.rows import FlowRows, State, Sums, flow_rows, live_sums, past_flows
 from ...present.flows.search import FlowSearch, parse_search
 from ...present.history import Past, flow_key
 from ...present.select import FlowFilter, order_of
@@ -87,13 +87,26 @@ async def flows(
     chosen = FlowFilter(src, dst, proto, port=port, prefixes=() if prefix is None else (prefix,))
     search = _search(context, q).narrowed(chosen, None if node is None else context.node(node))
 
-    def page(found: FlowRows) -> m.FlowPage:
-        at = order_of(found.records, sort, order == "desc", offset, limit).tolist()
+    start_ns, end_ns = moment("since", since), moment("until", until)
+
+    def page(found: FlowRows, past: Past | None) -> m.FlowPage:
+        at = order_of(found.records, sort, order == "desc", offset, limit)
+        live = found.records[at[at < found.live]]
+        sums: dict[int, Sums] = {}
+        if past is not None and len(live):
+            sums = context.kept.of(
+                ("flows", search, since, until, live["flow_id"].tobytes()),
+                KEPT_SECONDS,
+                lambda: live_sums(past.own(), live, search, start_ns, end_ns),
+            )
         items = [
-            show.flow(row, found.past.get(int(row["flow_id"])), live=each < found.live)
-            for each, row in zip(at, found.records[at], strict=True)
+            show.flow(row, sums.get(int(row["flow_id"])))
+            if each < found.live
+            else show.flow(row, found.sums(each), live=False)
+            for each, row in zip(at.tolist(), found.records[at], strict=True)
         ]
-        return m.FlowPage(total=len(found.records), offset=offset, items=items, truncated=found.truncated)
+        truncated = found.past.truncated
+        return m.FlowPage(total=len(found.records), offset=offset, items=items, truncated=truncated)
 
     return await _found(context, request, search, state, since, until, page)
 
@@ -115,7 +128,7 @@ async def groups(
     flow is in the group of each of its hops.
     """
 
-    def page(found: FlowRows) -> f.FlowGroups:
+    def page(found: FlowRows, _: Past | None) -> f.FlowGroups:
         made = grouping.group(found, by, context.state)
         items = [
             grouping.group_object(made, at, by, found, context.state, context.names)
@@ -128,7 +141,7 @@ async def groups(
                 "flows": len(found.records),
                 "packets": wide(int(found.records["packets"].sum())),
                 "items": items,
-                "truncated": found.truncated,
+                "truncated": found.past.truncated,
             }
         )
 
@@ -253,20 +266,20 @@ async def series(
 
 async def _found(
     context: Context, request: Request, search: FlowSearch, state: State, since: str, until: str | None,
-    page: Callable[[FlowRows], T],
+    page: Callable[[FlowRows, Past | None], T],
 ) -> T:  # fmt: skip
     """An answer from the flows that match; history is asked only if past flows are wanted."""
     start_ns, end_ns = moment("since", since), moment("until", until)
     if state == "live":
-        return await context.run(lambda: page(flow_rows(context.state, search, state, PastFlows())))
+        return await context.run(lambda: page(flow_rows(context.state, search), None))
 
     def work(past: Past, _: threading.Event) -> T:
         found = context.kept.of(
             ("flows", search, since, until),
             KEPT_SECONDS,
-            lambda: past_flows(past.history(), search, start_ns, end_ns),
+            lambda: past_flows(past.own(), context.state, search, start_ns, end_ns),
         )
-        return page(flow_rows(context.state, search, state, found))
+        return page(flow_rows(context.state, search, state, found), past)
 
     return await context.query(request, work)
 

@@ -1,0 +1,101 @@
+"""Reads live flows and their hops from a flow table by slots: a slot is a way of a row, row * WAYS + way.
+
+Records are copied as words, some slots at a time, and sorted out while they are in the caches of a core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...memory.region import Region
+from ...memory.snapshot import consistent, rows_at
+from ...wire.records import Records
+from ..records import HOP_STATE, INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS
+
+Words = npt.NDArray[np.uint64]
+Slots = npt.NDArray[np.int64]
+LOW = np.uint64(0xFFFFFFFF)
+_WORDS = HOP_STATE.itemsize // 8
+_SLOTS = 1024
+"""Slots read at a time: 512 KiB of hops."""
+_HEAD = ("node_id", "latency_latest", "egress_port", "state", "latency_sum", "samples")
+assert [HOP_STATE.fields[name][1] for name in _HEAD] == [0, 4, 12, 15, 16, 24]  # type: ignore[index]
+
+
+@dataclass(frozen=True, slots=True)
+class HopBlock:
+    """Some flows with their hops, of those that have a node."""
+
+    flows: Records
+    """FLOW [flows]."""
+    owner: Slots
+    """Row of the flow, int64 [hops]."""
+    words: tuple[Words, Words, Words, Words]
+    """First words of HOP_STATE, uint64 [hops] each."""
+
+    @property
+    def node(self) -> Words:
+        """Node ids."""
+        return self.words[0] & LOW
+
+    @property
+    def port(self) -> Words:
+        """Egress ports; NO_PORT: unknown."""
+        return self.words[1] >> np.uint64(32) & np.uint64(0xFFFF)
+
+
+def live_flows(table: Region) -> Records:
+    """FLOW [flows] of one table."""
+    flows, tags = table["flows"], table["rows"]["tag"]
+    _, (live, copy) = consistent(
+        _Versions(table["rows"]),
+        lambda slots: (tags[slots // WAYS, slots % WAYS], rows_at(flows, slots)),
+        np.flatnonzero(tags.ravel()),
+    )
+    return copy if live.all() else rows_at(copy, np.flatnonzero(live))
+
+
+def hop_blocks(table: Region) -> Iterator[HopBlock]:
+    """The hops of all live flows of one table; without any, one empty block."""
+    used = np.flatnonzero(table["rows"]["tag"].ravel())
+    for at in range(0, max(1, len(used)), _SLOTS):
+        yield _block(table, used[at : at + _SLOTS])
+
+
+class _Versions:
+    """Version of the row that a slot is in."""
+
+    def __init__(self, rows: Records) -> None:
+        self._versions = rows["version"]
+
+    def __getitem__(self, slots: Slots) -> npt.NDArray[Any]:
+        return np.asarray(self._versions[slots // WAYS])
+
+
+def _block(table: Region, used: Slots) -> HopBlock:
+    rows, flows = table["rows"], table["flows"]
+    tags, hops = rows["tag"], table["hops"].view(np.uint64)
+    inline = hops[: flows.size * INLINE_HOPS * _WORDS].reshape(-1, INLINE_HOPS * _WORDS)
+    pool = hops[flows.size * INLINE_HOPS * _WORDS :].reshape(-1, POOL_HOPS * _WORDS)
+    more = POOL_HOPS if int(table["pool"][0]) < len(table["pool"]) - 1 else 0
+
+    def read(slots: Slots) -> tuple[npt.NDArray[Any], ...]:
+        copy, found = rows_at(flows, slots), inline.take(slots, axis=0)
+        if more:
+            blocks = copy["pool_block"].astype(np.int64) - 1
+            found = np.concatenate([found, pool.take(blocks, axis=0, mode="clip")], axis=1)
+        return tags[slots // WAYS, slots % WAYS], copy, found
+
+    _, (live, copy, found) = consistent(_Versions(rows), read, used)
+    states = found.reshape(len(copy), -1, _WORDS)
+    room = np.where(copy["pool_block"] > 0, INLINE_HOPS + more, INLINE_HOPS)
+    there = np.arange(INLINE_HOPS + more) < np.minimum(copy["hop_count"], room)[:, None]
+    there &= (live != 0)[:, None]
+    there &= states[..., 0] & LOW != NO_NODE
+    first, second, third, fourth = (states[..., word][there] for word in range(4))
+    return HopBlock(copy, np.nonzero(there)[0], (first, second, third, fourth))
