@@ -12,7 +12,7 @@ import pytest
 from hopscope.detect.flows.flow_ids import FlowIds
 from hopscope.detect.flows.hop_sums import HopSums
 from hopscope.detect.records import EVENT, FLOW, NO_PORT, FlowState, Kind, Metric
-from hopscope.history.archive import archive
+from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
@@ -20,6 +20,7 @@ from hopscope.present.flows.groups import By, Groups, group
 from hopscope.present.flows.rows import FlowRows, flow_rows, live_sums, past_flows
 from hopscope.present.flows.search import FlowSearch
 from hopscope.present.select import order_of, smallest
+from hopscope.settings.collector import HistorySettings
 from hopscope.wire.address import MAPPED
 
 RANDOM = np.random.default_rng(20)
@@ -98,13 +99,11 @@ def test_smallest_of_few_values() -> None:
         ids = RANDOM.permutation(count)
         first = int(RANDOM.integers(0, count + 5))
         end = first + int(RANDOM.integers(0, 20))
-        whole = sorted(range(count), key=lambda at: (values[at], ids[at]))  # noqa: B023
+        whole = sorted(range(count), key=lambda at: (values[at], ids[at]))
         assert smallest((values, ids), first, end).tolist() == whole[first:end]
 
 
-@pytest.mark.parametrize(
-    "by", ["src", "dst", "src_prefix", "dst_prefix", "proto", "path", "switch", "port"]
-)
+@pytest.mark.parametrize("by", ["src", "dst", "src_prefix", "dst_prefix", "proto", "path", "switch", "port"])
 def test_groups_are_sums_by_key(by: By) -> None:
     """Flows, packets (exact beyond 2^53), highest and sum of latencies of each key, over a part of the flows;
     the example of a group is one of it.
@@ -160,9 +159,8 @@ def test_sets_of_ids_know_their_members() -> None:
     for count in (0, 1, 5, 3000):
         ids = RANDOM.integers(0, 2**64, count, dtype=np.uint64)
         ids[count // 2 :] &= np.uint64(0xFFFF_0000_0000_03FF)  # many share their low bits
-        others = np.concatenate(
-            [ids[::2], RANDOM.integers(0, 2**64, 500, dtype=np.uint64), [0, 2**64 - 1, 1023, 1 << 63]]
-        ).astype(np.uint64)
+        edges = np.array([0, 2**64 - 1, 1023, 1 << 63], np.uint64)
+        others = np.concatenate([ids[::2], RANDOM.integers(0, 2**64, 500, dtype=np.uint64), edges])
         for members in (ids, np.append(ids, np.array([0, 2**64 - 1, 2**63 + 1023], np.uint64))):
             known = set(members.tolist())
             assert FlowIds(members).has(others).tolist() == [each in known for each in others.tolist()]
@@ -188,10 +186,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events["value"], events["node_id"], events["port"] = RANDOM.integers(1, 500, 6000), 7, 3
     events["flow_id"][::50] = 0  # of no flow
     for part in (events[:3000], events[3000:]):
-        with JournalWriter(folder, 0, int(part["sequence"][0])) as writer:
+        with JournalWriter(folder, 0) as writer:
             writer.append(part)
         if part["sequence"][0] == 0:
-            archive(folder)
+            archive_once(folder, HistorySettings())
     return folder
 
 
@@ -212,22 +210,21 @@ def test_sums_of_chosen_flows_are_rows_of_all(folder: Path) -> None:
                 for flow, row in found.items():
                     shared = rows[flow].keys() & row.keys()
                     assert {"first", "last", "packets", "highest_latency", "mean_latency"} <= shared
-                    assert {name: row[name] for name in shared} == {
-                        name: rows[flow][name] for name in shared
-                    }
+                    assert {name: row[name] for name in shared} == {name: rows[flow][name] for name in shared}
 
 
 def test_past_flows_have_the_values_of_their_events(folder: Path) -> None:
-    """By loops over the events: times, packets of records, the highest latency; what is beside a live flow."""
+    """By loops over events: times, packets of records, the highest latency; what is beside a live flow."""
     state = CollectorState(folder)
     with History(folder) as history:
         past = past_flows(history, state, FlowSearch(), None, None)
         rows = flow_rows(state, FlowSearch(), "all", past)
         assert (len(rows.records), rows.live) == (299, 0)  # one has the id 0, which is that of no flow
-        table = history.events(limit=None)
-        events = list(table.rows())
+        events: dict[int, list[Any]] = defaultdict(list)
+        for event in history.events(limit=None).rows():
+            events[event["flow_id"]].append(event)
         for at, row in enumerate(rows.records):
-            mine = [event for event in events if event["flow_id"] == row["flow_id"]]
+            mine = events[int(row["flow_id"])]
             latencies = [e["value"] for e in mine if e["kind"] == "change"]
             packets = [e["value"] for e in mine if e["kind"] == "flow_record"]
             sums = rows.sums(at)

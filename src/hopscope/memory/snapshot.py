@@ -42,7 +42,7 @@ def rows_at(rows: Array, numbers: Array) -> Array:
     """The same as `rows[numbers]` for records of whole words in one piece: NumPy copies fields of records one
     by one, 100,000 flows in 150 ms, and words in 25 ms.
     """
-    words = rows.view(np.uint64).reshape(len(rows), -1)
+    words = rows.view(np.uint64).reshape(len(rows), rows.itemsize // 8)
     return words.take(numbers, axis=0).view(rows.dtype).reshape(len(numbers))
 
 
