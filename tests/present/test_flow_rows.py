@@ -12,9 +12,9 @@ import pytest
 from hopscope.detect.flows.flow_ids import FlowIds
 from hopscope.detect.flows.hop_sums import HopSums
 from hopscope.detect.records import EVENT, FLOW, NO_PORT, FlowState, Kind, Metric
-from hopscope.history.archive import archive_once
-from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
+from hopscope.history.writing.archive import archive_once
+from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.flows.groups import By, Groups, group
 from hopscope.present.flows.rows import FlowRows, flow_rows, live_sums, past_flows
