@@ -132,16 +132,16 @@ def test_groups_are_sums_by_key(by: By) -> None:
     if by in ("switch", "port"):
         sums = hops.sums
         columns = (sums.flow_id, sums.node, sums.port, sums.packets, sums.latest, sums.latency_sum)
-        for flow, node, port, *found in zip(*(c.tolist() for c in (*columns, sums.samples)), strict=True):
+        for flow, node, port, *rest in zip(*(c.tolist() for c in (*columns, sums.samples)), strict=True):
             if flow in chosen and (by == "switch" or port != NO_PORT):
-                expected[(node,) if by == "switch" else (node, port)].append(tuple(found))
+                expected[(node,) if by == "switch" else (node, port)].append(tuple(rest))
     groups = group(FlowRows(flows, len(flows)), by, cast(CollectorState, hops))
-    found = {tuple(key): at for at, key in enumerate(groups.keys.tolist())}
-    assert found.keys() == expected.keys()
+    places = {tuple(key): at for at, key in enumerate(groups.keys.tolist())}
+    assert places.keys() == expected.keys()
     for key, members in expected.items():
-        packets, latest, total, samples = zip(*members, strict=True)
-        assert _sums(groups, found[key]) == (
-            len(members), sum(packets) % 2**64, max(latest), sum(total), sum(samples),
+        packets, highest, total, samples = zip(*members, strict=True)
+        assert _sums(groups, places[key]) == (
+            len(members), sum(packets) % 2**64, max(highest), sum(total), sum(samples),
         )  # fmt: skip
     if by == "path":
         of_examples = flows[groups.example]
