@@ -17,8 +17,9 @@ one of the other two."""
 @kernel
 def stamp(
     reports: Any, hops: Any, tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any,
-    ports: Any, shares: Any, limits: Any, overrides: Any, knobs: Any, told: Any, journal: Any, gone: Any,
-    marked: Any, tally: Any, hashes: Any, path: Any, where: Any, spare: Any, taken: Any, caused: Any,
+    ports: Any, shares: Any, limits: Any, overrides: Any, bounds: Any, knobs: Any, told: Any, journal: Any,
+    gone: Any, marked: Any, tally: Any, hashes: Any, path: Any, where: Any, spare: Any, taken: Any,
+    caused: Any,
 ) -> None:  # fmt: skip
     """Run `update_kernel` for each packet alone: no prefetching ahead of others helps it.
 
@@ -30,7 +31,7 @@ def stamp(
         begin = cycles()
         _, n, _, g = update_kernel(
             one, U64(0), hops, tags, flows, states, pool, rows, bins, edges, ports, shares, limits, overrides,
-            knobs, told, journal, gone, marked, tally, hashes, path, where, spare,
+            bounds, knobs, told, journal, gone, marked, tally, hashes, path, where, spare,
         )  # fmt: skip
         end = cycles()
         taken[i] = U32(min(end - begin, U64(0xFFFFFFFF)))

@@ -162,12 +162,26 @@ def shuffler(order: tuple[int, ...], others: bytes) -> Callable[[Array, Any, Rec
     return shuffle
 
 
+def comparer(dtypes: Any, names: Any) -> Callable[[Record, Record, Array], Any]:
+    """A function that compares fields of two records."""
+
+    def compare(one: Record, other: Record, limits: Array) -> Any:
+        found = 0
+        for i, (mine, theirs) in enumerate(zip(*names, strict=True)):
+            value = int(one[mine])
+            apart = abs(value - int(other[theirs])) > int(limits[i])
+            found |= (apart or value > int(limits[len(names[0]) + i])) << i
+        return _u64(found)
+
+    return compare
+
+
 def install() -> None:
     """Put all of this into `base.jit`; kernel modules may not be imported yet."""
     from hopscope.base import jit
 
     np.seterr(over="ignore")
-    twins = (clear, load64, store64, equal_words, shuffler, lowest_bit, highest_bit)
+    twins = (clear, load64, store64, equal_words, shuffler, comparer, lowest_bit, highest_bit)
     hints = ("fence", "order", "order_reads", "prefetch", "prefetch_read")
     functions: dict[str, Any] = {twin.__name__: twin for twin in twins}
     functions |= dict.fromkeys(hints, lambda *_: None)

@@ -412,6 +412,50 @@ def _shuffle_by(typingctx: Any, octets: Any, at: Any, order: Any, index: Any, re
 shuffle_by: Any = intrinsic(_shuffle_by)
 
 
+COMPARED = 4
+"""Words that a function of `comparer` compares."""
+
+
+def comparer(dtypes: tuple[Any, Any], names: tuple[tuple[str, ...], tuple[str, ...]]) -> Any:
+    """A function `(one, other, limits)` of two records and an array of 2 * COMPARED words of 32 bits.
+
+    It compares COMPARED fields of 32 bits at once.  Bit i of the result is set if the i-th fields of both
+    differ by more than `limits[i]`, or if that of the first is above `limits[COMPARED + i]`.
+    """
+    offsets = [
+        [dtype.fields[name][1] for name in chosen] for dtype, chosen in zip(dtypes, names, strict=True)
+    ]
+
+    def compare(typingctx: Any, one: Any, other: Any, limits: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+            lanes = ir.VectorType(i32, COMPARED)
+            values = []
+            for record, places in zip(args[:2], offsets, strict=True):
+                start = builder.bitcast(record, i8.as_pointer())
+                value = ir.Constant(lanes, ir.Undefined)
+                for lane, place in enumerate(places):
+                    at = builder.bitcast(builder.gep(start, [ir.Constant(i64, place)]), i32.as_pointer())
+                    value = builder.insert_element(value, builder.load(at, align=4), ir.Constant(i32, lane))
+                values.append(value)
+            mine, theirs = values
+            view = context.make_array(signature.args[2])(context, builder, args[2])
+            start = builder.bitcast(view.data, lanes.as_pointer())
+            span, above = (
+                builder.load(builder.gep(start, [ir.Constant(i64, part)]), align=4) for part in range(2)
+            )
+            less = builder.icmp_unsigned("<", mine, theirs)
+            apart = builder.select(less, builder.sub(theirs, mine), builder.sub(mine, theirs))
+            odd = builder.or_(
+                builder.icmp_unsigned(">", apart, span), builder.icmp_unsigned(">", mine, above)
+            )
+            return builder.zext(builder.bitcast(odd, ir.IntType(COMPARED)), i64)
+
+        return numba.types.uint64(one, other, limits), codegen
+
+    return intrinsic(compare)
+
+
 def _lowest_bit(typingctx: Any, x: Any) -> Any:
     """Number of the lowest bit that is set; 64 for 0."""
 

@@ -64,10 +64,15 @@ MAX_LATENCY = U64(records.MAX_LATENCY)
 @inlined
 def log_bin(value: Any) -> Any:
     """Bin of a value, uint64: four per octave, one per value below 8; the last one is unbounded."""
-    top = highest_bit(value | U64(4))
-    at = (top << U64(2)) + ((value >> (top - U64(2))) & U64(3)) - U64(4)
-    at = value if value < U64(4) else at
+    at = log_bin_of_32(value)
     return at if at < LAST_BIN else LAST_BIN
+
+
+@inlined
+def log_bin_of_32(value: Any) -> Any:
+    """`log_bin` of a value of 32 bits, which is never in the last bin."""
+    shift = highest_bit(value | U64(4)) - U64(2)
+    return (shift << U64(2)) + (value >> shift)
 
 
 @inlined

@@ -22,7 +22,7 @@ from ..sweep import Sweep
 from ..switch_limits import overrides, resolve
 from ..thresholds import open_control, read_tables
 from .adaptive import AdaptiveThresholds
-from .limits import METRICS, for_kernel
+from .limits import METRICS, bounds_of, for_kernel
 from .quota import Buckets
 from .records import EVICTED, EVICTED_VERSION, SINK_EVENT, SINK_EVENT_VERSION, EvictionReason, Type
 from .rings import EVENT_RING, EVICTION_RING
@@ -134,6 +134,7 @@ class SinkDetector:
         self._sweep = Sweep(without_push, len(flows["rows"]), len(self._ports[0]))
         self._seen_changes = -1
         self._limits = self._overrides = np.zeros(0, np.uint64)
+        self._bounds = np.zeros(0, np.uint32)
         for name, count in alarms_in(self.tables).items():
             self.counters[INDEX[f"alarms.{name}"]] = count
         self._note_alarms()
@@ -155,7 +156,7 @@ class SinkDetector:
         while at < len(reports):
             at, events, journal, evicted = self._kernels.update_kernel(
                 reports, at, hops, *self._flows, *self._counts, *self._ports, self._limits, self._overrides,
-                self._knobs,
+                self._bounds, self._knobs,
                 self._events, self._journal, self._evicted, self._rows, self._tally, *self._scratch,
             )  # fmt: skip
             self._publish(self.event_ring, self._events[: int(events)])
@@ -292,6 +293,7 @@ class SinkDetector:
         self._seen_changes = changes
         table, nodes = resolve(*read_tables(self.control))
         self._limits = for_kernel(table, self.adaptive.scale)
+        self._bounds = bounds_of(self._limits)
         self._overrides = overrides(nodes)
         raised = round(self.adaptive.scale * 1000) - 1000
         self.counters[INDEX["sink_threshold_increase_permille"]] = raised

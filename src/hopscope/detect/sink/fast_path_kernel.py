@@ -1,9 +1,10 @@
 """Kernels of the fast path: a packet of a known flow on its known path, with the same measures as before.
 
-Most packets are like that.  `look` only reads: path, measures, rows of the distributions as the hops' hints
-say, values compared with the previous ones and the limits.  Events are written next, while the previous
-values are still there, and `commit` only writes.  So no loop over the hops has a call in it: 1.83 times the
-time of decoding for an update, compared with 1.88 for one pass that writes events as it goes.
+Most packets are like that; those with all measures and without an event are left to `usual_packet_kernel`.
+`look` only reads: path, measures, rows of the distributions as the hops' hints say, values compared with the
+previous ones and the limits.  Events are written next, while the previous values are still there, and
+`commit` only writes.  So no loop over the hops has a call in it: 1.83 times the time of decoding for an
+update, compared with 1.88 for one pass that writes events as it goes.
 
 ===================== ==========================================================================
 `f`, `states`         index of a flow, and HOP_STATE, the flow's from f * INLINE on

@@ -30,3 +30,11 @@ def for_kernel(table: Table, scale: float = 1.0) -> npt.NDArray[np.uint64]:
     span = np.minimum(change, MAX_CHANGE)
     columns = np.stack([span, span * np.uint64(2), above, below], axis=-1, dtype=np.uint64)
     return columns.reshape(-1)
+
+
+def bounds_of(limits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    """The lowest limits of all switches, uint32 [8]: T of node id and measures, above of the same."""
+    span, _, above, _ = limits.reshape(-1, MEASURES, 4).min(axis=0).T
+    bounds = np.zeros((2, MEASURES), np.uint64)
+    bounds[0, 1:], bounds[1, 1:], bounds[1, 0] = span[:-1], above[:-1], NEVER
+    return np.minimum(bounds, 0xFFFFFFFF).astype(np.uint32).reshape(-1)

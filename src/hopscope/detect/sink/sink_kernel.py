@@ -11,6 +11,7 @@ A packet of a known flow on its known path takes the fast path, any other the sl
 `ports`, `shares`     PORT [rows], uint32 [OWNERS + 1]; packets have no source: owner 0 has all
 `limits`              uint64 [rows * ROW]: T, 2T, above, below by Measure; row 0 is that of all switches
 `overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
+`bounds`              uint32 [8]: the lowest limits of all switches, see `limits.bounds_of`
 `knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
 `out`, `n`            SINK_EVENT [n], and their number so far
 `journal`, `j`        EVENT [n], and their number so far
@@ -26,63 +27,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined, kernel, order
-from ...wire.records import Carried, Flag, Mode
-from ..distributions.distribution_kernel import FLAGS, count_path
-from ..flows.ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow, prefetch_row
+from ...base.jit import U32, U64, kernel, order
+from ..distributions.distribution_kernel import count_path
+from ..flows.ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_flow
 from ..flows.event_kernel import NOT_FOUND
 from ..flows.flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, use_way
 from ..flows.path_kernel import HAS_PATH
 from .alarm_kernel import settle_flow
 from .event_kernel import ALARMED, COUNTED, EVENT_ROWS, PACKETS, emit_packet
 from .fast_path_kernel import commit, emit_hops, find_rows, look
-from .records import MEASURES
-from .slow_path_kernel import CUT_SHORT, INCOMPLETE, PARTIAL, take_packet, update_end_to_end
+from .slow_path_kernel import CUT_SHORT, PARTIAL, take_packet, update_end_to_end
+from .usual_packet_kernel import PATH_STATE, all_logarithmic, prefetch_next, prefetch_packet, usual_packets
 
-BLOCK = 32
-BLOCK_EVENTS = BLOCK * 65
-BLOCK_JOURNAL = BLOCK * (64 * 9 + 3 + 2 * 8 + 64 + 65)
-BLOCK_EVICTIONS = BLOCK * 8
-"""Most records that a block can cause, of each kind.
+PACKET_EVENTS = U64(65)
+PACKET_JOURNAL = U64(64 * 9 + 3 + 2 * 8 + 64 + 65)
+PACKET_EVICTIONS = U64(8)
+"""Most records that a packet can cause, of each kind.
 
-In the journal, of a packet: three of each value, two paths, alarms of hops that left, and of an evicted flow.
+In the journal: three of each value, two paths, alarms of hops that left, and of an evicted flow.
 """
-FLOW_CARRIED = U64(Carried.FLOW)
-SKIPPED = U64(Flag.HELD | Flag.JOINED)
-MX = U64(Mode.MX)
-PATH_STATE = HAS_PATH | INCOMPLETE
-
-
-@inlined
-def is_int_packet(r: Any) -> Any:
-    """Whether a row is a packet with a stack of INT metadata: not rejected, no report, no postcard."""
-    return (
-        (r.reason == 0)
-        & (r.version == 0)
-        & (U64(r.carried) & FLOW_CARRIED != U64(0))
-        & (U64(r.flags) & SKIPPED == U64(0))
-        & (r.int_version != 0)
-        & (U64(r.int_mode) != MX)
-    )
-
-
-@inlined
-def prefetch_packet(reports: Any, i: Any, tags: Any, hashes: Any, keys: Any) -> None:
-    """Hash the flow of packet i and prefetch its row of tags; the hash of a row that is skipped is 0."""
-    if is_int_packet(reports[i]):
-        prefetch_row(reports, i, tags, hashes, keys)
-    else:
-        hashes[i & SLOT] = U64(0)
+SHORT_RUN = U64(8)
+"""Usual packets in a row for which their loop is worth a call."""
+MOST_PATIENCE = U64(64)
+"""Packets that are processed, at most, before usual ones are tried again."""
 
 
 @kernel
 def update_kernel(
     reports: Any, start: Any, hops: Any, tags: Any, flows: Any, states: Any, pool: Any,
     rows: Any, bins: Any, edges: Any, ports: Any, shares: Any, limits: Any, overrides: Any,
-    knobs: Any, out: Any, journal: Any, evicted: Any, event_rows: Any,
+    bounds: Any, knobs: Any, out: Any, journal: Any, evicted: Any, event_rows: Any,
     tally: Any, hashes: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
-    """Process packets from row `start` on, and stop before a block whose records might not fit.
+    """Process packets from row `start` on, and stop before one whose records might not fit.
 
     Returns (first row not processed, records, journal events, evictions).
     """
@@ -94,28 +71,37 @@ def update_kernel(
     packets = U64(0)
     m = knobs[EVENT_ROWS]
     counted = knobs[COUNTED] != U64(0)
-    logs = edges[FLAGS] != U64(0)
-    for k in range(1, MEASURES):
-        logs &= edges[FLAGS + U64(k)] != U64(0)
+    logs = all_logarithmic(edges)
     base = U64(start)
     for k in range(base, min(base + U64(2) * AHEAD, total)):
         prefetch_packet(reports, U64(k), tags, hashes, knobs)
     for k in range(base, min(base + AHEAD, total)):
         prefetch_flow(reports, U64(k), tags, flows, states, hashes)
-    while base < total:
-        if (
-            (n + U64(BLOCK_EVENTS) > U64(len(out)))
-            | (j + U64(BLOCK_JOURNAL) > U64(len(journal)))
-            | (g + U64(BLOCK_EVICTIONS) > U64(len(evicted)))
-        ):
-            break
-        end = min(base + U64(BLOCK), total)
-        for k in range(base, end):
+    patience = U64(1)
+    room = True
+    while base < total and room:
+        reached = base
+        usual = logs and counted and knobs[ALARMED] == U64(0)
+        if usual:
+            reached, more = usual_packets(
+                reports, base, hops, tags, flows, states, rows, bins, edges, limits, bounds, knobs, hashes
+            )
+            packets += more
+            patience = U64(1) if reached - base >= SHORT_RUN else min(patience << U64(1), MOST_PATIENCE)
+        else:
+            patience = total
+        base = min(reached + patience, total)
+        for k in range(reached, base):
             i = U64(k)
-            if i + U64(2) * AHEAD < total:
-                prefetch_packet(reports, i + U64(2) * AHEAD, tags, hashes, knobs)
-            if i + AHEAD < total:
-                prefetch_flow(reports, i + AHEAD, tags, flows, states, hashes)
+            if (
+                (n + PACKET_EVENTS > U64(len(out)))
+                | (j + PACKET_JOURNAL > U64(len(journal)))
+                | (g + PACKET_EVICTIONS > U64(len(evicted)))
+            ):
+                base, room = i, False
+                break
+            if i != reached or not usual:
+                prefetch_next(reports, i, tags, flows, states, hashes, knobs)
             hashed = hashes[i & SLOT]
             if hashed == U64(0):
                 continue
@@ -193,7 +179,6 @@ def update_kernel(
             if n != before:
                 event_rows[m] = U32(i)
                 m += U64(1)
-        base = end
     tally[PACKETS] += packets
     knobs[EVENT_ROWS] = m
     return base, n, j, g

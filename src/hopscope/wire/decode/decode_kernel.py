@@ -38,6 +38,8 @@ OUTER_FRAGMENT = packet_kernel.code(Reason.FRAGMENT, Place.OUTER_IP)
 BAD_UDP, LACKING_UDP = packet_kernel.code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
 PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4), U64(14 + 9), U64(14 + 22)
 NO_USUAL_PACKET = U64(rules.ROLE_REPORT) | TUNNEL_ROLES
+SHORT_RUN = U64(8)
+"""Frames of the usual forms in a row for which their loops are worth a call."""
 MOST_PATIENCE = U64(64)
 """Frames that `any_frames` reads, at most, before the usual forms are tried again."""
 UNKNOWN_REPORT = packet_kernel.code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
@@ -257,7 +259,7 @@ def decode_frames(
             buf, frames, reached, table, plans, reports, index, hops, first
         )
         counts[2] += other
-        patience = U64(1) if reached != done else min(patience << U64(1), MOST_PATIENCE)
+        patience = U64(1) if reached - done >= SHORT_RUN else min(patience << U64(1), MOST_PATIENCE)
         stop = min(reached + patience, total)
         done, index, first, other = any_frames(
             buf, frames, reached, stop, table, plans, reports, index, hops, first, trails
