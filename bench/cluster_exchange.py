@@ -27,7 +27,7 @@ from hopscope.cluster.postcards.slots import SlotTable, slot_owners
 from hopscope.detect.counters import counters_of
 from hopscope.detect.postcards.share import Share, create_slots
 from hopscope.detect.report_queue import QueueReader, QueueWriter, create_queue
-from hopscope.runtime.pipeline import HandOver
+from hopscope.runtime.pipeline.steps import HandOver
 from hopscope.wire.dialect import DEFAULT, Clock
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, FrameBatch, Link, Records, ReportBatch

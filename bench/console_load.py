@@ -23,7 +23,7 @@ from harness.collector import cpu_ns, running, worker_pid
 from harness.common import Bench, median
 from harness.console_fabric import CHANGED, SWITCHES, ConsoleFabric
 from hopscope.capture.udp.listener import UdpSender
-from hopscope.runtime.supervisor import Supervisor
+from hopscope.runtime.supervisor.process import Supervisor
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.browser import Browser, Chromium

@@ -19,8 +19,8 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import FatTree
 from hopscope.fabric.traffic import TrafficModel
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.records import Link, ReportBatch

@@ -12,8 +12,8 @@ import numpy as np
 from harness.common import Bench
 from hopscope.detect.counters import DETECTOR
 from hopscope.detect.merge import Merge
-from hopscope.runtime.mode import mode_of, pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import mode_of, pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.collector import DetectSettings, HistorySettings, ListenSettings, Settings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports

@@ -23,8 +23,8 @@ from hopscope.capture.ring.paced_sender import PacedSender
 from hopscope.capture.udp.sender import UdpSender
 from hopscope.fabric.load import Load
 from hopscope.runtime.direct.intake import counts
-from hopscope.runtime.mode import mode_of, pipeline_of
-from hopscope.runtime.worker import Receiver, Worker, detector_of, dialects_of, listener_of
+from hopscope.runtime.pipeline.mode import mode_of, pipeline_of
+from hopscope.runtime.processes.worker import Receiver, Worker, detector_of, dialects_of, listener_of
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from support.int_packets import IntPackets, Workload

@@ -8,8 +8,8 @@ import numpy as np
 
 from harness.common import Bench, median, seconds_of
 from hopscope.fabric.edge import Edge
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.source_decoder import SourceDecoder
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.source_decoder import SourceDecoder
 from hopscope.settings.collector import Settings
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import FRAME, FrameBatch, Link

@@ -15,9 +15,9 @@ from harness.veth import pair
 from hopscope.capture.ring.paced_sender import PacedSender
 from hopscope.capture.udp.sender import UdpSender
 from hopscope.fabric.load import BLOCK, Load
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.supervisor import Supervisor
-from hopscope.runtime.worker import ENOUGH
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.processes.worker import ENOUGH
+from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.settings.collector import DetectSettings, ListenSettings, Settings
 from hopscope.wire.records import Link
 

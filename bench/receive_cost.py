@@ -23,9 +23,9 @@ from hopscope.capture.layout import IOVEC, MMSGHDR
 from hopscope.capture.sockets import bind_share
 from hopscope.capture.udp.sender import UdpSender
 from hopscope.fabric.load import Load
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.supervisor import Supervisor
-from hopscope.runtime.worker import ENOUGH, GATHERED
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.processes.worker import ENOUGH, GATHERED
+from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.settings.collector import DetectSettings, ListenSettings, Settings
 
 HOPS, FIELDS, FLOWS = 6, 8, 100

@@ -9,10 +9,10 @@ from pathlib import Path
 from harness.common import Bench, median
 from hopscope.detect.merge import Merge
 from hopscope.fabric.load import report_batch
-from hopscope.runtime.detector import Detector
-from hopscope.runtime.mode import mode_of
-from hopscope.runtime.pipeline import HandOver, Pipeline
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import mode_of
+from hopscope.runtime.pipeline.shard import Shard
+from hopscope.runtime.pipeline.steps import HandOver, Pipeline
+from hopscope.runtime.processes.detector import Detector
 from hopscope.settings.collector import DetectSettings, ListenSettings, Settings
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import ReportBatch

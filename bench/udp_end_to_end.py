@@ -11,7 +11,7 @@ from harness.collector import running, settle
 from harness.common import Bench
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.fabric.load import payloads
-from hopscope.runtime.supervisor import Supervisor
+from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.wire.records import FrameBatch
 
 LOSS = 0.001

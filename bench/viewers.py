@@ -15,7 +15,7 @@ import httpx
 from harness.collector import running, settle
 from harness.common import Bench, median
 from hopscope.capture.udp.listener import UdpSender
-from hopscope.runtime.supervisor import Supervisor
+from hopscope.runtime.supervisor.process import Supervisor
 from udp_end_to_end import Stream
 
 RATE = 300_000

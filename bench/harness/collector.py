@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hopscope.runtime.supervisor import Supervisor
+from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.settings.collector import DetectSettings, ListenSettings, ServeSettings, Settings
 from hopscope.settings.source import parse
 

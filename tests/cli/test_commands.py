@@ -14,8 +14,8 @@ from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.cli import application
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory.data_folder import DataFolder
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports

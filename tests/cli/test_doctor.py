@@ -15,10 +15,10 @@ from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory import running
 from hopscope.memory.data_folder import DataFolder
 from hopscope.present.counter_advice import ADVICE, WARNINGS
-from hopscope.runtime.control import ControlServer
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
-from hopscope.runtime.summary import LABEL_LOST, LOST
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
+from hopscope.runtime.pipeline.summary import LABEL_LOST, LOST
+from hopscope.runtime.supervisor.control import ControlServer
 from hopscope.settings.collector import Settings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch

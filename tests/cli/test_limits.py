@@ -11,8 +11,8 @@ import pytest
 
 from hopscope.detect.thresholds import CONTROL_FILE, create_control, read_limits
 from hopscope.memory.data_folder import DataFolder
-from hopscope.runtime.control import ControlServer
-from hopscope.runtime.live_limits import LiveLimits
+from hopscope.runtime.supervisor.control import ControlServer
+from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.settings.collector import Settings
 from hopscope.settings.file import load
 from support import command

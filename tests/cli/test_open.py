@@ -10,7 +10,7 @@ import pytest
 from hopscope.memory.data_folder import DataFolder
 from hopscope.operators.codes import Codes
 from hopscope.operators.database import Database
-from hopscope.runtime.control import ControlServer
+from hopscope.runtime.supervisor.control import ControlServer
 from support.command import run
 
 PAGE = "http://127.0.0.1:8099/"

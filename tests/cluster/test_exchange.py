@@ -36,10 +36,10 @@ from hopscope.detect.report_queue import QueueReader, QueueWriter, attach_queue,
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.history.files.journal_file import read_journals
 from hopscope.memory.private_file import HASH_SECRET
-from hopscope.runtime.detector import Detector
-from hopscope.runtime.mode import mode_of
-from hopscope.runtime.pipeline import HandOver
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import mode_of
+from hopscope.runtime.pipeline.shard import Shard
+from hopscope.runtime.pipeline.steps import HandOver
+from hopscope.runtime.processes.detector import Detector
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import HOP, REPORT, Flag, Records, ReportBatch

@@ -19,7 +19,7 @@ from hopscope.control.rules import change_tracked, change_watch, configured, rea
 from hopscope.control.state import EVERY, SwitchState
 from hopscope.control.status import read_status
 from hopscope.labels.state import LabelReader
-from hopscope.runtime.labels import LabelProcess
+from hopscope.runtime.labels.process import LabelProcess
 from hopscope.settings.collector import Settings
 from hopscope.settings.label import LabellingSettings
 from hopscope.wire.label.batch import encode_blocks

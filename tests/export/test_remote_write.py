@@ -23,7 +23,7 @@ from hopscope.export.destination import Context
 from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.remote_write import RemoteWrite, request_1, request_2
 from hopscope.export.metrics.sender import MetricsSender
-from hopscope.runtime.connect import connections
+from hopscope.runtime.checks.connect import connections
 from hopscope.settings.collector import ServeSettings, Settings
 from hopscope.settings.destinations.remote_write import RemoteWriteSettings
 from support.server_process import NO_TLS, PrometheusServer, VictoriaMetrics, free_port

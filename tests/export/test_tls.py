@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 
-from hopscope.runtime.connect import connections
+from hopscope.runtime.checks.connect import connections
 from hopscope.settings.collector import Settings
 from support.bus_make import need
 from support.kafka_mock import MockCluster

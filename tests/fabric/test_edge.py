@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hopscope.fabric.edge import AGENTS, CALM_BYTES, FULL_BYTES, NAMES, OUT, RATE, TICK, Edge
-from hopscope.runtime.source_decoder import SourceDecoder
+from hopscope.runtime.pipeline.source_decoder import SourceDecoder
 from hopscope.wire.ipfix.decoder import IpfixDecoder
 from hopscope.wire.records import Have, Link, ReportBatch
 from hopscope.wire.sflow.decoder import SflowDecoder

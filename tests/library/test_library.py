@@ -12,8 +12,8 @@ import pytest
 import hopscope
 from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.detect.records import Kind, Metric
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.wire.dialect import DIALECTS, Clock
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, Have, ReportBatch

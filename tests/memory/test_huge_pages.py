@@ -16,8 +16,8 @@ from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.stores.store import StoreError
 from hopscope.memory.huge_pages import huge_share, huge_share_in
-from hopscope.runtime import environment
-from hopscope.runtime.environment import LARGE
+from hopscope.runtime.checks import environment
+from hopscope.runtime.checks.environment import LARGE
 from hopscope.settings.collector import Settings
 
 SMAPS = """\

@@ -22,8 +22,8 @@ from hopscope.naming.device import DeviceError, PortCounters
 from hopscope.naming.gnmi import leaves_of
 from hopscope.naming.interfaces import read_interfaces
 from hopscope.naming.poller import Poller
-from hopscope.runtime.connect import connections
-from hopscope.runtime.environment import Finding, Verdict
+from hopscope.runtime.checks.connect import connections
+from hopscope.runtime.checks.environment import Finding, Verdict
 from hopscope.settings.collector import Settings
 from hopscope.settings.errors import ConfigError
 from hopscope.settings.names_from import GnmiSettings

@@ -18,8 +18,8 @@ from hopscope.naming.device import DeviceError, PortCounters
 from hopscope.naming.interfaces import COUNTER_NAMES
 from hopscope.naming.poller import Poller
 from hopscope.naming.snmp import IF_ALIAS, IF_NAME, SnmpClient
-from hopscope.runtime.connect import connections
-from hopscope.runtime.environment import Finding, Verdict
+from hopscope.runtime.checks.connect import connections
+from hopscope.runtime.checks.environment import Finding, Verdict
 from hopscope.settings.collector import Settings
 from hopscope.settings.names_from import SnmpSettings
 from support.server_process import ServerProcess

@@ -151,7 +151,7 @@ def test_redis_says_what_it_is(
 
 def test_defaults_name_two_places() -> None:
     """One listener and the page."""
-    from hopscope.runtime.connect import connections
+    from hopscope.runtime.checks.connect import connections
 
     settings = Settings.model_validate({"listen": [{"port": 0}], "serve": {"port": 0}})
     with closing(connections(settings)) as found:  # type: ignore[type-var]

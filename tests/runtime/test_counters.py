@@ -19,9 +19,9 @@ from hopscope.naming import counters as naming
 from hopscope.rdma import counters as rdma
 from hopscope.runtime.direct.nic import NicProcess
 from hopscope.runtime.direct.translator import TranslatorProcess
-from hopscope.runtime.labels import LabelProcess
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.worker import Receiver, Worker
+from hopscope.runtime.labels.process import LabelProcess
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.processes.worker import Receiver, Worker
 from hopscope.settings.collector import ListenSettings, Settings
 from hopscope.settings.direct import DirectSettings, StoreSettings, TranslatorSettings
 from hopscope.settings.label import LabelSettings

@@ -20,11 +20,11 @@ from hopscope.history.files.journal_file import read_journals
 from hopscope.memory.private_file import HASH_SECRET
 from hopscope.memory.region import Region
 from hopscope.present.collector_state import CollectorState
-from hopscope.runtime.detector import Detector
-from hopscope.runtime.live_limits import LiveLimits
-from hopscope.runtime.mode import mode_of
-from hopscope.runtime.pipeline import HandOver
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import mode_of
+from hopscope.runtime.pipeline.shard import Shard
+from hopscope.runtime.pipeline.steps import HandOver
+from hopscope.runtime.processes.detector import Detector
+from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import Carried, Flag, Records, ReportBatch

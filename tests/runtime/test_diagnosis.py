@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.runtime.diagnosis import LOG_BYTES
+from hopscope.runtime.checks.diagnosis import LOG_BYTES
 from support.command import run
 from support.waiting import eventually
 

@@ -20,9 +20,9 @@ from hopscope.history.writing.journal import JournalFull, JournalWriter, read_jo
 from hopscope.memory.data_folder import DataFolder
 from hopscope.memory.region import Region
 from hopscope.memory.ring import RingReader, attach_ring, resume_ring
-from hopscope.runtime import event_writer
-from hopscope.runtime.event_writer import EventWriter, store_leftovers
-from hopscope.runtime.shard import keep_leftovers
+from hopscope.runtime.pipeline import event_writer
+from hopscope.runtime.pipeline.event_writer import EventWriter, store_leftovers
+from hopscope.runtime.pipeline.shard import keep_leftovers
 from hopscope.settings.collector import HistorySettings
 from support.small_disk import fill, small_disk
 from support.waiting import HANG_SECONDS, eventually

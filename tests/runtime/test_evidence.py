@@ -24,10 +24,10 @@ from hopscope.present.evidence import (
     report_in,
     why_no_bytes,
 )
-from hopscope.runtime.detector import Detector
-from hopscope.runtime.mode import mode_of
-from hopscope.runtime.pipeline import HandOver, Pipeline
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import mode_of
+from hopscope.runtime.pipeline.shard import Shard
+from hopscope.runtime.pipeline.steps import HandOver, Pipeline
+from hopscope.runtime.processes.detector import Detector
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records

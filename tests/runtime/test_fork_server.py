@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from hopscope.runtime import fork_server, roles
-from hopscope.runtime.child import Child, receive, send
-from hopscope.runtime.fork_server import ForkServerError, Process
-from hopscope.runtime.roles import Role
+from hopscope.runtime.processes import fork_server, roles
+from hopscope.runtime.processes.child import Child, receive, send
+from hopscope.runtime.processes.fork_server import ForkServerError, Process
+from hopscope.runtime.processes.roles import Role
 from hopscope.settings.collector import Settings
 from support.waiting import HANG_SECONDS, eventually
 

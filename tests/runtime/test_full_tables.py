@@ -5,8 +5,8 @@ from __future__ import annotations
 from hopscope.detect.counters import INDEX
 from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.present.counter_advice import LABEL_TABLES, TABLES
-from hopscope.runtime.full_tables import PERIOD_SECONDS, FullTables
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.full_tables import PERIOD_SECONDS, FullTables
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.collector import HistorySettings
 
 FULL = {"port_table_full_total": ("values", "raise it"), "flow_evictions_total": ("flows", "raise that")}

@@ -15,8 +15,8 @@ from hopscope.labels.state import LabelRule
 from hopscope.labels.table import CLOCK_BACK_NS, LabelTable
 from hopscope.labels.tracked import TrackedTable
 from hopscope.present.feed import Feed
-from hopscope.runtime.label_events import SHARD, LabelEvents
-from hopscope.runtime.labels import LabelProcess
+from hopscope.runtime.labels.events import SHARD, LabelEvents
+from hopscope.runtime.labels.process import LabelProcess
 from hopscope.settings.collector import HistorySettings
 from hopscope.settings.label import LabelSettings
 from hopscope.wire.label.records import LABEL, LABEL_FLOW

@@ -22,8 +22,8 @@ from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.labels.tracked_state import TrackedReader
 from hopscope.present.labels.ports import Labels
 from hopscope.present.labels.tracked import TrackedFlows
-from hopscope.runtime.labels import LabelProcess
-from hopscope.runtime.summary import summary_lines
+from hopscope.runtime.labels.process import LabelProcess
+from hopscope.runtime.pipeline.summary import summary_lines
 from hopscope.settings.label import LabelSettings
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.records import LABEL, LABEL_FLOW

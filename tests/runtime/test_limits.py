@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.runtime.limits import changed_limits, reset_limits
+from hopscope.runtime.supervisor.limits import changed_limits, reset_limits
 from hopscope.settings.limits import (
     LimitSettings,
     MetricLimits,

@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.detect.thresholds import create_control, read_limits
 from hopscope.memory.region import Region
-from hopscope.runtime.live_limits import FILE_NAME, LiveLimits
+from hopscope.runtime.supervisor.live_limits import FILE_NAME, LiveLimits
 from hopscope.settings.collector import Settings
 from hopscope.settings.limits import as_json
 

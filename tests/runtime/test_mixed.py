@@ -10,10 +10,10 @@ import pytest
 from hopscope.capture.udp.listener import UdpListener
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.files.journal_file import read_journals
-from hopscope.runtime.mode import Collector
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import Collector
+from hopscope.runtime.pipeline.shard import Shard
+from hopscope.runtime.processes.worker import Receiver, Worker, dialects_of
 from hopscope.runtime.warmup import steps_for
-from hopscope.runtime.worker import Receiver, Worker, dialects_of
 from hopscope.settings.collector import Settings
 from hopscope.wire.craft.frames import craft
 from support import ipfix_make, sflow_make

@@ -15,8 +15,8 @@ from hopscope.detect.records import EVENT, EVENT_VERSION, Kind
 from hopscope.history.files.journal_file import read_journals
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.memory.ring import RingReader, attach_ring
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.collector import Settings
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, Link, Records, ReportBatch

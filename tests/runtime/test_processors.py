@@ -8,8 +8,8 @@ import pytest
 
 from hopscope.base import affinity
 from hopscope.base.errors import HopscopeError
-from hopscope.runtime import environment
-from hopscope.runtime.processors import check
+from hopscope.runtime.checks import environment
+from hopscope.runtime.processes.processors import check
 from hopscope.settings.collector import ListenSettings, Settings
 
 

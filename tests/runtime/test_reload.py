@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from hopscope.detect.thresholds import create_control, read_change, read_limits
-from hopscope.runtime import supervisor as module
-from hopscope.runtime.child import send
-from hopscope.runtime.live_limits import LiveLimits
-from hopscope.runtime.member import Member
-from hopscope.runtime.reload import CHANGEABLE, reload
-from hopscope.runtime.supervisor import Supervisor
+from hopscope.runtime.processes.child import send
+from hopscope.runtime.supervisor import process as module
+from hopscope.runtime.supervisor.live_limits import LiveLimits
+from hopscope.runtime.supervisor.member import Member
+from hopscope.runtime.supervisor.process import Supervisor
+from hopscope.runtime.supervisor.reload import CHANGEABLE, reload
 from hopscope.settings.collector import Settings
 from hopscope.settings.file import walk
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hopscope.runtime.summary import summary_lines
+from hopscope.runtime.pipeline.summary import summary_lines
 
 
 def test_postcards() -> None:

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from hopscope.base.affinity import allowed
-from hopscope.runtime import fork_server
-from hopscope.runtime.member import EXITS_SECONDS, MAX_EXITS, STOPPED_SECONDS, Member
-from hopscope.runtime.supervisor import CollectorError, Supervisor
-from hopscope.runtime.watch import LIMITS, Watch
+from hopscope.runtime.processes import fork_server
+from hopscope.runtime.supervisor.member import EXITS_SECONDS, MAX_EXITS, STOPPED_SECONDS, Member
+from hopscope.runtime.supervisor.process import CollectorError, Supervisor
+from hopscope.runtime.supervisor.watch import LIMITS, Watch
 from hopscope.settings.collector import Settings
 from hopscope.settings.label import LabelSettings
 from support.waiting import eventually

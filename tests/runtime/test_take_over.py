@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from hopscope.base.errors import HopscopeError
-from hopscope.runtime.control import ControlServer
-from hopscope.runtime.supervisor import Supervisor
-from hopscope.runtime.take_over import VERSION, Estate, hand_over, may_take_over, take_over
+from hopscope.runtime.supervisor.control import ControlServer
+from hopscope.runtime.supervisor.process import Supervisor
+from hopscope.runtime.supervisor.take_over import VERSION, Estate, hand_over, may_take_over, take_over
 from hopscope.settings.collector import Settings
 from support.waiting import eventually
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from hopscope.runtime.mode import Collector
-from hopscope.runtime.worker import EVIDENCE_NS, Receiver, dialects_of, listener_of
+from hopscope.runtime.pipeline.mode import Collector
+from hopscope.runtime.processes.worker import EVIDENCE_NS, Receiver, dialects_of, listener_of
 from hopscope.settings.collector import ListenSettings, Settings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports

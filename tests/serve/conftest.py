@@ -16,10 +16,10 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
-from hopscope.runtime.control import ControlServer
-from hopscope.runtime.live_limits import LiveLimits
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
+from hopscope.runtime.supervisor.control import ControlServer
+from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.serve.api import create_app
 from hopscope.settings.collector import (
     DetectSettings,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hopscope.base.control_client import LINE_BYTES, SOCKET_NAME, ControlError, request, socket_path
-from hopscope.runtime.control import ControlServer
+from hopscope.runtime.supervisor.control import ControlServer
 
 
 def answer(message: dict[str, Any], author: str) -> dict[str, Any]:

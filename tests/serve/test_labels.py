@@ -17,8 +17,8 @@ from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.labels.tracked import TrackedTable
-from hopscope.runtime.control import ControlServer
-from hopscope.runtime.tracking import change_tracked_flows, tracked_flows
+from hopscope.runtime.supervisor.control import ControlServer
+from hopscope.runtime.supervisor.tracking import change_tracked_flows, tracked_flows
 from hopscope.wire.label.records import LABEL, LABEL_FLOW
 
 MS = 1_000_000

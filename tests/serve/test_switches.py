@@ -16,8 +16,8 @@ from hopscope.control.rules import configured, write_rules
 from hopscope.control.status import write_status
 from hopscope.labels import tracked_state
 from hopscope.labels.tracked import TrackedTable
-from hopscope.runtime.control import ControlServer
-from hopscope.runtime.tracking import answer_rules
+from hopscope.runtime.supervisor.control import ControlServer
+from hopscope.runtime.supervisor.tracking import answer_rules
 from hopscope.settings.collector import Settings
 from hopscope.settings.switches import WatchRule
 from hopscope.wire.label.records import LABEL, LABEL_FLOW

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.detect.thresholds import CONTROL_FILE, create_control, read_limits
-from hopscope.runtime.control import ControlServer
-from hopscope.runtime.live_limits import LiveLimits
+from hopscope.runtime.supervisor.control import ControlServer
+from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.settings.collector import Settings
 from hopscope.settings.limits import as_json
 

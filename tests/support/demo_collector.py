@@ -29,8 +29,8 @@ from hopscope.fabric.topology import parse_topology
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.memory.data_folder import DataFolder
 from hopscope.present.collector_state import CollectorState
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.file import load
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FrameBatch

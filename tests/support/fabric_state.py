@@ -15,8 +15,8 @@ from hopscope.base.names import Names
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.fabric.records import STAGES
 from hopscope.fabric.topology import NO_PORT, Topology, flow_hash
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.collector import DetectSettings, HistorySettings, Settings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports

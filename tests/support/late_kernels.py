@@ -151,7 +151,7 @@ def started(settings: Settings, send: Callable[[], None]) -> Role:
     """
     from hopscope.capture.sockets import bind_share
     from hopscope.detect.thresholds import CONTROL_FILE, create_control
-    from hopscope.runtime.mode import mode_of
+    from hopscope.runtime.pipeline.mode import mode_of
 
     role = Role(settings, [bind_share(listen) for listen in settings.listen], send)
     create_control(role.regions / CONTROL_FILE, settings.limits)
@@ -162,7 +162,7 @@ def started(settings: Settings, send: Callable[[], None]) -> Role:
 
 def worker(send: Callable[[], None], *urls: str, **sections: Any) -> None:
     """A worker with small tables."""
-    from hopscope.runtime.worker import run
+    from hopscope.runtime.processes.worker import run
 
     run(started(small(*urls, **sections), send))  # type: ignore[arg-type]
 
@@ -218,7 +218,7 @@ def one_of_several() -> None:
 def detector() -> None:
     """The detector of two workers, with distributions."""
     from hopscope.detect.report_queue import QueueWriter, attach_queue, queue_path
-    from hopscope.runtime.detector import run
+    from hopscope.runtime.processes.detector import run
     from hopscope.wire.dialect import Clock
     from hopscope.wire.records import ReportBatch
 
@@ -267,7 +267,7 @@ def sink_reports(when: str, version: str = "2.0") -> None:
 def labels() -> None:
     """The process that takes labels."""
     from hopscope.capture.sockets import bind_share
-    from hopscope.runtime.labels import listen_settings, run
+    from hopscope.runtime.labels.process import listen_settings, run
 
     payloads = forked(lambda: captured("labels", payloads=True))
     in_namespace()

@@ -17,7 +17,7 @@ from hopscope.direct.monitors.systems.packetscope import PipelineLosses, Travers
 from hopscope.direct.monitors.systems.path_tracing import PathTracing
 from hopscope.direct.stores.spec import StoreSpec
 from hopscope.runtime.direct.nic import NicProcess
-from hopscope.runtime.switch_writes import RoceOutlet
+from hopscope.runtime.switch.outlet import RoceOutlet
 from hopscope.settings.direct import DirectSettings, NicSettings
 from hopscope.switch.direct_sender import DirectSender, DtaOutlet
 from hopscope.switch.layout import REPORT_RING_BYTES

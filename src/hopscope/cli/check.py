@@ -11,7 +11,7 @@ from .options.settings import FolderOptions
 from .output.printer import RED, YELLOW, Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
-    from ..runtime.environment import Finding
+    from ..runtime.checks.environment import Finding
 
 COLUMNS = ("verdict", "what", "found", "advice")
 
@@ -31,7 +31,7 @@ def check(settings: FolderOptions, form: FormatOption = Format.TABLE) -> None:
 
     Exit status: 0; 1 if something is bad, so that a collector would not start.
     """
-    from ..runtime.environment import Verdict, findings
+    from ..runtime.checks.environment import Verdict, findings
 
     found = list(findings(settings.load()))
     print_findings(found, form)

@@ -67,8 +67,8 @@ def check(
         Names.load(loaded.settings.names)
         print(f"{loaded.file or 'defaults'}: good")
         return
-    from ..runtime.connect import connections
-    from ..runtime.environment import Verdict
+    from ..runtime.checks.connect import connections
+    from ..runtime.checks.environment import Verdict
     from .check import print_findings
 
     found = list(connections(loaded.settings))

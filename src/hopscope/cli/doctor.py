@@ -27,8 +27,8 @@ def doctor(
 
     Exit status: 0; 1 if something is bad.
     """
-    from ..runtime.doctor import examine
-    from ..runtime.environment import Verdict
+    from ..runtime.checks.doctor import examine
+    from ..runtime.checks.environment import Verdict
 
     order = list(Verdict)
     found = sorted(examine(settings.load(), seconds), key=lambda finding: -order.index(finding.verdict))

@@ -43,7 +43,7 @@ def report_issue(
     events unless asked. Passwords and tokens are left out. Look through it before you publish it: addresses
     and names are in it.
     """
-    from ..runtime.diagnosis import archive, collect
+    from ..runtime.checks.diagnosis import archive, collect
     from ..settings.collector import Settings
     from ..settings.errors import ConfigError
     from ..settings.file import read_tables

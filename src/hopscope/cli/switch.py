@@ -159,7 +159,7 @@ def _outlet(settings: SwitchSettings) -> Outlet | None:
     """Where DTA goes: to a translator, or by RoCEv2 into collectors' memory."""
     import sys
 
-    from ..runtime.switch_writes import RoceOutlet
+    from ..runtime.switch.outlet import RoceOutlet
     from ..settings.section import host_and_port
     from ..switch.direct_sender import DtaOutlet
 
@@ -190,7 +190,7 @@ def serve(config: ConfigOption) -> None:
     import threading
 
     from ..base import log
-    from ..runtime.switch_agent import run
+    from ..runtime.switch.agent import run
     from ..switch.settings import load_agent
 
     settings, agent = load_agent(config)

@@ -64,7 +64,7 @@ def steps_of(parts: Iterable[str]) -> list[str]:
 
 def steps_for(settings: Settings) -> list[str]:
     """The steps of all processes of a collector with these settings."""
-    from .mode import mode_of
+    from .pipeline.mode import mode_of
 
     kinds = {listen.kind for listen in settings.listen}
     return (
@@ -231,8 +231,8 @@ def _detector() -> None:
     from ..detect.evidence.datagrams import DatagramWriter, create_ring
     from ..detect.postcards.share import Share, create_slots
     from ..detect.report_queue import QueueWriter, create_queue
-    from .mode import Collector
-    from .shard import Shard
+    from .pipeline.mode import Collector
+    from .pipeline.shard import Shard
 
     Share(create_slots(None), QueueWriter(create_queue(None, 1)))
     DatagramWriter(create_ring(None, 1))
@@ -257,8 +257,8 @@ def _sink() -> None:
 
 
 def _run_sink(report: SinkReportSettings) -> None:
-    from .mode import Sink
-    from .shard import Shard
+    from .pipeline.mode import Sink
+    from .pipeline.shard import Shard
     from .sink.forward import to_file
 
     sink = _SMALL.sink.model_copy(update={"report": report})

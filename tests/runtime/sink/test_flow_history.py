@@ -12,8 +12,8 @@ import pytest
 from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.detect.counters import INDEX
 from hopscope.history.query import History
-from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.shard import Shard
+from hopscope.runtime.pipeline.mode import pipeline_of
+from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.collector import Settings
 from hopscope.settings.dialects import Changes
 from hopscope.wire.craft.frames import craft

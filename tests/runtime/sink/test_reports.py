@@ -18,7 +18,7 @@ from hopscope.detect.flows.tables import open_tables
 from hopscope.detect.sink.flow_report import flow_reports
 from hopscope.detect.sink.live import LiveFlows
 from hopscope.detect.sink.records import EVICTED, EvictionReason
-from hopscope.runtime.mode import pipeline_of
+from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.sink.reports import SinkReporter
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.section import host_and_port

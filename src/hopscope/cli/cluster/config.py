@@ -146,7 +146,7 @@ def _change(
     from dataclasses import asdict
 
     from ...cluster.configuration import Configuration, Configurations
-    from ...runtime.limits import changed_limits
+    from ...runtime.supervisor.limits import changed_limits
 
     with connected(settings) as connection:
         configurations = Configurations(connection)

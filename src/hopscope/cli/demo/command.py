@@ -325,7 +325,7 @@ class _Demo:
         return bool(verdict.begun_ns + 1_000_000_000 < self._messages["end"]["time_ns"])
 
     def _object(self, missing: int) -> dict[str, Any]:
-        from ...runtime.summary import family
+        from ...runtime.pipeline.summary import family
         from .view import damaged, lost, reduction
 
         counters = self._state.counters

@@ -12,7 +12,7 @@ from ...detect.counters import stored_values
 from ...detect.records import Kind, Metric
 from ...fabric.edge import NAMES
 from ...fabric.topology import Topology
-from ...runtime.summary import LOST, family
+from ...runtime.pipeline.summary import LOST, family
 from ...wire.records import Records
 from .edge import node_ids
 from .judge import Verdict

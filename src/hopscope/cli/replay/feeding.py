@@ -19,7 +19,7 @@ from ..output.printer import Summary, SummaryOption
 if TYPE_CHECKING:
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader
-    from ...runtime.pipeline import Pipeline
+    from ...runtime.pipeline.steps import Pipeline
     from ...runtime.sink.forward import Forward
     from ...settings.collector import DetectSettings, Settings
     from ...wire.dialect import Dialect
@@ -38,7 +38,7 @@ class FileOutput(Options):
     def print(self, pipeline: Pipeline, stream: TextIO) -> None:
         """Print the summary."""
         from ...detect.counters import INDEX
-        from ...runtime.summary import summary_lines
+        from ...runtime.pipeline.summary import summary_lines
 
         counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
         if self.form is Summary.JSON:
@@ -58,8 +58,8 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     """A pipeline in memory, or over a data folder that is free; its journals become segments in the end."""
     from ...memory.data_folder import DataFolder
     from ...present.events import continues, event_object, long_paths
-    from ...runtime.mode import pipeline_of
-    from ...runtime.shard import Shard, keep_leftovers
+    from ...runtime.pipeline.mode import pipeline_of
+    from ...runtime.pipeline.shard import Shard, keep_leftovers
     from ...wire.records import Records
 
     def show(block: Records) -> None:

@@ -22,7 +22,7 @@ from ...present.collector_state import CollectorState, CounterSnapshot, Rates
 from ...present.events import ALARMING, event_cells, event_object, label, long_paths
 from ...present.select import EventFilter, ordered
 from ...present.units import duration, flow_text
-from ...runtime.summary import LOST
+from ...runtime.pipeline.summary import LOST
 from ...wire.address import address
 from ...wire.records import Records
 from .labels import LabelTables

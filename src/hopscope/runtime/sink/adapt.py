@@ -8,7 +8,7 @@ from pathlib import Path
 from ...detect.sink.adaptive import AdaptiveThresholds
 from ...detect.sink.detector import SinkDetector
 from ...export.counters import read_counters
-from ..pipeline import Stage
+from ..pipeline.steps import Stage
 
 LOOK_NS = 1_000_000_000
 """Interval at which destinations are checked."""

@@ -25,7 +25,7 @@ from ...settings.sink import SinkReportSettings
 from ...wire.encode.encapsulate import carries_stack, enclose
 from ...wire.records import FRAME, REPORT, FrameBatch, Records, ReportBatch
 from ...wire.versions import REPORT_VERSIONS
-from ..pipeline import Stage
+from ..pipeline.steps import Stage
 
 _HW_IDS = 64
 _MAX_REPORTS = 4096

@@ -1,0 +1,168 @@
+"""What is wrong with a running collector, why, and what to do about it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ...base.version import VERSION
+from ...detect.counters import INDEX
+from ...labels.counters import LABEL_COUNTERS
+from ...memory.data_folder import read_owner
+from ...present.collector_state import CollectorState
+from ...present.counter_advice import WARNINGS, advice_of
+from ...present.units import ago
+from ...serve import readiness
+from ...settings.collector import Settings
+from ..pipeline.summary import LABEL_LOST, LOST, family
+from .environment import Finding, Verdict, receive_buffer, size
+
+BUSY = 0.8
+"""Share of a worker's time above which bursts may be lost."""
+SHARED_MEMORY_FREE_BYTES = 16 << 20
+PAGE_SECONDS = 5.0
+"""Time for the page to answer."""
+
+
+def examine(settings: Settings, seconds: float) -> Iterator[Finding]:
+    """Examine the collector of `settings.data`; rates are over `seconds`.
+
+    `settings` are needed for the socket buffer that they request; all else is read from the collector.
+    """
+    folder = settings.data
+    state = CollectorState(folder, fresh_seconds=0)
+    owner = read_owner(folder)
+    parts = readiness.processes(folder)
+    if not parts[0].ready:
+        yield Finding("collector", parts[0].detail, Verdict.BAD, parts[0].advice)
+        return
+    state.counters()
+    time.sleep(seconds)
+    yield _collector(owner)
+    yield from map(_of, parts[1:])
+    yield from _reports(state, folder, owner)
+    yield from _losses(state, seconds)
+    yield _busy(state)
+    yield _of(readiness.history(state, folder))
+    yield from map(_of, readiness.clock(folder))
+    for part in readiness.tables(state):
+        yield _of(part, Verdict.ADVICE)
+    yield from map(_of, (*readiness.detector(state), *readiness.exports(folder)))
+    if owner.get("api"):
+        yield _page(str(owner["api"]))
+    if any(not str(each).startswith("mirror:") for each in owner.get("listen", ())):
+        yield receive_buffer(settings)
+    yield _shared_memory(folder)
+
+
+def _collector(owner: Mapping[str, object]) -> Finding:
+    started = int(str(owner.get("started_ns") or time.time_ns()))
+    found = f"version {owner.get('version')}, pid {owner.get('pid')}, for {ago(time.time_ns() - started)}"
+    if owner.get("version") != VERSION:
+        return Finding(
+            "collector", found, Verdict.ADVICE, f"this program is version {VERSION}: restart the collector"
+        )
+    return Finding("collector", found)
+
+
+def _of(part: readiness.Component, otherwise: Verdict = Verdict.BAD) -> Finding:
+    """A component; `otherwise`: the verdict if it is not ready."""
+    verdict = otherwise if not part.ready else Verdict.ADVICE if part.advice else Verdict.GOOD
+    return Finding(part.name, part.detail, verdict, part.advice)
+
+
+def _reports(state: CollectorState, folder: Path, owner: Mapping[str, object]) -> Iterator[Finding]:
+    """Whether reports arrive, and from all that sent some before."""
+    part = readiness.regions(state, folder)
+    if not part.ready:
+        yield Finding("reports", part.detail, Verdict.BAD, part.advice)
+        return
+    sources = state.sources()
+    listening = owner.get("listen")
+    if listening and not len(sources):
+        places = ", ".join(map(str, listening if isinstance(listening, list) else [listening]))
+        yield Finding(
+            "reports", part.detail, Verdict.ADVICE,
+            f"send them to {places}; `hopscope simulate --to` tries it; check firewall and listen.allow",
+        )  # fmt: skip
+    else:
+        yield Finding("reports", part.detail)
+    if silent := int(np.count_nonzero(sources["silent"])):
+        yield Finding(
+            "sources", f"{silent} of {len(sources)} silent", Verdict.ADVICE,
+            "`hopscope query events --kind silent` lists them",
+        )  # fmt: skip
+
+
+def _losses(state: CollectorState, seconds: float) -> Iterator[Finding]:
+    """Counters of losses: bad if they rise now, advice if they have risen before."""
+    now, rates = state.counters(), state.rates(seconds)
+    counts = {key: now[key] for key in INDEX} | LABEL_COUNTERS.read(state.regions)
+    lost = False
+    for key, text in {**LOST, **LABEL_LOST}.items():
+        count, rate = counts[key], rates[key] if key in INDEX else 0.0
+        if count:
+            lost = True
+            yield Finding("lost", f"{count:,} {text}{_now(rate)}", _rising(rate), advice_of(key))
+    if rejected := family(counts, "rejected_reports_total"):
+        rate = sum(rates[f"rejected_reports_total.{reason}"] for reason in rejected)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items())
+        yield Finding(
+            "rejected", f"{reasons}{_now(rate)}", _rising(rate), advice_of("rejected_reports_total")
+        )
+    if not lost and not rejected:
+        yield Finding("lost", "nothing lost, nothing rejected")
+    if dropped := family(counts, "forward_drops_total"):
+        rate = sum(rates[f"forward_drops_total.{reason}"] for reason in dropped)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        yield Finding(
+            "not forwarded", f"{reasons}{_now(rate)}", _rising(rate), advice_of("forward_drops_total")
+        )
+    for key, (text, advice) in WARNINGS.items():
+        if counts[key]:
+            yield Finding("counters", f"{counts[key]:,} {text}{_now(rates[key])}", Verdict.ADVICE, advice)
+
+
+def _now(rate: float) -> str:
+    return f", {rate:,.0f}/s now" if rate > 0 else ""
+
+
+def _rising(rate: float) -> Verdict:
+    return Verdict.BAD if rate > 0 else Verdict.ADVICE
+
+
+def _busy(state: CollectorState) -> Finding:
+    rates, processes = state.rates(), len(state.counters().processes)
+    share = rates["busy_ns_total"] / 1e9 / max(1, processes)
+    found = f"{share:.0%} of the time, {rates['reports_total']:,.0f} reports/s"
+    if share > BUSY:
+        return Finding("workers busy", found, Verdict.BAD, "raise listen.workers, or sample less")
+    return Finding("workers busy", found)
+
+
+def _page(url: str) -> Finding:
+    begin = time.monotonic()
+    try:
+        with urllib.request.urlopen(f"{url}healthz", timeout=PAGE_SECONDS):
+            pass
+    except (OSError, urllib.error.URLError) as error:
+        reason = getattr(error, "reason", error)
+        return Finding(url, f"no answer: {reason}", Verdict.BAD, "see the log of the process `serve`")
+    return Finding(url, f"answers in {1000 * (time.monotonic() - begin):.0f} ms")
+
+
+def _shared_memory(folder: Path) -> Finding:
+    regions = (folder / "regions").resolve()
+    free_bytes = shutil.disk_usage(regions).free
+    found = f"{size(free_bytes)} free"
+    if free_bytes < SHARED_MEMORY_FREE_BYTES:
+        return Finding(
+            str(regions.parent), found, Verdict.BAD, "free some: a restarted worker needs room for its tables"
+        )
+    return Finding(str(regions.parent), found)

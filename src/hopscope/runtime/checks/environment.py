@@ -1,0 +1,301 @@
+"""What the machine offers a collector: facts, a verdict on each, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ...base import affinity
+from ...base.errors import HopscopeError
+from ...memory.data_folder import SHARED_MEMORY, check_writable
+from ...memory.huge_pages import huge_share_in
+from ...settings.collector import ListenSettings, Settings
+from ..pipeline.mode import mode_of
+from ..processes.processors import check as check_processors
+
+LARGE = 256 << 20
+"""Bytes of tables from which on huge pages are advised: with 100,000 flows in 300 MiB, decoding and detection
+of reports with 3 hops take 214 ns in huge pages and 241 in small ones; with 100 flows 193 in both.
+"""
+
+
+class Verdict(StrEnum):
+    """What a finding means."""
+
+    GOOD = "good"
+    ADVICE = "advice"
+    """It works, but could be better."""
+    BAD = "bad"
+    """A collector would not start, or would lose reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact about the machine."""
+
+    what: str
+    found: str
+    verdict: Verdict = Verdict.GOOD
+    advice: str = ""
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Examine everything that a collector with these settings needs."""
+    yield _system()
+    yield _processors(settings)
+    yield from _nodes(settings)
+    for listen in settings.listen:
+        yield from listener(listen)
+    if any(not listen.interface for listen in settings.listen):
+        yield receive_buffer(settings)
+    yield from _shared_memory(settings)
+    yield from _data(settings)
+    if settings.serve.enabled:
+        yield page(settings)
+    yield _names(settings)
+    yield from _kernels()
+
+
+def state_bytes(settings: Settings) -> int:
+    """Shared memory of all workers."""
+    return mode_of(settings).state_bytes()
+
+
+def memory_text(settings: Settings) -> str:
+    """Human-readable `state_bytes`."""
+    return size(state_bytes(settings))
+
+
+def size(count: float) -> str:
+    """Bytes with their unit, as `32 MiB`."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def _system() -> Finding:
+    found = (
+        f"{platform.system()} {platform.release()}, {platform.machine()}, Python {platform.python_version()}"
+    )
+    if not sys.platform.startswith("linux"):
+        return Finding(
+            "system", found, Verdict.BAD, "collecting needs Linux; decode, replay and simulate do not"
+        )
+    if sys.byteorder != "little" or sys.maxsize < 2**32:
+        return Finding("system", found, Verdict.BAD, "a 64-bit little-endian machine is needed")
+    return Finding("system", found)
+
+
+def _processors(settings: Settings) -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = settings.workers
+    found = f"{cores} cores, {workers} worker{'' if workers == 1 else 's'}"
+    if mode_of(settings).has_detector:
+        found += " and their detector"
+    if workers > cores:
+        return Finding("processors", found, Verdict.ADVICE, "more workers than cores slow each other down")
+    try:
+        check_processors(settings)
+    except HopscopeError as error:
+        return Finding("processors", found, Verdict.BAD, str(error).removeprefix("processors: "))
+    return Finding("processors", found)
+
+
+def _nodes(settings: Settings) -> Iterator[Finding]:
+    """Whether workers run where the memory of their interface is."""
+    nodes = affinity.nodes()
+    if len(nodes) < 2:
+        return
+    for interface in sorted({listen.interface for listen in settings.listen if listen.interface}):
+        near = affinity.node_of(interface)
+        what, found = f"NUMA node of {interface}", "unknown" if near is None else str(near)
+        if near is None or set(settings.processors) & nodes[near] == set(settings.processors) != set():
+            yield Finding(what, found)
+        else:
+            near_ones = affinity.as_list(nodes[near])
+            yield Finding(
+                what, found, Verdict.ADVICE, f"name some of its processors, {near_ones}, in `processors`"
+            )
+
+
+def listener(listen: ListenSettings) -> Iterator[Finding]:
+    """Whether reports can be received there, then how well."""
+    from ...capture.sockets import bind_share, take_trains
+    from ...settings.source import url
+
+    what = url(listen)
+    if listen.kind == "xdp":
+        yield _xdp(listen)
+        return
+    try:
+        handle = bind_share(listen)
+    except HopscopeError as error:
+        yield Finding(what, "cannot listen", Verdict.BAD, str(error).removeprefix(f"{what}: "))
+        return
+    with handle:
+        if listen.interface:
+            yield Finding(what, f"can be read, in a ring of {size(listen.ring_bytes)} per worker")
+            return
+        yield Finding(what, "free")
+        if listen.gro and not take_trains(handle):
+            yield Finding(
+                "UDP_GRO", "missing", Verdict.ADVICE, "Linux 5.0 takes trains of datagrams: 6 times as fast"
+            )
+        elif listen.gro:
+            yield Finding("UDP_GRO", "there")
+
+
+def _xdp(listen: ListenSettings) -> Finding:
+    """Whether this kernel takes the XDP program; it is not attached: that may interrupt a link."""
+    from ...bpf.program import XdpProgram
+    from ...settings.source import url
+
+    what = url(listen)
+    try:
+        program = XdpProgram(listen)
+    except HopscopeError as error:
+        return Finding(what, "cannot listen", Verdict.BAD, str(error).removeprefix(f"{what}: "))
+    program.close()
+    return Finding(what, f"this kernel takes the XDP program, and a ring of {size(program.ring_bytes)}")
+
+
+def receive_buffer(settings: Settings) -> Finding:
+    """Whether the kernel grants the socket buffer that the settings request."""
+    what = "net.core.rmem_max"
+    needed_bytes = max(listen.receive_buffer_bytes for listen in settings.listen if not listen.interface)
+    try:
+        allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
+    except (OSError, ValueError):
+        return Finding(what, "unknown")
+    if allowed >= needed_bytes:
+        return Finding(what, size(allowed))
+    if _may_force():
+        return Finding(what, f"{size(allowed)}, and permission to exceed it")
+    return Finding(
+        what,
+        f"{size(allowed)}, {size(needed_bytes)} requested",
+        Verdict.ADVICE,
+        f"bursts are lost when the buffer is full: sysctl -w net.core.rmem_max={needed_bytes}",
+    )
+
+
+def _may_force() -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        try:
+            handle.setsockopt(socket.SOL_SOCKET, 33, 4096)  # SO_RCVBUFFORCE
+        except OSError:
+            return False
+        return True
+
+
+def _shared_memory(settings: Settings) -> Iterator[Finding]:
+    needed = state_bytes(settings)
+    folder = settings.regions or (SHARED_MEMORY if SHARED_MEMORY.is_dir() else settings.data)
+    if problem := check_writable(folder):
+        yield Finding(str(folder), problem, Verdict.BAD, "choose another folder with --regions")
+        return
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    found = f"{size(free)} free, {size(needed)} needed"
+    if free < needed:
+        advice = "lower detect.flow_rows, or choose --regions on a larger one"
+        yield Finding(str(folder), found, Verdict.BAD, advice)
+        return
+    yield Finding(str(folder), found)
+    yield _pages(folder, needed)
+
+
+def _pages(folder: Path, needed: int) -> Finding:
+    """Whether shared memory lies in huge pages, tried with a small file."""
+    what = f"pages of {folder}"
+    try:
+        share = huge_share_in(folder)
+    except (HopscopeError, OSError) as error:
+        return Finding(what, f"unknown: {error}")
+    if share > 0.5:
+        return Finding(what, "huge (2 MiB)")
+    if needed < LARGE:
+        return Finding(what, "small (4 KiB), which is enough for these tables")
+    advice = "huge ones save up to a tenth of a worker's processor: "
+    if folder == SHARED_MEMORY:
+        advice += f"mount -o remount,huge=within_size {folder}"
+    else:
+        advice += "choose --regions in a tmpfs that is mounted with huge=within_size"
+    return Finding(what, "small (4 KiB)", Verdict.ADVICE, advice)
+
+
+def _data(settings: Settings) -> Iterator[Finding]:
+    what = f"data folder {settings.data}"
+    if problem := check_writable(settings.data):
+        yield Finding(what, problem, Verdict.BAD, "choose another folder with --data")
+        return
+    folder = settings.data
+    while not folder.exists():
+        folder = folder.parent
+    free, needed_bytes = shutil.disk_usage(folder).free, settings.history.keep_bytes
+    found = f"writable, {size(free)} free, history.keep_bytes {size(needed_bytes)}"
+    if free < needed_bytes:
+        yield Finding(
+            what, found, Verdict.ADVICE, "old segments are deleted earlier: when history.keep_free is left"
+        )
+    else:
+        yield Finding(what, found)
+
+
+def page(settings: Settings) -> Finding:
+    """Whether the API and the console can be served."""
+    from ...serve.server import bind
+
+    what = f"http://{settings.serve.host}:{settings.serve.port}"
+    try:
+        bind(settings.serve, settings.data).close()
+    except HopscopeError as error:
+        return Finding(what, "cannot listen", Verdict.BAD, str(error))
+    return Finding(what, "free")
+
+
+def _names(settings: Settings) -> Finding:
+    from ...base.names import Names
+
+    if settings.names is None and not settings.names_from:
+        return Finding("names", "none: nodes and ports are shown by number")
+    try:
+        names = Names.load(settings.names, settings.data)
+    except HopscopeError as error:
+        return Finding("names", "cannot be read", Verdict.BAD, str(error))
+    return Finding("names", f"{len(names.nodes)} nodes, {len(names.ports)} ports")
+
+
+def _kernels() -> Iterator[Finding]:
+    from ...base.kernel_cache import cache_folder, foreign
+    from ..warmup import PARTS, is_compiled
+
+    folder = cache_folder()
+    if folder.exists() and (reason := foreign(folder.stat())):
+        advice = "its kernels are not used: delete it, or set HOPSCOPE_KERNEL_CACHE"
+        yield Finding("kernels", f"{folder} {reason}", Verdict.ADVICE, advice)
+    elif problem := check_writable(folder):
+        yield Finding(
+            "kernels", problem, Verdict.ADVICE, "set HOPSCOPE_KERNEL_CACHE, or every start compiles"
+        )
+    for part, steps in PARTS.items():
+        missing = [step for step in steps if not is_compiled(step)]
+        if not missing:
+            yield Finding(f"kernels of {part}", "compiled")
+        else:
+            yield Finding(
+                f"kernels of {part}",
+                f"not compiled: {', '.join(missing)}",
+                Verdict.ADVICE,
+                f"run `hopscope warmup {part}`, or wait at the first start",
+            )

@@ -1,0 +1,1 @@
+"""INT-label as a process: labels into the table, and events of labels."""

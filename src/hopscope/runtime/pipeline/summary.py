@@ -1,0 +1,129 @@
+"""The summary at the end of `collect` and `replay`: received, rejected, lost, and events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...detect.counters import stored_values
+
+LOST = {
+    "lost_reports": "missing by sequence number",
+    "kernel_drops_total": "dropped by the kernel: the socket buffer or the ring was full",
+    "denied_frames_total": "from sources that are not allowed",
+    "rate_limited_frames_total": "above the rate limit",
+    "oversized_frames_total": "longer than the receive buffer",
+    "detector_lost_reports_total": "not handed to the detector: its queue was full",
+    "journal_lost_events_total": "events that the disk did not take",
+}
+"""Counters of lost frames, reports and events, with their text in the summary."""
+LABEL_LOST = {
+    "label_kernel_drops_total": "datagrams dropped by the kernel",
+    "label_denied_total": "datagrams from sources that are not allowed",
+    "label_table_full_total": "labels of ports that the full table has no room for",
+}
+
+
+def family(counters: Mapping[str, int], name: str) -> dict[str, int]:
+    """Counters of one family that are not zero, by label, the largest first."""
+    found = {
+        key.partition(".")[2]: count
+        for key, count in counters.items()
+        if key.startswith(f"{name}.") and count
+    }
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def summary_lines(counters: Mapping[str, int]) -> list[str]:
+    """The summary of counters by key, human-readable."""
+    rejected = family(counters, "rejected_reports_total")
+    events = family(counters, "events_total")
+    packets = f" ({found:,} of them packets with telemetry)" if (found := counters["packets_total"]) else ""
+    lines = [
+        f"received   {counters['reports_total']:,} reports{packets} in {counters['frames_total']:,} frames "
+        f"({counters['frame_bytes_total']:,} bytes), {counters['hops_total']:,} hops"
+    ]
+    if counters["other_frames_total"]:
+        what = "without telemetry" if counters["forwarded_frames_total"] else "without a report"
+        lines.append(f"other      {counters['other_frames_total']:,} frames {what}")
+    if counters["postcards_total"]:
+        paths = family(counters, "postcard_paths_total")
+        lines.append(
+            f"postcards  {counters['postcards_total']:,}, {counters['joined_postcards_total']:,} of them "
+            f"hops of joined paths; paths {_listed(paths)}"
+        )
+    lines += _sink_lines(counters)
+    lines += _label_lines(counters)
+    lines.append(f"rejected   {_listed(rejected)}")
+    lost = {text: counters[key] for key, text in LOST.items() if counters[key]}
+    lines.append(f"lost       {_listed(lost)}")
+    lines.append(f"events     {_listed(events)}")
+    values, stored = counters["values_total"], stored_values(counters)
+    if stored and values:
+        lines.append(
+            f"reduction  {values:,} values in the reports, {stored:,} stored: {values / stored:,.1f} to 1"
+        )
+    return lines
+
+
+def _sink_lines(counters: Mapping[str, int]) -> list[str]:
+    """Lines about a sink; none without one."""
+    lines = []
+    dropped = family(counters, "forward_drops_total")
+    if counters["forwarded_frames_total"] or dropped:
+        damaged = counters["unstripped_packets_total"]
+        unverified = counters["unverified_packets_total"]
+        lines.append(
+            f"forwarded  {counters['forwarded_frames_total']:,} frames, "
+            f"{counters['stripped_packets_total']:,} of them stripped of INT"
+            + (f" ({unverified:,} unverified)" if unverified else "")
+            + (f", {damaged:,} unchanged because their INT is damaged" if damaged else "")
+            + (f"; dropped {_listed(dropped)}" if dropped else "")
+        )
+    if flows := counters["unrecorded_flows_total"]:
+        packets = counters["unrecorded_flow_packets_total"]
+        lines.append(f"flows      {flows:,} flows of {packets:,} packets are not in history")
+    if counters["sink_packets_total"]:
+        lines.append(f"sink       {_listed(family(counters, 'sink_events_total'))} in the event ring")
+        if held := family(counters, "sink_throttled_events_total"):
+            lines.append(f"throttled  {_listed(held)} by the quota")
+        if more := counters["sink_journal_throttled_events_total"]:
+            lines.append(f"history    {more:,} events above sink.journal_events are missing")
+    if counters["sink_reports_total"] or counters["sink_report_drops_total"]:
+        lines.append(
+            f"reported   {counters['sink_reports_total']:,} reports to another collector, "
+            f"{counters['sink_report_drops_total']:,} dropped"
+        )
+    return lines
+
+
+def _label_lines(counters: Mapping[str, int]) -> list[str]:
+    """Lines about labels; none without datagrams of them."""
+    if not counters.get("label_datagrams_total"):
+        return []
+    lost = {text: counters[key] for key, text in LABEL_LOST.items() if counters[key]}
+    rejected = family(counters, "label_rejected_total")
+    return [
+        f"labels     {counters['labels_total']:,} of {counters['label_ports']:,} ports in "
+        f"{counters['labelled_packets_total']:,} packets, {counters['late_labels_total']:,} of them late; "
+        f"rejected {_listed(rejected)}" + (f"; lost {_listed(lost)}" if lost else ""),
+        *(
+            [
+                f"tracked   {packets:,} packets of {counters['label_tracked_flows']:,} flows, "
+                f"{counters['label_tracked_path_changes_total']:,} path changes"
+            ]
+            if (packets := counters["label_tracked_packets_total"])
+            else []
+        ),
+        *(
+            [f"intervals  {changes:,} changes by the controller"]
+            if (changes := counters["label_changes_total"])
+            else []
+        ),
+    ]
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    total = sum(counts.values())
+    if not total:
+        return "0"
+    return f"{total:,}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -1,0 +1,1 @@
+"""The other processes: how they start, and what each of them runs."""

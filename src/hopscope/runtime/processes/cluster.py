@@ -1,0 +1,176 @@
+"""Main of the process that is a member of a cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...base.log import logger
+from ...cluster.membership.members import as_text
+from ...cluster.process import Condition, Context, Part
+from .child import Child
+
+if TYPE_CHECKING:
+    from ...cluster.questions.answer import Answerer
+
+
+SILENT_SECONDS = 60.0
+"""A lake process that has not written its status for this long does not work."""
+
+
+def run(child: Child) -> None:
+    """Take part in the cluster until `child.stop` is set."""
+    from ...cluster.counters import CLUSTER_COUNTERS
+    from ...cluster.process import ClusterProcess
+    from ...cluster.status import FILE_NAME
+    from ...memory.private_file import incarnation
+
+    child.started = True
+    child.report(ready=True)
+    if not child.settings.cluster.enabled:  # any more: settings were read again
+        (child.regions / FILE_NAME).unlink(missing_ok=True)
+        while not child.stop.wait(0.5):
+            pass
+        return
+    context = Context(
+        child.settings,
+        child.data,
+        child.regions,
+        CLUSTER_COUNTERS.open(child.regions),
+        incarnation(child.data),
+        _looker(child),
+    )
+    ClusterProcess(context, parts(context)).run(child.stop)
+
+
+def parts(context: Context) -> list[Part]:
+    """The parts of the process (ARCHITECTURE.md, "Parts of the cluster process"), in the order in which they
+    start; the record of this member first. Each is imported only if the settings need it.
+    """
+    from ...cluster.applying import Applying
+    from ...cluster.membership.drain import Drain
+    from ...cluster.membership.part import Membership
+    from ...cluster.owners.file import OwnersPart
+    from ...cluster.questions.answer import Questions
+
+    answerers = {
+        "api": partial(_api, context),
+        "history": partial(_history, context),
+        "tail": partial(_tail, context),
+    }
+    settings = context.settings
+    made: list[Part] = [
+        Membership(context),
+        Applying(context),
+        Questions(context, answerers),
+        OwnersPart(context),
+        Drain(context),
+    ]
+    if settings.workers and not settings.sink.enabled:
+        made += _global_parts(context)
+    return made
+
+
+def _global_parts(context: Context) -> list[Part]:
+    """What flows and sources need that reach several members."""
+    from ...cluster.moved.part import Moved
+    from .moved_events import moved_events
+
+    warn, history = logger("cluster").warning, context.settings.history
+    moved = Moved(context, lambda: moved_events(history, context.data, context.regions, warn))
+    if not context.settings.cluster.exchanges:
+        return [moved]
+    from ...cluster.postcards.exchange import Exchange
+    from ...cluster.postcards.slots import Slots
+
+    slots = Slots(context)
+    return [moved, slots, Exchange(context, slots)]
+
+
+def _api(context: Context) -> Answerer:
+    """Answers of the API: an application of its own."""
+    from ...base.names import DISCOVERED, Names
+    from ...cluster.questions.answer_api import ApiAnswerer
+    from ...serve.api import create_app
+
+    settings = context.settings
+    application = create_app(settings.serve, context.data, stores=settings.direct.folder)
+    application.state.context.dialects = settings.dialects
+    served = application.state.context
+    read: list[int | None] = []
+
+    def name() -> None:
+        """Read names again if they have changed."""
+        found = [_changed_ns(path) for path in (settings.names, context.data / DISCOVERED)]
+        if found != read:
+            read[:] = found
+            served.names = Names.load(settings.names, context.data)
+
+    return ApiAnswerer(application, served.close, name)
+
+
+def _changed_ns(path: Path | None) -> int | None:
+    try:
+        return None if path is None else path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _history(context: Context) -> Answerer:
+    """Answers of the data folder."""
+    from ...cluster.questions.answer_history import HistoryAnswerer
+
+    return HistoryAnswerer(context.data, context.name, context.settings.serve.sql_memory_bytes)
+
+
+def _tail(context: Context) -> Answerer:
+    """Events that the lake does not have yet."""
+    from ...cluster.questions.tails import TailAnswerer
+
+    return TailAnswerer(context.data, context.name, context.incarnation)
+
+
+def _looker(child: Child) -> Callable[[], Condition]:
+    """Looks how this collector is, for the record of its member."""
+    from ...detect.counters import INDEX, STORED
+    from ...memory.data_folder import read_owner
+    from ...present.collector_state import CollectorState
+    from ...serve.readiness import components
+
+    state = CollectorState(child.data)
+    events = [INDEX[f"events_total.{kind.label}"] for kind in STORED]
+
+    def look() -> Condition:
+        owner = read_owner(child.data)
+        rates = state.rates()
+        waiting = [part for part in components(state, child.data) if not part.ready]
+        return Condition(
+            ready=not waiting,
+            reason=as_text("; ".join(f"{part.name}: {part.detail}" for part in waiting)),
+            reports_per_second=rates["reports_total"],
+            events_per_second=float(rates.total[events].sum()),
+            address=as_text(child.settings.cluster.address or owner.get("api") or ""),
+            started_ns=owner.get("started_ns") or 0,
+            **(_lag(child.regions) if child.settings.lake.enabled else {}),
+        )
+
+    return look
+
+
+def _lag(regions: Path) -> dict[str, Any]:
+    """How far this member's events are in the lake: fields of a record."""
+    from ...lake.status import read_status
+
+    status = read_status(regions)
+    if not status:
+        return {"lag_problem": "the lake process has not started"}
+    silent = (time.time_ns() - status["time_ns"]) / 1e9
+    problem = status["problem"] if silent < SILENT_SECONDS else f"its process is silent for {silent:.0f} s"
+    return {
+        "lag_events": status["lag_events"],
+        "lag_seconds": float(status["lag_seconds"]),
+        "lag_problem": as_text(problem),
+    }

@@ -1,0 +1,86 @@
+"""The detector process: state and events of a collector with several workers.
+
+Reports about one flow or one queue may reach any worker.  So workers only decode; their reports meet here, in
+the order in which they were received, and go through the pipeline that a single worker has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, ClassVar
+
+from ...base import loop
+from ...detect.counters import DETECTOR
+from ...detect.merge import WAIT_NS, Merge
+from ..pipeline.mode import mode_of
+from ..pipeline.shard import Shard
+from ..pipeline.steps import Pipeline
+
+if TYPE_CHECKING:
+    from .child import Child
+
+PAUSE = loop.Pause(seconds=0.0005, below=1)
+TICK_NS = 100_000_000
+
+
+def run(child: Child) -> None:
+    """Role of the detector: take the workers' reports until `child.stop`, drain, close."""
+    settings = child.settings
+    child.started = True
+    shard = Shard(
+        settings.history,
+        process=DETECTOR,
+        data=child.data,
+        regions=child.regions,
+        thread=True,
+        notify=child.warn,
+    )
+    mode = mode_of(settings)
+    detector = Detector(mode.pipeline(shard), Merge(mode.queues(child.regions)))
+    child.report(warm=True, ready=True)
+    loop.run(detector, child.stop, PAUSE)
+
+
+class Detector:
+    """Takes merged reports through a pipeline."""
+
+    received: ClassVar[Counter[str]] = Counter()
+    """Counts of listeners: it has none."""
+
+    def __init__(self, pipeline: Pipeline, merge: Merge) -> None:
+        self._pipeline, self._merge = pipeline, merge
+        self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
+
+    @property
+    def late_kernels(self) -> int:
+        """Kernels that its turns called for the first time."""
+        return loop.late_kernels()
+
+    def turn(self) -> int:
+        """Take what is complete; returns the number of reports."""
+        found = self._take()
+        if self._tick(time.monotonic_ns()):
+            self.tick(time.time_ns())
+        return found
+
+    def tick(self, now_ns: int) -> None:
+        """What the time brings, without running ahead of reports that wait for a worker."""
+        self._pipeline.tick(min(now_ns, max(self._merge.horizon_ns, now_ns - WAIT_NS)))
+        self._pipeline.counted.collect(self)
+
+    def drain(self) -> None:
+        """Take all that is left: the workers have ended."""
+        self._take(everything=True)
+        self.tick(time.time_ns())
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._pipeline.close()
+
+    def _take(self, *, everything: bool = False) -> int:
+        found = 0
+        for batch, clock in self._merge.batches(time.monotonic_ns(), everything=everything):
+            found += len(batch)
+            self._pipeline.take(batch, clock)
+        return found

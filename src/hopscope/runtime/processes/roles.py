@@ -1,0 +1,149 @@
+"""The roles of a supervisor's children."""
+
+from __future__ import annotations
+
+import os
+import socket
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ...base import log
+from ...base.errors import HopscopeError, described
+from ..pipeline.mode import mode_of
+from .child import Child
+from .processors import pin
+
+
+def _worker(child: Child) -> None:
+    from .worker import run
+
+    run(child)
+
+
+def _standby(child: Child) -> None:
+    from .worker import run
+
+    run(child, standby=True)
+
+
+def _detector(child: Child) -> None:
+    from .detector import run
+
+    run(child)
+
+
+def _labels(child: Child) -> None:
+    from ..labels.process import run
+
+    run(child)
+
+
+def _archive(child: Child) -> None:
+    from ...history.writing.archive import run
+    from ...lake.status import read_marks
+
+    child.started = True
+    child.report(ready=True)
+    settings = child.settings
+    regions = child.regions if mode_of(settings).counts_distributions else None
+    period_seconds = settings.distributions.period_seconds
+    marks = partial(read_marks, child.data, settings.lake) if settings.lake.enabled else None
+    run(child.data, settings.history, child.stop.is_set, child.notify, regions, period_seconds, marks)
+
+
+def _names(child: Child) -> None:
+    from .names import run
+
+    run(child)
+
+
+def _control(child: Child) -> None:
+    from .switches import run
+
+    run(child)
+
+
+def _cluster(child: Child) -> None:
+    from .cluster import run
+
+    run(child)
+
+
+def _lake(child: Child) -> None:
+    from .lake import run
+
+    run(child)
+
+
+def _serve(child: Child) -> None:
+    from ...serve.server import run
+
+    listeners = child.sockets()
+    child.started = True
+    if listeners:
+        child.report(ready=True)
+        run(child.settings, child.data, child.stop, listeners[0])
+
+
+def _export(child: Child) -> None:
+    from ...export.run import run
+    from ...serve.prometheus import MORE_FILES
+
+    child.started = True
+    child.report(ready=True)
+    run(child.settings, child.data, child.stop, MORE_FILES)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One kind of child."""
+
+    run: Callable[[Child], None]
+    """Runs until `child.stop`; imports its rooms inside."""
+    niceness: int = 0
+    """Viewers and the archive yield to capture."""
+    waits: bool = True
+    """False: it ends without waiting for threads, which may wait for servers that hang, and write nothing."""
+
+
+ROLES = {
+    "worker": Role(_worker),
+    "standby": Role(_standby),
+    "detector": Role(_detector),
+    "labels": Role(_labels),
+    "archive": Role(_archive, niceness=10),
+    "names": Role(_names, niceness=10),
+    "control": Role(_control),
+    "cluster": Role(_cluster, niceness=5, waits=False),
+    "lake": Role(_lake, niceness=10),
+    "serve": Role(_serve, niceness=5, waits=False),
+    "export": Role(_export, niceness=5),
+}
+
+
+def run(role: str, channel: socket.socket) -> int:
+    """Run a role in this process until it ends; returns the exit status."""
+    child = Child(role, channel)
+    child.watch()
+    log.configure(level=child.settings.log.level, form=child.settings.log.format)
+    os.nice(ROLES[role].niceness)
+    if role != "standby":  # which may become any worker
+        pin(child.settings, role, child.index)
+    try:
+        ROLES[role].run(child)
+    except HopscopeError as error:
+        child.report(error=str(error))
+        return error.status
+    except OSError as error:
+        child.report(error=f"{error.filename or role}: {error.strerror or error}")
+        return 2
+    except Exception as error:
+        if os.environ.get("HOPSCOPE_DEBUG"):
+            raise
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        child.report(error=f"{described(error)} ({Path(frame.filename).name}:{frame.lineno})")
+        return 1
+    return 0

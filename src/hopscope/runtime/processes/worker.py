@@ -1,0 +1,425 @@
+"""A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
+
+Nothing wakes it per packet: it sleeps until a batch has gathered, for `pause_ms` at most; if it forwards
+frames, for a millisecond. If nothing came meanwhile, it waits for its sockets, unless a detector or another
+interface waits for its turns. It waits for no disk, be it full, slow or hung (see `event_writer`).
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base import loop
+from ...capture.errors import InterfaceGoneError
+from ...detect.report_queue import CLOSED
+from ...settings.dialects import Changes, named
+from ...settings.source import url
+from ...wire.dialect import Dialect
+from ...wire.records import FrameBatch
+from ..pipeline.mode import Mode, mode_of
+from ..pipeline.shard import Shard
+from ..pipeline.source_decoder import source_decoder
+from ..pipeline.steps import HandOver, Pipeline, Steps
+from ..sink.forward import Forwarder
+from .processors import pin
+
+if TYPE_CHECKING:
+    from ...capture.listener import Listener
+    from ...detect.detector import Detector
+    from ...settings.collector import ListenSettings
+    from ...wire.decode.evidence import Evidence
+    from .child import Child, NewListener
+
+LARGE_BUFFER_BYTES = 4 * 1024 * 1024
+"""A receive buffer that holds what comes in a longer pause."""
+PAUSE = loop.Pause(seconds=0.0005, below=1)
+FORWARDING_PAUSE = loop.Pause(seconds=0.001, below=256)
+SHARED_SECONDS = 0.001
+"""Longest pause of one of several workers: reports that they receive so far apart may change places."""
+GATHERED, ENOUGH = 2048, 512
+"""Frames that a worker with large buffers sleeps for, and that a turn finds at most if they come in single
+datagrams. A sleep leaves the caches cold: a turn with 8 datagrams takes 51 us right after another, 190 us
+after 2.5 ms, 300 us after 5 or 10 ms."""
+BUFFER_SECONDS = 0.001
+"""Longest sleep for each MiB of the smallest receive buffer, which a burst fills meanwhile."""
+TICK_NS = 100_000_000
+DRAIN_SECONDS = 1.0
+RING_DELAY_NS = 50_000_000
+"""Longest time from a frame's arrival until its ring shows it: a block is filled for 16 ms."""
+HELD_FRAMES = 4096
+EVIDENCE_NS = 1_000_000_000
+"""How long a listener with dialect `auto` waits for more reports after the first."""
+
+
+def run(child: Child, *, standby: bool = False) -> None:
+    """Role of a worker: take the sockets over, receive until `child.stop`, drain, close.
+
+    A standby waits until it takes over from a worker that has ended.
+    """
+    settings = child.settings
+    mode = mode_of(settings)
+    if standby:
+        child.report(warm=True)
+        if not child.assigned():
+            return
+        pin(settings, "worker", child.index)
+    child.started = True
+    shares = [(lane, listen) for lane, listen in enumerate(settings.listen) if child.index < listen.workers]
+    steps: Steps
+    if mode.has_detector:
+        steps = mode.hand_over(child.index, child.regions)
+    else:
+        shard = Shard(
+            settings.history,
+            child.index,
+            data=child.data,
+            regions=child.regions,
+            thread=True,
+            notify=child.warn,
+        )
+        steps = mode.pipeline(shard)
+    worker = Worker(steps, child.listeners, child.released)
+    wires = list[Receiver]()
+    child.report(warm=True)
+    for (lane, listen), handle in zip(shares, child.sockets(), strict=False):
+        dialects = dialects_of(listen, mode)
+        detector = detector_of(steps, mode, dialects)
+        listener = listener_of(listen, child.index, handle, detector, dialects[0])
+        listener.open()
+        heartbeat = None
+        if child.bypass is not None and listen.output:
+            from ...capture.bypass import Heartbeat
+
+            heartbeat = Heartbeat(
+                child.bypass,
+                lane,
+                child.index,
+                listen.workers,
+                settings.sink.bypass_seconds,
+                settings.workers,
+            )
+        forward = mode.forwarder(listen, steps.count, heartbeat)
+        receiver = Receiver(listener, dialects, child.notify, forward, child.index)
+        worker.receivers.append(receiver)
+        if (wire := mode.wire(listen, dialects, steps.count, receiver.has_caught_up)) is not None:
+            wires.append(Receiver(wire, dialects, child.notify, detaches=True))
+        for note in [*listener.notes(), *(wire.notes() if wire else ())] if child.index == 0 else ():
+            child.notify(note)
+    worker.receivers += wires
+    worker.beat()  # a sink that is ready lets no frame bypass it
+    child.report(ready=True)
+    buffer = min(receiver.listener.buffer_bytes for receiver in worker.receivers)
+    large = buffer >= LARGE_BUFFER_BYTES
+    forwards, shared = any(receiver.forward for receiver in worker.receivers), isinstance(steps, HandOver)
+    pause: Callable[[int], object] = PAUSE
+    if large and forwards:
+        pause = FORWARDING_PAUSE
+    elif large:
+        longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
+        pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
+        if any(listen.kind == "xdp" for _, listen in shares):  # few come, each would wake it
+            pause = loop.Hurry(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
+    loop.run(worker, child.stop, pause if forwards or shared else loop.Doze(pause, worker.files))
+
+
+def detector_of(steps: Steps, mode: Mode, dialects: tuple[Dialect, ...]) -> Detector | None:
+    """The detector of a worker, if it is all that sees its reports, and its state depends on nothing else: an
+    XDP program may filter for it then.
+    """
+    from ...bpf.filter import filters
+    from ...detect.detector import Detector
+
+    if (
+        not isinstance(steps, Pipeline)
+        or not isinstance(steps.detection, Detector)
+        or [listen.kind for listen in mode.settings.listen] != ["xdp"]
+        or mode.counts_distributions
+        or not mode.settings.detect.enabled
+        or not all(map(filters, dialects))
+    ):
+        return None
+    return steps.detection
+
+
+def listener_of(
+    listen: ListenSettings,
+    index: int,
+    handle: socket.socket | None = None,
+    detector: Detector | None = None,
+    dialect: Dialect | None = None,
+) -> Listener:
+    """The listener of the worker `index`; `detector` and `dialect`: of an XDP program that filters."""
+    if listen.kind == "mirror":
+        from ...capture.ring.listener import RingListener
+
+        return RingListener(listen, index, listen.workers, handle)
+    if listen.kind == "ring":
+        from ...capture.ring.report_listener import ReportListener
+
+        return ReportListener(listen, index, listen.workers, handle)
+    if listen.kind == "xdp":
+        from ...bpf.listener import XdpListener
+
+        return XdpListener(listen, detector, dialect)
+    from ...capture.udp.listener import UdpListener
+
+    return UdpListener(listen, index, listen.workers, handle)
+
+
+def dialects_of(listen: ListenSettings, mode: Mode) -> tuple[Dialect, ...]:
+    """The dialect of a listener, or all if it is `auto`; packets of a mirror port are searched for INT."""
+    ports = (listen.port,) if listen.kind == "ring" else mode.report_ports
+    changes = Changes(ports=ports, packets=listen.kind == "mirror")
+    return tuple(map(changes.of, named(listen.dialect, mode.settings.dialects, auto=True)))
+
+
+class Receiver:
+    """A listener and the dialect of its frames; of several, the first reports choose one."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        possible: tuple[Dialect, ...],
+        notify: Callable[[str], object],
+        forward: Forwarder | None = None,
+        worker: int = 0,
+        *,
+        detaches: bool = False,
+    ) -> None:
+        self.listener = listener
+        self.detaches = detaches or listener.settings.kind == "xdp"
+        """At the end its program is detached first: what comes then is for the network stack."""
+        self.source = getattr(listener, "filter", None) or source_decoder(listener.settings)
+        """Decodes what comes, if it is not Telemetry Reports."""
+        self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
+        """None until it is chosen."""
+        self.forward = forward
+        """Forwards frames, in a sink."""
+        self._possible = possible
+        self._notify = notify
+        self._evidence: Evidence | None = None
+        self._held: list[FrameBatch] = []
+        self._first_ns = 0
+        self._pause_ns = EVIDENCE_NS
+        self._retry_ns = 0
+        self._worker = worker
+        self._taken = 0
+        self._earlier: Counter[str] = Counter()
+
+    def receive(self) -> FrameBatch | None:
+        """What has come. Nothing comes once the interface is gone, until its listener is replaced."""
+        try:
+            batch = self.listener.receive()
+        except InterfaceGoneError:
+            batch = None
+        self._taken = 0 if batch is None else len(batch)
+        return batch
+
+    def has_caught_up(self) -> bool:
+        """Whether few frames waited at the last `receive`."""
+        return self._taken < FORWARDING_PAUSE.below
+
+    def follows(self) -> bool:
+        """Whether the filter of its program has rows to follow now."""
+        return bool(getattr(self.source, "following", False))
+
+    def replace(self, handle: socket.socket) -> None:
+        """Receive on another socket from now on."""
+        before = self.listener
+        self._earlier += Counter(before.counts())
+        before.close()
+        self.listener = listener_of(before.settings, self._worker, handle)
+        self.listener.open()
+
+    def counts(self) -> Counter[str]:
+        """What its listeners and its decoder counted, by the names in `detect.counters`."""
+        read = self.source.counts() if self.source is not None else {}
+        return self._earlier + Counter(self.listener.counts()) + Counter(read)
+
+    def close(self) -> None:
+        """Stop receiving and sending."""
+        self.listener.close()
+        if self.forward is not None:
+            self.forward.close()
+
+    def horizon(self, batch: FrameBatch | None) -> int:
+        """Time before which no later frame was received, ns since the epoch; `batch`: what came now."""
+        if batch is not None and len(batch):
+            return int(batch.frames["time_ns"][-1])
+        return time.time_ns() - (RING_DELAY_NS if self.listener.settings.interface else 0)
+
+    def take(self, batch: FrameBatch | None, now_ns: int) -> Iterator[tuple[FrameBatch, Dialect]]:
+        """What can be decoded now, `now_ns` on a monotonic clock: what came, or nothing yet, or all that was
+        held.
+        """
+        if self.dialect is not None:
+            if batch is not None:
+                yield batch, self.dialect
+            return
+        if batch is not None and len(batch):
+            if now_ns < self._retry_ns:
+                yield batch, self._possible[0]
+                return
+            self._hold(batch, now_ns)
+        if self._evidence is not None and (
+            self._evidence.enough
+            or sum(map(len, self._held)) >= HELD_FRAMES
+            or now_ns - self._first_ns >= EVIDENCE_NS
+        ):
+            yield from self.settle(now_ns)
+
+    def settle(self, now_ns: int = 0) -> Iterator[tuple[FrameBatch, Dialect]]:
+        """Choose by the held frames; return them. If they decide nothing, later frames are tried, less and
+        less often: ordinary traffic on a mirror port must not cost this again and again.
+        """
+        if self._evidence is None:
+            return
+        evidence, self._evidence = self._evidence, None
+        proposal = evidence.propose()
+        if proposal.found:
+            self.dialect = proposal.dialect
+            for line in proposal.lines:
+                self._notify(f"{url(self.listener.settings)}: {line}")
+        else:
+            self._retry_ns = now_ns + self._pause_ns
+            self._pause_ns = min(2 * self._pause_ns, 60 * EVIDENCE_NS)
+        held, self._held = self._held, []
+        for batch in held:
+            yield batch, proposal.dialect
+
+    def _hold(self, batch: FrameBatch, now_ns: int) -> None:
+        if self._evidence is None:
+            from ...wire.decode.evidence import Evidence
+
+            self._evidence, self._first_ns = Evidence(self._possible), now_ns
+        self._evidence.add(batch)
+        self._held.append(_kept(batch))
+
+
+def _kept(batch: FrameBatch) -> FrameBatch:
+    """A copy of the frames alone: a batch is valid until the next receive call."""
+    frames = batch.frames.copy()
+    lengths = frames["length"].astype(np.uint64)
+    frames["offset"] = np.cumsum(lengths) - lengths
+    parts = [
+        batch.arena[start : start + length]
+        for start, length in zip(batch.frames["offset"].tolist(), lengths.tolist(), strict=True)
+    ]
+    return FrameBatch(np.concatenate(parts), frames, batch.first_packet)
+
+
+class Worker:
+    """Takes frames of all receivers through its steps, one receiver after the other."""
+
+    def __init__(
+        self,
+        steps: Steps,
+        listeners: deque[NewListener] | None = None,
+        released: threading.Event | None = None,
+    ) -> None:
+        """`listeners`: sockets that replace those of receivers, as they come; `released`: set if another
+        process continues when this one stops.
+        """
+        self._steps = steps
+        self._listeners = listeners if listeners is not None else deque()
+        self._released = released or threading.Event()
+        self.receivers: list[Receiver] = []
+        self.received: Counter[str] = Counter()
+        """What all listeners had counted at the last tick, by key of `detect.counters`."""
+        self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
+
+    @property
+    def late_kernels(self) -> int:
+        """Kernels that its turns called for the first time."""
+        return loop.late_kernels()
+
+    def files(self) -> list[int]:
+        """Descriptors of its sockets."""
+        return [receiver.listener.fileno() for receiver in self.receivers]
+
+    def follows(self) -> bool:
+        """Whether reports go up that would end in an XDP program once the worker has followed them."""
+        return any(receiver.follows() for receiver in self.receivers)
+
+    def beat(self) -> None:
+        """Say of every output that frames are forwarded."""
+        for receiver in self.receivers:
+            if receiver.forward is not None:
+                receiver.forward.beat()
+
+    def turn(self) -> int:
+        """Receive once from every listener; returns the number of frames."""
+        frames, horizon = 0, CLOSED
+        while self._listeners:
+            self._replace(self._listeners.popleft())
+        for receiver in self.receivers:
+            begin = time.perf_counter_ns()
+            if receiver.forward is not None:
+                receiver.forward.beat()
+            batch = receiver.receive()
+            if batch is None and receiver.forward is not None:
+                receiver.forward.flush()
+            if isinstance(self._steps, HandOver):
+                horizon = min(horizon, receiver.horizon(batch))
+            if batch is None and receiver.dialect is not None:
+                continue
+            spent = time.perf_counter_ns() - begin
+            if batch is not None:
+                frames += len(batch)
+            for ready, dialect in receiver.take(batch, time.monotonic_ns()):
+                if len(ready):
+                    self._steps.step(ready, dialect, receiver.forward, receiver.source)
+            self._steps.count("busy_capture_ns_total", spent)
+            self._steps.count("busy_ns_total", spent)
+        if isinstance(self._steps, HandOver):
+            self._steps.advance(horizon)
+        if self._tick(time.monotonic_ns()):
+            self._steps.tick(time.time_ns())
+            self._collect()
+        return frames
+
+    def _collect(self) -> None:
+        """Set the counters that others count."""
+        self.received = sum((receiver.counts() for receiver in self.receivers), Counter())
+        self._steps.counted.collect(self)
+
+    def _replace(self, new: NewListener) -> None:
+        """Receive on another socket: the interface is back."""
+        self.receivers[new.place].replace(new.handle)
+        self._steps.count("interface_returns_total", bool(new.gap_ns))
+        self._steps.count("interface_gap_ns_total", new.gap_ns)
+
+    def drain(self) -> None:
+        """Process what is left in the sockets, for at most a second; what comes now bypasses a sink. If it is
+        released, process only what it has taken: the rest waits for another process.
+        """
+        released = self._released.is_set()
+        for receiver in self.receivers:
+            if released or receiver.detaches:
+                receiver.listener.finish()
+            elif receiver.forward is not None:
+                receiver.forward.stop()
+        loop.drain(self.turn, DRAIN_SECONDS)
+        for receiver in self.receivers:
+            for batch, dialect in receiver.settle():
+                self._steps.step(batch, dialect, receiver.forward, receiver.source)
+            if released and receiver.forward is not None:
+                receiver.forward.release()
+        self._collect()
+        self._steps.tick(time.time_ns())
+
+    def close(self) -> None:
+        """Close the journal or the queue, then the listeners."""
+        if self._released.is_set():
+            self._steps.release()
+        else:
+            self._steps.close()
+        for receiver in self.receivers:
+            receiver.close()

@@ -1,0 +1,104 @@
+"""One process of a collector over all its restarts: its last error, when it starts again."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from subprocess import Popen
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..processes.fork_server import Process
+
+MAX_EXITS = 5
+"""Exits within EXITS_SECONDS after which a process is left stopped."""
+EXITS_SECONDS = 60.0
+STOPPED_SECONDS = 90.0
+"""How long it is left stopped before it is tried once more."""
+MAX_PAUSE_SECONDS = 5.0
+"""Longest pause before a restart; the first is a tenth of a second, each next one twice as long."""
+
+
+@dataclass
+class Member:
+    """A process that the supervisor keeps running."""
+
+    name: str
+    role: str
+    index: int = 0
+    sockets: list[socket.socket] = field(default_factory=list)
+    """Sockets that it receives on, if it is not a worker (`Listeners`); they outlive it."""
+    process: Process | Popen[bytes] | None = None
+    channel: Any = None
+    ready: bool = False
+    ticks: int = 0
+    """How often its loop has shown that it turns, since its last start: once a second."""
+    ticked: float = 0.0
+    """When it did so last (monotonic); 0: not yet."""
+    warm: bool = False
+    error: str | None = None
+    """The error that it reported since its last start."""
+    restarts: int = 0
+    last_error: str | None = None
+    due: float = 0.0
+    """When to start it again (monotonic); 0: no restart is due."""
+    stopped: bool = False
+    """It ended MAX_EXITS times in EXITS_SECONDS, and is left stopped until `due`."""
+    renewed: float = 0.0
+    """It ends because it starts again with other settings: when it is killed if it does not (monotonic)."""
+    exits: deque[float] = field(default_factory=deque)
+
+    def started(self, process: Process | Popen[bytes], channel: Any) -> None:
+        """The process runs; it reports over `channel`."""
+        self.process, self.channel = process, channel
+        self.due, self.ready, self.warm, self.error, self.stopped = 0.0, False, False, None, False
+        self.ticks, self.ticked, self.renewed = 0, 0.0, 0.0
+
+    def tick(self) -> None:
+        """Its loop has turned."""
+        self.ticks += 1
+        self.ticked = time.monotonic()
+
+    def exited(self, now: float) -> float:
+        """The process has ended; returns the pause before its restart, a long one if it ended too often."""
+        assert self.process is not None
+        status = self.process.returncode
+        assert status is not None
+        ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
+        self.last_error = self.error or ended
+        self.process, self.warm = None, False
+        self.exits.append(now)
+        while now - self.exits[0] > EXITS_SECONDS:
+            self.exits.popleft()
+        self.stopped = len(self.exits) >= MAX_EXITS
+        pause = STOPPED_SECONDS if self.stopped else min(MAX_PAUSE_SECONDS, 0.1 * 2 ** (len(self.exits) - 1))
+        self.due = now + pause
+        return pause
+
+    @property
+    def exits_text(self) -> str:
+        """Why it ended last, with how often."""
+        return f"{self.reason} ({MAX_EXITS} times in a minute)"
+
+    @property
+    def reason(self) -> str:
+        """Why it ended last, with its name unless a wrong setting is the reason."""
+        text = self.last_error or "it ended"
+        return text if text.startswith(("data folder", "serve.", "listen")) else f"{self.name}: {text}"
+
+    def status(self) -> dict[str, Any]:
+        """As the control socket reports it, from a thread of its own."""
+        process = self.process
+        return {
+            "name": self.name,
+            "pid": process.pid if process else None,
+            "alive": process is not None and process.poll() is None,
+            "warm": self.warm,
+            "stopped": self.stopped,
+            "restarts": self.restarts,
+            "last_error": self.last_error,
+            "tick_seconds": round(time.monotonic() - self.ticked, 1) if self.ticked else None,
+        }

@@ -1,0 +1,93 @@
+"""Settings that are read again while a collector runs (SIGHUP): which may change, and who needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...settings.collector import Settings
+
+SHOW_NAMES = ("serve", "export")
+"""Roles that read names once, when they start."""
+CHANGEABLE: dict[str, tuple[str, ...]] = {
+    "detect.thresholds": (),
+    "detect.switches": (),
+    "log": (),
+    "names": SHOW_NAMES,
+    "names_from": ("names",),
+    "switches": ("control",),
+    "control": ("control",),
+    "cluster": ("cluster", "serve"),
+    "lake": ("lake", "archive", "serve"),
+    "export": ("export",),
+    "metrics": ("export",),
+    "history.keep_days": ("archive",),
+    "history.keep_bytes": ("archive",),
+    "serve.token": ("serve",),
+    "serve.viewer_token": ("serve",),
+    "serve.public_url": ("serve",),
+    "serve.session_idle_seconds": ("serve",),
+    "serve.session_seconds": ("serve",),
+    "serve.proxy_addresses": ("serve",),
+    "serve.proxy_user_header": ("serve",),
+    "serve.proxy_role": ("serve",),
+    "serve.proxy_role_header": ("serve",),
+    "serve.proxy_operators": ("serve",),
+    "serve.oidc": ("serve",),
+    "serve.sql_seconds": ("serve",),
+    "serve.sql_memory_bytes": ("serve",),
+    "serve.sql_rows": ("serve",),
+}
+"""Settings that may change while a collector runs, to the roles of processes that start again with them.
+
+Limits are in shared memory; every process is sent those of the log.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What a reload changes."""
+
+    settings: Settings
+    """In force from now on: the new ones, as far as they may change."""
+    changed: tuple[str, ...]
+    """Keys that change."""
+    left: tuple[str, ...]
+    """Keys whose new value needs a restart of the collector."""
+    roles: frozenset[str]
+    """Roles of processes that start again."""
+
+
+def reload(before: Settings, after: Settings) -> Reloaded:
+    """Settings in force after new ones were read. Raises ValueError if they do not fit those that stay."""
+    tree = before.model_dump()
+    new = after.model_dump()
+    changed, left, roles = [], [], set[str]()
+    for key in _differences(tree, new):
+        allowed = next((each for each in CHANGEABLE if f"{key}.".startswith(f"{each}.")), None)
+        if allowed is None:
+            left.append(key)
+            continue
+        changed.append(key)
+        roles.update(CHANGEABLE[allowed])
+        *above, last = key.split(".")
+        to, come = tree, new
+        for part in above:
+            to, come = to[part], come[part]
+        to[last] = come[last]
+    return Reloaded(Settings.model_validate(tree), tuple(changed), tuple(left), frozenset(roles))
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Dotted keys of values that differ."""
+    for name, value in before.items():
+        key = f"{above}{name}"
+        if (
+            isinstance(value, dict)
+            and isinstance(after.get(name), dict)
+            and value.keys() == after[name].keys()
+        ):
+            yield from _differences(value, after[name], f"{key}.")
+        elif value != after.get(name):
+            yield key

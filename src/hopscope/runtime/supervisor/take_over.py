@@ -1,0 +1,103 @@
+"""An upgrade that loses no packet: a new sink takes over sockets, state and locks of the one that runs.
+
+    new sink                                  running sink
+    ask: may I? ─────────────────────────────► compares interfaces
+    loads its kernels                          forwards
+    take over ───────────────────────────────► ends its helpers; its workers send what they have taken from
+                                               the rings, close their journals, and leave the rest
+    its workers go on where those stopped ◄─── sockets, locks, heartbeats of the bypass
+    helpers start                              ends
+
+Frames wait in the receive rings meanwhile, which belong to the sockets.  The request goes over the control
+socket, and the descriptors come back over it (SCM_RIGHTS, unix(7)).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...base.control_client import LINE_BYTES, ControlError, RejectedError, request, socket_path
+from ...base.errors import HopscopeError
+
+VERSION = 1
+"""Of what is passed on, with the layout of the heartbeats."""
+WAIT_SECONDS = 60.0
+"""How long the running sink may take to end its helpers and workers."""
+MAX_FILES = 253  # SCM_MAX_FD
+
+
+@dataclass
+class Estate:
+    """What a sink leaves to the one that takes over."""
+
+    regions: Path
+    """Folder of the state, in shared memory."""
+    locks: list[int]
+    """Descriptors of the locks: of the data folder, of the folder of regions."""
+    shares: list[list[socket.socket]]
+    """Sockets by listener, one for each of its workers."""
+    bypass: int | None
+    """Descriptor of the heartbeats; None: the sink has no bypass."""
+    offloads: list[list[tuple[str, dict[str, bool]]]]
+    """What was changed at the interfaces, by listener: names, and the states of features before."""
+
+
+def may_take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> bool:
+    """Whether a sink runs on this data folder; its listeners have to be `sources`.
+
+    Raises HopscopeError if it cannot be taken over.
+    """
+    try:
+        request(folder, _wanted(sources, now=False))
+    except RejectedError as error:
+        raise HopscopeError(f"--take-over: {error}") from error
+    except ControlError:
+        return False
+    return True
+
+
+def _wanted(sources: Sequence[dict[str, Any]], *, now: bool) -> dict[str, Any]:
+    return {"take_over": {"version": VERSION, "sources": list(sources), "now": now}}
+
+
+def take_over(folder: Path, sources: Sequence[dict[str, Any]]) -> Estate:
+    """Have the sink of this data folder end, and get what it leaves. Raises HopscopeError."""
+    try:
+        with socket_path(folder) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(WAIT_SECONDS)
+            connection.connect(path)
+            connection.sendall(json.dumps(_wanted(sources, now=True)).encode() + b"\n")
+            line, files, _, _ = socket.recv_fds(connection, LINE_BYTES, MAX_FILES)
+            answer = json.loads(line)
+    except (OSError, ValueError) as error:
+        raise HopscopeError(f"--take-over: the running sink did not hand over ({error})") from error
+    if "error" in answer:
+        raise HopscopeError(f"--take-over: {answer['error']}")
+    descriptors = iter(files)
+    return Estate(
+        Path(answer["regions"]),
+        [next(descriptors) for _ in range(answer["locks"])],
+        [[socket.socket(fileno=next(descriptors)) for _ in range(count)] for count in answer["shares"]],
+        next(descriptors, None),
+        answer["offloads"],
+    )
+
+
+def hand_over(heir: socket.socket, estate: Estate) -> None:
+    """Answer the sink that takes over. Raises OSError if it is gone."""
+    answer = {
+        "ok": True,
+        "regions": str(estate.regions),
+        "locks": len(estate.locks),
+        "shares": [len(shares) for shares in estate.shares],
+        "offloads": estate.offloads,
+    }
+    files = [*estate.locks, *(share.fileno() for shares in estate.shares for share in shares)]
+    if estate.bypass is not None:
+        files.append(estate.bypass)
+    socket.send_fds(heir, [json.dumps(answer).encode() + b"\n"], files)

@@ -1,0 +1,64 @@
+"""Notices processes that stand still: stopped, or caught in a loop or a system call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...detect.counters import DETECTOR
+from .member import Member
+
+LIMITS = {
+    "worker": 10.0,
+    DETECTOR: 10.0,
+    "labels": 10.0,
+    "names": 60.0,
+    "control": 60.0,
+    "cluster": 60.0,
+    "lake": 600.0,
+    "serve": 60.0,
+    "export": 60.0,
+    "archive": 600.0,
+}
+"""How long a role may stand still before it is killed, seconds: longer than any pause of a healthy one.
+
+Helpers yield the processor to capture; the archive merges large segments in one go, and the lake many files.
+"""
+START_SECONDS = 120.0
+"""How long a process that is not ready yet may stand still: it imports its rooms, and makes tables."""
+LOOK_SECONDS = 1.0
+"""Interval at which ticks are compared."""
+
+
+def limit_of(member: Member) -> float:
+    """How long a process may stand still now, seconds."""
+    return LIMITS[member.role] if member.ready else START_SECONDS
+
+
+class Watch:
+    """Follows the ticks of processes.
+
+    Only the time in which the supervisor itself ran counts: a pause of the whole machine is no hang.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, float]] = {}
+        """Ticks of a process, and for how many seconds it has had no more."""
+        self._looked_at: float | None = None
+
+    def hung(self, members: Iterable[Member], now: float) -> Iterator[Member]:
+        """Processes that have not ticked for their limit; `now` is monotonic, seconds."""
+        before = now if self._looked_at is None else self._looked_at
+        if self._looked_at is not None and now - before < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        passed = min(now - before, 2 * LOOK_SECONDS)
+        for member in members:
+            if member.role not in LIMITS or member.process is None:
+                self._seen.pop(member.name, None)
+                continue
+            known, still = self._seen.get(member.name, (member.ticks, 0.0))
+            still = still + passed if member.ticks == known else 0.0
+            self._seen[member.name] = member.ticks, still
+            if still >= limit_of(member):
+                del self._seen[member.name]
+                yield member

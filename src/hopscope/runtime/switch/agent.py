@@ -1,0 +1,24 @@
+"""`hopscope switch serve`: the programs of this machine, for a controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ...base.stop import Stop
+from ...settings.agent import AgentSettings
+from ...settings.switches import EbpfSwitchSettings
+
+
+def run(
+    node_id: int, pins: Path, settings: AgentSettings, stop: Stop, ready: Callable[[str], object]
+) -> None:
+    """Serve until `stop` is set; `ready` is called with the address. Raises HopscopeError."""
+    from ...control.drivers.ebpf import EbpfDriver
+    from ...serve.agent import bind, run
+
+    listener = bind(settings)
+    host, port = listener.getsockname()[:2]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    driver = EbpfDriver("agent", EbpfSwitchSettings(kind="ebpf", node=node_id, pins=pins))
+    run(settings, driver, stop, listener, lambda: ready(place))
