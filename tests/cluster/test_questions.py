@@ -2,182 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from ipaddress import ip_address
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
-from hopscope.capture.udp.listener import UdpSender
 from hopscope.cluster.connection import MEMBER
-from hopscope.cluster.questions.answers import ClusterAnswer
 from hopscope.cluster.questions.parts import NAME, PART, STATUS
-from hopscope.cluster.status import read_status
-from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
-from hopscope.wire.records import Carried, Link, ReportBatch
-from support.cluster import make, settings_of, with_nats
-from support.collector_process import Collector
+from support.cluster import with_nats
 from support.command import hopscope
-from support.server_process import NatsServer
+from support.three_members import ANSWER_SECONDS, CLUSTER, NAMES, Three, by, text
 from support.waiting import eventually
 
-T = TypeVar("T")
 pytestmark = pytest.mark.e2e
-NAMES = ("c1", "c2", "c3")
-CLUSTER = "asked"
-ANSWER_SECONDS = 3.0
 MARGIN_SECONDS = 8.0
 """Beyond the deadline: other tests have the processors, too."""
-INSTRUCTIONS = 0b1111_0001_1000_0000  # node, ports, latency, queue, link and buffer
-SENT = {
-    "c1": [(range(10), range(10), 5), (range(10, 30), range(10), 900)],
-    "c2": [(range(30, 50), range(10, 20), 7)],
-    "c3": [(range(52, 62), range(5, 15), 40)],
-}
-"""Of each member: numbers of the reports of one source, their flows in turn, the occupancy of queues. 50 and
-51 are sent to none.
-"""
-EVENTS = {
-    "new_key": dict.fromkeys(NAMES, 72),
-    "raised": {"c1": 14},
-    "change": {"c1": 14},
-    "moved": {"c3": 10},
-}
-"""By kind. Each member has 10 flows with a path and a latency each (20), 20 hops of them, 14 queues and their
-links (28), and 4 buffers, one of each switch. The second part raises the queues of c1. All flows of c3 were
-elsewhere before. If another member asks about its own flows so late that c3 has them, it has `moved`, too.
-"""
-
-
-class Three:
-    """The collectors and their settings."""
-
-    def __init__(self, nats: NatsServer, folder: Path) -> None:
-        self.nats = nats
-        self.collectors: dict[str, Collector] = {}
-        self.config: dict[str, Path] = {}
-        for name in NAMES:
-            config = self.config[name] = folder / f"{name}.toml"
-            config.write_text(
-                f'member = "{name}"\n[[listen]]\nhost = "127.0.0.1"\nport = 0\n'
-                "[serve]\nport = 0\n[distributions]\nenabled = true\n"
-                "[detect]\npush_seconds = 0\nidle_seconds = 3600\nsilent_seconds = 0\n"  # none by time alone
-                "[detect.thresholds.queue_occupancy]\nraise_above = 500\nclear_below = 50\n"
-                f'[cluster]\nname = "{CLUSTER}"\nnats = ["{nats.url}"]\nreplicas = 1\n'
-                f"heartbeat_seconds = 0.5\nmember_seconds = 60\nanswer_seconds = {ANSWER_SECONDS}\n"
-            )
-            self.collectors[name] = Collector(folder / name, "--config", str(config))
-
-    def get(self, name: str, path: str, **query: Any) -> Any:
-        """A GET of one member's API."""
-        return self.ask(name, path, **query).json()
-
-    def ask(self, name: str, path: str, **query: Any) -> httpx.Response:
-        """The same with its status."""
-        return httpx.get(f"{self.collectors[name].owner['api']}api/v0{path}", params=query, timeout=60)
-
-    def of_all(self, path: str, **query: Any) -> Any:
-        """A question to all, which all answer; the answer without `cluster`."""
-        response = self.ask("c1", path, scope="cluster", **query)
-        assert response.status_code == 200, response.text
-        found = response.json()
-        whole = ClusterAnswer(NAMES).as_json()
-        assert found.pop("cluster") == whole
-        return found
-
-    def of_each(self, path: str, **query: Any) -> dict[str, Any]:
-        """The answers of each one's own API."""
-        return {name: self.get(name, path, **query) for name in NAMES}
-
-    def events(self, name: str, **query: Any) -> list[Any]:
-        """Events that a member has."""
-        found: list[Any] = self.get(name, "/events", limit=10_000, **query)["items"]
-        return found
-
-    def of_one_moment(self, question: Callable[[], T]) -> tuple[dict[str, list[Any]], T]:
-        """Events of each member, and what a question finds while none is added."""
-        while True:
-            before = {name: self.events(name) for name in NAMES}
-            found = question()
-            if {name: self.events(name) for name in NAMES} == before:
-                return before, found
-
-
-def reports(numbers: Sequence[int], flows: Sequence[int], occupancy: int) -> ReportBatch:
-    """Reports over two switches, the second of which every member hears of."""
-    count = len(numbers)
-    made, hops = new_reports(count), new_hops(2 * count, INSTRUCTIONS)
-    flow = np.resize(np.array(flows), count)
-    made["source_lo"] = mapped_v4(np.full(count, 0x7F000001, np.uint32))
-    made["src_lo"] = mapped_v4(0x0A000000 + flow.astype(np.uint32))
-    made["dst_lo"] = mapped_v4(np.full(count, 0x0A000100, np.uint32))
-    made["sport"], made["dport"], made["proto"], made["ip_version"] = 1000 + flow, 53, 17, 4
-    made["int_version"], made["instructions"] = 20, INSTRUCTIONS
-    made["carried"], made["node_id"] = Carried.FLOW | Carried.PORTS | Carried.NODE_ID, 8
-    made["first_hop"], made["hop_count"] = np.arange(count) * 2, 2
-    made["sequence"] = np.array(numbers)
-    hops["node_id"] = np.stack([10 + np.array(flow) % 3, np.full(count, 20)], 1).reshape(-1)
-    hops["egress_port"], hops["ingress_port"] = np.repeat(flow % 4, 2), 1
-    hops["hop_latency"] = 1000 + np.arange(2 * count) * 10 + np.repeat(flow, 2)
-    hops["queue_id"], hops["queue_occupancy"] = np.repeat(flow % 4, 2), occupancy
-    hops["tx_utilization"], hops["buffer_id"], hops["buffer_occupancy"] = 40 + occupancy % 7, 1, 5
-    return ReportBatch(made, hops)
-
-
-@pytest.fixture(scope="module")
-def three(nats: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
-    """Three members that have received their reports, one after the other."""
-    found = Three(nats, tmp_path_factory.mktemp("three"))
-    make(settings_of(nats.url, CLUSTER, "c1", member_seconds=60))
-    try:
-        for collector in found.collectors.values():
-            collector.launch()
-        for collector in found.collectors.values():
-            collector.wait_for('"collecting"')
-        for name, collector in found.collectors.items():  # from now on it asks about flows that are new to it
-            eventually(lambda c=collector: read_status(c.data / "regions").get("moved"), name)
-        for name, parts in SENT.items():
-            sender = UdpSender("127.0.0.1", found.collectors[name].port)
-            for numbers, flows, occupancy in parts:
-                sender.send(encode_reports(reports(numbers, flows, occupancy), link=Link.UDP_PAYLOAD))
-            sender.close()
-            sent = sum(len(numbers) for numbers, _, _ in parts)
-            eventually(lambda name=name, sent=sent: found.get(name, "/summary")["reports"] == sent)
-        for kind, of_member in EVENTS.items():
-            for name, count in of_member.items():
-                eventually(lambda k=kind, n=name, c=count: len(found.events(n, kind=k)) == c)
-        eventually(lambda: found.ask("c1", "/summary", scope="cluster").json()["cluster"]["complete"])
-        yield found
-    finally:
-        for collector in found.collectors.values():
-            if collector.process is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    collector.kill_all()
-
-
-def text(row: Any) -> str:
-    """To compare rows whatever the order of their keys."""
-    return json.dumps(row, sort_keys=True)
-
-
-def by(items: Sequence[dict[str, Any]], *path: str) -> dict[Any, dict[str, Any]]:
-    """Items by a key in them."""
-    found = {}
-    for item in items:
-        value: Any = item
-        for part in path:
-            value = value[part]
-        found[value] = item
-    return found
 
 
 def test_flows_are_those_of_every_member(three: Three) -> None:
@@ -330,9 +176,171 @@ def test_distributions_are_added(three: Three) -> None:
     assert network["end_to_end"]["packets"] == 60
 
 
+def values(three: Three, metric: str) -> dict[tuple[int, int], list[tuple[str, int]]]:
+    """(Time, value) of all members' events of a metric, oldest first, by switch and port."""
+    found: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    for event in (each for name in NAMES for each in three.events(name, metric=metric)):
+        found.setdefault((event["node"]["id"], event["port"]["id"]), []).append(
+            (event["time"], event["value"])
+        )
+    return {place: sorted(each) for place, each in found.items()}
+
+
+def test_the_map_is_of_all_members_now_and_past(three: Three) -> None:
+    """Every port has the newest and the highest value of all events; flows of a link are counted by 5-tuple.
+    Before the first event there is nothing; the timeline has the 14 alarms.
+    """
+    latencies, queues = values(three, "hop_latency"), values(three, "queue_occupancy")
+    nodes = ["10", "11", "12", "20"]
+    items = three.of_all("/fabric/ports", node=nodes, at=f"{time.time_ns()}", window=3600)["items"]
+    assert {(item["node"]["id"], item["port"]["id"]) for item in items} == set(latencies)
+    for item in items:
+        place = item["node"]["id"], item["port"]["id"]
+        for metric, known in (("hop_latency", latencies), ("queue_occupancy", queues)):
+            value = item["values"][metric]
+            assert value["latest"] in [each for at, each in known[place] if at == known[place][-1][0]]
+            assert value["highest"] == max(each for _, each in known[place])
+    for at in (None, f"{time.time_ns()}"):
+        shown = three.of_all("/fabric", **({"at": at} if at else {}))
+        assert (shown["live"], shown["switches"], shown["ports"]) == (False, 4, len(latencies))
+    assert three.of_all("/fabric", at="2020-01-01T00:00:00Z")["switches"] == 0
+    timeline = three.of_all("/fabric/timeline", since="2h", buckets=4)["items"]
+    assert sum(bucket["alarms"] for bucket in timeline) == 14
+    assert max(bucket["highest"] for bucket in timeline) == max(
+        value for each in latencies.values() for _, value in each
+    )
+
+
+def test_values_over_time_are_those_of_all_members(three: Three) -> None:
+    """Series, heat map, bursts, distributions and numbers of events, by each member's own events."""
+    queues = values(three, "queue_occupancy")
+    series = three.of_all("/series", metric="queue_occupancy", node="20", port=1, since="2h", buckets=4)
+    known = [value for _, value in queues[20, 1]]
+    assert sum(series["events"]) == len(known) == 5  # first values of three members, and c1's 900, raised
+    assert [value for value in series["highest"] if value is not None][-1] == max(known) == 900
+    assert min(value for value in series["lowest"] if value is not None) == min(known) == 5
+    assert [(alarm["peak"], alarm["end"]) for alarm in series["alarms"]] == [(900, None)]
+    heat = three.of_all("/heatmap", metric="queue_occupancy", since="2h", buckets=4, rows=100)
+    assert {
+        (row["node"]["id"], row["port"]["id"]): (row["peak"], row["events"]) for row in heat["items"]
+    } == {place: (max(value for _, value in each), len(each)) for place, each in queues.items()}
+    bursts = three.of_all("/bursts", since="2h", limit=500)
+    places = {(item["node"]["id"], item["port"]["id"]) for item in three.get("c1", "/alarms")["items"]}
+    assert bursts["total"] == 14
+    assert {(item["node"]["id"], item["port"]["id"]) for item in bursts["items"]} == places
+    over = three.of_all("/distributions/history", measure="hop_latency", since="2h", buckets=4)
+    assert over["whole"]["count"] == sum(part["count"] for part in over["items"]) == 2 * 60
+    counted: dict[str, int] = {}
+    for event in (each for name in NAMES for each in three.events(name)):
+        counted[event["kind"]] = counted.get(event["kind"], 0) + 1
+    of_all: dict[str, int] = {}
+    for item in three.of_all("/events/histogram", since="2h", buckets=2)["items"]:
+        of_all[item["kind"]] = of_all.get(item["kind"], 0) + item["count"]
+    assert of_all == counted
+
+
+def test_a_preview_of_limits_counts_events_of_all_members(three: Three) -> None:
+    """With raise_above = 6, queues of three members would have raised: 14 of c1, c2 and c3 each."""
+
+    def preview(scope: str) -> httpx.Response:
+        body = {"metric": "queue_occupancy", "raise_above": 6, "clear_below": 2}
+        return three.change("c1", "POST", f"/limits/preview?since=2h&scope={scope}", body)
+
+    own, every = preview("member").json(), three.complete(lambda: preview("cluster"))
+    assert (own["had"]["raised"], every["had"]["raised"]) == (14, 14)
+    assert (own["would"]["raised"], every["would"]["raised"]) == (14, 42)
+
+
+def test_groups_of_flows_are_added(three: Three) -> None:
+    """By destination all 60 reports are one group; by switch those that its hops were in. The highest latency
+    is that of all, the mean that of all reports.
+    """
+    (whole,) = three.of_all("/flows/groups", by="dst")["items"]
+    assert (whole["flows"], whole["packets"], whole["members"]) == (30, 60, list(NAMES))
+    each = three.of_each("/flows/groups", by="switch")
+    found = three.of_all("/flows/groups", by="switch")
+    assert (found["total"], found["packets"]) == (4, 60)
+    for item in found["items"]:
+        parts = [by(body["items"], "key")[item["key"]] for body in each.values()]
+        assert item["packets"] == sum(part["packets"] for part in parts)
+        assert item["latency_highest_ns"] == max(part["latency_highest_ns"] for part in parts)
+        sums = sum(part["latency_mean_ns"] * part["samples"] for part in parts)
+        assert item["latency_mean_ns"] == pytest.approx(sums / item["samples"])
+    assert by(found["items"], "key")["20"]["packets"] == 60
+
+
+def test_a_flow_over_time_is_that_of_its_member(three: Three) -> None:
+    """Paths, hops and series; an id of no member is found by none."""
+    flow = three.get("c2", "/flows", sort="first_seen")["items"][0]["flow"]["id"]
+    for part in ("paths", "hops", "series"):
+        own, found = three.get("c2", f"/flows/{flow}/{part}"), three.of_all(f"/flows/{flow}/{part}")
+        assert found.pop("member") == "c2"
+        for body in (own, found):  # ages pass
+            body.pop("time", None)
+        assert {name: found[name] for name in ("flow", "last_seen")} == {
+            name: own[name] for name in ("flow", "last_seen")
+        }
+        if part != "hops":
+            assert found == own
+        else:
+            stored = [[hop["stored_ns"] for hop in body["hops"]] for body in (own, found)]
+            assert stored[0] == stored[1]
+    assert three.ask("c1", "/flows/00000000000000aa/paths", scope="cluster").status_code == 404
+
+
+def test_alarms_are_each_member_s_with_what_its_operators_noted(three: Three) -> None:
+    """The 14 of c1, named; acknowledgements and silences are made at the member, and seen by all."""
+    own = three.get("c1", "/alarms")
+    found = three.of_all("/alarms")
+    assert found["total"] == own["total"] == 14
+    assert {item["member"] for item in found["items"]} == {"c1"}
+    key = own["items"][0]["key"]
+    note = {"key": key, "note": "mine"}
+    assert three.change("c2", "POST", "/acknowledgements", note).status_code == 404
+    assert three.change("c1", "POST", "/acknowledgements", note).status_code == 200
+    silence = three.change("c1", "POST", "/silences", {"node": "20", "until": "1h"}).json()["id"]
+    try:
+        seen = three.complete(lambda: three.ask("c2", "/alarms", scope="cluster"))
+        assert by(seen["items"], "key")[key]["acknowledged"]["note"] == "mine"
+        at_20 = sum(item["node"]["id"] == 20 for item in own["items"])
+        assert seen["silenced"] == at_20 > 0
+        hidden = three.complete(lambda: three.ask("c2", "/alarms", scope="cluster", silenced="hide"))
+        assert (hidden["total"], hidden["silenced"]) == (14 - at_20, at_20)
+    finally:
+        three.change("c1", "DELETE", f"/silences/{silence}")
+
+
+def test_an_event_of_another_member_with_those_around_it_and_its_report(three: Three) -> None:
+    """Three members have an event of the same number: the one that is named is shown, and what is around it
+    is that member's, too. The report is the one that this member received.
+    """
+
+    def ask(path: str, member: str) -> Any:
+        found = three.complete(lambda: three.ask("c3", path, scope="cluster", member=member))
+        assert found.pop("cluster")["answered"] == [member]  # no other one was asked
+        return found
+
+    for name in NAMES:
+        path = f"/events/{three.events(name, kind='new_key', metric='hop_latency')[-1]['id']}"
+        own = three.get(name, path)
+        for side in ("before", "after"):
+            own[side] = [{**each, "member": name} for each in own[side]]
+        assert ask(path, name) == {**own, "member": name}
+    raised = three.events("c1", kind="raised")[0]
+    assert ask(f"/events/{raised['id']}", "c1")["alarm"]["member"] == "c1"
+    evidence = ask(f"/events/{raised['id']}/evidence", "c1")
+    assert evidence == {**three.get("c1", f"/events/{raised['id']}/evidence"), "member": "c1"}
+    assert evidence["datagrams"][0]["bytes"]
+    unknown = three.ask("c1", f"/events/{raised['id']}", scope="cluster", member="c9")
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "the cluster has no member 'c9'")
+
+
 def test_what_is_not_asked_of_a_cluster_says_so(three: Three) -> None:
-    """Limits and the live feed are one member's; a wrong parameter is refused as by one member."""
-    for path in ("/limits", "/events/live", "/control/watch"):
+    """What is one member's is refused; so is a wrong parameter, as by one member."""
+    for path in (
+        *("/limits", "/events/live", "/control/watch", "/overview", "/system", "/system/counters", "/sink"),
+        *("/acknowledgements", "/silences", "/queries", "/audit", "/sessions", "/direct/stores"),
+    ):
         refused = three.ask("c1", path, scope="cluster")
         assert refused.status_code == 400
         assert "asked of one member" in refused.json()["error"]
@@ -366,12 +374,12 @@ def test_commands_print_what_the_api_answers(three: Three) -> None:
         row["measure"]: row["count"] for row in three.of_all("/distributions", by="network")["items"]
     }
     count = "SELECT count(*) AS n FROM events WHERE kind = 'raised'"
-    status, rows, _ = query(three, "sql", count)
+    status, rows, _ = eventually(lambda: found if (found := query(three, "sql", count))[0] != 3 else None)
     raised = [len(body["items"]) for body in three.of_each("/events", kind="raised", limit=1000).values()]
     expected = [{"member": name, "n": n} for name, n in zip(NAMES, raised, strict=True)]
     assert (status, rows) == (0, expected)
     url = f"{three.collectors['c1'].owner['api']}api/v0/sql?scope=cluster"
-    table = httpx.post(url, json={"sql": count}, timeout=60).json()
+    table = three.complete(lambda: httpx.post(url, json={"sql": count}, timeout=60))
     assert (table["columns"], table["rows"]) == (["member", "n"], [list(row.values()) for row in expected])
     assert table["cluster"]["complete"]
 
@@ -393,6 +401,10 @@ def test_a_member_that_stops_is_named_within_the_deadline(three: Three) -> None:
         assert found["cluster"]["answered"] == ["c1", "c2"]
         assert found["cluster"]["missing"] == {"c3": "no answer within 3 s"}
         assert not found["cluster"]["complete"]
+        event = three.ask("c1", "/events/0-0", scope="cluster", member="c3")
+        assert event.status_code == 503
+        assert "c3: no answer within 3 s" in event.json()["error"]
+        assert three.ask("c1", "/events/0-0", scope="cluster", member="c2").status_code == 200
         status, some, said = query(three, "events")
         assert status == 3
         assert "answered by 2 of 3 members; missing: c3 (no answer within 3 s)" in said
@@ -511,6 +523,10 @@ def test_without_nats_answers_are_local_and_say_so(three: Three) -> None:
         assert found == {**own, "items": [{**item, "member": "c1"} for item in own["items"]]}
         assert (cluster["answered"], cluster["missing"], cluster["complete"]) == (["c1"], {}, False)
         assert "NATS" in cluster["local_only"]
+        assert three.ask("c1", "/events/0-0", scope="cluster", member="c1").json()["member"] == "c1"
+        event = three.ask("c1", "/events/0-0", scope="cluster", member="c2")
+        assert event.status_code == 503
+        assert event.json()["error"].startswith("c2 cannot be asked: NATS")
         switch = three.ask("c1", "/switches/20", scope="cluster").json()
         for row in (switch, *switch["port_states"], *switch["queue_states"]):
             assert row["members"] == ["c1"]

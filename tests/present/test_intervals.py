@@ -106,6 +106,30 @@ def test_hop_latencies_of_several_flows_are_one_interval_of_their_port() -> None
     assert found[0].place == Place(7, 3, None)
 
 
+def test_what_several_members_see_of_a_queue_is_one_interval() -> None:
+    """It ends when the last of them cleared it. One that a member never cleared takes in no later one of that
+    member, and none of another metric at the place.
+    """
+    events = [
+        row(1, "raised", 600, member="a"),
+        row(2, "raised", 900, member="b"),
+        row(3, "cleared", 40, member="a"),
+        row(4, "raised", 700, member="a"),
+        row(5, "cleared", 30, member="b"),
+        row(6, "cleared", 20, member="a"),
+        row(8, "raised", 650, member="a"),
+        row(9, "raised", 660, member="a"),
+        row(9.5, "raised", 5, member="b", metric="queue_congestion"),
+        row(10, "cleared", 10, member="a"),
+    ]
+    assert spans(joined(alarms(events))) == [
+        (1, 6, 900, "value"),
+        (8, None, 650, None),
+        (9, 10, 660, "value"),
+        (9.5, None, 5, None),
+    ]
+
+
 @given(st.integers(0, 2**60), st.integers(1, 10**17), st.integers(1, 500))
 def test_buckets_cover_a_range(since: int, span: int, most: int) -> None:
     """They begin at multiples of their width, and are about as many as asked for; each time is in one."""

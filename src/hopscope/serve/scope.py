@@ -62,6 +62,11 @@ class ClusterScope:
         self._lock = threading.Lock()
 
     @property
+    def member(self) -> str:
+        """Name of this member."""
+        return self._settings.member_name
+
+    @property
     def asker(self) -> Asker:
         """Made once."""
         with self._lock:
@@ -98,10 +103,15 @@ class ClusterScope:
         from ..cluster.connection import ClusterError
 
         try:
-            found = self.asker.ask("api", {"gets": question.gets}, question.read, accepted=(200, 400, 404))
+            found = self.asker.ask(
+                "api", {"gets": question.gets}, question.read, accepted=(200, 400, 404), only=question.only
+            )
             return question.answered(found.of_cluster(self._settings.member_name))
         except ClusterError as error:
-            return ClusterAnswer((self._settings.member_name,), {}, str(error))
+            alone = ClusterAnswer((self._settings.member_name,), {}, str(error))
+            if question.only and not set(question.only) & set(alone.answered):
+                return _error(503, f"{question.only[0]} cannot be asked: {error}", alone)
+            return alone
 
 
 class Question:
@@ -112,13 +122,15 @@ class Question:
         given = [(name, value) for name, value in request.query_params.multi_items() if name != "scope"]
         self._rule, self._query = rule, query_of(given)
         self._models = models
+        self.only = (self._query["member"],) if rule.named and self._query.get("member") else None
+        """Who is asked; None: all members."""
         rows = None
         if rule.paged:
             rows = int(self._query.get("offset", 0)) + int(self._query.get("limit", 100))
             if rows > MOST_ROWS:
                 raise HTTPException(400, f"offset: expected at most {MOST_ROWS:,} rows up to the page's end")
             rows = MOST_ROWS if rule.every else rows
-        self.gets = [
+        self.gets: list[dict[str, Any]] = [
             {"path": request.url.path, "query": given, "rows": rows},
             *({"path": path, "query": [], "rows": MOST_ROWS} for path in rule.also),
         ]
@@ -162,8 +174,11 @@ class Question:
         answer = ClusterAnswer(tuple(sorted(bodies)), {**gathered.answer.missing, **refused})
         if not bodies and refused:  # a parameter is wrong, and all say so
             return _error(400, next(iter(refused.values())).partition(": ")[2], answer)
+        if not bodies and self.only and not answer.missing:
+            return _error(404, f"the cluster has no member {self.only[0][:60]!r}", answer)
         if not bodies:
-            return _error(503, "no member of the cluster answered", answer)
+            lacking = "; ".join(f"{name}: {reason}" for name, reason in answer.missing.items())
+            return _error(503, f"no member of the cluster answered{lacking and f' ({lacking})'}", answer)
         merged = self._rule.merge(bodies, self._query)
         if merged is None:
             return _error(404, nothing, answer)

@@ -37,6 +37,8 @@ class Rule:
     """Further paths whose answers it needs, all rows of each."""
     absent: bool = False
     """404 says that a member has nothing of it."""
+    named: bool = False
+    """`member` of the query names the one member that is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class _Pages:
         merged = {**first, "total": every, "offset": offset, "items": items}
         if "truncated" in first:
             merged["truncated"] = any(body["truncated"] for body, *_ in bodies.values())
+        if "silenced" in first:
+            merged["silenced"] = total([body for body, *_ in bodies.values()], "silenced")
         return merged
 
     def _row(self, parts: Mapping[str, Item]) -> Item:
@@ -190,11 +194,21 @@ def _one(bodies: Bodies, query: Query) -> Any:
     return {**found[member], "member": member}
 
 
-def _of_member(bodies: Bodies, query: Query) -> Any:
-    """Of the member that the query names; without a name, of the first that has it."""
+def _first(bodies: Bodies, query: Query) -> Any:
+    """Of the first member that has it."""
     found = {member: body for member, (body, *_) in bodies.items() if body is not None}
-    member = query.get("member") or min(found, default="")
-    return {**found[member], "member": member} if member in found else None
+    member = min(found, default=None)
+    return None if member is None else {**found[member], "member": member}
+
+
+def _event(bodies: Bodies, query: Query) -> Any:
+    """The same; those before and after it, and its alarm, are of that member, too."""
+    found = _first(bodies, query)
+    if found is None:
+        return None
+    whose = {"member": found["member"]}
+    around = {name: [{**each, **whose} for each in found[name]] for name in ("before", "after")}
+    return {**found, **around, "alarm": found["alarm"] and {**found["alarm"], **whose}}
 
 
 def _attributed(bodies: Bodies, query: Query) -> Any:
@@ -300,8 +314,8 @@ RULES: Mapping[str, Rule] = {
         ),
         paged=True,
     ),
-    "/api/v0/events/{id}": Rule(_of_member, absent=True),
-    "/api/v0/events/{id}/evidence": Rule(_of_member, absent=True),
+    "/api/v0/events/{id}": Rule(_event, absent=True, named=True),
+    "/api/v0/events/{id}/evidence": Rule(_first, absent=True, named=True),
     "/api/v0/alarms": Rule(
         _Pages(_text("key"), {"since": lambda item: item["since"] or "", "key": _text("key")}), paged=True
     ),

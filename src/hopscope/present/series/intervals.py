@@ -43,6 +43,8 @@ class Interval:
     """Why its alarm was cleared."""
     flow_ids: set[int] = field(default_factory=set)
     """Flows whose reports raised it."""
+    members: set[str] = field(default_factory=set)
+    """Members of a cluster that found it; empty texts: the only one."""
 
     @property
     def clock(self) -> Literal["switch", "collector"]:
@@ -117,7 +119,7 @@ def alarms(rows: Iterable[Mapping[str, Any]]) -> list[Interval]:
         elif row["kind"] == Kind.CLEARED.label:
             known = _taken(opened, row)
             if known is None:
-                known = Interval(row["metric"], place_of_row(row), None)
+                known = Interval(row["metric"], place_of_row(row), None, members={row["member"]})
                 found.append(known)
             _end(known, row)
     return found
@@ -143,20 +145,28 @@ def above(rows: Iterable[Mapping[str, Any]], value: int) -> list[Interval]:
 
 
 def joined(intervals: Iterable[Interval]) -> list[Interval]:
-    """Intervals with those of one place that overlap made one: of hop latencies, each flow has its own."""
+    """Intervals with those of one place that overlap made one: of hop latencies, each flow has its own; of
+    all metrics, each member that hears of the place.
+    """
     found: list[Interval] = []
-    last: dict[Place, Interval] = {}
+    last: dict[tuple[str, Place], Interval] = {}
     for each in sorted(intervals, key=lambda one: one.start_ns or 0):
-        before = last.get(each.place)
-        if each.metric not in OF_FLOWS or before is None or not _touches(before, each):
+        before = last.get((each.metric, each.place))
+        if before is None or not _same(before, each) or not _touches(before, each):
             found.append(each)
-            last[each.place] = each
+            last[each.metric, each.place] = each
             continue
         before.peak = max(before.peak, each.peak)
         before.flow_ids |= each.flow_ids
+        before.members |= each.members
         if each.end_ns is None or (before.end_ns is not None and each.end_ns > before.end_ns):
             before.end_ns, before.switch_end_ns, before.reason = each.end_ns, each.switch_end_ns, each.reason
     return found
+
+
+def _same(before: Interval, after: Interval) -> bool:
+    """Whether two of one place that overlap are one: a member has one alarm of a place, or of a flow there."""
+    return after.metric in OF_FLOWS or len(before.members | after.members) > 1
 
 
 def _touches(before: Interval, after: Interval) -> bool:
@@ -179,6 +189,7 @@ def _begun(row: Mapping[str, Any], limit: int) -> Interval:
         peak=row["value"],
         limit=limit,
         flow_ids=flows,
+        members={row["member"]},
     )
 
 

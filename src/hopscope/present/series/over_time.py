@@ -144,6 +144,7 @@ def _add_alarms(found: Series, history: HistoryLike, asked: Asked, filters: Filt
             begun.end_ns, begun.switch_end_ns, begun.reason = ended.end_ns, ended.switch_end_ns, ended.reason
             found.alarms.remove(ended)
         found.alarms.insert(0, begun)
+    found.alarms = joined(found.alarms)  # of one place, by several members
 
 
 def _stored_before(history: HistoryLike, asked: Asked, earlier: Filters) -> int | None:

@@ -4,11 +4,12 @@ import { h, fill } from "./lib/dom.js";
 import { follow, here } from "./lib/address.js";
 import { pageOf } from "./lib/pages.js";
 import { empty, trouble } from "./lib/panel.js";
+import { forget } from "./lib/members.js";
 import { load } from "./lib/session.js";
 import { buildShell } from "./lib/shell.js";
 
 const shell = buildShell();
-let shown = { page: null, path: "", view: null };
+let shown = { page: null, path: "", scope: "", view: null };
 let turn = 0;
 
 async function arrive() {
@@ -21,7 +22,8 @@ async function arrive() {
     shell.arrive(null, "Not found", true);
     return;
   }
-  if (found.page === shown.page && address.path === shown.path && shown.view) {
+  const scope = address.query.get("scope") ?? "";
+  if (found.page === shown.page && address.path === shown.path && scope === shown.scope && shown.view) {
     shell.arrive(found.rail, shell.title.textContent, false);
     if (shown.view.change) return void shown.view.change(address);
   }
@@ -33,7 +35,7 @@ async function arrive() {
     const place = h("div", { class: "view" });
     fill(shell.place, place);
     shell.arrive(found.rail, typeof module.title === "function" ? module.title(address) : module.title, !first && address.path !== shown.path);
-    shown = { page: found.page, path: address.path, view: null };
+    shown = { page: found.page, path: address.path, scope, view: null };
     const view = await module.show(place, address);
     if (mine !== turn) return void view?.end?.();
     shown.view = view;
@@ -42,7 +44,7 @@ async function arrive() {
     console.error(error);
     fill(shell.place, h("div", { class: "view" }, trouble(error, arrive)));
     shell.arrive(found.rail, found.rail.rail, false);
-    shown = { page: found.page, path: address.path, view: null };
+    shown = { page: found.page, path: address.path, scope, view: null };
   }
 }
 
@@ -53,6 +55,7 @@ function leave() {
     console.error(error);
   }
   shown = { ...shown, view: null };
+  forget();
 }
 
 follow(arrive);

@@ -27,6 +27,8 @@ class SessionState(Model):
     """How one can log in: `password`, `token`, `oidc`."""
     cluster: bool
     """Whether this collector is in a cluster, so that `scope=cluster` may be asked."""
+    member: str | None
+    """Its name there; null: it is in none, or a login is needed."""
 
 
 class Credentials(Model):

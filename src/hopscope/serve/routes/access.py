@@ -8,10 +8,9 @@ from fastapi import HTTPException, Path, Query, Request, Response
 
 from ...operators.sessions import Session
 from ...present.events import when
-from ..access.access import Access
 from ..access.identity import Identity, identity_of
 from ..access.login import LoginError
-from ..context import Ctx
+from ..context import Context, Ctx
 from ..models import access as m
 from ..models.common import Error
 from .router import api_router
@@ -25,7 +24,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = {429: {"model": Error, "description"
 async def session(context: Ctx, request: Request) -> m.SessionState:
     """It needs no login: a login page asks it, too."""
     identity = await context.access.identify(request.scope, request.headers)
-    return _state(context.access, identity, cluster=context.is_in_cluster)
+    return _state(context, identity)
 
 
 @router.post("/login", summary="Log a browser in", responses=_REFUSED)
@@ -47,7 +46,7 @@ async def log_in(context: Ctx, request: Request, response: Response, given: m.Cr
         raise HTTPException(error.status, str(error), wait) from None
     cookie, identity = await access.start(login, request.scope, request.headers)
     response.headers["set-cookie"] = cookie
-    return _state(access, identity, cluster=context.is_in_cluster)
+    return _state(context, identity)
 
 
 @router.post("/logout", summary="End this session")
@@ -112,7 +111,8 @@ async def audit(
     return m.AuditPage(items=items, next=items[-1].id if len(found) > limit else None)
 
 
-def _state(access: Access, identity: Identity | None, *, cluster: bool) -> m.SessionState:
+def _state(context: Context, identity: Identity | None) -> m.SessionState:
+    access = context.access
     return m.SessionState(
         user=identity.name or None if identity else None,
         role=identity.role if identity else None,
@@ -120,7 +120,8 @@ def _state(access: Access, identity: Identity | None, *, cluster: bool) -> m.Ses
         csrf=identity.csrf_token if identity else None,
         login_needed=access.login_needed,
         logins=list(access.logins),
-        cluster=cluster,
+        cluster=context.is_in_cluster,
+        member=context.in_cluster.member if identity and context.is_in_cluster else None,
     )
 
 

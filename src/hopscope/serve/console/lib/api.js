@@ -32,7 +32,7 @@ export function path(route, params = {}, { scope = false } = {}) {
 
 /** The answer to a GET (its path from `path`). Throws ApiError. */
 export async function get(address, { signal } = {}) {
-  return answerOf(await reach(address, { signal, headers: { accept: "application/json" } }));
+  return answerOf(address, await reach(address, { signal, headers: { accept: "application/json" } }));
 }
 
 /** Make a change, or a question that is a POST. Throws ApiError. */
@@ -49,7 +49,19 @@ export async function send(method, address, body, { signal, raw = false } = {}) 
     await readAgain().catch(() => {});
     if (csrf !== before) answer = await attempt();
   }
-  return raw && answer.ok ? answer : answerOf(answer);
+  return raw && answer.ok ? answer : answerOf(address, answer);
+}
+
+const answers = new Set();
+
+/** Call `on(question, cluster)` for every answer that says which members of the cluster are in it; null: it is gone. */
+export function followAnswers(on) {
+  answers.add(on);
+}
+
+/** Look whether an answer says so. `question`: a route that is asked from time to time, or a watched path. */
+export function hear(question, body) {
+  if (body === null || Array.isArray(body.cluster?.answered)) for (const on of answers) on(question, body?.cluster ?? null);
 }
 
 let csrf = "";
@@ -69,7 +81,7 @@ async function reach(address, options) {
   }
 }
 
-async function answerOf(answer) {
+async function answerOf(address, answer) {
   const text = await answer.text();
   let found = null;
   try {
@@ -78,6 +90,7 @@ async function answerOf(answer) {
     // an error of a proxy in front
   }
   if (answer.status === 401) dispatchEvent(new CustomEvent("hopscope-login"));
+  if (found) hear(address.split("?")[0], found);
   if (!answer.ok) throw new ApiError(answer.status, found?.error ?? `the server answered ${answer.status}`, found);
   return found;
 }

@@ -18,6 +18,16 @@ export function eventText(event) {
   return [h("b", { class: mood }, h("span", { "aria-hidden": "true" }, SIGNS[mood] + " "), words(event.kind)), " ", h("span", null, whatOf(event))];
 }
 
+/** Whether a flow or source was at another member of the cluster before. */
+export function isMoved(event) {
+  return event.kind === "moved" || event.kind === "source_moved";
+}
+
+/** Since when it had been at the other member. */
+export function howMoved(event) {
+  return `here, last seen at another member ${amount(event.value, "ns")} before`;
+}
+
 /** What happened, as text. */
 export function whatOf(event) {
   const value = amount(event.value, event.unit);
@@ -27,7 +37,7 @@ export function whatOf(event) {
   const flow = event.flow ? ` · ${flowText(event.flow)}` : "";
   const metric = words(event.metric);
   if (event.source) {
-    const lost = event.kind === "gap" ? `: ${value} reports lost` : "";
+    const lost = event.kind === "gap" ? `: ${value} reports lost` : isMoved(event) ? `: ${howMoved(event)}` : "";
     return `${event.source.address}${event.source.node ? ` ${nodeName(event.source.node)}` : ""} hw ${event.source.hw_id}${lost}`;
   }
   if (["raised", "threshold", "cleared"].includes(event.kind)) {
@@ -36,6 +46,7 @@ export function whatOf(event) {
     return `${metric} ${value} ${below ? "<" : ">"} ${previous}${where}${flow}`;
   }
   if (event.path) return `${event.path.map(nodeName).join(" › ")}${flow}`;
+  if (isMoved(event)) return `${howMoved(event)}${flow}`;
   if (event.kind === "drop") return `reason ${value}${where}${flow}`;
   if (event.kind === "change") return `${metric} ${previous} → ${value}${where}${flow}`;
   return `${metric} ${value}${where}${flow}`;

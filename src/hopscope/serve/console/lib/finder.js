@@ -52,7 +52,7 @@ export function openFinder() {
   dialog.showModal();
   fill(list);
   draw();
-  get(path("/switches", { limit: 1000 })).then((found) => {
+  get(path("/switches", { limit: 1000 }, { scope: true })).then((found) => {
     switches = found.items;
     draw();
   }, () => {});

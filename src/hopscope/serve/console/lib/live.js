@@ -1,6 +1,6 @@
 /** Live values: one WebSocket for the tab; views watch GETs of the API, and are given their answers as they change. */
 
-import { get, path, PREFIX } from "./api.js";
+import { get, hear, path, PREFIX } from "./api.js";
 
 /** Close code: this address has too many live views. */
 const TOO_MANY = 4429;
@@ -40,6 +40,7 @@ export function watch(path, on) {
     if (!listeners.size) {
       watched.delete(path);
       keep(path, null);
+      hear(path, null);
       tell();
     }
   };
@@ -48,6 +49,11 @@ export function watch(path, on) {
 /** Whether the server failed to make a value that is watched. */
 export function failed() {
   return [...newest.values()].some((answer) => answer.status === 500);
+}
+
+/** Watched answers that have not come yet. */
+export function unanswered() {
+  return [...watched.keys()].filter((each) => !newest.has(each));
 }
 
 /** Stop or go on: while stopped, views keep what they show. */
@@ -88,6 +94,7 @@ function open() {
     const message = JSON.parse(event.data);
     if (!message.path || !watched.has(message.path)) return;
     keep(message.path, message);
+    if (message.data) hear(message.path, message.data);
     if (!stopped) give(message.path, message.data, message.status);
   };
   let opened = false;

@@ -2,12 +2,13 @@
 
 import { account } from "./account.js";
 import { h, svg, fill, keyed, mark, say } from "./dom.js";
-import { here, link, set } from "./address.js";
+import { link, set } from "./address.js";
 import { openFinder } from "./finder.js";
 import { ago, setZone, zone } from "./format.js";
 import { keys, showKeys } from "./keys.js";
-import { connection, failed, followConnection, setPaused, watch } from "./live.js";
+import { connection, failed, followConnection, setPaused, unanswered, watch } from "./live.js";
 import { go } from "./address.js";
+import { asksCluster, followMembers, learnConsoles, otherConsoles, whose } from "./members.js";
 import { icon, PAGES } from "./pages.js";
 import { rangeControl } from "./range.js";
 import { session } from "./session.js";
@@ -22,7 +23,7 @@ export function buildShell() {
   const title = h("h1", { tabindex: "-1" });
   const range = rangeControl();
   const state = h("button", { class: "chip dot", type: "button", onclick: () => setPaused(connection.state !== "paused") });
-  const scope = h("button", { class: "chip", type: "button", hidden: true, onclick: () => set({ scope: here().query.get("scope") === "cluster" ? null : "cluster" }, true) });
+  const scope = h("button", { class: "chip", type: "button", hidden: true, onclick: () => set({ scope: asksCluster() ? null : "cluster" }, true) });
   const find = h("button", { class: "button find", type: "button", onclick: openFinder, "aria-label": "Find" }, h("span", null, "Find …"), svgFind(), h("kbd", null, "/"));
   const colours = h("button", { class: "button", type: "button", "aria-label": "Light or dark", title: "Light or dark",
     onclick: () => setTheme(isDark() ? "light" : "dark") }, "◐");
@@ -53,26 +54,40 @@ export function buildShell() {
   }
 
   let ready = null;
-  let known = 0;
+  let page = null;
   function drawBanners() {
-    const items = [];
+    const items = memberBanners(page);
     if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: connection.tooMany ? "Too many live views are open at this address: close a tab. What you see is old." : `The server has not answered for ${ago(connection.sinceMs).replace(" ago", "")}: the values shown are old. Trying again.` });
     if (failed()) items.push({ key: "failed", mood: "bad", text: "The server cannot work out some of these values, because of an error of its own: its log names it." });
     for (const each of ready?.components ?? []) {
       if (!each.ready) items.push({ key: each.name, mood: "warn", text: `${each.name}: ${each.detail}`, to: link("/system") });
     }
     keyed(banners, items, (each) => each.key + each.text, (each) =>
-      h("div", { class: `banner ${each.mood}` }, each.text, each.to && h("a", { href: each.to }, "System")));
+      h("div", { class: `banner ${each.mood}` }, each.text, each.to && h("a", { href: each.to }, "System"), each.more));
+  }
+  function drawScope() {
+    const found = asksCluster() ? whose() : null;
+    const lacks = found && (Object.keys(found.missing).length > 0 || found.local);
+    scope.hidden = !session.cluster;
+    scope.className = `chip${lacks ? " warn" : ""}`;
+    scope.title = asksCluster() ? "Show this member alone" : "Show all members of the cluster";
+    say(scope, scopeText(found));
   }
   followConnection(drawState);
   drawState();
   watch("/readyz", (data) => {
     ready = data?.components ? data : null;
-    known = Date.now();
     drawBanners();
   });
   watch(path("/summary"), (data, status) => status === 200 && rail.update(data));
-  setInterval(() => connection.state === "lost" && drawBanners(), 1000);
+  setInterval(() => {
+    if (connection.state === "lost") drawBanners();
+    drawScope();
+  }, 1000);
+  followMembers(() => {
+    drawScope();
+    drawBanners();
+  });
 
   keys({
     "/": { text: "Find", run: openFinder },
@@ -87,16 +102,40 @@ export function buildShell() {
     place,
     title,
     /** Show where we are. */
-    arrive(page, text, focus) {
+    arrive(at, text, focus) {
+      page = at;
       rail.mark(page);
       say(title, text);
       document.title = `${text} · Hopscope`;
       range.update();
-      scope.hidden = !session.cluster;
-      say(scope, here().query.get("scope") === "cluster" ? "Cluster" : "This member");
+      learnConsoles();
+      drawScope();
+      drawBanners();
       if (focus) title.focus({ preventScroll: true });
     },
   };
+}
+
+function scopeText(found) {
+  if (!asksCluster()) return session.member ? `Member ${session.member}` : "This member";
+  if (!found) return unanswered().some((each) => each.includes("scope=cluster")) ? "Cluster: asking …" : "Cluster";
+  const [there, missing] = [found.answered.length, Object.keys(found.missing).length];
+  if (found.local) return "Cluster: local only";
+  return missing ? `Cluster: ${there} of ${there + missing} members` : `Cluster: ${there} member${there === 1 ? "" : "s"}`;
+}
+
+/** What is to be known of a view that asks for all members: who did not answer, and what is of one member alone. */
+function memberBanners(page) {
+  const [items, found] = [[], asksCluster() ? whose() : null];
+  if (found?.local) items.push({ key: "local", mood: "warn", text: `Only ${session.member} is shown: ${found.local}` });
+  if (found?.withoutLake) items.push({ key: "lake", mood: "warn", text: `Events are those of the members' own histories, without the lake: ${found.withoutLake}` });
+  const missing = Object.entries(found?.missing ?? {});
+  if (missing.length) items.push({ key: "missing", mood: "warn", to: link("/system", { part: "cluster" }), text: `Not included: ${missing.map(([name, reason]) => `${name} (${reason})`).join(", ")}.` });
+  if (asksCluster() && page?.alone) {
+    const elsewhere = otherConsoles().map(([name, address]) => h("a", { href: new URL(page.to, address).href }, name));
+    items.push({ key: `alone${elsewhere.length}`, mood: "note", text: page.alone.replace("this member", session.member ?? "this member"), more: elsewhere.length > 0 && [h("span", null, "Others: "), elsewhere] });
+  }
+  return items;
 }
 
 function svgFind() {

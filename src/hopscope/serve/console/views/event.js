@@ -4,8 +4,9 @@ import { h, fill } from "../lib/dom.js";
 import { link } from "../lib/address.js";
 import { get, path } from "../lib/api.js";
 import { ago, amount, clock, flowText, moment, ms, words } from "../lib/format.js";
-import { eventMood, eventText } from "../lib/event_text.js";
+import { eventMood, eventText, howMoved, isMoved } from "../lib/event_text.js";
 import { keys } from "../lib/keys.js";
+import { asksCluster, eventLink, isElsewhere } from "../lib/members.js";
 import { changeButton, empty, panel, placeLink, trouble } from "../lib/panel.js";
 import { mayChange } from "../lib/session.js";
 import { evidencePanel } from "./event/evidence.js";
@@ -15,7 +16,9 @@ export const title = ({ parts }) => `Event ${parts[1]}`;
 
 export async function show(place, { parts, query }) {
   const id = parts[1];
-  const ask = (more) => get(path(`/events/${encodeURIComponent(id)}${more}`, { member: query.get("member") }, { scope: true }));
+  const member = query.get("member");
+  const far = asksCluster() || isElsewhere({ member });  // its number is another event's at this member
+  const ask = (more) => get(path(`/events/${encodeURIComponent(id)}${more}`, far ? { member, scope: "cluster" } : {}));
   const again = () => fillIn();
   let alarm = null;
   let found = null;
@@ -58,8 +61,9 @@ function factsPanel(event, alarm, again) {
   add("Kind", h("a", { href: link("/events", { kind: event.kind }) }, h("b", { class: eventMood(event) }, words(event.kind))));
   add("Metric", event.metric !== "none" && h("a", { href: link("/events", { metric: event.metric }) }, words(event.metric)));
   if (event.metric !== "flow_path") {
-    add("Value", amount(event.value, event.unit));
-    add(["raised", "threshold"].includes(event.kind) ? "Limit" : "Compared with", amount(event.previous, event.source ? "ns" : event.unit));
+    if (isMoved(event)) add("Moved", howMoved(event));
+    else add("Value", amount(event.value, event.unit));
+    if (!isMoved(event)) add(["raised", "threshold"].includes(event.kind) ? "Limit" : "Compared with", amount(event.previous, event.source ? "ns" : event.unit));
   }
   add("Reason", event.reason && words(event.reason));
   add("Place", event.node && placeLink(event.node, event.port, event.queue), event.node && event.port && h("a", { href: link("/events", { node: event.node.name ?? event.node.id, port: event.port.id }) }, " its events"));
@@ -84,7 +88,7 @@ function alarmBox(alarm, again) {
   return h("div", { class: "message bad alarm-box" }, h("b", null, "Open now"), alarm.since && ` since ${clock(alarm.since)} (${ago(alarm.since)})`,
     `: ${amount(alarm.value, alarm.unit)}, peak ${amount(alarm.peak, alarm.unit)}`, alarm.limit !== null && `, limit ${amount(alarm.limit, alarm.unit)}`, ". ",
     note ? [`Acknowledged by ${note.who} at ${clock(note.time)}`, note.note && `: ${note.note}`, " ",
-      mayChange() && changeButton("Unacknowledge", () => takeBack(alarm, again))] : "Not acknowledged.",
+      mayChange() && !isElsewhere(alarm) && changeButton("Unacknowledge", () => takeBack(alarm, again))] : "Not acknowledged.",
     alarm.silence && " It is silenced.");
 }
 
@@ -95,7 +99,7 @@ function aroundPanel(event) {
   const row = (each) => {
     const shift = ms(each.time) - ms(event.time);
     const content = [h("time", { datetime: each.time, title: moment(each.time) }, each.here ? clock(each.time, 3) : !shift ? "same time" : `${shift > 0 ? "+" : "−"}${amount(Math.abs(shift) * 1e6, "ns")}`), h("span", null, eventText(each))];
-    return h("li", { class: each.here ? "here" : eventMood(each) }, each.here ? content : h("a", { href: link(["events", each.id], { member: each.member }) }, content));
+    return h("li", { class: each.here ? "here" : eventMood(each) }, each.here ? content : h("a", { href: eventLink(each) }, content));
   };
   if (rows.length === 1) fill(box.body, empty("History has no other event here."));
   else fill(box.body, h("ol", { class: "around" }, rows.map(row)));

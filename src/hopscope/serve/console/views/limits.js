@@ -20,7 +20,7 @@ const MEANING = {
 };
 
 export async function show(place) {
-  const [first, switches] = await Promise.all([get(path("/limits")), get(path("/switches", { limit: 1000 })).catch(() => ({ items: [] }))]);
+  const [first, switches] = await Promise.all([get(path("/limits")), get(path("/switches", { limit: 1000 }, { scope: true })).catch(() => ({ items: [] }))]);
   let limits = first;
   const names = new Map(switches.items.map(({ node }) => [String(node.id), node.name ?? String(node.id)]));
   const ids = new Map(switches.items.flatMap(({ node }) => [[String(node.id), String(node.id)], [node.name ?? String(node.id), String(node.id)]]));

@@ -6,6 +6,7 @@ import { path } from "../../lib/api.js";
 import { exports } from "../../lib/export.js";
 import { ago, amount, flowText, moment, words } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
+import { asksCluster, consoleOf, eventLink, isElsewhere } from "../../lib/members.js";
 import { changeButton, empty, operatorNote, panel, placeLink } from "../../lib/panel.js";
 import { mayChange } from "../../lib/session.js";
 import { table } from "../../lib/table.js";
@@ -17,13 +18,14 @@ export function alarmPart() {
     label: "Open alarms", key: (each) => `${each.member ?? ""}/${each.key}`, mood: (each) => (each.silence ? "faint" : "bad"), sort: "-since",
     empty: empty("No alarm is open.", "An alarm begins when a value rises above its limit. Limits are on the page Limits."),
     columns: [
-      { name: "what", title: "What", cell: (each) => (each.id ? h("a", { href: link(["events", each.id], { member: each.member }) }, nameOf(each)) : nameOf(each)), value: nameOf },
+      { name: "what", title: "What", cell: (each) => (each.id ? h("a", { href: eventLink(each) }, nameOf(each)) : nameOf(each)), value: nameOf },
       { name: "where", title: "Where", cell: whereOf, value: (each) => each.key },
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
       { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, ago(each.since)) : "before the oldest event in history"), value: (each) => each.since },
       { name: "flows", title: "Flows", number: true, cell: flowsOf, value: (each) => each.flows },
+      ...(asksCluster() ? [{ name: "member", title: "Member", cell: (each) => each.member ?? "–", value: (each) => each.member }] : []),
       { name: "acknowledged", title: "Looked after by", cell: whoOf, value: (each) => `${each.acknowledged?.who ?? ""} ${each.acknowledged?.time ?? ""} ${each.silence ?? ""}` },
     ],
   });
@@ -76,10 +78,18 @@ function flowsOf(alarm) {
 
 function whoOf(alarm) {
   const note = alarm.acknowledged;
+  if (isElsewhere(alarm)) return whoElsewhere(alarm, note);
   const may = mayChange();
   return h("span", { class: "row" },
     note && h("span", { title: `${moment(note.time)} ${note.note}` }, note.who, note.note && h("span", { class: "faint" }, ` ${note.note}`)),
     may && (note ? changeButton("Unacknowledge", () => takeBack(alarm)) : h("button", { class: "button small", type: "button", onclick: () => acknowledge(alarm) }, "Acknowledge")),
     alarm.silence ? h("span", { class: "chip" }, "silenced") : may && h("button", { class: "button small", type: "button", onclick: () => silence(alarm) }, "Silence"),
     !note && !alarm.silence && !may && "–");
+}
+
+/** Each member keeps its own acknowledgements and silences. */
+function whoElsewhere({ member, silence: silenced }, note) {
+  const there = consoleOf(member);
+  return h("span", { class: "row" }, note && h("span", { title: `${moment(note.time)} ${note.note}` }, note.who), silenced && h("span", { class: "chip" }, "silenced"),
+    there ? h("a", { href: new URL("/events?part=alarms", there).href }, `at ${member}`) : h("span", { class: "faint" }, `at ${member}`));
 }

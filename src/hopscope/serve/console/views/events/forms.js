@@ -3,6 +3,7 @@
 import { h, fill } from "../../lib/dom.js";
 import { path, send } from "../../lib/api.js";
 import { sentence, words } from "../../lib/format.js";
+import { consoleOf, isElsewhere } from "../../lib/members.js";
 import { toast } from "../../lib/panel.js";
 import { mayChange, session } from "../../lib/session.js";
 import { METRICS, NOTABLE, ROUTINE } from "./question.js";
@@ -11,6 +12,7 @@ const SPANS = [["1h", "1 hour"], ["4h", "4 hours"], ["12h", "12 hours"], ["1d", 
 
 /** Say who looks after an open alarm. `alarm`: of the API; `done` is called after it was noted. */
 export function acknowledge(alarm, done) {
+  if (isElsewhere(alarm)) return void toast(elsewhere(alarm));
   const note = h("input", { name: "note", maxlength: 1000, placeholder: "cause, ticket, next step", autocomplete: "off" });
   dialog(`Acknowledge: ${words(alarm.metric === "none" ? alarm.kind : alarm.metric)}`, "Acknowledge",
     [h("p", { class: "note" }, "Others see that you are working on this alarm, until it ends."), h("label", null, "Note", note)],
@@ -29,6 +31,7 @@ export async function takeBack(alarm, done) {
 
 /** Silence events; `from`: an event or alarm whose values are filled in, or null. */
 export function silence(from, done) {
+  if (isElsewhere(from)) return void toast(elsewhere(from));
   const pick = (name, options, value) => h("select", { name }, h("option", { value: "" }, "any"),
     options.map((each) => h("option", { value: each, selected: each === value }, words(each))));
   const kind = pick("kind", [...NOTABLE, ...ROUTINE], "");
@@ -57,6 +60,10 @@ export function silence(from, done) {
 export async function endSilence(number) {
   await send("DELETE", path(`/silences/${number}`));
   toast("The silence has ended.");
+}
+
+function elsewhere({ member }) {
+  return `Each member keeps its own acknowledgements and silences: use the console of ${member}${consoleOf(member) ? `, ${consoleOf(member)}` : ""}.`;
 }
 
 function dialog(title, action, content, run) {

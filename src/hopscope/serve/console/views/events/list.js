@@ -3,7 +3,8 @@
 import { h, fill, keyed, say } from "../../lib/dom.js";
 import { go, link, set } from "../../lib/address.js";
 import { amount, clock, flowText, moment, words } from "../../lib/format.js";
-import { eventMood } from "../../lib/event_text.js";
+import { eventMood, howMoved, isMoved } from "../../lib/event_text.js";
+import { eventLink } from "../../lib/members.js";
 import { placeLink } from "../../lib/panel.js";
 
 const SIGNS = { bad: "▲", good: "▼", "": "•" };
@@ -39,7 +40,7 @@ export function eventList(act) {
 function make(row) {
   const { event } = row;
   const mood = eventMood(event);
-  const href = link(["events", event.id], { member: event.member });
+  const href = eventLink(event);
   const element = h("li", { tabindex: "-1", class: mood, data: { href } },
     h("a", { class: "when", href, title: moment(event.time) }, h("time", { datetime: event.time }, clock(event.time, 3))),
     h("span", { class: "what" },
@@ -76,6 +77,7 @@ function valueOf(event) {
   const value = amount(event.value, event.unit);
   const previous = amount(event.previous, event.unit);
   if (event.metric === "flow_path" || event.kind === "loop") return event.kind === "flow_record" ? `${event.value} packets` : "";
+  if (isMoved(event)) return howMoved(event);
   if (event.kind === "gap") return `${value} reports lost`;
   if (event.kind === "silent" || event.kind === "returned") return `for ${amount(event.previous, "ns")}`;
   if (event.kind === "drop") return `reason ${value}`;

@@ -5,6 +5,7 @@ import { link } from "../../lib/address.js";
 import { eventMood, eventText } from "../../lib/event_text.js";
 import { exports } from "../../lib/export.js";
 import { clock, moment } from "../../lib/format.js";
+import { eventLink } from "../../lib/members.js";
 import { empty, panel } from "../../lib/panel.js";
 
 export function eventPanel(id) {
@@ -22,8 +23,8 @@ export function eventPanel(id) {
       items = data.items;
       box.element.classList.remove("waits");
       none.hidden = items.length > 0;
-      keyed(list, items, (each) => each.id, (each) => h("li", { class: eventMood(each) },
-        h("a", { href: link(["events", each.id]) }, h("time", { datetime: each.time, title: moment(each.time) }, clock(each.time)), eventText({ ...each, flow: null }))));
+      keyed(list, items, (each) => `${each.member ?? ""}/${each.id}`, (each) => h("li", { class: eventMood(each) },
+        h("a", { href: eventLink(each) }, h("time", { datetime: each.time, title: moment(each.time) }, clock(each.time)), eventText({ ...each, flow: null }))));
     },
   };
 }

@@ -4,6 +4,7 @@ import { h, fill, keyed, say } from "../../lib/dom.js";
 import { link, set } from "../../lib/address.js";
 import { exports } from "../../lib/export.js";
 import { ms, moment, nodeName, span, words } from "../../lib/format.js";
+import { eventLink } from "../../lib/members.js";
 import { empty, panel } from "../../lib/panel.js";
 
 export function pathPanel(id) {
@@ -39,7 +40,7 @@ export function pathPanel(id) {
     const [when, nodes, tools] = line.children;
     const old = now && nodesOf(each.path) !== nodesOf(now);
     line.className = each.event === chosen ? "chosen" : "";
-    fill(when, h("b", null, lasted(each)), h("small", null, ` since ${moment(each.since)} · `, h("a", { href: link(["events", each.event]) }, words(each.kind))));
+    fill(when, h("b", null, lasted(each)), h("small", null, ` since ${moment(each.since)} · `, h("a", { href: eventLink({ id: each.event, member: data.member }) }, words(each.kind))));
     fill(nodes, pathText(each.path, old ? now : each.path));
     if (tools.childElementCount) return void mark(tools, each, chosen);
     const at = new Date(ms(each.since) - 1).toISOString();

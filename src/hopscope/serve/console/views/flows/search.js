@@ -95,7 +95,7 @@ export function searchBox(search) {
   });
   input.addEventListener("blur", close);
   input.addEventListener("focus", () => {
-    if (!names.length) get(path("/switches", { limit: 1000 })).then((found) => (names = found.items.map((each) => nodeName(each.node))), () => {});
+    if (!names.length) get(path("/switches", { limit: 1000 }, { scope: true })).then((found) => (names = found.items.map((each) => nodeName(each.node))), () => {});
   });
   element.addEventListener("focusout", (event) => !element.contains(event.relatedTarget) && event.relatedTarget && open(false));
   element.addEventListener("keydown", (event) => {

@@ -3,6 +3,7 @@
 import { h, fill } from "../../lib/dom.js";
 import { here, link } from "../../lib/address.js";
 import { ago, duration, nodeName, percent, protocol, si, words } from "../../lib/format.js";
+import { asksCluster } from "../../lib/members.js";
 import { placeLink } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
@@ -29,6 +30,7 @@ export function flowTable(onSort) {
       { name: "path_changes", title: "Path changes", number: true, sorts: false, help: "In the time range; asked with Past and All", value: (each) => each.history?.path_changes ?? null, cell: (each) => each.history?.path_changes ?? "–" },
       { name: "first_seen", title: "First seen", number: true, cell: (each) => ago(each.first_seen), value: (each) => each.first_seen },
       { name: "last_seen", title: "Last seen", number: true, cell: (each) => ago(each.last_seen), value: (each) => each.last_seen },
+      ...(asksCluster() ? [{ name: "member", title: "Member", sorts: false, cell: (each) => each.member ?? "–", value: (each) => each.member }] : []),
     ],
   });
   return withNone(rows);

@@ -5,6 +5,7 @@ import { link } from "../../lib/address.js";
 import { path } from "../../lib/api.js";
 import { ago, amount, clock, flowText, moment, nodeName, portName, words } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
+import { asksCluster, eventLink } from "../../lib/members.js";
 import { empty, panel, placeLink } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
@@ -25,6 +26,7 @@ export function alarmPanel() {
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
       { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, `${clock(each.since, 0)}, ${ago(each.since)}`) : "–"), value: (each) => each.since },
       { name: "flows", title: "Whose traffic", value: (each) => each.flows, cell: (each) => whose(each) },
+      ...(asksCluster() ? [{ name: "member", title: "Member", value: (each) => each.member, cell: (each) => each.member ?? "–" }] : []),
     ],
   });
   fill(box.body, h("div", { class: "scroll alarms" }, rows.element));
@@ -41,7 +43,7 @@ export function alarmPanel() {
 
 function what(each) {
   const text = each.kind === "silent" ? "silent source" : words(each.metric);
-  return each.id ? h("a", { href: link(["events", each.id]) }, text) : text;
+  return each.id ? h("a", { href: eventLink(each) }, text) : text;
 }
 
 function where(each) {

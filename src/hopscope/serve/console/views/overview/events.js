@@ -3,6 +3,7 @@
 import { h, keyed, say } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";
 import { clock, si, words } from "../../lib/format.js";
+import { eventLink } from "../../lib/members.js";
 import { empty, panel } from "../../lib/panel.js";
 import { eventMood, eventText } from "../../lib/event_text.js";
 
@@ -20,7 +21,7 @@ export function eventPanel() {
       none.hidden = notable.length > 0;
       box.note(Number(missed_events) ? `newest first; ${missed_events} came too fast for this list` : "newest first");
       keyed(list, notable, ({ event }) => event.id, ({ event, count }) => h("li", { class: eventMood(event) },
-        h("a", { href: link(["events", event.id]) }, h("time", { datetime: event.time }, clock(event.time)), eventText(event),
+        h("a", { href: eventLink(event) }, h("time", { datetime: event.time }, clock(event.time)), eventText(event),
           h("span", { class: "chip count", hidden: count < 2 }, `× ${count}`))),
       (element, { count }) => {
         const chip = element.querySelector(".count");

@@ -6,6 +6,7 @@ import { path } from "../../lib/api.js";
 import { eventMood, eventText } from "../../lib/event_text.js";
 import { exports } from "../../lib/export.js";
 import { ago, amount, clock, duration, flowText, si, words } from "../../lib/format.js";
+import { eventLink } from "../../lib/members.js";
 import { empty, panel, trouble } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 import { follow, repeat } from "../ports/question.js";
@@ -58,7 +59,7 @@ export function flowPanel(node, port) {
 
 export function eventPanel(node, port) {
   const rows = table({
-    label: "Events at this port", key: (each) => (each.member ?? "") + each.id, href: (each) => link(["events", each.id]), mood: eventMood,
+    label: "Events at this port", key: (each) => (each.member ?? "") + each.id, href: (each) => eventLink(each), mood: eventMood,
     empty: empty("No event at this port in this time range."),
     columns: [
       { name: "time", title: "Time", sorts: false, cell: (each) => h("time", { datetime: each.time }, clock(each.time, 3)), value: (each) => each.time },

@@ -17,7 +17,7 @@ export function clusterPart() {
       { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.there && each.ready ? "good" : "bad"}` }, each.there ? (each.ready ? each.state : `${each.state}, not ready`) : "missing"), value: (each) => each.state },
       { name: "revision", title: "Configuration", number: true, cell: (each) => h("span", { title: each.revision_problem || null, class: each.revision_problem ? "bad" : null }, String(each.revision ?? "–")), value: (each) => each.revision },
       { name: "version", title: "Version", cell: (each) => each.version ?? "–" },
-      { name: "api", title: "Console", cell: (each) => (/^https?:\/\//.test(each.api ?? "") ? h("a", { href: each.api, rel: "noreferrer" }, each.api) : "–"), value: (each) => each.api },
+      { name: "api", title: "Console", cell: (each) => (/^https?:\/\//.test(each.address ?? "") ? h("a", { href: each.address, rel: "noreferrer" }, each.address) : "–"), value: (each) => each.address },
     ],
   });
   const box = panel("Members", { tools: exports("members", { table: rows.export }) });

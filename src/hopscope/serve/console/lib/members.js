@@ -1,0 +1,79 @@
+/** Whose values are shown: this member's, or those of the members of its cluster that answered. */
+
+import { link, param } from "./address.js";
+import { get, followAnswers, path } from "./api.js";
+import { session } from "./session.js";
+
+/** @typedef {{answered: string[], missing: Record<string, string>, local_only: string | null, without_lake: string | null}} Cluster */
+
+const CONSOLES_MS = 15_000;
+const changed = new EventTarget();
+/** By question: who answered it last. @type {Map<string, Cluster>} */
+const heard = new Map();
+let consoles = {};
+
+/** Whether the address asks for all members. */
+export function asksCluster() {
+  return param("scope") === "cluster";
+}
+
+/** Whether a row is of another member than the one whose console this is. */
+export function isElsewhere(row) {
+  return Boolean(row?.member) && row.member !== session.member;
+}
+
+/** Address of an event's page: events are counted by each member. */
+export function eventLink(event, member = event.member) {
+  return link(["events", event.id], { member: member ?? (asksCluster() ? session.member : null) });
+}
+
+/** Address of the console of another member; null if it is not known. */
+export function consoleOf(member) {
+  return /^https?:\/\//.test(consoles[member] ?? "") ? consoles[member] : null;
+}
+
+/** Other members with a console: [name, address]. */
+export function otherConsoles() {
+  return Object.keys(consoles).filter((name) => name !== session.member && consoleOf(name)).map((name) => [name, consoleOf(name)]);
+}
+
+/** Who answered what this view asked: {answered, missing, local, withoutLake}; null if nothing was asked of all. */
+export function whose() {
+  if (!heard.size) return null;
+  const all = [...heard.values()];
+  const missing = Object.assign({}, ...all.map((each) => each.missing));
+  const answered = [...new Set(all.flatMap((each) => each.answered))].filter((name) => !(name in missing)).sort();
+  const first = (name) => all.find((each) => each[name])?.[name] ?? "";
+  return { answered, missing, local: first("local_only"), withoutLake: first("without_lake") };
+}
+
+/** Another view begins, which asks anew. */
+export function forget() {
+  heard.clear();
+  changed.dispatchEvent(new Event("change"));
+}
+
+/** Call `on` when who answered, or a console's address, has changed. */
+export function followMembers(on) {
+  changed.addEventListener("change", on);
+}
+
+followAnswers((question, cluster) => {
+  const before = JSON.stringify(heard.get(question));
+  if (cluster) heard.set(question, cluster);
+  else heard.delete(question);
+  if (before !== JSON.stringify(heard.get(question))) changed.dispatchEvent(new Event("change"));
+});
+
+async function readConsoles() {
+  if (!session.cluster || document.hidden || !asksCluster()) return;
+  const { cluster } = await get(path("/system"));
+  const found = Object.fromEntries((cluster?.members ?? []).map((each) => [each.name, each.address]));
+  if (JSON.stringify(found) === JSON.stringify(consoles)) return;
+  consoles = found;
+  changed.dispatchEvent(new Event("change"));
+}
+
+/** Learn the members' addresses; called when an address is shown that asks for all. */
+export const learnConsoles = () => readConsoles().catch(() => {});
+setInterval(learnConsoles, CONSOLES_MS);
