@@ -165,7 +165,7 @@ def joined(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def _same(before: Interval, after: Interval) -> bool:
-    """Whether two of one place that overlap are one: a member has one alarm of a place, or of a flow there."""
+    """Whether two of one place that overlap are one: a member has one alarm of a place, or of a flow."""
     return after.metric in OF_FLOWS or len(before.members | after.members) > 1
 
 
