@@ -75,8 +75,8 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
     status, text, _ = run("cluster", "status", *given)
     assert status == 1
     assert [line for line in text.splitlines() if line.startswith("- ")] == [
-        "- c2 is stopped",
-        "- c3 is missing",
+        "- c2 is stopped: start it, or remove it for good by: hopscope cluster forget c2",
+        "- c3 is missing: start it, or remove it for good by: hopscope cluster forget c3",
         "- c1: not ready: no disk",
         "- c1: it has revision 0 of the configuration, not 1",
         "- c1: route: birdc: ended with 1",

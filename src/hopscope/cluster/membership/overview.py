@@ -32,7 +32,10 @@ class Overview:
 
     def problems(self) -> list[str]:
         """All that is wrong, a line for each member."""
-        found = [f"{name} is {gone(record)}" for name, record in sorted(self.missing.items())]
+        found = [
+            f"{name} is {gone(record)}: start it, or remove it for good by: hopscope cluster forget {name}"
+            for name, record in sorted(self.missing.items())
+        ]
         for name, record in sorted(self.living.items()):
             found += [f"{name}: {problem}" for problem in self._problems(record)]
         found += [f"{key}: the record is not used: {problem}" for key, problem in sorted(self.bad.items())]

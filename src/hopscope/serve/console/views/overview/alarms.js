@@ -25,8 +25,8 @@ export function alarmPanel() {
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
       { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, `${clock(each.since, 0)}, ${ago(each.since)}`) : "–"), value: (each) => each.since },
-      { name: "flows", title: "Whose traffic", value: (each) => each.flows, cell: (each) => whose(each) },
       ...(asksCluster() ? [{ name: "member", title: "Member", value: (each) => each.member, cell: (each) => each.member ?? "–" }] : []),
+      { name: "flows", title: "Whose traffic", value: (each) => each.flows, cell: (each) => whose(each) },
     ],
   });
   fill(box.body, h("div", { class: "scroll alarms" }, rows.element));

@@ -21,7 +21,8 @@ export function clusterPart() {
     ],
   });
   const box = panel("Members", { tools: exports("members", { table: rows.export }) });
-  fill(box.body, rows.element);
+  const gone = h("p", { class: "note", hidden: true });
+  fill(box.body, rows.element, gone);
   return { elements: [about.element, box.element], update({ cluster }) {
     box.element.hidden = !cluster;
     if (!cluster) return void fill(about.body, empty("This collector is alone.", "Several collectors can share configuration, questions and history through NATS:", "[cluster]\nname = \"dc1\"\nnats = [\"nats://127.0.0.1:4222\"]"));
@@ -30,6 +31,9 @@ export function clusterPart() {
       h("dt", null, "state"), h("dd", null, h("span", { class: `chip dot ${good ? "good" : "warn"}` }, cluster.state === "away" ? "local only" : cluster.state), ` since ${sinceNs(cluster.since_ns)}`),
       h("dt", null, "configuration"), h("dd", null, `revision ${cluster.configuration?.revision ?? "–"}, newest ${cluster.configuration?.newest ?? "–"}`),
       cluster.problem && [h("dt", null, "problem"), h("dd", { class: "bad" }, cluster.problem, h("b", null, " This collector goes on alone; hopscope cluster status says more."))]));
+    const names = cluster.missing.filter((each) => each.state !== "drained").map((each) => each.name);
+    gone.hidden = !names.length;
+    fill(gone, "A missing member keeps its share of keys, and answers name it. Start it again, or remove it for good: ", h("code", null, `hopscope cluster forget ${names[0]}`), ".");
     rows.update([...cluster.members.map((each) => ({ ...each, there: true })), ...cluster.missing.map((each) => ({ ...each, there: false }))]);
   } };
 }
