@@ -28,6 +28,7 @@ from hopscope.cluster.questions.parts import (
 )
 from support.cluster import Member, make, running, settings_of, with_nats
 from support.server_process import NatsServer
+from support.waiting import HANG_SECONDS
 
 LARGE = np.random.default_rng(1).bytes(3_000_000)
 """Three messages of NATS, since it does not get smaller."""
@@ -151,8 +152,9 @@ def test_strangers_fill_no_memory(nats: NatsServer, member: Member) -> None:
             sent.set()
 
         stranger.answer("hopscope.test.strangers", answer)
+        stranger.run(stranger.client.flush(), HANG_SECONDS)  # the server knows that it answers
         found = asker.ask("hopscope.test.strangers", b"", 5, ["c1"], most_bytes=20 * MESSAGE_BYTES)
-        assert sent.wait(10)
+        assert sent.wait(HANG_SECONDS)
         assert len(found) <= 1 + 20
         assert found[-1].body == b"end"
 

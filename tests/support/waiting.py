@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-HANG_SECONDS = 300.0
-"""No test needs this long: what has not happened by then hangs. It decides no test that works."""
+HANG_SECONDS = float(os.environ.get("HANG_SECONDS", "300"))
+"""No test needs this long: what has not happened by then hangs. It decides no test that works; less
+saves time while a test is mended.
+"""
 
 
 def eventually(condition: Callable[[], T], what: object = "it did not happen", every: float = 0.01) -> T:
