@@ -102,8 +102,7 @@ def test_a_flow_leads_to_its_path(server: str, collector: Any, browser: Any) -> 
 def test_a_browser_signs_in_with_the_token(server: str, browser: Any) -> None:
     """The form takes the token, and the console lives behind it, its WebSocket too."""
     browser.open(server + "ports")
-    browser.click("summary", "With a token")
-    browser.run("document.querySelector('input[name=token]').focus()")
+    browser.wait("document.activeElement.name === 'token'")
     browser.type("correct horse battery")
     browser.press("Enter")
     browser.wait("location.pathname === '/ports'")

@@ -94,13 +94,21 @@ class Browser:
         return found
 
     def click(self, selector: str, text: str = "") -> None:
-        """Click a visible element with the mouse, as a person does, once it is there."""
-        place = f"""(() => {{
+        """Click a visible element with the mouse, as a person does, once it is there and stands still."""
+        place = f"""(async () => {{
           const e = ({_VISIBLE})({json.dumps(selector)}, {json.dumps(text)});
           if (!e) return null;
           e.scrollIntoView({{block: "center"}});
-          const box = e.getClientRects()[0];
-          return [box.x + Math.min(box.width / 2, 40), box.y + box.height / 2];
+          const at = () => {{
+            const box = e.getClientRects()[0];
+            return box && [box.x + Math.min(box.width / 2, 40), box.y + box.height / 2];
+          }};
+          const before = at();
+          await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+          const now = at();
+          if (!now || String(now) !== String(before)) return null;
+          const there = document.elementFromPoint(...now);
+          return there && (e.contains(there) || there.contains(e)) ? now : null;
         }})()"""
         x, y = self.wait(place)
         self.click_at(x, y)
