@@ -22,7 +22,7 @@ Slots = npt.NDArray[np.int64]
 LOW = np.uint64(0xFFFFFFFF)
 _WORDS = HOP_STATE.itemsize // 8
 _SLOTS = 1024
-"""Slots read at a time: 512 KiB of hops."""
+"""Most slots read at a time: 512 KiB of hops; no more than `consistent` reads at once."""
 _HEAD = ("node_id", "latency_latest", "egress_port", "state", "latency_sum", "samples")
 assert [HOP_STATE.fields[name][1] for name in _HEAD] == [0, 4, 12, 15, 16, 24]  # type: ignore[index]
 
@@ -51,30 +51,43 @@ class HopBlock:
 
 def live_flows(table: Region) -> Records:
     """FLOW [flows] of one table."""
-    flows, tags = table["flows"], table["rows"]["tag"]
-    _, (live, copy) = consistent(
-        _Versions(table["rows"]),
-        lambda slots: (tags[slots // WAYS, slots % WAYS], rows_at(flows, slots)),
-        np.flatnonzero(tags.ravel()),
-    )
+    flows, tags, versions = table["flows"], table["rows"]["tag"], _Versions(table["rows"])
+
+    def read(slots: Slots) -> tuple[npt.NDArray[Any], ...]:
+        return tags[slots // WAYS, slots % WAYS], rows_at(flows, slots)
+
+    parts = [consistent(versions, read, slots)[1] for slots in _blocks(tags)]
+    live, copy = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return copy if live.all() else rows_at(copy, np.flatnonzero(live))
 
 
 def hop_blocks(table: Region) -> Iterator[HopBlock]:
     """The hops of all live flows of one table; without any, one empty block."""
-    used = np.flatnonzero(table["rows"]["tag"].ravel())
-    for at in range(0, max(1, len(used)), _SLOTS):
-        yield _block(table, used[at : at + _SLOTS])
+    for slots in _blocks(table["rows"]["tag"]):
+        yield _block(table, slots)
+
+
+def _blocks(tags: npt.NDArray[Any]) -> Iterator[Slots]:
+    """Used slots, some at a time, the ways of a row together: a flow may move from one to another."""
+    used, at = np.flatnonzero(tags.ravel()), 0
+    while at < max(1, len(used)):
+        end = min(at + _SLOTS, len(used))
+        while 0 < end < len(used) and used[end] // WAYS == used[end - 1] // WAYS:
+            end -= 1
+        yield used[at:end]
+        at = max(end, 1)
 
 
 class _Versions:
-    """Version of the row that a slot is in."""
+    """Version of the row that a slot is in, read once for all ways of the row."""
 
     def __init__(self, rows: Records) -> None:
         self._versions = rows["version"]
 
     def __getitem__(self, slots: Slots) -> npt.NDArray[Any]:
-        return np.asarray(self._versions[slots // WAYS])
+        rows = slots // WAYS
+        first = np.flatnonzero(np.diff(rows, prepend=-1))
+        return np.repeat(self._versions[rows[first]], np.diff(first, append=len(rows)))
 
 
 def _block(table: Region, used: Slots) -> HopBlock:
