@@ -139,7 +139,7 @@ export function show(place) {
     links.update(data);
     const zoom = param("zoom");
     const view = JSON.stringify([asked.level, asked.pod]);
-    if (view !== opened || zoom !== map.look.text()) {
+    if (view !== opened || (zoom !== map.look.text() && !map.look.moves())) {
       if (opened && view !== opened && zoom === map.look.text()) map.zoomTo("");
       else map.zoomTo(zoom);
       opened = view;

@@ -31,6 +31,7 @@ export function camera(canvas, on) {
     on.change(true);
     clearTimeout(settle);
     settle = setTimeout(() => {
+      settle = 0;
       on.change(false);
       on.settled();
     }, 140);
@@ -121,6 +122,8 @@ export function camera(canvas, on) {
       view.y += size.height / 2 - sy;
       changed();
     },
+    /** Whether it moves now: the address follows when it stands still. */
+    moves: () => settle !== 0,
     /** As text for the address: zoom and centre, as shares of the map; "" if all of it is shown. */
     text() {
       if (view.k === 1) return "";
