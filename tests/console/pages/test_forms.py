@@ -94,11 +94,17 @@ def enter(api: Witness, chromium: Chromium, users: None) -> Iterator[Callable[[s
 def log_in(page: Browser, url: str, name: str, password: str = PASSWORD) -> None:
     """Fill the form in with the keyboard alone: the name has the focus."""
     page.open(url)
+    enter_login(page, name, password)
+    page.see(".account summary", name)
+
+
+def enter_login(page: Browser, name: str, password: str = PASSWORD) -> None:
+    """Type a name and a password into the login page, once it has the focus."""
+    page.wait("document.activeElement?.autocomplete === 'username'")
     page.type(name)
     page.press("Tab")
     page.type(password)
     page.press("Enter")
-    page.see(".account summary", name)
 
 
 def write(page: Browser, field: str, text: str) -> None:
@@ -325,10 +331,7 @@ def test_a_session_that_was_ended_leads_to_the_login(
     write(browser, "[name=prefix]", "10.8.0.0/16")
     browser.press("Enter")
     assert browser.see("[role=alert]") == "Your session has ended: log in again."
-    browser.type("ada")
-    browser.press("Tab")
-    browser.type(PASSWORD)
-    browser.press("Enter")
+    enter_login(browser, "ada")
     browser.see("button", "Silence events")
     assert browser.run("location.pathname + location.search") == "/events?part=silences"
     assert not api.get("/silences")["items"]
