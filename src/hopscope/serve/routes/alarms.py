@@ -17,9 +17,9 @@ from ...present.select import METRICS, labelled
 from ...present.severity import severity_of_kind
 from ..context import Context, Ctx
 from ..models import alarms as a
+from .parameters import Limit, NodeName, Offset, Order
 from .router import api_router
 from .silences import acknowledged, acknowledgements_of, silences_of
-from .state import Limit, NodeName, Offset, Order
 
 router = api_router("events")
 Severity = Literal["info", "warning", "critical"]

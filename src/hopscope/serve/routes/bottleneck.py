@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import HTTPException, Path, Query, Request
+from fastapi import Path, Query, Request
 
 from ...present.bottleneck import answer as attribution
 from ...present.bottleneck.objects import flow_object_of, network_object
 from ...present.history import Past
-from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
 from ..models import common as m
 from ..models.bottleneck import FlowBottlenecks, NetworkBottlenecks
 from ..scope import asks_cluster
+from .parameters import Moment, moment
 from .router import api_router
 
 router = api_router("bottleneck")
-
-When = Annotated[
-    str | None, Query(max_length=60, description="RFC 3339 time, ns since 1970, or an age such as 10m")
-]
 
 
 @router.get(
@@ -32,14 +27,14 @@ When = Annotated[
 async def network(
     context: Ctx,
     request: Request,
-    since: When = None,
-    until: When = None,
+    since: Moment = None,
+    until: Moment = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of places of each kind")] = 20,
 ) -> NetworkBottlenecks:
     """Switches with port and queue by their share of the latency of all packets in a time window, and of the
     drops in it. Of a cluster, from history alone: without live flows and gauges.
     """
-    start_ns, end_ns = _moment("since", since), _moment("until", until)
+    start_ns, end_ns = moment("since", since), moment("until", until)
 
     def work(past: Past, _: threading.Event) -> NetworkBottlenecks:
         state = None if asks_cluster(request) else context.state
@@ -73,10 +68,3 @@ async def flow(
         return FlowBottlenecks.model_validate(flow_object_of(found, context.names))
 
     return await context.query(request, work)
-
-
-def _moment(name: str, text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_when(text, time.time_ns())
-    except UnreadableError as error:
-        raise HTTPException(400, f"{name}: {error}") from None

@@ -14,8 +14,8 @@ from ..context import Context, Ctx
 from ..models import control as m
 from ..models.common import Port
 from . import show
+from .parameters import NodeName
 from .router import api_router
-from .state import NodeName
 
 router = api_router("control")
 

@@ -20,8 +20,8 @@ from ...present.events import wide
 from ..context import Ctx
 from ..models import direct as m
 from ..models.common import Error
+from .parameters import Limit, Offset
 from .router import api_router
-from .state import Limit, Offset
 
 router = api_router("direct", "/direct")
 

@@ -17,11 +17,11 @@ from ...present.fabric.past import past_snapshot
 from ...present.fabric.places import UNITS
 from ...present.fabric.view import Network, network_of, port_objects, shown, view_object
 from ...present.history import Past
-from ...present.text import UnreadableError, parse_when
 from ..context import Context, Ctx
 from ..models import fabric as m
 from ..models.common import Node, Port
 from ..scope import asks_cluster
+from .parameters import Moment, moment
 from .router import api_router
 
 router = api_router("fabric")
@@ -39,9 +39,6 @@ At = Annotated[
 Window = Annotated[
     float | None,
     Query(gt=0, le=3600, description="Highest values of so many seconds before `at`; 10 without"),
-]
-Moment = Annotated[
-    str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or an age such as 10m")
 ]
 
 
@@ -164,7 +161,7 @@ async def _answered(
     cluster = asks_cluster(request)
     if at is None and not cluster:
         return await context.run(lambda: show(state.live(), True))
-    at_ns = _moment("at", at) or time.time_ns()
+    at_ns = moment("at", at) or time.time_ns()
     window_ns = int((window or WINDOW_SECONDS) * 1e9)
 
     def work(past: Past, _: threading.Event) -> T:
@@ -185,8 +182,8 @@ async def timeline(
     """Notable events and the highest value of a metric by time: where a slider over history should stop.
     Without `since`, of the hour before `until`.
     """
-    until_ns = _moment("until", until) or time.time_ns()
-    since_ns = _moment("since", since) or until_ns - 3600 * 10**9
+    until_ns = moment("until", until) or time.time_ns()
+    since_ns = moment("since", since) or until_ns - 3600 * 10**9
     if since_ns >= until_ns:
         raise HTTPException(400, "since: expected a time before until")
     seconds = max(0.001, (until_ns - since_ns) / 1e9 / buckets)
@@ -220,10 +217,3 @@ def _limit(context: Context, metric: m.MetricName) -> int | None:
     limits = context.state.limits()
     found = getattr(limits.limits.general, metric, None) if limits is not None else None
     return None if found is None else found.raise_above
-
-
-def _moment(name: str, text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_when(text, time.time_ns())
-    except UnreadableError as error:
-        raise HTTPException(400, f"{name}: {error}") from None

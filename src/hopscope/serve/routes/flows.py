@@ -30,9 +30,8 @@ from ..context import Context, Ctx
 from ..models import common as m
 from ..models import flows as f
 from . import show
-from .history.events import Moment, moment
+from .parameters import Limit, Moment, NodeName, Offset, Order, Text, moment
 from .router import api_router
-from .state import Limit, NodeName, Offset, Order, Text
 
 router = api_router("flows", "/flows")
 

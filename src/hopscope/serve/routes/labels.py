@@ -21,9 +21,8 @@ from ..context import Context, Ctx
 from ..models import labels as m
 from ..models.common import Port
 from . import show
-from .history.events import Moment, moment
+from .parameters import Limit, Moment, NodeName, Offset, Order, Text, moment
 from .router import api_router
-from .state import Limit, NodeName, Offset, Order, Text
 
 router = api_router("labels")
 Address = Annotated[str, Query(max_length=60, description="An address")]

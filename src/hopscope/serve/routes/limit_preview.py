@@ -17,8 +17,8 @@ from ...settings.limits import MetricLimits
 from ..context import Ctx
 from ..models import limits as m
 from . import show
-from .history.events import Moment, moment
 from .limits import limits_in_force
+from .parameters import Moment, moment
 from .router import api_router
 
 router = api_router("limits", "/limits")

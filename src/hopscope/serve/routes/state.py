@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import HTTPException, Path, Query
+from fastapi import HTTPException, Path
 
 from ...detect.counters import COUNTERS, INDEX
 from ...detect.records import NO_PORT, PortKind
@@ -17,15 +17,10 @@ from ..context import Context, Ctx
 from ..models import collector as c
 from ..models import common as m
 from . import show
+from .parameters import Limit, NodeName, Offset, Order
 from .router import api_router
 
 router = api_router("state")
-
-Offset = Annotated[int, Query(ge=0, le=10_000_000, description="Rows to skip")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows")]
-Order = Literal["asc", "desc"]
-NodeName = Annotated[str | None, Query(max_length=200, description="Node id or name")]
-Text = Annotated[str | None, Query(max_length=100, description="Address or network")]
 
 
 def _of_kind(context: Context, kinds: tuple[PortKind, ...], node_id: int | None) -> Records:

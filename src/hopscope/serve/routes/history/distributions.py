@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Annotated
 
-from fastapi import HTTPException, Query, Request
+from fastapi import Query, Request
 
 from ....detect.distributions.quantiles import By
 from ....present.distributions import distribution_object
 from ....present.history import Past
-from ....present.text import UnreadableError, parse_when
 from ...context import Ctx
 from ...models import distributions as d
+from ..parameters import Moment, Ports, moment
 from ..router import api_router
-from .events import Ports
 
 router = api_router("distributions")
 
-Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
 Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeat it")]
 Queues = Annotated[list[int] | None, Query(max_length=64, description="Queue ids; repeat it")]
 Measures = Annotated[list[d.MeasureName] | None, Query(max_length=4, description="Measures; repeat it")]
@@ -45,7 +42,7 @@ async def distributions(
     Of a time window, whole periods are taken (`distributions.period_seconds`): `since` and `until` of the
     answer say what that covers.  End-to-end latency is of no place.
     """
-    start, end = (_moment(name, text) for name, text in (("since", since), ("until", until)))
+    start, end = (moment(name, text) for name, text in (("since", since), ("until", until)))
     nodes = [context.node(each) for each in node or ()]
 
     def work(past: Past, _: threading.Event) -> d.DistributionPage:
@@ -66,10 +63,3 @@ async def distributions(
         )
 
     return await context.query(request, work)
-
-
-def _moment(name: str, text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_when(text, time.time_ns())
-    except UnreadableError as error:
-        raise HTTPException(400, f"{name}: {error}, found {(text or '')[:60]!r}") from None

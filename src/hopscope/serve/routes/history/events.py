@@ -15,10 +15,10 @@ from ....present.events import when
 from ....present.feed import parse_cursor
 from ....present.history import Past
 from ....present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
-from ....present.text import UnreadableError, parse_when
 from ...context import Context, Ctx, client_of
 from ...live.stream import stream
 from ...models import common as m
+from ..parameters import FlowId, Moment, NodeName, Ports, moment
 from ..router import api_router
 from ..silences import silences_of
 
@@ -26,11 +26,7 @@ router = api_router()
 
 Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
 Metrics = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
-Node = Annotated[str | None, Query(max_length=200, description="Node id or name")]
-Ports = Annotated[list[int] | None, Query(max_length=64, description="Egress ports; repeat it")]
-FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
 Prefix = Annotated[str | None, Query(max_length=100, description="Source or destination is in it")]
-Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
 After = Annotated[
     str | None,
     Query(pattern=rf"^(\d{{1,19}}-\d{{1,5}}-\d{{1,20}}|{PATTERN})$", description="`next` of a page"),
@@ -56,14 +52,6 @@ def _chosen(
     )
 
 
-def moment(name: str, text: str | None) -> int | None:
-    """A time of a query parameter, ns since the epoch. Raises HTTPException."""
-    try:
-        return None if text is None else parse_when(text, time.time_ns())
-    except UnreadableError as error:
-        raise HTTPException(400, f"{name}: {error}, found {(text or '')[:60]!r}") from None
-
-
 @router.get("/events", summary="Events of history, fresh ones included", tags=["events"])
 async def events(
     context: Ctx,
@@ -72,7 +60,7 @@ async def events(
     until: Moment = None,
     kind: Kinds = None,
     metric: Metrics = None,
-    node: Node = None,
+    node: NodeName = None,
     port: Ports = None,
     flow: FlowId = None,
     prefix: Prefix = None,
@@ -104,7 +92,7 @@ async def histogram(
     until: Moment = None,
     kind: Kinds = None,
     metric: Metrics = None,
-    node: Node = None,
+    node: NodeName = None,
     port: Ports = None,
     flow: FlowId = None,
     prefix: Prefix = None,
@@ -138,7 +126,7 @@ async def past_flows(
     request: Request,
     since: Moment = None,
     until: Moment = None,
-    node: Node = None,
+    node: NodeName = None,
     port: Ports = None,
     flow: FlowId = None,
     prefix: Prefix = None,
@@ -169,7 +157,7 @@ async def live(
     request: Request,
     kind: Kinds = None,
     metric: Metrics = None,
-    node: Node = None,
+    node: NodeName = None,
     port: Ports = None,
     flow: FlowId = None,
     prefix: Prefix = None,

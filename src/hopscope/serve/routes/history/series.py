@@ -26,8 +26,8 @@ from ...models import distributions as d
 from ...models import series as s
 from ...scope import asks_cluster
 from .. import show
+from ..parameters import FlowId, Moment, NodeName, moment
 from ..router import api_router
-from .events import FlowId, Moment, Node, moment
 
 router = api_router("series")
 
@@ -56,7 +56,7 @@ async def series(
     context: Ctx,
     request: Request,
     metric: s.SeriesMetric,
-    node: Node = None,
+    node: NodeName = None,
     port: PortNumber = None,
     queue: QueueNumber = None,
     flow: FlowId = None,
@@ -148,7 +148,7 @@ async def find_bursts(
     context: Ctx,
     request: Request,
     metric: s.MetricName | None = None,
-    node: Node = None,
+    node: NodeName = None,
     port: PortNumber = None,
     since: Since = None,
     until: Moment = None,
@@ -192,7 +192,7 @@ async def distribution_history(
     context: Ctx,
     request: Request,
     measure: d.MeasureName = "hop_latency",
-    node: Node = None,
+    node: NodeName = None,
     port: PortNumber = None,
     queue: QueueNumber = None,
     since: Since = None,
