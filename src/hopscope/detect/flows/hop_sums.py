@@ -34,14 +34,13 @@ def hop_sums(tables: Sequence[Region]) -> HopSums:
 
 
 def _columns(block: HopBlock) -> tuple[Words, ...]:
-    first, second, sums, last = block.words
-    known = second >> np.uint64(56) & np.uint64(1) != 0
+    _, _, sums, last = block.words
     return (
         block.flows["flow_id"][block.owner],
         block.flows["packets"][block.owner],
         block.node,
         block.port,
-        np.where(known, first >> np.uint64(32), np.uint64(0)),
+        np.where(block.has_latency, block.latency, np.uint64(0)),
         sums,
         last & LOW,
     )

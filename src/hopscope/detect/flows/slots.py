@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...memory.region import Region
-from ...memory.snapshot import consistent, rows_at
+from ...memory.snapshot import CHUNK, consistent, rows_at
 from ...wire.records import Records
 from ..records import HOP_STATE, INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS
 
@@ -21,10 +21,8 @@ Words = npt.NDArray[np.uint64]
 Slots = npt.NDArray[np.int64]
 LOW = np.uint64(0xFFFFFFFF)
 _WORDS = HOP_STATE.itemsize // 8
-_SLOTS = 1024
-"""Most slots read at a time: 512 KiB of hops; no more than `consistent` reads at once."""
-_HEAD = ("node_id", "latency_latest", "egress_port", "state", "latency_sum", "samples")
-assert [HOP_STATE.fields[name][1] for name in _HEAD] == [0, 4, 12, 15, 16, 24]  # type: ignore[index]
+_HEAD = ("node_id", "latency_latest", "egress_port", "alarm", "state", "latency_sum", "samples")
+assert [HOP_STATE.fields[name][1] for name in _HEAD] == [0, 4, 12, 14, 15, 16, 24]  # type: ignore[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,12 @@ class HopBlock:
 
     flows: Records
     """FLOW [flows]."""
+    room: Slots
+    """How many hops of each flow could be read, int64 [flows]."""
     owner: Slots
     """Row of the flow, int64 [hops]."""
+    number: Slots
+    """Place on its path, from 0, int64 [hops]."""
     words: tuple[Words, Words, Words, Words]
     """First words of HOP_STATE, uint64 [hops] each."""
 
@@ -47,6 +49,21 @@ class HopBlock:
     def port(self) -> Words:
         """Egress ports; NO_PORT: unknown."""
         return self.words[1] >> np.uint64(32) & np.uint64(0xFFFF)
+
+    @property
+    def latency(self) -> Words:
+        """Latest hop latencies, ns; of those that have one."""
+        return self.words[0] >> np.uint64(32)
+
+    @property
+    def has_latency(self) -> npt.NDArray[np.bool_]:
+        """Whether the latest latency is known."""
+        return np.asarray(self.words[1] >> np.uint64(56) & np.uint64(1) != 0)
+
+    @property
+    def alarm(self) -> npt.NDArray[np.bool_]:
+        """Whether the latency is above its limit."""
+        return np.asarray(self.words[1] >> np.uint64(48) & np.uint64(0xFF) != 0)
 
 
 def live_flows(table: Region) -> Records:
@@ -71,7 +88,7 @@ def _blocks(tags: npt.NDArray[Any]) -> Iterator[Slots]:
     """Used slots, some at a time, the ways of a row together: a flow may move from one to another."""
     used, at = np.flatnonzero(tags.ravel()), 0
     while at < max(1, len(used)):
-        end = min(at + _SLOTS, len(used))
+        end = min(at + CHUNK, len(used))
         while 0 < end < len(used) and used[end] // WAYS == used[end - 1] // WAYS:
             end -= 1
         yield used[at:end]
@@ -111,4 +128,5 @@ def _block(table: Region, used: Slots) -> HopBlock:
     there &= (live != 0)[:, None]
     there &= states[..., 0] & LOW != NO_NODE
     first, second, third, fourth = (states[..., word][there] for word in range(4))
-    return HopBlock(copy, np.nonzero(there)[0], (first, second, third, fourth))
+    owner, number = np.nonzero(there)
+    return HopBlock(copy, room, owner, number, (first, second, third, fourth))
