@@ -155,8 +155,8 @@ def test_idle_connections_make_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_closed_websockets_make_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients that do not answer the end of their WebSockets keep nobody of their address out, as behind a
-    proxy.
+    """Clients that do not answer the end of their WebSockets take no place from others of their address, as
+    behind a proxy.
     """
     monkeypatch.setattr(connection, "PER_ADDRESS", 4)
     upgrade = (

@@ -37,8 +37,8 @@ class ServeError(HopscopeError):
 
 
 def bind(settings: ServeSettings, folder: Path) -> socket.socket:
-    """Socket that the API of a data folder listens on. Raises HopscopeError if the address is taken, nobody
-    could log in, or the certificate is no good.
+    """Socket that the API of a data folder listens on. Raises HopscopeError if the address is taken, no user
+    could log in, or the certificate is not valid.
     """
     _check_logins(settings, folder)
     if settings.cert_file is not None:
@@ -50,7 +50,7 @@ def bind(settings: ServeSettings, folder: Path) -> socket.socket:
 
 
 def _check_logins(settings: ServeSettings, folder: Path) -> None:
-    """Raises HopscopeError if the network could reach the server and nobody could log in, or not as the
+    """Raises HopscopeError if the network could reach the server and no user could log in, or not as the
     settings say.
     """
     Provider.of(settings)

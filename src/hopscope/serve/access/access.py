@@ -159,8 +159,8 @@ class Access:
         return hmac.new(self._csrf_key, whose.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
     async def start(self, login: Login, scope: Any, headers: Headers) -> tuple[str, Identity]:
-        """Begin a session: its Set-Cookie header, and who it is. One that the browser had ends: nobody can
-        have prepared it. Raises OperatorsError.
+        """Begin a session: its Set-Cookie header, and who it is. One that the browser had ends, so
+        that an attacker cannot have prepared it. Raises OperatorsError.
         """
         name, address = self.cookie_name(scope, headers), self.client(scope, headers)
         old = cookies.read(headers, name)

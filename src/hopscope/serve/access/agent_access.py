@@ -21,7 +21,7 @@ class AgentAccess:
         self._tokens = Tokens(Token(token, "controller", "operator"))
 
     async def identify(self, scope: Scope, headers: Headers) -> Identity | None:
-        """A controller, or nobody."""
+        """The controller whose token it has; None: it has none."""
         given = borne(headers)
         token = None if given is None else self._tokens.find(given)
         client = scope.get("client")

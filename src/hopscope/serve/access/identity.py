@@ -14,7 +14,7 @@ _KEY = "hopscope.identity"
 
 @dataclass(frozen=True)
 class Identity:
-    """Who asks. Without a login: nobody's name, and the role of a viewer where no login is needed."""
+    """Who asks. Without a login: no name, and the role of a viewer where no login is needed."""
 
     name: str
     """The user; of a token `token` or `viewer token`; empty without a login."""

@@ -38,7 +38,7 @@ class Proxy:
         return found
 
     def user(self, peer: str, headers: Headers) -> tuple[str, Role] | None:
-        """Whom the proxy has authenticated, and with which role; None: nobody, or it is no trusted proxy."""
+        """Whom the proxy has authenticated, and with which role; None: no user, or it is no trusted proxy."""
         if not self._user_header or not self._is_trusted(peer):
             return None
         names = headers.getlist(self._user_header)

@@ -47,7 +47,7 @@ export function whose() {
   return { answered, missing, local: first("local_only"), withoutLake: first("without_lake") };
 }
 
-/** Another view begins, which asks anew. */
+/** Another view begins, and asks its own questions. */
 export function forget() {
   heard.clear();
   changed.dispatchEvent(new Event("change"));
