@@ -27,7 +27,7 @@ export function buildShell() {
   const find = h("button", { class: "button find", type: "button", onclick: openFinder, "aria-label": "Find" }, h("span", null, "Find …"), svgFind(), h("kbd", null, "/"));
   const colours = h("button", { class: "button", type: "button", "aria-label": "Light or dark", title: "Light or dark",
     onclick: () => setTheme(isDark() ? "light" : "dark") }, "◐");
-  const times = h("button", { class: "button", type: "button", title: "Time zone of all times", onclick: () => {
+  const times = h("button", { class: "button times", type: "button", title: "Time zone of all times", onclick: () => {
     setZone(zone() === "utc" ? "local" : "utc");
     location.reload();
   } }, zone() === "utc" ? "UTC" : "Local");
