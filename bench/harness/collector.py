@@ -23,6 +23,7 @@ def running(
     flow_rows: int = 32_768,
     push_seconds: float = 10.0,
     ports: int = 65_536,
+    processors: tuple[int, ...] = (),
 ) -> Iterator[tuple[Supervisor, int]]:
     """The supervisor and the port that its workers listen on; its data is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
@@ -32,6 +33,7 @@ def running(
                 listen=(listen or ListenSettings(port=0, workers=workers),),
                 detect=DetectSettings(flow_rows=flow_rows, push_seconds=push_seconds, ports=ports),
                 serve=ServeSettings(enabled=serve, port=0),
+                processors=processors,
             )
         )
         collector.start()

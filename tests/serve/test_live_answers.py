@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from hopscope.serve.api import create_app
 from hopscope.serve.live import hub as hubs
 from hopscope.serve.live.answers import Answer, ask, can_be_watched
-from hopscope.serve.live.hub import VIEWER_BYTES, Hub, Viewer
+from hopscope.serve.live.hub import BUDGET, SHARE, VIEWER_BYTES, Hub, Viewer, period_of
 from hopscope.settings.collector import ServeSettings
 
 WATCHED = ("/api/v0/summary", "/api/v0/nothing", "/api/v0/flows?x=1")
@@ -212,3 +212,13 @@ def test_a_page_gets_what_it_watches(server: str) -> None:
             await connect(address, origin="http://evil.example")  # type: ignore[arg-type]
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("costs", [[0.01], [0.3], [0.05] * 24, [0.01, 0.02, 0.5, 2.0, 2.0, 2.0], [5.0] * 100])
+def test_all_answers_together_stay_within_the_budget(costs: list[float]) -> None:
+    """What each takes, by its period: BUDGET in sum, SHARE each, and no less than asked."""
+    shares = [min(SHARE, cost / 0.5) for cost in costs]
+    spent = [cost / period_of(cost, 0.5, shares) for cost in costs]
+    assert sum(spent) <= BUDGET + 1e-9
+    assert max(spent) <= SHARE + 1e-9
+    assert sum(spent) == pytest.approx(min(BUDGET, sum(shares)))

@@ -116,8 +116,7 @@ def mix64(x: Any) -> Any:
     return x
 
 
-@intrinsic  # type: ignore[misc,unused-ignore]
-def fence(typingctx: Any) -> Any:
+def _fence(typingctx: Any) -> Any:
     """Full memory fence: orders a kernel's stores for the readers in other processes."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -125,6 +124,9 @@ def fence(typingctx: Any) -> Any:
         return context.get_dummy_value()
 
     return numba.types.void(), codegen
+
+
+fence: Any = intrinsic(_fence)
 
 
 def _order(typingctx: Any) -> Any:
@@ -280,6 +282,28 @@ def _store64(typingctx: Any, octets: Any, at: Any, value: Any) -> Any:
 
 
 store64: Any = intrinsic(_store64)
+
+
+def _stream128(typingctx: Any, octets: Any, at: Any, low: Any, high: Any) -> Any:
+    """Write 128 bits past the caches, where memory is aligned to 16 bytes: for what this processor does not
+    read again. A `fence` must follow before others may read it.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pair, i32 = ir.VectorType(ir.IntType(64), 2), ir.IntType(32)
+        both = ir.Constant(pair, ir.Undefined)
+        for place, value in enumerate(args[2:]):
+            both = builder.insert_element(both, value, ir.Constant(i32, place))
+        place = _octets(context, builder, signature.args[0], args[0], args[1], 64)
+        stored = builder.store(both, builder.bitcast(place, pair.as_pointer()), align=16)
+        stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(i32, 1)]))
+        return context.get_dummy_value()
+
+    uint64 = numba.types.uint64
+    return numba.types.void(octets, uint64, uint64, uint64), codegen
+
+
+stream128: Any = intrinsic(_stream128)
 
 
 @inlined

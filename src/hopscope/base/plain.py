@@ -89,6 +89,12 @@ def store64(octets: Any, at: int, value: int) -> None:
     _LE64.pack_into(octets, at, value)
 
 
+def stream128(octets: Any, at: int, low: int, high: int) -> None:
+    """Write 128 bits."""
+    store64(octets, at, low)
+    store64(octets, at + 8, high)
+
+
 SHUFFLED = 64
 CAN_SHUFFLE, shuffle_by = False, None
 

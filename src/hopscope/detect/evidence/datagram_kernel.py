@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, kernel, load64, move, store64
+from ...base.jit import U32, U64, fence, kernel, load64, move, stream128
 from . import layout
 
 LINE, HEAD = U64(layout.LINE), U64(layout.HEAD)
@@ -50,28 +50,28 @@ def hold(
             at = U64(0)
         if position + need > limit:
             return i, position
-        store64(data, at, position)
         word = i * U64(6)
-        store64(data, at + U64(8), words[word + U64(1)])
-        store64(data, at + U64(16), words[word + U64(2)])
-        store64(data, at + U64(24), words[word + U64(3)])
-        store64(data, at + U64(32), words[word + U64(4)])
-        store64(data, at + U64(40), (words[word + U64(5)] & LOW_48) | (dialect << U64(48)))
+        stream128(data, at, position, words[word + U64(1)])
+        stream128(data, at + U64(16), words[word + U64(2)], words[word + U64(3)])
+        last = (words[word + U64(5)] & LOW_48) | (dialect << U64(48))
+        stream128(data, at + U64(32), words[word + U64(4)], last)
         to: Any = at + HEAD
         source: Any = U64(frames[i].offset)
         end = source + length
         if end + U64(15) <= size and (length + U64(15)) & ~U64(15) <= need - HEAD:
             while source < end:  # what is after it is not read again, and saves the loop for a rest
-                low, more = load64(arena, source), load64(arena, source + U64(8))
-                store64(data, to, low)
-                store64(data, to + U64(8), more)
+                stream128(data, to, load64(arena, source), load64(arena, source + U64(8)))
                 source += U64(16)
+                to += U64(16)
+            while to & (LINE - U64(1)):  # a line that is whole goes to memory without being read first
+                stream128(data, to, U64(0), U64(0))
                 to += U64(16)
         else:
             move(data, to, arena, source, length)
         numbers[i] = U32(high | ((position // LINE) & PLACES))
         position += need
         i += U64(1)
+    fence()
     for r in range(len(reports)):
         reports[r].packet = numbers[U64(reports[r].packet)]
     return n, position

@@ -1,7 +1,7 @@
 """The hub: each watched answer is made once for all viewers, and sent to each if it has changed.
 
 An answer is made twice per second at most, less often if it is slow to make or large: at most SHARE of the
-time is spent on one answer, and a viewer gets at most VIEWER_BYTES per second.
+time is spent on one answer and BUDGET on all, and a viewer gets at most VIEWER_BYTES per second.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ CLUSTER_SECONDS = 2.0
 """Period of answers of a whole cluster."""
 SHARE = 0.2
 """Share of the time that one answer may take to be made."""
+BUDGET = 0.5
+"""Share of the time that all answers may take, whoever watches what."""
 VIEWER_BYTES = 200_000
 """Per second and viewer, before compression."""
 MOST_PATHS = 24
@@ -91,6 +93,8 @@ class _Topic:
         self.viewers: set[Viewer] = set()
         self.last: Answer | None = None
         self.message = b""
+        self.share = 0.0
+        """Of the time that it would take, were it the only one."""
         self.task: asyncio.Task[None] | None = None
 
 
@@ -164,8 +168,18 @@ class Hub:
                     viewer.offer(topic.path, topic.message)
             took = time.monotonic() - begin
             usual, before = min(took, before), took
-            pause = max(slowest - took, usual / SHARE - usual, len(topic.message) / VIEWER_BYTES - took)
-            await asyncio.sleep(max(0.05, pause))
+            topic.share = min(SHARE, usual / slowest)
+            period = period_of(usual, slowest, [each.share for each in self._topics.values()])
+            await asyncio.sleep(max(0.05, period - took, len(topic.message) / VIEWER_BYTES - took))
+
+
+def period_of(usual: float, least: float, shares: Iterable[float]) -> float:
+    """Seconds from one making of an answer to the next.
+
+    `usual` is what it takes, `least` the shortest period, `shares` what each answer that is watched would take
+    of the time, were it the only one.
+    """
+    return max(least, usual / SHARE) * max(1.0, sum(shares) / BUDGET)
 
 
 def _message(path: str, answer: Answer) -> bytes:

@@ -35,8 +35,6 @@ A = TypeVar("A")
 Work = Callable[[Past, threading.Event], A]
 _LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
 """Time during which an answer is not made again: a quarter of its buckets' width within these."""
-_SHARE = 0.05
-"""Share of the time that one answer may take to be made: a port's page has nine."""
 MOST_CELLS = 8000
 """Rows times buckets of a heat map: its answer stays below 100 KB."""
 PortNumber = Annotated[int | None, Query(ge=0, lt=NO_PORT, description="Egress port")]
@@ -246,7 +244,7 @@ def _kept(
     def work(past: Past, _: threading.Event) -> A:
         if asks_cluster(request):  # its answer also says who answered
             return make(past)
-        return context.kept.of(question, seconds, lambda: make(past), _SHARE)
+        return context.kept.of(question, seconds, lambda: make(past))
 
     return work
 

@@ -1,0 +1,91 @@
+"""Kept answers stay within one budget, however many are watched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from hopscope.serve import kept
+from hopscope.serve.kept import BUDGET, LONGEST_SECONDS, WATCHED_SECONDS, Kept
+
+
+class Clock:
+    """Time that passes only while something says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(kept, "time", made)
+    return made
+
+
+class Asked:
+    """Answers that take some seconds to make."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.kept = clock, Kept()
+        self.made: Counter[str] = Counter()
+
+    def ask(self, question: str, seconds: float, takes: float) -> int:
+        """Which making of the answer this is."""
+        return self.kept.of(question, seconds, self._make(question, takes))
+
+    def _make(self, question: str, takes: float) -> Callable[[], int]:
+        def make() -> int:
+            self.clock.now += takes
+            self.made[question] += 1
+            return self.made[question]
+
+        return make
+
+
+def test_a_cheap_answer_is_made_again_when_it_is_old(clock: Clock) -> None:
+    asked = Asked(clock)
+    assert [asked.ask("a", 2.0, 0.0) for _ in range(3)] == [1, 1, 1]
+    clock.now += 1.9
+    assert asked.ask("a", 2.0, 0.0) == 1
+    clock.now += 0.2
+    assert asked.ask("a", 2.0, 0.0) == 2
+
+
+@pytest.mark.parametrize("count", [1, 9, 30])
+def test_all_answers_together_stay_within_the_budget(clock: Clock, count: int) -> None:
+    asked = Asked(clock)
+    for number in range(count):
+        asked.ask(str(number), 2.0, 0.1)
+    begin, first = clock.now, asked.made.total()
+    while clock.now - begin < 300:
+        for number in range(count):
+            asked.ask(str(number), 2.0, 0.1)
+        clock.now += 0.5
+    busy = (asked.made.total() - first) * 0.1 / (clock.now - begin)
+    assert busy <= BUDGET
+    assert busy > 0.6 * min(BUDGET, count * 0.1 / 2.0), "nor are they older than they need to be"
+
+
+def test_what_nobody_watches_leaves_the_budget_to_others(clock: Clock) -> None:
+    asked = Asked(clock)
+    asked.ask("large", 2.0, 5.0)
+    asked.ask("small", 2.0, 0.1)
+    clock.now += 5.1 / BUDGET - 2
+    assert asked.ask("small", 2.0, 0.1) == 1, "one turn of both takes a fourth of the time"
+    clock.now += max(3.0, WATCHED_SECONDS)
+    assert asked.ask("small", 2.0, 0.1) == 2
+    clock.now += 2.1
+    assert asked.ask("small", 2.0, 0.1) == 3
+
+
+def test_no_answer_is_kept_too_long(clock: Clock) -> None:
+    asked = Asked(clock)
+    asked.ask("slow", 2.0, LONGEST_SECONDS)
+    clock.now += LONGEST_SECONDS
+    assert asked.ask("slow", 2.0, 0.0) == 2
