@@ -133,6 +133,12 @@ def store64(octets: Array, at: Any, value: Any) -> None:
     octets.raw[int(at) : int(at) + 8] = np.frombuffer(int(value).to_bytes(8, "little"), np.uint8)
 
 
+def stream128(octets: Any, at: Any, low: Any, high: Any) -> None:
+    """Write 128 bits."""
+    store64(octets, at, low)
+    store64(octets, at + 8, high)
+
+
 def equal_words(words: Array, index: Any, value: Any) -> Any:
     """Bits of the 16 words that are equal."""
     found = words.raw[int(index) : int(index) + 16] == np.uint32(value)
@@ -181,7 +187,7 @@ def install() -> None:
     from hopscope.base import jit
 
     np.seterr(over="ignore")
-    twins = (clear, load64, store64, equal_words, shuffler, comparer, lowest_bit, highest_bit)
+    twins = (clear, load64, store64, stream128, equal_words, shuffler, comparer, lowest_bit, highest_bit)
     hints = ("fence", "order", "order_reads", "prefetch", "prefetch_read")
     functions: dict[str, Any] = {twin.__name__: twin for twin in twins}
     functions |= dict.fromkeys(hints, lambda *_: None)

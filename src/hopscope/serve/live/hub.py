@@ -176,8 +176,8 @@ class Hub:
 def period_of(usual: float, least: float, shares: Iterable[float]) -> float:
     """Seconds from one making of an answer to the next.
 
-    `usual` is what it takes, `least` the shortest period, `shares` what each answer that is watched would take
-    of the time, were it the only one.
+    `usual` is what it takes, `least` the shortest period, `shares` what each watched answer would take of the
+    time, were it the only one.
     """
     return max(least, usual / SHARE) * max(1.0, sum(shares) / BUDGET)
 
