@@ -19,7 +19,7 @@ from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.databases.influx import Influx
 from hopscope.export.destination import Context
 from hopscope.export.sender import Sender
-from hopscope.settings.destinations.influx import InfluxSettings
+from hopscope.settings.destinations.databases.influx import InfluxSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from support.event_make import Events, random_events

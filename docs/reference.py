@@ -22,11 +22,11 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from hopscope.settings.agent import AgentSettings
-from hopscope.settings.descriptions import descriptions, member_descriptions
+from hopscope.settings.configuration.descriptions import descriptions, member_descriptions
 from hopscope.settings.destinations.common import ExportSettings
 from hopscope.settings.destinations.kinds import EXPORT_KINDS
-from hopscope.settings.destinations.metrics import METRICS_KINDS
-from hopscope.settings.destinations.metrics_common import MetricsSettings
+from hopscope.settings.destinations.metrics.common import MetricsSettings
+from hopscope.settings.destinations.metrics.kinds import METRICS_KINDS
 from hopscope.settings.names_from import DEVICE_KINDS, DeviceSettings
 from hopscope.settings.section import plain_type
 from hopscope.settings.switches import CONTROLLED_KINDS, ControlledSettings

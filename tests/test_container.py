@@ -12,7 +12,7 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
-from hopscope.settings.file import load
+from hopscope.settings.configuration.file import load
 from support.command import hopscope
 
 ROOT = Path(__file__).resolve().parents[1]

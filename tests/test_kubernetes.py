@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from hopscope.settings.file import load
+from hopscope.settings.configuration.file import load
 
 FOLDER = Path(__file__).resolve().parents[1] / "deploy/kubernetes"
 OLDEST, NEWEST = "1.30", "1.37"

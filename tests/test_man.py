@@ -11,7 +11,7 @@ import pytest
 
 from hopscope.cli.application import COMMANDS
 from hopscope.settings.collector import Settings
-from hopscope.settings.file import walk
+from hopscope.settings.configuration.file import walk
 
 ROOT = Path(__file__).resolve().parents[1]
 

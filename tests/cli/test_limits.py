@@ -14,7 +14,7 @@ from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.supervisor.control import ControlServer
 from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.settings.collector import Settings
-from hopscope.settings.file import load
+from hopscope.settings.configuration.file import load
 from support import command
 from support.command import Run
 

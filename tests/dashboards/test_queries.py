@@ -20,9 +20,9 @@ from hopscope.export.metrics.influx import InfluxMetrics
 from hopscope.export.metrics.remote_write import RemoteWrite
 from hopscope.fabric.faults import FaultKind
 from hopscope.history.files.journal_file import read_journals
-from hopscope.settings.destinations.clickhouse import ClickHouseSettings
-from hopscope.settings.destinations.influx import InfluxMetricsSettings, InfluxSettings
-from hopscope.settings.destinations.remote_write import RemoteWriteSettings
+from hopscope.settings.destinations.databases.clickhouse import ClickHouseSettings
+from hopscope.settings.destinations.databases.influx import InfluxMetricsSettings, InfluxSettings
+from hopscope.settings.destinations.metrics.remote_write import RemoteWriteSettings
 from support import grafana
 from support.clickhouse_server import ClickHouseToday
 from support.demo_collector import ROUND_SECONDS, DemoCollector, demo_collector

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deploy.nats_servers import DEPLOY, certificates
-from hopscope.settings.file import load
+from hopscope.settings.configuration.file import load
 from hopscope.settings.lake import LakeSettings
 from support.postgres_server import PostgresServer
 from support.s3_server import S3Server

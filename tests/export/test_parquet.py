@@ -21,7 +21,7 @@ from hopscope.export.destination import Context, DeliveryError
 from hopscope.export.kinds import check_exports
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.collector import Settings
-from hopscope.settings.destinations.parquet import ParquetSettings
+from hopscope.settings.destinations.databases.parquet import ParquetSettings
 from support.event_make import Events
 from support.event_rows import history_row, table_sender, two_minutes
 from support.s3_server import S3Server

@@ -25,7 +25,7 @@ from hopscope.export.metrics.remote_write import RemoteWrite, request_1, request
 from hopscope.export.metrics.sender import MetricsSender
 from hopscope.runtime.checks.connect import connections
 from hopscope.settings.collector import ServeSettings, Settings
-from hopscope.settings.destinations.remote_write import RemoteWriteSettings
+from hopscope.settings.destinations.metrics.remote_write import RemoteWriteSettings
 from support.server_process import NO_TLS, PrometheusServer, VictoriaMetrics, free_port
 from support.waiting import HANG_SECONDS, eventually
 

@@ -19,7 +19,7 @@ import sys
 import threading
 from pathlib import Path
 from hopscope.export.run import run
-from hopscope.settings.file import load
+from hopscope.settings.configuration.file import load
 from support.waiting import eventually
 
 settings = load(Path(sys.argv[1])).settings

@@ -25,7 +25,7 @@ from hopscope.naming.poller import Poller
 from hopscope.runtime.checks.connect import connections
 from hopscope.runtime.checks.environment import Finding, Verdict
 from hopscope.settings.collector import Settings
-from hopscope.settings.errors import ConfigError
+from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.names_from import GnmiSettings
 from support.gnmi_server import Device
 

@@ -20,7 +20,7 @@ from hopscope.runtime.supervisor.member import Member
 from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.runtime.supervisor.reload import CHANGEABLE, reload
 from hopscope.settings.collector import Settings
-from hopscope.settings.file import walk
+from hopscope.settings.configuration.file import walk
 
 BEFORE: dict[str, Any] = {"serve": {"token": "0123456789abcdef", "host": "0.0.0.0"}}
 

@@ -11,9 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from hopscope.settings.collector import Settings
-from hopscope.settings.errors import ConfigError
-from hopscope.settings.file import load
-from hopscope.settings.json_schema import json_schema
+from hopscope.settings.configuration.errors import ConfigError
+from hopscope.settings.configuration.file import load
+from hopscope.settings.configuration.json_schema import json_schema
 
 from .test_every_setting import DECLARED, nested, sample, set_kind
 

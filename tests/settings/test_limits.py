@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hopscope.cli.config import toml_lines
 from hopscope.settings.collector import Settings
-from hopscope.settings.errors import ConfigError
-from hopscope.settings.file import load, parse_set
+from hopscope.settings.configuration.errors import ConfigError
+from hopscope.settings.configuration.file import load, parse_set
 from hopscope.settings.limits import (
     LIMITS,
     SWITCH_METRICS,

@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from hopscope.settings.collector import Settings
-from hopscope.settings.file import load
+from hopscope.settings.configuration.file import load
+from hopscope.settings.configuration.secrets import secrets_of, shown_tree
 from hopscope.settings.names_from import SnmpSettings
-from hopscope.settings.secrets import secrets_of, shown_tree
 
 HOSTS: dict[str, Any] = {"kind": "snmp", "hosts": ["192.0.2.7", "2001:db8::c000:208"], "community": "x"}
 

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from hopscope.serve.access.tokens import token_of
 from hopscope.serve.server import bind
 from hopscope.settings.collector import ServeSettings, Settings
-from hopscope.settings.errors import ConfigError
-from hopscope.settings.file import load
-from hopscope.settings.secrets import Scrubber, secrets_of, shown_tree
+from hopscope.settings.configuration.errors import ConfigError
+from hopscope.settings.configuration.file import load
+from hopscope.settings.configuration.secrets import Scrubber, secrets_of, shown_tree
 from hopscope.settings.section import is_secret
 
 from .test_every_setting import DECLARED, nested, set_kind

@@ -9,7 +9,7 @@ from hopscope.cluster.connection import Connection
 from hopscope.cluster.setup import init
 from hopscope.lake.catalog import create
 from hopscope.settings.cluster import ClusterSettings
-from hopscope.settings.file import load
+from hopscope.settings.configuration.file import load
 
 from .postgres_server import PostgresServer
 from .s3_server import S3Server

@@ -31,7 +31,7 @@ from hopscope.memory.data_folder import DataFolder
 from hopscope.present.collector_state import CollectorState
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
-from hopscope.settings.file import load
+from hopscope.settings.configuration.file import load
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FrameBatch
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.capture.errors import CaptureError
-from hopscope.settings.errors import ConfigError
+from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.watch import prefix
 from hopscope.switch.counters import read_counters
 from hopscope.switch.program import attach, control_of, detach

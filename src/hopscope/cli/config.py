@@ -15,7 +15,7 @@ from .options.settings import SettingsOptions
 from .output.printer import Format, FormatOption
 
 if TYPE_CHECKING:
-    from ..settings.file import Loaded
+    from ..settings.configuration.file import Loaded
 
 app = Commands(help="Show, check and write settings.")
 
@@ -28,7 +28,7 @@ def show(settings: SettingsOptions) -> None:
 
 def shown_settings(loaded: Loaded) -> str:
     """Settings as TOML with their origin, without secrets."""
-    from ..settings.secrets import shown_tree
+    from ..settings.configuration.secrets import shown_tree
 
     tree = shown_tree(loaded.settings)
     tree["dialects"] = {
@@ -81,7 +81,7 @@ def schema() -> None:
     """Print the JSON schema of the settings file, for editors."""
     import json
 
-    from ..settings.json_schema import json_schema
+    from ..settings.configuration.json_schema import json_schema
 
     print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
@@ -92,8 +92,8 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write a settings file with every default, commented out."""
-    from ..settings.errors import ConfigError
-    from ..settings.file import default_file
+    from ..settings.configuration.errors import ConfigError
+    from ..settings.configuration.file import default_file
 
     text = "\n".join(_template())
     if file is not None and str(file) == "-":
@@ -175,7 +175,7 @@ def toml_lines(tree: dict[str, Any], origins: dict[str, str], above: str = "") -
 
 def _template() -> Iterator[str]:
     from ..settings.collector import Settings
-    from ..settings.file import OPEN, walk
+    from ..settings.configuration.file import OPEN, walk
 
     yield "# Settings of Hopscope. Every line that is commented out shows a default."
     yield "# `hopscope config check --connect` tries them; editors take `hopscope config schema`."
@@ -203,7 +203,7 @@ def _template() -> Iterator[str]:
 
 def _table(head: str, meaning: str, model: Any) -> Iterator[str]:
     """One table of a list or of tables by name, commented out."""
-    from ..settings.descriptions import descriptions
+    from ..settings.configuration.descriptions import descriptions
 
     described = descriptions(model)
     yield f"\n# {meaning}\n# {head}"

@@ -45,9 +45,9 @@ def report_issue(
     """
     from ..runtime.checks.diagnosis import archive, collect
     from ..settings.collector import Settings
-    from ..settings.errors import ConfigError
-    from ..settings.file import read_tables
-    from ..settings.secrets import secrets_of
+    from ..settings.configuration.errors import ConfigError
+    from ..settings.configuration.file import read_tables
+    from ..settings.configuration.secrets import secrets_of
 
     try:
         loaded = settings.loaded()

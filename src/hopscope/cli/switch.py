@@ -46,7 +46,7 @@ def run(config: ConfigOption) -> None:
     from ..base.loop import Doze, Pause
     from ..base.loop import run as loop
     from ..base.service import Service
-    from ..settings.errors import ConfigError
+    from ..settings.configuration.errors import ConfigError
     from ..switch.program import attach as attach_all
     from ..switch.program import attached
     from ..switch.sender import BUSY, PAUSE_SECONDS

@@ -19,9 +19,9 @@ import grpc
 from finsy.proto import gnmi, gnmi_grpc
 
 from ..base.names import Names, clean_name
-from ..settings.errors import ConfigError
+from ..settings.configuration.errors import ConfigError
+from ..settings.configuration.secrets import value_of
 from ..settings.names_from import GnmiSettings
-from ..settings.secrets import value_of
 from .device import DEVICE_SECONDS, MAX_PORT, MAX_REASON, DeviceClient, DeviceError, PortCounters
 
 HOST_NAMES = ("system/state/hostname", "system/config/hostname")

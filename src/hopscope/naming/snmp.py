@@ -13,8 +13,8 @@ from pysnmp.hlapi.v3arch import asyncio as snmp
 from pysnmp.proto.rfc1902 import Counter32, Counter64, OctetString
 
 from ..base.names import Names, clean_name
+from ..settings.configuration.secrets import value_of
 from ..settings.names_from import SnmpSettings
-from ..settings.secrets import value_of
 from .device import MAX_PORT, DeviceClient, DeviceError, PortCounters
 
 SYS_NAME = (1, 3, 6, 1, 2, 1, 1, 5)

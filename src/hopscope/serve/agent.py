@@ -25,8 +25,8 @@ from ..control.drivers.http import PATH, PORTS_PATH
 from ..control.neighbours import SwitchPorts
 from ..control.state import SwitchState, difference, lacking
 from ..settings.agent import AgentSettings
-from ..settings.errors import error_lines
-from ..settings.secrets import value_of
+from ..settings.configuration.errors import error_lines
+from ..settings.configuration.secrets import value_of
 from ..settings.section import LEAST_TOKEN, host_and_port
 from .access.agent_access import AgentAccess
 from .access.guard import Guard

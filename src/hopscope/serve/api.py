@@ -27,7 +27,7 @@ from ..memory.region import RegionError
 from ..operators.database import OperatorsError
 from ..present.text import UnreadableError
 from ..settings.collector import ServeSettings
-from ..settings.errors import did_you_mean, expected
+from ..settings.configuration.errors import did_you_mean, expected
 from .access import pages
 from .access.guard import Guard
 from .context import Context

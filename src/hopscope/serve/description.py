@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from ..settings.descriptions import descriptions
+from ..settings.configuration.descriptions import descriptions
 from .access.bodies import BODY_BYTES
 from .models import common as m
 

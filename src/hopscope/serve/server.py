@@ -19,7 +19,7 @@ from ..base.stop import Stop
 from ..operators.database import Database
 from ..operators.users import Users
 from ..settings.collector import ServeSettings, Settings
-from ..settings.secrets import value_of
+from ..settings.configuration.secrets import value_of
 from ..settings.section import is_loopback
 from .access.oidc import Provider
 from .access.tls import Certificate

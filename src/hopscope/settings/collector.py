@@ -1,4 +1,4 @@
-"""Settings as pydantic models; `settings.file` loads their values."""
+"""Settings as pydantic models; `settings.configuration.file` loads their values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .access import OidcSettings, Role
 from .cluster import STREAM, ClusterSettings
 from .destinations.common import ExportSettings
 from .destinations.kinds import NamedExports
-from .destinations.metrics import NamedMetrics
+from .destinations.metrics.kinds import NamedMetrics
 from .direct import DirectSettings
 from .label import LabelSettings
 from .lake import LakeSettings

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ..base.errors import HopscopeError
 from ..wire.address import network
 from .collector import PORTS, ListenSettings
-from .errors import error_lines
+from .configuration.errors import error_lines
 
 _FORM = (
     "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, ring://INTERFACE or mirror://INTERFACE"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from ..settings.agent import AgentSettings
-from ..settings.errors import ConfigError, error_lines
+from ..settings.configuration.errors import ConfigError, error_lines
 from ..settings.label import LabellingSettings, TrackedFlowSettings
 from ..settings.section import Dscp, Port, Receiver, Section
 from ..settings.watch import MAX_WATCHES, WatchSettings

@@ -13,7 +13,7 @@ from hopscope.detect.records import ClearReason, Kind, Metric
 from hopscope.export.alerts import alarms as module
 from hopscope.export.alerts.alarms import Alarms
 from hopscope.export.block import EventFilter
-from hopscope.settings.destinations.alerts import AlertSettings
+from hopscope.settings.destinations.alerts.common import AlertSettings
 from support.alert_events import SECOND, event, flow, joined
 from support.event_make import START_NS, Events, random_events
 

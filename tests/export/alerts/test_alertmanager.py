@@ -19,7 +19,7 @@ from hopscope.detect.records import Kind, Metric
 from hopscope.export.alerts.alertmanager import Alertmanager
 from hopscope.export.alerts.outbox import Message
 from hopscope.export.destination import Context
-from hopscope.settings.destinations.alertmanager import AlertmanagerSettings
+from hopscope.settings.destinations.alerts.alertmanager import AlertmanagerSettings
 from support.alert_events import event, flow, joined
 from support.event_make import START_NS
 from support.http_receiver import receiving

@@ -22,7 +22,7 @@ from hopscope.detect.records import Kind
 from hopscope.export.alerts.email import Email
 from hopscope.export.alerts.outbox import Message
 from hopscope.export.destination import Context, DeliveryError
-from hopscope.settings.destinations.email import EmailSettings
+from hopscope.settings.destinations.alerts.email import EmailSettings
 from support.alert_events import event, joined
 from support.server_process import free_port
 from support.waiting import eventually

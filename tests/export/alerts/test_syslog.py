@@ -18,7 +18,7 @@ from hopscope.detect.records import Kind, Metric
 from hopscope.export.alerts.outbox import Message
 from hopscope.export.alerts.syslog import DATAGRAM, Syslog, syslog_message
 from hopscope.export.destination import Context, DeliveryError
-from hopscope.settings.destinations.syslog import SyslogSettings
+from hopscope.settings.destinations.alerts.syslog import SyslogSettings
 from support.alert_events import event, flow, joined
 from support.server_process import ServerProcess, free_port
 from support.waiting import eventually

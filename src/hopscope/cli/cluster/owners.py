@@ -240,7 +240,7 @@ def _stores(
     """
     from ...direct.collectors.collector import CollectorError
     from ...direct.collectors.open import open_collector
-    from ...settings.secrets import value_of
+    from ...settings.configuration.secrets import value_of
 
     query = settings.direct.query
     token = value_of("direct.query.token", query.token)

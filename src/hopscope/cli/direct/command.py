@@ -79,7 +79,7 @@ class AskedOptions(StoresOptions):
     def collectors(self) -> CollectorGroup:
         """The collectors to ask."""
         from ...direct.collectors.open import open_collectors
-        from ...settings.secrets import value_of
+        from ...settings.configuration.secrets import value_of
 
         loaded = self.load()
         query = loaded.direct.query

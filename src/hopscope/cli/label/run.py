@@ -52,7 +52,7 @@ def read(file: Path) -> Experiment:
     from pydantic import ValidationError
 
     from ...fabric.labelling.experiment.settings import Experiment
-    from ...settings.errors import error_lines
+    from ...settings.configuration.errors import error_lines
 
     try:
         return Experiment.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))

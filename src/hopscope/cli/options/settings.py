@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...direct.monitors.monitor import Monitor
     from ...direct.stores.store import Layout
     from ...settings.collector import Settings
-    from ...settings.file import Loaded
+    from ...settings.configuration.file import Loaded
 
 NamesOption = Annotated[
     Path | None, option("--names", metavar="FILE", help="Names of nodes and ports, TOML or CSV.")
@@ -44,7 +44,7 @@ class SettingsOptions(Options):
     def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
         """The same with the origin of every value."""
         from ...base.process_title import hide_arguments
-        from ...settings.file import load, parse_set
+        from ...settings.configuration.file import load, parse_set
         from ...settings.section import is_secret
 
         every: list[Options] = [self, *groups]

@@ -39,7 +39,7 @@ def _dialects() -> Iterable[str]:
 
 def _settings() -> Iterable[str]:
     from ...settings.collector import Settings
-    from ...settings.file import walk
+    from ...settings.configuration.file import walk
     from ...settings.section import section_of
 
     tables = {name for name, field in Settings.model_fields.items() if section_of(field.annotation)}

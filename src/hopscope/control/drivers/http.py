@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ...base.errors import described
 from ...base.tls import client_context
 from ...base.version import VERSION
-from ...settings.secrets import value_of
+from ...settings.configuration.secrets import value_of
 from ...settings.section import Section
 from ...settings.switches import HttpSwitchSettings
 from ..driver import RefusedError, SouthboundError

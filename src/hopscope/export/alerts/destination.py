@@ -16,7 +16,7 @@ from typing import Any
 from ...base.errors import described
 from ...base.log import logger
 from ...operators.silences import SilenceReader
-from ...settings.destinations.alerts import AlertSettings
+from ...settings.destinations.alerts.common import AlertSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
 from .alarms import MAX_ALARMS, Alarms, Alert

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...settings.destinations.syslog import FACILITIES, SyslogSettings
+from ...settings.destinations.alerts.syslog import FACILITIES, SyslogSettings
 from ..connection import Connection
 from ..destination import Context
 from .alarms import Alert

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...settings.destinations.influx import InfluxSettings
+from ...settings.destinations.databases.influx import InfluxSettings
 from ..block import EventBlock
 from ..destination import Context, Destination
 from .influx_client import InfluxClient

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 from ...naming.interfaces import COUNTER_NAMES
-from ...settings.destinations.influx import InfluxMetricsSettings
+from ...settings.destinations.databases.influx import InfluxMetricsSettings
 from ..databases.influx_client import InfluxClient
 from ..databases.line_protocol import tag
 from ..destination import Context

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...detect.records import FLOW
-from ...settings.errors import did_you_mean
+from ...settings.configuration.errors import did_you_mean
 from ...wire import address, protocols
 from ...wire.records import Records
 from ..collector_state import CollectorState

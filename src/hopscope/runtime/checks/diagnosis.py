@@ -35,7 +35,7 @@ from ...present.collector_state import CollectorState
 from ...present.events import event_object
 from ...serve.access.tokens import NAME as TOKEN
 from ...settings.collector import Settings
-from ...settings.secrets import SET, Scrubber
+from ...settings.configuration.secrets import SET, Scrubber
 from ...settings.section import is_secret
 from .doctor import examine
 from .environment import findings

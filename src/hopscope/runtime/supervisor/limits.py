@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...settings.errors import error_lines
+from ...settings.configuration.errors import error_lines
 from ...settings.limits import (
     LIMITS,
     SINK_METRICS,

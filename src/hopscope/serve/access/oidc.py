@@ -23,7 +23,7 @@ from ...base.log import logger
 from ...base.tls import client_context
 from ...settings.access import OidcSettings, Role
 from ...settings.collector import ServeSettings
-from ...settings.secrets import value_of
+from ...settings.configuration.secrets import value_of
 from .login import Login, LoginError
 
 log = logger("serve")

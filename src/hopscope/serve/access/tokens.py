@@ -11,8 +11,8 @@ from starlette.datastructures import Headers
 from ...memory.private_file import private_text
 from ...settings.access import Role
 from ...settings.collector import ServeSettings
-from ...settings.errors import ConfigError
-from ...settings.secrets import value_of
+from ...settings.configuration.errors import ConfigError
+from ...settings.configuration.secrets import value_of
 from ...settings.section import LEAST_TOKEN
 
 NAME = "token"

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 
 from ...cluster.merge.rules import rule_of
 from ...cluster.questions.answers import ClusterAnswer
-from ...settings.errors import did_you_mean
+from ...settings.configuration.errors import did_you_mean
 from ..context import Context
 from ..models import common as m
 from ..scope import OF_HISTORY, Handler, Question, Scope, asks_cluster, of_member, with_cluster

@@ -21,7 +21,7 @@ from ...memory.counter_region import CounterFile
 from ...naming.counters import NAMES_COUNTERS
 from ...present.collector_state import RATE_SECONDS, CollectorState
 from ...rdma.counters import NIC_COUNTERS
-from ...settings.descriptions import member_descriptions
+from ...settings.configuration.descriptions import member_descriptions
 from ...wire.reasons import DropReason, DtaReason, Reason
 
 _OF_STATE = {

@@ -8,23 +8,23 @@ from typing import Annotated, Any, get_origin
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from ..section import plain_type
-from .alertmanager import AlertmanagerSettings
-from .clickhouse import ClickHouseSettings
+from .alerts.alertmanager import AlertmanagerSettings
+from .alerts.email import EmailSettings
+from .alerts.slack import SlackSettings
+from .alerts.syslog import SyslogSettings
+from .alerts.webhook import WebhookSettings
+from .buses.kafka import KafkaSettings
+from .buses.mqtt import MqttSettings
+from .buses.nats import NatsSettings
+from .buses.redis_stream import RedisStreamSettings
 from .common import ExportSettings
-from .email import EmailSettings
-from .influx import InfluxSettings
+from .databases.clickhouse import ClickHouseSettings
+from .databases.influx import InfluxSettings
+from .databases.parquet import ParquetSettings
+from .databases.postgres import PostgresSettings
 from .ipfix import IpfixSettings
-from .kafka import KafkaSettings
-from .mqtt import MqttSettings
-from .nats import NatsSettings
 from .otlp import OtlpSettings
-from .parquet import ParquetSettings
-from .postgres import PostgresSettings
 from .redis import RedisStateSettings
-from .redis_stream import RedisStreamSettings
-from .slack import SlackSettings
-from .syslog import SyslogSettings
-from .webhook import WebhookSettings
 
 EXPORT_KINDS: dict[str, type[ExportSettings]] = {
     "clickhouse": ClickHouseSettings,

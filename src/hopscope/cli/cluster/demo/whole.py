@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....base.errors import HopscopeError
 from ....history.follow import ends_of
-from ....settings.file import load
+from ....settings.configuration.file import load
 from .fabric import Fabric, Request
 from .member import Member
 from .place import Place

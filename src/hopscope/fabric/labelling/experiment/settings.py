@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
-from ....settings.errors import expected
+from ....settings.configuration.errors import expected
 from ....settings.label import AdaptiveSettings, LabellingSettings
 from ....settings.section import Seconds, Section
 from ..simulation.network import NetworkModel

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from ..section import Seconds
-from .common import ExportSettings
+from ...section import Seconds
+from ..common import ExportSettings
 
 SEVERITIES = ("info", "warning", "critical")
 """In rising order."""

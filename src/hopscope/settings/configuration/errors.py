@@ -10,9 +10,9 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from ..base.errors import HopscopeError
-from .destinations.shown import shown_webhook
-from .section import is_secret
+from ...base.errors import HopscopeError
+from ..destinations.shown import shown_webhook
+from ..section import is_secret
 
 _EXPECTED = {
     "bool_parsing": "true or false",

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from .common import ExportSettings
-from .metrics_common import MetricsSettings
-from .tls import TlsSettings
+from ..common import ExportSettings
+from ..metrics.common import MetricsSettings
+from ..tls import TlsSettings
 
 
 class InfluxServerSettings(TlsSettings):

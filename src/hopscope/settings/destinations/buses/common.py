@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from .common import ExportSettings
+from ..common import ExportSettings
 
 
 class BusSettings(ExportSettings):

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from .influx import InfluxMetricsSettings
-from .metrics_common import MetricsSettings
-from .otlp import OtlpMetricsSettings
+from ..databases.influx import InfluxMetricsSettings
+from ..otlp import OtlpMetricsSettings
+from .common import MetricsSettings
 from .remote_write import RemoteWriteSettings
 
 METRICS_KINDS: dict[str, type[MetricsSettings]] = {

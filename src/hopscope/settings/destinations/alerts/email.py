@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..section import Seconds
-from .alerts import MessageSettings
-from .tls import TlsSettings
+from ...section import Seconds
+from ..tls import TlsSettings
+from .common import MessageSettings
 
 Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$", max_length=254)]
 

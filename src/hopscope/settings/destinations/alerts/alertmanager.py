@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ..section import Seconds
-from .alerts import AlertSettings, TextTemplate
-from .tls import TlsSettings
+from ...section import Seconds
+from ..tls import TlsSettings
+from .common import AlertSettings, TextTemplate
 
 
 class AlertmanagerSettings(TlsSettings, AlertSettings):

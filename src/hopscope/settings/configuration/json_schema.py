@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from .collector import Settings
+from ..collector import Settings
+from ..destinations.common import ExportSettings
+from ..destinations.kinds import ENTRY_POINTS, EXPORT_KINDS
+from ..destinations.metrics.common import MetricsSettings
+from ..destinations.metrics.kinds import METRICS_KINDS
+from ..names_from import DEVICE_KINDS, DeviceSettings
+from ..section import item_section, section_of
+from ..switches import CONTROLLED_KINDS, ControlledSettings
 from .descriptions import descriptions
-from .destinations.common import ExportSettings
-from .destinations.kinds import ENTRY_POINTS, EXPORT_KINDS
-from .destinations.metrics import METRICS_KINDS
-from .destinations.metrics_common import MetricsSettings
-from .names_from import DEVICE_KINDS, DeviceSettings
-from .section import item_section, section_of
-from .switches import CONTROLLED_KINDS, ControlledSettings
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..section import Seconds
-from .common import ExportSettings
-from .s3 import FOLDER_IN_BUCKET, S3Settings
+from ...section import Seconds
+from ..common import ExportSettings
+from ..s3 import FOLDER_IN_BUCKET, S3Settings
 
 
 class ParquetSettings(S3Settings, ExportSettings):

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from ..section import Seconds
-from .bus import BusSettings
-from .shown import shown
-from .tls import TlsSettings
+from ...section import Seconds
+from ..shown import shown
+from ..tls import TlsSettings
+from .common import BusSettings
 
 Server = Annotated[str, Field(pattern=r"^(nats|tls)://[^\s?#]+$")]
 

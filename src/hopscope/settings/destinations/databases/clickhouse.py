@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .common import ExportSettings
-from .tls import TlsSettings
+from ..common import ExportSettings
+from ..tls import TlsSettings
 
 MAX_TTL_DAYS = 10_000
 """Days after which the server's clock of 32 bits could overflow."""

@@ -13,11 +13,11 @@ from typing import Any, get_args, get_origin
 import platformdirs
 from pydantic import BaseModel, ValidationError
 
-from ..base.errors import HopscopeError
-from .collector import Settings
-from .dialects import AUTO, known, unknown
+from ...base.errors import HopscopeError
+from ..collector import Settings
+from ..dialects import AUTO, known, unknown
+from ..section import Section, plain_type, section_of
 from .errors import ConfigError, did_you_mean, error_lines, origin_of
-from .section import Section, plain_type, section_of
 
 PREFIX = "HOPSCOPE_"
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
@@ -236,7 +236,7 @@ def _listeners(key: str, value: Any, origin: str) -> Any:
 def _listener(item: Any, origin: str) -> Any:
     if not isinstance(item, str):
         return item
-    from .source import parse
+    from ..source import parse
 
     try:
         return parse(item).model_dump()

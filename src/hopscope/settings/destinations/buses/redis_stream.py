@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .bus import BusSettings
-from .redis import RedisServerSettings
+from ..redis import RedisServerSettings
+from .common import BusSettings
 
 
 class RedisStreamSettings(RedisServerSettings, BusSettings):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .alerts import MessageSettings
-from .shown import shown_webhook
-from .tls import TlsSettings
+from ..shown import shown_webhook
+from ..tls import TlsSettings
+from .common import MessageSettings
 from .webhook import URL
 
 

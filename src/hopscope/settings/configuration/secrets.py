@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from .collector import Settings
-from .destinations.shown import WEBHOOKS, secret, shown, shown_webhook
+from ..collector import Settings
+from ..destinations.shown import WEBHOOKS, secret, shown, shown_webhook
+from ..section import is_reference, is_secret
 from .errors import ConfigError
-from .section import is_reference, is_secret
 
 SET = "(set)"
 """Shown in place of a secret."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ..section import Seconds
-from .alerts import MessageSettings
-from .shown import shown_webhook
-from .tls import TlsSettings
+from ...section import Seconds
+from ..shown import shown_webhook
+from ..tls import TlsSettings
+from .common import MessageSettings
 
 URL = r"^(https?://[^\s]+|env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$"
 

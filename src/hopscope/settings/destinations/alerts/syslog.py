@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from .alerts import AlertSettings, TextTemplate
-from .tls import TlsSettings
+from ..tls import TlsSettings
+from .common import AlertSettings, TextTemplate
 
 FACILITIES = {"user": 1, "daemon": 3, **{f"local{number}": 16 + number for number in range(8)}}
 

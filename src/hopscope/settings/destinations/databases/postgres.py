@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .common import ExportSettings
-from .tls import TlsSettings
+from ..common import ExportSettings
+from ..tls import TlsSettings
 
 
 class PostgresSettings(TlsSettings, ExportSettings):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .bus import BusSettings
-from .tls import TlsSettings
+from ..tls import TlsSettings
+from .common import BusSettings
 
 
 class MqttSettings(TlsSettings, BusSettings):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ..section import Seconds, Section
-from .shown import shown
+from ...section import Seconds, Section
+from ..shown import shown
 
 
 class MetricsSettings(Section):

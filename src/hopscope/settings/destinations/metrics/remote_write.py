@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .metrics_common import MetricsSettings
-from .tls import TlsSettings
+from ..tls import TlsSettings
+from .common import MetricsSettings
 
 
 class RemoteWriteSettings(TlsSettings, MetricsSettings):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ..section import DottedNames
-from .bus import BusSettings
+from ...section import DottedNames
+from .common import BusSettings
 
 RESERVED = (
     *("acks", "request.required.acks", "bootstrap.servers", "metadata.broker.list", "enable.idempotence"),

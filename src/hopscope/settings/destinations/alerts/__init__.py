@@ -1,0 +1,1 @@
+"""Settings of receivers of alerts."""

@@ -1,0 +1,1 @@
+"""Settings of message buses: Kafka, MQTT, NATS JetStream, Redis streams."""

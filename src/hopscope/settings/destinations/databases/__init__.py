@@ -1,0 +1,1 @@
+"""Settings of databases and files of events."""
