@@ -7,6 +7,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -140,6 +141,19 @@ def test_nobody_listens(tmp_path: object) -> None:
     assert f"udp://127.0.0.1:{port}: nobody listens there" in err
 
 
+def test_the_listener_of_the_settings(tmp_path: Path) -> None:
+    """Without --to, reports go to the first UDP listener; of every address, to that of this machine."""
+    (file := tmp_path / "hopscope.toml").write_text(
+        'data = "data"\nlisten = ["mirror://lo", "udp://0.0.0.0:41111", "udp://127.0.0.1:41112"]\n'
+    )
+    status, _, err = run("blast", "--seconds", 60, "--config", file)
+    assert status == 2
+    assert "udp://127.0.0.1:41111: nobody listens there" in err
+    file.write_text('data = "data"\nlisten = ["mirror://lo"]\n')
+    _, _, err = run("blast", "--seconds", 60, "--config", file)
+    assert err == "hopscope: the collector has no udp:// listener: name an address with --to\n"
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -164,6 +178,6 @@ def test_nobody_listens(tmp_path: object) -> None:
 )
 def test_a_wrong_option_is_one_line(words: tuple[object, ...], line: str) -> None:
     """It is named, with what was expected."""
-    status, _, err = run("blast", *words)
+    status, _, err = run("blast", "--to", "udp://127.0.0.1:9", *words)
     assert (status, len(err.splitlines())) == (2, 1)
     assert line in err

@@ -81,7 +81,7 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
         "- c1: it has revision 0 of the configuration, not 1",
         "- c1: route: birdc: ended with 1",
     ]
-    status, text, _ = run("cluster", "status", "--json", *given)
+    status, text, _ = run("cluster", "status", "--format", "json", *given)
     found: dict[str, Any] = json.loads(text)
     assert status == 1
     assert [each["name"] for each in found["members"]] == ["c1"]
@@ -98,7 +98,7 @@ def test_only_missing_members_are_forgotten(run: Run, connection: Connection, gi
     assert (status, error) == (2, "hopscope: c1: the member is there; stop it first\n")
     assert run("cluster", "forget", "c9", *given)[0] == 2
     assert run("cluster", "forget", "c1", "--force", *given)[0] == 0
-    assert json.loads(run("cluster", "status", "--json", *given)[1])["missing"] == []
+    assert json.loads(run("cluster", "status", "--format", "json", *given)[1])["missing"] == []
 
 
 def test_configuration_changes(run: Run, connection: Connection, given: tuple[str, ...]) -> None:

@@ -89,6 +89,10 @@ def test_usage_errors(run: Run) -> None:
         status, _, err = run(*arguments)
         assert status == 2, arguments
         assert "Traceback" not in err
+    assert (
+        "'--format' / '-f': 'xml' is not one of 'json', 'table', 'csv'."
+        in run("users", "list", "-f", "xml")[2]
+    )
 
 
 def test_config_commands(run: Run, tmp_path: Path) -> None:

@@ -144,7 +144,13 @@ def test_ports(tmp_path: Path) -> None:
     elsewhere = capture(tmp_path / "elsewhere.pcap", [report()], port=7777)
     done = hopscope("decode", str(elsewhere))
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "1 packets: 0 reports, 0 rejected, 1 other\n"
+    assert done.stderr == (
+        "1 packets: 0 reports, 0 rejected, 1 other\n"
+        "hopscope: no reports found; --port N reads reports on a port of your own, --packets reads packets "
+        "that carry INT, `hopscope label decode` reads labels\n"
+    )
+    done = hopscope("decode", str(elsewhere), "--port", "1", "--packets")
+    assert "found; other --port numbers, `hopscope label decode` reads labels\n" in done.stderr
     assert len(objects(str(elsewhere), "--port", "1", "--port", "7777")) == 1
     assert len(objects(str(capture(tmp_path / "known.pcap", [report()], port=54321)))) == 1
 
@@ -289,6 +295,20 @@ def test_int_where_the_command_line_says(tmp_path: Path) -> None:
     path = capture(tmp_path / "int.pcap", [report()])
     assert objects(str(path))[0]["hops"]
     assert "hops" not in objects(str(path), "--int-dscp", "0x2a")[0]
+
+
+def test_a_locale_without_arrows(small: Path) -> None:
+    """What standard output cannot encode is a question mark."""
+    for form in ("table", "json", "csv"):
+        done = subprocess.run(
+            [sys.executable, "-c", f"{IMPORT}; main()", "decode", str(small), "--format", form],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            timeout=HANG_SECONDS,
+            check=True,
+        )
+        assert done.stdout.isascii()
+        assert (b"198.51.100.1:4000 ? 203.0.113.9:53" in done.stdout) == (form == "table")
 
 
 def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:

@@ -57,5 +57,5 @@ def test_each_member_continues_at_its_first_event_after_the_cursor(
 @pytest.mark.parametrize("text", ["", "5-0-1", "x-0-1-c1", "5-0-1-", "5-0-1-c 1", "9" * 30 + "-0-1-c1"])
 def test_a_cursor_of_another_kind_is_refused(text: str) -> None:
     """One line names it; a member's own cursor, which has no member, is another kind."""
-    with pytest.raises(HistoryError, match="expected what a page of the cluster gave"):
+    with pytest.raises(HistoryError, match="expected the `after` of a page of the cluster"):
         ClusterCursor.parse(text)

@@ -51,9 +51,9 @@ def test_a_collector_and_its_cluster(server: NatsServer, tmp_path: Path) -> None
         return str(read_status(regions).get("state"))
 
     def members() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(hopscope("cluster", "status", "--json", *given).stdout)[
-            "members"
-        ]
+        found: list[dict[str, Any]] = json.loads(
+            hopscope("cluster", "status", "--format", "json", *given).stdout
+        )["members"]
         return found
 
     def raise_above() -> int | None:

@@ -250,7 +250,7 @@ def test_what_no_history_of_a_cluster_knows_is_refused(history: MembersHistory) 
     """An order by sequence, and a cursor of one member."""
     with pytest.raises(HistoryError, match="by time only"):
         history.events(order="sequence")
-    with pytest.raises(HistoryError, match="expected what a page of the cluster gave"):
+    with pytest.raises(HistoryError, match="expected the `after` of a page of the cluster"):
         history.events(after="5-0-1")
 
 

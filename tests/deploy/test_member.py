@@ -52,7 +52,7 @@ def test_a_member_needs_no_more_rights(
         reader = flags(servers, "reader", {})
 
         def joined() -> bool:
-            shown = hopscope("cluster", "status", "--json", "--config", CONFIG, *reader)
+            shown = hopscope("cluster", "status", "--format", "json", "--config", CONFIG, *reader)
             assert shown.returncode in (0, 1), shown.stderr
             return bool([each for each in json.loads(shown.stdout)["members"] if each["name"] == "c1"])
 

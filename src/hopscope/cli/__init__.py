@@ -12,7 +12,9 @@ or the environment.
 from __future__ import annotations
 
 import gc
+import io
 import os
+import sys
 
 _GARBAGE = 50_000
 """Objects after which Python looks for cycles: with 700, its own number, a collector starts 10 % slower."""
@@ -23,6 +25,8 @@ def main() -> None:
     from . import completion
 
     gc.set_threshold(_GARBAGE)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # an arrow or µ is `?` where the locale has none
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's other threads spin for 0.05 s, without work
 
     if completion.VARIABLE in os.environ and completion.answer(os.environ):

@@ -6,7 +6,7 @@ import ipaddress
 import json
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -20,7 +20,7 @@ from .output.printer import Summary, SummaryOption
 if TYPE_CHECKING:
     from ..fabric.load import Load
     from ..present.collector_state import CollectorState, CounterSnapshot
-    from ..settings.collector import ListenSettings
+    from ..settings.collector import ListenSettings, Settings
     from ..wire.records import FrameBatch
 
 PROBE_SECONDS = 0.05
@@ -54,9 +54,12 @@ ON_THE_WAY = "on the way: no socket or ring of the collector saw them"
 class LoadOptions(Options):
     """The reports, and how fast they are sent."""
 
-    to: Annotated[str, option("--to", metavar="ADDRESS", help="Listener of the collector.")] = (
-        "udp://127.0.0.1:32766"
-    )
+    to: Annotated[
+        str, option(
+            "--to", metavar="ADDRESS", help="Listener of the collector, as udp://127.0.0.1:32766.",
+            show_default="the first UDP listener of the collector that runs here, or of the settings",
+        ),
+    ] = ""  # fmt: skip
     rate: Annotated[
         float, option("--rate", metavar="N", min=0, help="Reports per second; 0: as many as go.")
     ] = 0.0
@@ -124,6 +127,8 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     from ..runtime.warmup import compile_parts
     from ..settings.source import parse
 
+    if not load.to:
+        load = replace(load, to=_listener(settings.load()))
     target = parse(load.to)
     if target.kind != "udp":
         raise HopscopeError(f"--to {load.to}: expected udp://HOST:PORT")
@@ -139,7 +144,9 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
         time.sleep(PROBE_SECONDS)
         sender.send(made.next(1))
         if sender.unreachable:
-            raise HopscopeError(f"{load.to}: nobody listens there")
+            raise HopscopeError(
+                f"{load.to}: nobody listens there; start `hopscope collect`, or name its listener with --to"
+            )
         first, begin, events = sender.sent, time.monotonic(), 0
         most = max(1, int(load.rate / load.group * TURN_SECONDS)) if load.rate else len(made.octets)
         while (seconds := time.monotonic() - begin) < load.seconds:
@@ -160,6 +167,21 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     else:
         _print(result, load)
     raise typer.Exit(int(bool(result.get("lost"))))
+
+
+def _listener(settings: Settings) -> str:
+    """The first UDP listener of the collector that runs, or of the settings. Raises HopscopeError."""
+    from ..memory.data_folder import read_owner
+    from ..memory.running import running_folders
+    from ..settings.source import parse
+
+    runs = settings.data.absolute() in running_folders()
+    found = [parse(text) for text in read_owner(settings.data).get("listen", ())] if runs else settings.listen
+    for each in found:
+        if each.kind == "udp":
+            host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(each.host, each.host)
+            return f"udp://[{host}]:{each.port}" if ":" in host else f"udp://{host}:{each.port}"
+    raise HopscopeError("the collector has no udp:// listener: name an address with --to")
 
 
 def _load(load: LoadOptions, target: ListenSettings, local: bool) -> Load:

@@ -43,7 +43,7 @@ def shown_settings(loaded: Loaded) -> str:
 @app.command()
 def check(
     file: Annotated[
-        Path | None, typer.Argument(help="TOML file; default: the file that `collect` reads.")
+        Path | None, typer.Argument(metavar="FILE", help="TOML file; default: the file that `collect` reads.")
     ] = None,
     connect: Annotated[
         bool,
@@ -88,7 +88,7 @@ def schema() -> None:
 
 @app.command()
 def init(
-    file: Annotated[Path | None, typer.Argument(help="File to write; - for stdout.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="File to write; - for stdout.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write a settings file with every default, commented out."""

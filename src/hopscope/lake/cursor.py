@@ -46,7 +46,7 @@ class ClusterCursor:
     def parse(cls, text: str) -> ClusterCursor:
         """Raises HistoryError."""
         if re.fullmatch(PATTERN, text) is None:
-            raise HistoryError(f"after: expected what a page of the cluster gave, found {text[:60]!r}")
+            raise HistoryError(f"after: expected the `after` of a page of the cluster, found {text[:60]!r}")
         time_ns, shard, sequence, member = text.split("-", 3)
         member, _, incarnation = member.partition("@")
         return cls(int(time_ns), member, int(shard), int(sequence), incarnation)

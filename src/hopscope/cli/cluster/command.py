@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..options.declare import Commands, option
-from ..output.printer import Format, print_rows
+from ..output.printer import Format, Summary, SummaryOption, print_rows
 from .announce import announce
 from .config import app as config
 from .connect import ClusterOptions, connected
@@ -40,7 +40,6 @@ COLUMNS = (
     "version",
     "address",
 )
-JsonOption = Annotated[bool, option("--json", help="As one JSON object.")]
 
 
 @app.command()
@@ -63,7 +62,7 @@ def init(settings: ClusterOptions) -> None:
 
 
 @app.command()
-def status(settings: ClusterOptions, as_json: JsonOption = False) -> None:
+def status(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None:
     """Print all members: whether they are ready, their rates, and what a lost disk would cost.
 
     `not_in_lake` are events that only the member's own disk has, `oldest` is the age of the first of them.
@@ -76,7 +75,7 @@ def status(settings: ClusterOptions, as_json: JsonOption = False) -> None:
     with connected(loaded) as connection:
         found = look(connection)
     problems = found.problems()
-    if as_json:
+    if form is Summary.JSON:
         print(json.dumps(_tree(found, loaded), indent=2))
     else:
         print_rows(Format.TABLE, COLUMNS, _rows(found))

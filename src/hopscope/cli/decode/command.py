@@ -116,6 +116,8 @@ def decode(
     print(summary.text(), file=sys.stderr)
     if reading.dialect == "spec" and summary.rejected.keys() & _OF_A_DIALECT:
         print("hopscope: these may be of another dialect: --dialect auto proposes one", file=sys.stderr)
+    if summary.other and not (summary.reports or summary.found or summary.rejected):
+        print(_nothing_found(reading), file=sys.stderr)
     if reader.damage:
         print(f"hopscope: {reader.damage}", file=sys.stderr)
         raise typer.Exit(1)
@@ -133,6 +135,16 @@ def decide(
     for line in proposal.lines:
         print(f"hopscope: {line}", file=sys.stderr)
     return proposal.dialect, batches
+
+
+def _nothing_found(reading: ReadingOptions) -> str:
+    """What to try on a capture in which no packet was decoded."""
+    tries = [
+        "other --port numbers" if reading.port else "--port N reads reports on a port of your own",
+        *(["--packets reads packets that carry INT"] if not reading.packets else []),
+        "`hopscope label decode` reads labels",
+    ]
+    return f"hopscope: no reports found; {', '.join(tries)}"
 
 
 def _joining(postcards: JoinOptions) -> Callable[[Batches, Dialect], Batches]:

@@ -63,6 +63,14 @@ class Options:
 class GroupedCommand(TyperCommand):
     """A command whose `--help` lists options by group."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As Typer's; errors are without the prefix that Pydantic gives to those of a choice."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, the command's own options, then the groups."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], Options.title: []}

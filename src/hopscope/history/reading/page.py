@@ -169,5 +169,5 @@ def _position(after: str) -> tuple[int, int, int]:
     try:
         time_ns, shard, sequence = (int(part) for part in after.rsplit("-", 2))
     except ValueError as error:
-        raise HistoryError(f"after: expected what a table's `after` gave, found {after[:60]!r}") from error
+        raise HistoryError(f"after: expected the `after` of the page before, found {after[:60]!r}") from error
     return time_ns, shard, sequence
