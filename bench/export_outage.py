@@ -16,7 +16,7 @@ from harness.common import Bench
 from harness.outage_servers import CASES, NAME, Outage, running
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from hopscope.base.control_client import ControlError
+from hopscope.base.process.control_client import ControlError
 from hopscope.export.counters import read_counters
 from hopscope.export.positions import Positions
 from hopscope.history.follow import EventFollower

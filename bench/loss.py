@@ -18,7 +18,7 @@ from harness.common import Bench
 from harness.sending import CONTEXT
 from harness.sink import settings as of_sink
 from harness.veth import pair
-from hopscope.base.loop import drain
+from hopscope.base.process.loop import drain
 from hopscope.capture.ring.paced_sender import PacedSender
 from hopscope.capture.udp.sender import UdpSender
 from hopscope.fabric.load import Load

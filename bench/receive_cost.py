@@ -17,7 +17,7 @@ import numpy as np
 from harness.collector import cpu_ns, running, settle, worker_pid
 from harness.common import Bench, median
 from harness.sending import CONTEXT
-from hopscope.base.loop import Gather
+from hopscope.base.process.loop import Gather
 from hopscope.capture.bpf import NOTHING, attach
 from hopscope.capture.layout import IOVEC, MMSGHDR
 from hopscope.capture.sockets import bind_share

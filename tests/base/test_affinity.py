@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.base.affinity import as_list, node_of, nodes, read_list
+from hopscope.base.process.affinity import as_list, node_of, nodes, read_list
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ import socket
 
 import pytest
 
-from hopscope.base import loop
-from hopscope.base.loop import Doze, Gather, Pause
+from hopscope.base.process import loop
+from hopscope.base.process.loop import Doze, Gather, Pause
 
 
 def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     """After an empty turn, a datagram ends the wait; what gives no work does not make the loop spin."""
     monkeypatch.setattr(loop, "DOZE_SECONDS", 1e6)  # a wait that is not ended hangs
     slept: list[float] = []
-    monkeypatch.setattr("hopscope.base.loop.time.sleep", slept.append)
+    monkeypatch.setattr("hopscope.base.process.loop.time.sleep", slept.append)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
         doze = Doze(Pause(0.5, below=5), lambda: [ours.fileno()])
@@ -36,7 +36,7 @@ def test_pauses_are_as_long_as_a_batch_takes_to_arrive(monkeypatch: pytest.Monke
     400; there is none after a turn that found as much as it may.
     """
     slept: list[float] = []
-    monkeypatch.setattr("hopscope.base.loop.time.sleep", slept.append)
+    monkeypatch.setattr("hopscope.base.process.loop.time.sleep", slept.append)
     gather = Gather(500, enough=400, longest=0.004)
     for rate, expected in (
         (250_000, 0.002), (10_000_000, 0.0005), (10, 0.0025), (60_000, 0.0034), (500_000, 0.001),

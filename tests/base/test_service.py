@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.base.service import Service
+from hopscope.base.process.service import Service
 from support.service_manager import ServiceManager
 
 

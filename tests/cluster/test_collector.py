@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hopscope.base.control_client import request
+from hopscope.base.process.control_client import request
 from hopscope.cluster.status import read_status
 from hopscope.present.collector_state import CollectorState
 from support.collector_process import Collector, Load

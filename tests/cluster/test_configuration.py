@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.base.control_client import RejectedError, request
+from hopscope.base.process.control_client import RejectedError, request
 from hopscope.cluster.applying import Applying
 from hopscope.cluster.configuration import Configuration, Configurations, ConflictError, Limits, merged
 from hopscope.cluster.connection import ClusterError, Connection

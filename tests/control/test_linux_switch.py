@@ -18,7 +18,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from hopscope.base.control_client import RejectedError, request
+from hopscope.base.process.control_client import RejectedError, request
 from hopscope.capture.errors import CaptureError
 from hopscope.settings.watch import WatchSettings
 from hopscope.switch.labels.maps import LabelMaps

@@ -24,8 +24,8 @@ from hopscope.detect.detector import Detector
 from hopscope.detect.distributions.quantiles import Distribution
 from hopscope.detect.distributions.reader import copy_region
 from hopscope.detect.distributions.region import Distributions
-from hopscope.detect.flows.flow_hops import FlowHops, flow_hops, hops_of_flow
-from hopscope.detect.flows.state import StateReader
+from hopscope.detect.flows.reading.flow_hops import FlowHops, flow_hops, hops_of_flow
+from hopscope.detect.flows.reading.state import StateReader
 from hopscope.detect.flows.tables import open_tables
 from hopscope.detect.records import FLOW, HOP_STATE, PORT, Kind, PortKind
 from hopscope.detect.sink.records import Measure

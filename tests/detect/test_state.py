@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hopscope.detect.detector import Detector
-from hopscope.detect.flows.state import StateReader
+from hopscope.detect.flows.reading.state import StateReader
 from hopscope.detect.flows.tables import bytes_per_flow, memory_bytes
 from hopscope.memory.region import RegionError
 from hopscope.settings.collector import DetectSettings

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from hopscope.base.control_client import ControlError, request
+from hopscope.base.process.control_client import ControlError, request
 from hopscope.cli.cluster.demo.member import Member
 from hopscope.cli.cluster.demo.place import Namespaces
 from hopscope.cli.cluster.demo.programs import find

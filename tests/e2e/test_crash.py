@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hopscope.base.control_client import ControlError
+from hopscope.base.process.control_client import ControlError
 from hopscope.history.files.names import list_segments
 from hopscope.history.query import History
 from hopscope.present.feed import Cursor, Feed

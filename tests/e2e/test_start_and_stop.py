@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.base.control_client import ControlError, request
+from hopscope.base.process.control_client import ControlError, request
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.detect.counters import INDEX
 from hopscope.history.query import History

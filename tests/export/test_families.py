@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.base import control_client
 from hopscope.base.names import Names
+from hopscope.base.process import control_client
 from hopscope.detect.records import FLOW
 from hopscope.export.metrics import families as module
 from hopscope.export.metrics.destination import Round

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.detect.flows.flow_walk import FlowBlock, FlowWalk
+from hopscope.detect.flows.reading.flow_walk import FlowBlock, FlowWalk
 from hopscope.detect.records import FLOW
 from hopscope.export import state as module
 from hopscope.export.state import StateFeed

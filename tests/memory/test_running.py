@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from hopscope.base.control_client import SOCKET_NAME, socket_path
+from hopscope.base.process.control_client import SOCKET_NAME, socket_path
 from hopscope.memory.data_folder import owned_stores
 from hopscope.memory.running import running_folders, running_stores
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hopscope.detect.flows.flow_ids import FlowIds
-from hopscope.detect.flows.hop_sums import HopSums
+from hopscope.detect.flows.reading.hop_sums import HopSums
 from hopscope.detect.records import EVENT, FLOW, NO_PORT, FlowState, Kind, Metric
 from hopscope.history.query import History
 from hopscope.history.writing.archive import archive_once

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.base import affinity
 from hopscope.base.errors import HopscopeError
+from hopscope.base.process import affinity
 from hopscope.runtime.checks import environment
 from hopscope.runtime.processes.processors import check
 from hopscope.settings.collector import ListenSettings, Settings

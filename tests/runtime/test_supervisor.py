@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hopscope.base.affinity import allowed
+from hopscope.base.process.affinity import allowed
 from hopscope.runtime.processes import fork_server
 from hopscope.runtime.supervisor.member import EXITS_SECONDS, MAX_EXITS, STOPPED_SECONDS, Member
 from hopscope.runtime.supervisor.process import CollectorError, Supervisor

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hopscope.base import control_client
+from hopscope.base.process import control_client
 from hopscope.operators.audit import Audit, Author
 from hopscope.operators.counters import ACCESS_COUNTERS
 from hopscope.operators.database import Database

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.base.control_client import LINE_BYTES, SOCKET_NAME, ControlError, request, socket_path
+from hopscope.base.process.control_client import LINE_BYTES, SOCKET_NAME, ControlError, request, socket_path
 from hopscope.runtime.supervisor.control import ControlServer
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.base.control_client import request
+from hopscope.base.process.control_client import request
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Link, ReportBatch

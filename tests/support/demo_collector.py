@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.base import control_client
 from hopscope.base.names import Names
+from hopscope.base.process import control_client
 from hopscope.cli.demo.command import CONFIG
 from hopscope.cli.demo.schedule import schedule
 from hopscope.export.counters import DestinationRow, Place, open_counters

@@ -169,7 +169,7 @@ def _rows(switches: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _ask(folder: Path, message: dict[str, Any]) -> dict[str, Any]:
-    from ..base import control_client as control
+    from ..base.process import control_client as control
 
     try:
         return control.request(folder, message)

@@ -118,7 +118,7 @@ def _in_force(folder: Path) -> LimitsInForce:
 
 
 def _ask(folder: Path, message: dict[str, Any]) -> None:
-    from ..base import control_client as control
+    from ..base.process import control_client as control
 
     try:
         control.request(folder, message)

@@ -26,8 +26,8 @@ def open(
     the data folder may make changes. Without a display the address is only printed. Exit status 2: no
     collector runs, or it has no page.
     """
-    from ..base import control_client as control
     from ..base.errors import HopscopeError
+    from ..base.process import control_client as control
     from ..memory.data_folder import read_owner
 
     loaded = settings.load()

@@ -43,9 +43,9 @@ def run(config: ConfigOption) -> None:
     import signal
     import threading
 
-    from ..base.loop import Doze, Pause
-    from ..base.loop import run as loop
-    from ..base.service import Service
+    from ..base.process.loop import Doze, Pause
+    from ..base.process.loop import run as loop
+    from ..base.process.service import Service
     from ..settings.configuration.errors import ConfigError
     from ..switch.program import attach as attach_all
     from ..switch.program import attached

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from ..base import control_client as control
+from ..base.process import control_client as control
 from .configuration import Configurations, Revision
 from .connection import ClusterError
 from .membership.members import as_text

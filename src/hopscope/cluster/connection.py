@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.errors import HopscopeError
-from ..base.loop_thread import LoopThread
+from ..base.process.loop_thread import LoopThread
 from ..export.destination import DeliveryError, one_line
 from ..export.nats_access import access_options
 from ..settings.cluster import ClusterSettings

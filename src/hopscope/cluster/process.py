@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 from ..base.errors import HopscopeError, described
 from ..base.log import logger
-from ..base.stop import Stop
+from ..base.process.stop import Stop
 from ..memory.counter_region import CounterRegion
 from ..settings.collector import Settings
 from .connection import ClusterError, Connection

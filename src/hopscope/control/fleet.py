@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..base.stop import Stop
+from ..base.process.stop import Stop
 from ..detect.links import read_links
 from ..labels.state import FILE_NAME as LABELS
 from ..labels.state import LabelReader

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
-from ..detect.flows.flow_walk import FlowBlock
+from ..detect.flows.reading.flow_walk import FlowBlock
 from ..detect.records import Kind, Metric
 from ..present.events import continues
 from ..settings.destinations.common import ExportSettings

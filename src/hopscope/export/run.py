@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.names import Names
-from ..base.stop import Stop
+from ..base.process.stop import Stop
 from ..memory.counter_region import CounterFile
 from ..present.collector_state import CollectorState
 from ..settings.collector import Settings

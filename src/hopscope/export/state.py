@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..detect.distributions.quantiles import Distribution, grouped
 from ..detect.distributions.reader import DistributionReader
-from ..detect.flows.flow_walk import FlowBlock, FlowWalk, Numbers, joined
+from ..detect.flows.reading.flow_walk import FlowBlock, FlowWalk, Numbers, joined
 from ..memory.region import RegionError
 
 ROWS = 256

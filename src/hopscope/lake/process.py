@@ -15,7 +15,7 @@ from typing import Any
 
 from ..base.errors import HopscopeError, described
 from ..base.log import logger
-from ..base.stop import Stop
+from ..base.process.stop import Stop
 from ..settings.lake import LakeSettings
 from .backlog import Backlog
 from .counters import LAKE_COUNTERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..base.control_client import SOCKET_NAME
+from ..base.process.control_client import SOCKET_NAME
 
 SOCKETS = Path("/proc/net/unix")
 STORES_SOCKET = "stores.sock"

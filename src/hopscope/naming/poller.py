@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.errors import HopscopeError
 from ..base.names import DISCOVERED, Names
-from ..base.stop import Stop
+from ..base.process.stop import Stop
 from ..memory.counter_region import CounterRegion
 from ..settings.names_from import DeviceSettings
 from .client import client_of

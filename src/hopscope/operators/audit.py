@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ..base.control_client import UnansweredError
+from ..base.process.control_client import UnansweredError
 from ..memory.counter_region import CounterRegion
 from .counters import ACCESS_COUNTERS
 from .database import Database, OperatorsError, Tables

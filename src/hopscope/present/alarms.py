@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..detect.alarms import ENDS, alarm_key, place_key
-from ..detect.flows.state import queues_by_port
+from ..detect.flows.reading.state import queues_by_port
 from ..detect.records import Kind, Metric
 from ..wire.records import Records
 from .alarm_state import FlowsAt, LiveAlarms, Place, flows_at, place_of

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, DETECTOR, INDEX, process_of
 from ..detect.distributions.quantiles import Distribution
-from ..detect.flows.flow_hops import FlowHops
 from ..detect.flows.flow_ids import FlowIds
-from ..detect.flows.hop_sums import HopSums
-from ..detect.flows.path_hops import NO_HOPS, PathHops
+from ..detect.flows.reading.flow_hops import FlowHops
+from ..detect.flows.reading.hop_sums import HopSums
+from ..detect.flows.reading.path_hops import NO_HOPS, PathHops
 from ..detect.records import EVENT, EVENT_VERSION, FLOW, PORT, SOURCE
 from ..detect.thresholds import (
     CONTROL_FILE,
@@ -271,7 +271,7 @@ class CollectorState:
             return None
 
     def _state_reader(self) -> Any:
-        from ..detect.flows.state import StateReader  # heavy, and not needed for counters alone
+        from ..detect.flows.reading.state import StateReader  # heavy, and not needed for counters alone
 
         try:
             return StateReader.attach(self.regions)

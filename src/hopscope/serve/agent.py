@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from ..base.errors import HopscopeError, described
 from ..base.log import logger
-from ..base.stop import Stop
+from ..base.process.stop import Stop
 from ..base.tls import TlsError
 from ..control.driver import Driver, RefusedError
 from ..control.drivers.http import PATH, PORTS_PATH

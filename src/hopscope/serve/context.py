@@ -17,8 +17,8 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 from fastapi import Depends, HTTPException, Request
 
-from ..base import control_client as control
 from ..base.names import Names
+from ..base.process import control_client as control
 from ..cluster.questions.answers import ClusterHistory
 from ..direct.collectors.group import CollectorGroup
 from ..direct.collectors.open import open_collectors

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..base import control_client as control
+from ..base.process import control_client as control
 from ..cluster.membership.wish import remembered
 from ..cluster.status import read_status
 from ..detect.counters import DETECTOR

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from ..base.errors import HopscopeError
 from ..base.names import Names
-from ..base.stop import Stop
+from ..base.process.stop import Stop
 from ..operators.database import Database
 from ..operators.users import Users
 from ..settings.collector import ServeSettings, Settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..base.loop import Process
+from ..base.process.loop import Process
 from ..settings.section import host_and_port
 from ..wire.records import FrameBatch
 from .direct_sender import DirectSender, Outlet

@@ -13,9 +13,10 @@ from contextlib import suppress
 
 import numpy as np
 
-from ..base import log, loop
+from ..base import log
 from ..base.clock import SteadyClock
-from ..base.stop import Stop
+from ..base.process import loop
+from ..base.process.stop import Stop
 from ..capture.errors import CaptureError
 from ..capture.ring.listener import RingListener
 from ..capture.ring.sender import RingSender

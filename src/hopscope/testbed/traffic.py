@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..base.stop import Stop
+from ..base.process.stop import Stop
 from .fabric import FabricPlan, Host, TestbedError
 from .namespaces import FOLDER, inside, run
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hopscope.detect.counters import INDEX
-from hopscope.detect.flows.state import StateReader
+from hopscope.detect.flows.reading.state import StateReader
 from hopscope.detect.records import ClearReason, Kind, Metric
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import EVICTED, EVICTED_VERSION, EvictionReason, Measure, Type

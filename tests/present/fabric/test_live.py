@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.detect.flows.path_hops import NO_HOPS
+from hopscope.detect.flows.reading.path_hops import NO_HOPS
 from hopscope.fabric.topology import parse_topology
 from hopscope.present.collector_state import CollectorState
 from hopscope.present.fabric.learned import KEEP_NS, LearnedLinks, seen

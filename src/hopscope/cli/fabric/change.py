@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...base import control_client as control
 from ...base.errors import HopscopeError
+from ...base.process import control_client as control
 from ..options.declare import option
 from ..output.printer import Format, FormatOption, print_rows
 from .start import running_fabric, tracked_flows

@@ -43,7 +43,7 @@ class SettingsOptions(Options):
 
     def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
         """The same with the origin of every value."""
-        from ...base.process_title import hide_arguments
+        from ...base.process.title import hide_arguments
         from ...settings.configuration.file import load, parse_set
         from ...settings.section import is_secret
 

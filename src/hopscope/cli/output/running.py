@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ...base.service import Service
+from ...base.process.service import Service
 
 if TYPE_CHECKING:
     from ...base.counter import Counter

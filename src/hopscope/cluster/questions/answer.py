@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from ...base.errors import HopscopeError, described
 from ...base.log import logger
-from ...base.loop_thread import LoopThread
+from ...base.process.loop_thread import LoopThread
 from ..connection import MEMBER
 from ..process import Context, Part
 from .ask import ASK

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...wire.records import Records
-from ..flows.flow_hops import NO_QUEUE, FlowHops
-from ..flows.state import queues_by_port
+from ..flows.reading.flow_hops import NO_QUEUE, FlowHops
+from ..flows.reading.state import queues_by_port
 from ..records import NO_PORT, PortKind
 from .shares import Gauge, Place, Queues
 

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from ..distributions.quantiles import Distribution, Quantile
-from ..flows.flow_hops import NO_QUEUE, FlowHops
+from ..flows.reading.flow_hops import NO_QUEUE, FlowHops
 from ..records import NO_PORT
 from ..sink.records import Measure
 

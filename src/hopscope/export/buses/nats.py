@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
-from ...base.loop_thread import LoopThread
+from ...base.process.loop_thread import LoopThread
 from ...settings.destinations.buses.nats import NatsSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination, one_line

@@ -19,8 +19,8 @@ import numpy as np
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from ...base import control_client as control
 from ...base.names import Names
+from ...base.process import control_client as control
 from ...base.version import VERSION
 from ...control.counters import CONTROL_COUNTERS
 from ...control.status import read_status

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from ...base.names import Names
 from ...detect.distributions.quantiles import Distribution
-from ...detect.flows.flow_walk import FlowBlock
+from ...detect.flows.reading.flow_walk import FlowBlock
 from ...settings.destinations.redis import RedisStateSettings
 from ...wire.records import Records
 from .fields import Fields, distribution_fields, ended_fields, flow_fields

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...base.names import Names
 from ...detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
-from ...detect.flows.flow_walk import FlowBlock
+from ...detect.flows.reading.flow_walk import FlowBlock
 from ...detect.records import NO_PORT
 from ...detect.sink.records import MEASURES
 from ...present.events import continues, long_paths, when

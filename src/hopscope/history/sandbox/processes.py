@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...base.process_title import show_name
+from ...base.process.title import show_name
 from ..reading.table import Table
 from .query import ParquetFile, SqlError, answer, pull
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.flows.path_hops import PathHops
+from ...detect.flows.reading.path_hops import PathHops
 from ...wire.records import Records
 from .places import FROM_PATHS, NONE, Ints, found_at, new_places, united
 

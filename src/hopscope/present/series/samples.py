@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.log import logger
-from ...detect.flows.state import queues_by_port
+from ...detect.flows.reading.state import queues_by_port
 from ...detect.records import NO_PORT, PortKind
 from ...wire.records import Records
 from ..collector_state import CollectorState

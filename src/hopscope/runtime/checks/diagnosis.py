@@ -18,9 +18,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ...base import control_client as control
 from ...base.errors import HopscopeError, described
 from ...base.names import Names
+from ...base.process import control_client as control
 from ...base.version import VERSION
 from ...control.counters import CONTROL_COUNTERS
 from ...detect.counters import COUNTERS

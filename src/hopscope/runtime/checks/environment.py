@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ...base import affinity
 from ...base.errors import HopscopeError
+from ...base.process import affinity
 from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
 from ...settings.collector import ListenSettings, Settings

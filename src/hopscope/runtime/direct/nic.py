@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...base import loop
-from ...base.stop import Stop
+from ...base.process import loop
+from ...base.process.stop import Stop
 from ...direct.primitive import load
 from ...direct.stores.spec import StoreSpec
 from ...direct.stores.store import WRITES, Store

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base import loop
-from ...base.stop import Stop
+from ...base.process import loop
+from ...base.process.stop import Stop
 from ...capture.udp.datagram import DatagramSocket
 from ...direct.counters import EXTENSION, OPCODE_LABELS, TRANSLATOR_COUNTERS
 from ...direct.translation.translator import Translator

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base import loop
 from ...base.clock import SteadyClock
-from ...base.stop import Stop
+from ...base.process import loop
+from ...base.process.stop import Stop
 from ...capture.udp.listener import UdpListener
 from ...labels import tracked_state
 from ...labels.controller import Controller, Ints

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...base.affinity import leave
+from ...base.process.affinity import leave
 from ...detect.records import EVENT_VERSION
 from ...history.errors import HistoryError
 from ...history.files.journal_file import number_events, read_journals

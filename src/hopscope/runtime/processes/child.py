@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base import log
-from ...base.process_title import show_name
+from ...base.process.title import show_name
 from ...settings.collector import Settings
 
 PACKET_BYTES = 1 << 17

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
-from ...base import loop
+from ...base.process import loop
 from ...detect.counters import DETECTOR
 from ...detect.merge import WAIT_NS, Merge
 from ..pipeline.mode import mode_of

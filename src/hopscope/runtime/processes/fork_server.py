@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ...base.errors import HopscopeError
-from ...base.process_title import show_name
+from ...base.process.title import show_name
 from . import roles
 from .child import receive, send
 

@@ -5,8 +5,8 @@ A worker is there before it allocates its tables, so that these lie in the memor
 
 from __future__ import annotations
 
-from ...base import affinity
 from ...base.errors import HopscopeError
+from ...base.process import affinity
 from ...settings.collector import Settings
 from ..pipeline.mode import mode_of
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base import loop
+from ...base.process import loop
 from ...capture.errors import InterfaceGoneError
 from ...detect.report_queue import CLOSED
 from ...settings.dialects import Changes, named

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base import log
-from ...base.control_client import LINE_BYTES, MAX_BY, SOCKET_NAME, socket_path
+from ...base.process.control_client import LINE_BYTES, MAX_BY, SOCKET_NAME, socket_path
 
 Answer = Callable[[dict[str, Any], str], dict[str, Any]]
 IDLE_SECONDS = 30.0

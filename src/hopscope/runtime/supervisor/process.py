@@ -20,7 +20,7 @@ import numpy as np
 from ...base import log
 from ...base.errors import HopscopeError
 from ...base.names import DISCOVERED, Names
-from ...base.service import Service
+from ...base.process.service import Service
 from ...capture.sockets import bind_share, require_linux
 from ...control import rules
 from ...control.status import read_status

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...base.control_client import LINE_BYTES, ControlError, RejectedError, request, socket_path
 from ...base.errors import HopscopeError
+from ...base.process.control_client import LINE_BYTES, ControlError, RejectedError, request, socket_path
 
 VERSION = 1
 """Of what is passed on, with the layout of the heartbeats."""

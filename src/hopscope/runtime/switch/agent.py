@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ...base.stop import Stop
+from ...base.process.stop import Stop
 from ...settings.agent import AgentSettings
 from ...settings.switches import EbpfSwitchSettings
 

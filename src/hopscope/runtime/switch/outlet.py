@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...base.loop import Timer
+from ...base.process.loop import Timer
 from ...direct.monitors.monitor import Reports
 from ...settings.direct import DirectSettings
 from ..direct.output import TranslatorOptions

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...base.log import logger
-from ...detect.flows.flow_hops import FlowHops
-from ...detect.flows.state import queues_by_port
+from ...detect.flows.reading.flow_hops import FlowHops
+from ...detect.flows.reading.state import queues_by_port
 from ...detect.records import FLOW, ROUTINE, Kind, Metric, PortKind
 from ...present.collector_state import LimitsInForce
 from ...present.feed import Cursor

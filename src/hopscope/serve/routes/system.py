@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ...base import control_client as control
+from ...base.process import control_client as control
 from ...base.version import VERSION
 from ...cluster.status import read_status
 from ...lake.status import read_status as read_lake_status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ...base import control_client as control
+from ...base.process import control_client as control
 from ...present.collector_state import RATE_SECONDS
 from ...present.processes import Process, processes_of
 

@@ -11,7 +11,7 @@ from fastapi import HTTPException, Path, Query, Request
 from ....base.errors import HopscopeError
 from ....detect.alarms import place_key
 from ....detect.evidence.reader import Kept
-from ....detect.flows.state import queues_by_port
+from ....detect.flows.reading.state import queues_by_port
 from ....detect.records import NO_NODE, NO_PORT, OF_SOURCE
 from ....present import evidence
 from ....present.events import when

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...memory.region import Region
+from ....memory.region import Region
 from .slots import LOW, HopBlock, Words, hop_blocks
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...memory.region import Region, RegionError
-from ...memory.snapshot import consistent
-from ..records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, WAYS
+from ....memory.region import Region, RegionError
+from ....memory.snapshot import consistent
+from ...records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, WAYS
 
 Records = npt.NDArray[np.void]
 Numbers = npt.NDArray[np.uint64]

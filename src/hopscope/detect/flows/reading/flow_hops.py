@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...memory.region import Region
-from ...memory.snapshot import consistent
-from ...wire.records import Records
-from ..records import HOP_STATE, INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS, PortKind
+from ....memory.region import Region
+from ....memory.snapshot import consistent
+from ....wire.records import Records
+from ...records import HOP_STATE, INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS, PortKind
 
 NO_QUEUE = -1
 _ROWS, _LONG_ROWS = 1024, 128

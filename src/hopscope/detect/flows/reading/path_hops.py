@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...memory.region import Region
-from ..records import NO_PORT, FlowState
+from ....memory.region import Region
+from ...records import NO_PORT, FlowState
 from .slots import HopBlock, hop_blocks
 
 Ints = npt.NDArray[np.int64]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...memory.region import Region, RegionError
-from ...memory.snapshot import consistent
-from ..records import (
+from ....memory.region import Region, RegionError
+from ....memory.snapshot import consistent
+from ...records import (
     FLOW,
     HOP_STATE,
     INLINE_HOPS,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from .kernel_cache import loaded
-from .log import logger
+from ..kernel_cache import loaded
+from ..log import logger
 from .stop import Stop
 
 DOZE_SECONDS = 0.02

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...memory.region import Region
-from ...memory.snapshot import CHUNK, consistent, rows_at
-from ...wire.records import Records
-from ..records import HOP_STATE, INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS
+from ....memory.region import Region
+from ....memory.snapshot import CHUNK, consistent, rows_at
+from ....wire.records import Records
+from ...records import HOP_STATE, INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS
 
 Words = npt.NDArray[np.uint64]
 Slots = npt.NDArray[np.int64]
