@@ -13,16 +13,17 @@ CALM = nice -n 10  # processes that forward packets go first
 CHECKED = NUMBA_BOUNDSCHECK=1 NUMBA_OPT=2 $(CALM)  # at 3, LLVM takes half as long again for code no faster here
 REUSE = $(if $(ALL),,--unchanged)
 STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
+CLUSTERS = $(addprefix tests/,cluster deploy lake runtime)
 UNIT_1 = $(addprefix tests/,cli compliance wire) $(wildcard tests/test_*.py)
 
 unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
 
-LANES = kernels checked types lint e2e-2 installed unit-1 e2e-3 e2e-1 unit-2
-# in the order in which they begin: what takes long first, so that no processor is idle at the end.  Each lane imports
+LANES = kernels checked types lint e2e-3 e2e-4 e2e-1 unit-1 e2e-2 installed unit-2
+# All begin at once; those with CALM are computing, and fill the time in which the others wait.  Each lane imports
 # packages and loads kernels once more, for 3 to 6 s of a processor
 
 .DEFAULT_GOAL := help
-.PHONY: help venv pictures install-locked lock kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
+.PHONY: help venv pictures install-locked lock kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 e2e-4 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -67,7 +68,7 @@ unit-2: kernels
 	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(UNIT_1) $(STATEFUL))
 	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel $(if $(ALL),,and not kernel)" $(STATEFUL)
 
-e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
+e2e: e2e-1 e2e-2 e2e-3 e2e-4 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 e2e-1: kernels
 	@echo "== $@"
 	$(PYTEST) $(REUSE) tests/e2e tests/live
@@ -76,8 +77,11 @@ e2e-2: kernels
 	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -l 'mark\.e2e' tests/cli/test_*.py tests/test_*.py)
 e2e-3: kernels
 	@echo "== $@"
-	$(PYTEST) $(REUSE) -m "e2e and not wheel" \
-		$$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -Ev '^tests/(e2e|live|cli|test_)')
+	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' $(CLUSTERS))
+e2e-4: kernels
+	@echo "== $@"
+	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | \
+		grep -Ev "^tests/(e2e|live|cli|test_)$$(printf '|^%s/' $(CLUSTERS))")
 
 checked: $(STAMP) ## Run tests of kernels that write state with bounds checks; tests/wire/test_plain.py does that for wire's
 	@echo "== $@"
@@ -110,7 +114,7 @@ installed: kernels ## Build a wheel, install it into a clean environment and sta
 	$(PYTEST) $(REUSE) -m wheel tests/test_wheel.py tests/test_deb.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
-	$(MAKE) --jobs=6 --keep-going --output-sync=target $(LANES)
+	$(MAKE) --jobs=9 --keep-going --output-sync=target $(LANES)
 
 durations: ## Write what a test run took into docs: make test ALL=1 2>&1 | tee build/test.log; make durations
 	$(BIN)/python tests/durations_page.py build/test.log docs/measurements/tests.md

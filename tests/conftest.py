@@ -101,7 +101,7 @@ def namespace() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def chromium(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     """A browser without a network beyond this machine, for all tests."""
-    program = tool("chromium", "chromium-browser", "google-chrome")
+    program = tool("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     with Chromium(program, tmp_path_factory.mktemp("chromium")) as made:
         yield made
 

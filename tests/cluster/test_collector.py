@@ -18,7 +18,7 @@ from hopscope.present.collector_state import CollectorState
 from support.collector_process import Collector, Load
 from support.command import hopscope
 from support.server_process import NO_TLS, NatsServer
-from support.waiting import eventually
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.e2e
 DETAIL = "joined, 1 there, revision 1 of the configuration"
@@ -91,9 +91,10 @@ def test_a_collector_and_its_cluster(server: NatsServer, tmp_path: Path) -> None
         assert [
             (row["revision"], row["limits"], row["note"]) for row in map(json.loads, shown.splitlines())
         ] == [(1, 1, "why")]
+        readyz = f"{collector.owner['api']}readyz"
         ready = {"name": "cluster dc1", "ready": True, "detail": DETAIL, "advice": ""}
         eventually(
-            lambda: ready in httpx.get(f"{collector.owner['api']}readyz", verify=NO_TLS).json()["components"]
+            lambda: ready in httpx.get(readyz, verify=NO_TLS, timeout=HANG_SECONDS).json()["components"]
         )
 
         before = collector.status()["cluster"]["pid"]

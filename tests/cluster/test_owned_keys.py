@@ -34,6 +34,7 @@ from hopscope.settings.direct import CLUSTER, DirectSettings, NicSettings, Trans
 from hopscope.wire.dta.codec import Form
 from support.direct_make import as_bytes, dta
 from support.loopback import own_host
+from support.server_process import NO_TLS
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.kernel
@@ -397,17 +398,18 @@ def test_the_api_asks_the_owners(tmp_path: Path) -> None:
     thread.start()
     asked = f"{url_of(listener)}api/v0/direct/stores/paths/query"
     keys = {"key": texts(range(KEYS))}
+    given: dict[str, Any] = {"trust_env": False, "verify": NO_TLS, "timeout": HANG_SECONDS}
     try:
-        answer = httpx.get(asked, params=keys, trust_env=False, timeout=HANG_SECONDS)
+        answer = httpx.get(asked, params=keys, **given)
         assert answer.status_code == 503
         assert answer.json()["error"] == "the owners of keys are not known: NATS has not answered yet"
-        local = httpx.get(asked, params={**keys, "local": "true"}, trust_env=False).json()["items"]
+        local = httpx.get(asked, params={**keys, "local": "true"}, **given).json()["items"]
         (data / FILE_NAME).write_text(NONE)
-        own = httpx.get(asked, params=keys, trust_env=False).json()["items"]
+        own = httpx.get(asked, params=keys, **given).json()["items"]
         assert own == local
         assert {each["status"] for each in own} == {"found", "empty"}
         (data / FILE_NAME).write_bytes(network.table.encode())
-        items = httpx.get(asked, params=keys, trust_env=False).json()["items"]
+        items = httpx.get(asked, params=keys, **given).json()["items"]
         assert values(items, "data") == [f"{n + 10_000:08x}" for n in range(KEYS)]
         assert {each["collector"] for each in items} == {"c1", "c2", "c3"}
     finally:

@@ -18,6 +18,7 @@ from hopscope.cluster.connection import MEMBER
 from hopscope.cluster.questions.parts import NAME, PART, STATUS
 from support.cluster import with_nats
 from support.command import hopscope
+from support.server_process import NO_TLS
 from support.three_members import ANSWER_SECONDS, CLUSTER, NAMES, Three, by, text
 from support.waiting import eventually
 
@@ -380,7 +381,7 @@ def test_commands_print_what_the_api_answers(three: Three) -> None:
     expected = [{"member": name, "n": n} for name, n in zip(NAMES, raised, strict=True)]
     assert (status, rows) == (0, expected)
     url = f"{three.collectors['c1'].owner['api']}api/v0/sql?scope=cluster"
-    table = three.complete(lambda: httpx.post(url, json={"sql": count}, timeout=60))
+    table = three.complete(lambda: httpx.post(url, json={"sql": count}, timeout=60, verify=NO_TLS))
     assert (table["columns"], table["rows"]) == (["member", "n"], [list(row.values()) for row in expected])
     assert table["cluster"]["complete"]
 
@@ -509,7 +510,7 @@ def test_hostile_questions_are_counted_or_refused(three: Three) -> None:
     assert three.of_all("/flows")["total"] == 30
     metrics = f"{three.collectors['c2'].owner['api']}metrics"
     counted = f"hopscope_cluster_questions_bad_total {len(bad)}"  # written once a second
-    eventually(lambda: counted in httpx.get(metrics, timeout=60).text, counted, every=0.2)
+    eventually(lambda: counted in httpx.get(metrics, timeout=60, verify=NO_TLS).text, counted, every=0.2)
 
 
 def test_without_nats_answers_are_local_and_say_so(three: Three) -> None:

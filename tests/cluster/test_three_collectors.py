@@ -25,7 +25,7 @@ from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, ne
 from hopscope.wire.records import Carried, Link, Records, ReportBatch
 from support.cluster import make, settings_of
 from support.collector_process import Collector
-from support.server_process import NatsServer
+from support.server_process import NO_TLS, NatsServer
 from support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -237,11 +237,11 @@ def test_a_source_moves_and_comes_back(collectors: dict[str, Collector]) -> None
     eventually(lambda: counted("c1", "cluster_moved_reports_total") == 90)
     assert counted("c2", "cluster_moved_reports_total") == lost("c3") == 0
     api = f"{collectors['c1'].owner['api']}api/v0"
-    whole = httpx.get(f"{api}/sources", params={"scope": "cluster"}, timeout=30).json()
+    whole = httpx.get(f"{api}/sources", params={"scope": "cluster"}, timeout=30, verify=NO_TLS).json()
     assert whole["cluster"]["complete"], whole["cluster"]
     (found,) = [item for item in whole["items"] if item["node"]["id"] == node]
     assert (found["received"], found["lost"], found["moved"]) == (287, 13, 90)
-    summary = httpx.get(f"{api}/summary", params={"scope": "cluster"}, timeout=30).json()
+    summary = httpx.get(f"{api}/summary", params={"scope": "cluster"}, timeout=30, verify=NO_TLS).json()
     assert summary["lost"] == 13 + sum(before.values())
     assert not moves("c3")
     (row,) = [row for row in events_of(collectors["c2"], 1022) if row["sport"] == 2000 + flow]

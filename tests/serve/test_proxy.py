@@ -75,7 +75,7 @@ def proxy(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
         try:
             headers = {"host": URL.partition("//")[2]}
             base = f"https://127.0.0.1:{PORT}"
-            with httpx.Client(base_url=base, headers=headers, verify=False) as client:
+            with httpx.Client(base_url=base, headers=headers, verify=False, timeout=None) as client:
                 eventually(lambda: _answers(client, process), lambda: (tmp_path / "error.log").read_text())
                 yield client
         finally:

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import httpx
 import pytest
 from websockets.sync.client import connect
 
@@ -182,8 +181,7 @@ class Chromium:
         """A page in a context of its own: no cookies, storage or cache of others."""
         context = self._call("Target.createBrowserContext")["browserContextId"]
         target = self._call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
-        pages = httpx.get(f"http://127.0.0.1:{self._port}/json", trust_env=False).json()
-        address = next(page["webSocketDebuggerUrl"] for page in pages if page["id"] == target)
+        address = f"ws://127.0.0.1:{self._port}/devtools/page/{target}"
         try:
             with connect(address, max_size=None) as socket:
                 yield Browser(socket)

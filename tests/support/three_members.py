@@ -15,7 +15,7 @@ from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, ReportBatch
 
 from .collector_process import Collector
-from .server_process import NatsServer
+from .server_process import NO_TLS, NatsServer
 from .waiting import eventually
 
 T = TypeVar("T")
@@ -68,7 +68,8 @@ class Three:
 
     def ask(self, name: str, path: str, **query: Any) -> httpx.Response:
         """The same with its status."""
-        return httpx.get(f"{self.collectors[name].owner['api']}api/v0{path}", params=query, timeout=60)
+        address = f"{self.collectors[name].owner['api']}api/v0{path}"
+        return httpx.get(address, params=query, timeout=60, verify=NO_TLS)
 
     def of_all(self, path: str, **query: Any) -> Any:
         """A question to all, which all answer, however busy they are; the answer without `cluster`."""
@@ -95,6 +96,7 @@ class Three:
             json=body,
             headers={"Authorization": f"Bearer {token}"},
             timeout=60,
+            verify=NO_TLS,
         )
 
     def of_each(self, path: str, **query: Any) -> dict[str, Any]:

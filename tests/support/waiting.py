@@ -14,10 +14,18 @@ saves time while a test is mended.
 """
 
 
+_LONGEST_PAUSE = 0.2
+
+
 def eventually(condition: Callable[[], T], what: object = "it did not happen", every: float = 0.01) -> T:
-    """The first true value of `condition`, asked again and again; fails with `what` if it never comes."""
-    until = time.monotonic() + HANG_SECONDS
+    """The first true value of `condition`, asked again and again; fails with `what` if it never comes.
+
+    What takes long to ask is asked less often: questions to a server would keep it from what is waited for.
+    """
+    until = (asked := time.monotonic()) + HANG_SECONDS
     while not (value := condition()):
-        assert time.monotonic() < until, what() if callable(what) else what
-        time.sleep(every)
+        answered = time.monotonic()
+        assert answered < until, what() if callable(what) else what
+        time.sleep(max(every, min(3 * (answered - asked), _LONGEST_PAUSE)))
+        asked = time.monotonic()
     return value

@@ -20,7 +20,7 @@ from hopscope.operators.database import Database
 from hopscope.operators.users import Users
 from support.browser import Browser, Chromium
 from support.collector_process import Collector
-from support.waiting import eventually
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 PASSWORD = "analytical-engine"
@@ -37,7 +37,9 @@ class Witness:
         self.url = collector.owner["api"].rstrip("/")
         self.token = (collector.data / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {self.token}"}
-        self._client = httpx.Client(base_url=f"{self.url}/api/v0", headers=headers, trust_env=False)
+        self._client = httpx.Client(
+            base_url=f"{self.url}/api/v0", headers=headers, trust_env=False, timeout=HANG_SECONDS
+        )
 
     def get(self, path: str, **query: Any) -> Any:
         """An answer."""
