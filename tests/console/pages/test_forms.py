@@ -167,10 +167,7 @@ def test_failures_say_how_long_to_wait(api: Witness, users: None, browser: Brows
     browser.open(f"{api.url}/login")
     guess = "fetch('/login', {method: 'POST', body: new URLSearchParams({user: 'eve', password: 'guess'})})"
     browser.run(f"(async () => {{ for (const _ of Array(6)) await {guess}; }})()")
-    browser.type("eve")
-    browser.press("Tab")
-    browser.type("guess")
-    browser.press("Enter")
+    enter_login(browser, "eve", "guess")
     line = browser.see("[role=alert]")
     assert re.fullmatch(r"Too many failed logins: try again in \d+ s\.", line)
 
