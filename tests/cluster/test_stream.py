@@ -71,9 +71,8 @@ async def _read(urls: list[str], stream: str, subject: str) -> list[Any]:
             for message in await subscription.fetch(100, timeout=1):
                 await message.ack()
                 found.append(message)
-        except nats.errors.TimeoutError:
-            left = await subscription.consumer_info()
-            if not left.num_pending and not left.num_ack_pending:
+        except TimeoutError:  # a server that was started again may have less than the others at first
+            if found and read_block(found[-1].data).last == EVENTS - 1:
                 break
     await client.close()
     return found
