@@ -125,6 +125,7 @@ def test_configuration_changes(run: Run, connection: Connection, given: tuple[st
     assert shown[1].endswith(",2,rollback to revision 1")
     refused: tuple[tuple[tuple[str, ...], int, str], ...] = (
         (("set", "hop_latency.speed=1"), 2, "speed: unknown limit"),
+        (("set", "hop_latncy.raise_above=50us"), 2, "unknown metric 'hop_latncy'; did you mean hop_latency?"),
         (("set", "hop_latency.clear_below=90us"), 2, "clear_below"),
         (("set", "hop_latency.change=1", "--after", "2"), 1, "to revision 4: nothing was changed"),
         (("rollback", "77"), 2, "revision 77 of the configuration is not kept"),

@@ -120,6 +120,9 @@ def test_who_leaves_owns_no_keys(nats: NatsServer, tmp_path: Path, monkeypatch: 
     with Connection(settings.cluster, "test") as connection:
         for name in ("c2", "c3"):
             Seat(connection, 1.0).remember(MemberRecord(name, "folder"))
+    status, out, _ = cluster("status", *place)
+    keeps = "hopscope cluster forget c2; until then it keeps its 8 of 16 shares of the keys"
+    assert (status, keeps in out) == (1, True), out
     status, out, _ = cluster("forget", "c2", *place)
     assert (status, out) == (0, "c2 is forgotten.\ngeneration 3: c3 (16); 8 of 16 shares moved\n")
     status, out, error = cluster("forget", "c3", *place)

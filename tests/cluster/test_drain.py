@@ -77,6 +77,8 @@ def test_a_member_leaves_and_comes_back(
         assert said == sorted(said, key=["live", "withdrawing", "silence", "flushing", "drained"].index)
         eventually(lambda: [each["state"] for each in other.status()["members"]] == ["drained", "live"])
         eventually(lambda: member.status().get("drain", {}).get("stage") == "drained")
+        # it would not be missing if it was killed now
+        eventually(lambda: Directory(connection).known()["c1"].left)
         member.stop()
         eventually(lambda: [each["name"] for each in other.status()["members"]] == ["c2"])
         assert other.status()["missing"] == []

@@ -68,7 +68,8 @@ def test_a_name_belongs_to_one_data_folder(nats: NatsServer, cluster: str, tmp_p
         copy, other = Member(settings, tmp_path / "2").start(), Member(settings, tmp_path / "3").start()
         try:
             for each in (copy, other):
-                assert "there already" in each.await_state("refused")["problem"]
+                each.await_state("refused")
+                eventually(lambda each=each: "there already" in each.status()["problem"], each.status)
             before = keys(nats.url, f"hopscope-{cluster}-members")["c1"]
             assert before["place"] == first.context.record.place  # type: ignore[union-attr]
             copy.stop()

@@ -15,6 +15,7 @@ from hopscope.cluster.merge.rules import RULES, rule_of
 from hopscope.cluster.merge.sources import lost, merged_source
 from hopscope.detect.detector import Detector
 from hopscope.detect.moved import CORRECTION, SPACE, CorrectionReader, CorrectionWriter, open_corrections
+from hopscope.serve.models.overview import Overview, Points
 from hopscope.serve.routes import show
 from hopscope.settings.collector import DetectSettings
 from support.detect_make import Report, batch, path
@@ -286,3 +287,83 @@ def test_large_numbers_stay_exact_and_sort_as_numbers() -> None:
 def test_only_paths_of_the_table_are_asked(path: str, known: bool) -> None:
     """What is not in it is no question to a cluster."""
     assert (rule_of(path) is not None) == known
+
+
+def seen(received: int, **more: Any) -> dict[str, Any]:
+    """The overview of a member with one queue, as its API answers it."""
+    place = {"node": {"id": 1, "name": "leaf"}, "port": {"id": 2, "name": None}, "queue": 3}
+    gauge = {"latest": received, "mean": 1.0, "highest": received}
+    points = {name: [1.0, 2.0, 3.0] for name in Points.model_fields}
+    body = {
+        "time": when(received), "unit": "report", "takes_labels": False,
+        "totals": {
+            "received": received, "received_per_second": 10.0, "lost": 5, "lost_per_second": 0.0,
+            "rejected": 1, "rejected_per_second": 0.0, "kernel_drops": 0, "packets_dropped": 2, "events": 4,
+            "events_per_second": 1.0, "values": 80, "values_per_event": 20.0, "flows": 3, "switches": 1,
+            "sources": 1, "silent_sources": 0, "workers": 1, "busy_ratio": 0.5, "ns_per_report": 100.0,
+        },
+        "points": points, "followed_seconds": 60.0,
+        "queues": [
+            {**place, "values": [1, received, 0], "now": 0, "peak": received, "limit": 9, "alarm": False}
+        ],
+        "buffers": [], "links": [], "slow_flows": [], "slowest": None,
+        "slow_hops": [{**place, "worst_ns": received, "mean_ns": float(received), "flows": 1}],
+        "contributors": [{
+            **place, "share": 0.5, "latency_sum_ns": 100 * received, "packets": received, "mean_ns": 100.0,
+            "median_ns": None, "p99_ns": {"lower": 1, "upper": 2, "estimate": 1.5}, "highest_ns": received,
+            "occupancy": gauge, "utilization": gauge, "slow_flows": 1,
+        }],
+        "contributors_source": "recent", "contributors_seconds": float(received),
+        "contributors_note": f"{received} s",
+        "drops": [{**place, "last_minute": 1, "total": received}], "lost_sources": [],
+        "lost_workers": [{"worker": "0", "cause": "full", "reports": received}], "notable": [],
+        "kinds": [{"kind": "raised", "total": received, "per_second": 0.5}], "missed_events": 0,
+    }  # fmt: skip
+    return body | more
+
+
+def test_overviews_become_one() -> None:
+    """By hand: rates of the seconds that both know, the highest of each half second, sums of drops and of
+    latency. Shares are of the latency of both. A member that counts no distributions is not in the shares,
+    and the note says so. The source of both has lost what neither received.
+    """
+    switches = {"total": 1, "items": [{"node": {"id": 1, "name": "leaf"}}]}
+    sources = [row(list(range(10)), [0, 9], 22), row(list(range(12, 20)), [12, 19], 22)]
+    short = {name: values[1:] for name, values in seen(1)["points"].items()}
+    bodies = {
+        member: [body, switches, {"total": 1, "items": [source]}]
+        for member, body, source in zip(
+            ("a", "b"), (seen(10), seen(30, points=short, followed_seconds=1.0)), sources, strict=True
+        )
+    }
+    found = RULES["/api/v0/overview"].merge(bodies, {})
+    Overview.model_validate(found, strict=True)
+    assert found["points"]["reports"] == [4.0, 6.0]
+    assert found["followed_seconds"] == 1.0
+    (queue,) = found["queues"]
+    assert (queue["values"], queue["peak"], queue["members"]) == ([1, 30, 0], 30, ["a", "b"])
+    (hop,) = found["slow_hops"]
+    assert (hop["worst_ns"], hop["mean_ns"], hop["flows"]) == (30, 20.0, 2)
+    (place,) = found["contributors"]
+    assert (place["share"], place["latency_sum_ns"], place["packets"], place["mean_ns"]) == (
+        0.5,
+        4000,
+        40,
+        100,
+    )
+    assert place["p99_ns"] is None
+    assert found["contributors_note"] == "30 s"
+    assert [(each["last_minute"], each["total"]) for each in found["drops"]] == [(2, 40)]
+    assert [each["member"] for each in found["lost_workers"]] == ["b", "a"]
+    assert found["kinds"] == [{"kind": "raised", "total": 40, "per_second": 1.0}]
+    totals = found["totals"]
+    assert (totals["received"], totals["switches"], totals["sources"], totals["flows"]) == (40, 1, 1, 6)
+    assert totals["values_per_event"] == 20.0
+    (source,) = found["lost_sources"]
+    assert (source["lost"], source["received"]) == (2, 18)
+    bodies["b"][0] |= {"contributors": [], "contributors_source": "none"}
+    found = RULES["/api/v0/overview"].merge(bodies, {})
+    assert found["contributors_note"] == "10 s, of a alone"
+    assert [each["members"] for each in found["contributors"]] == [["a"]]
+    bodies["b"][0]["points"]["reports"] = []
+    assert RULES["/api/v0/overview"].merge(bodies, {})["points"]["lost"] == []

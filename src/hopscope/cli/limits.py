@@ -128,6 +128,8 @@ def _ask(folder: Path, message: dict[str, Any]) -> None:
 
 def parse_change(text: str) -> tuple[str, str, int | str | None]:
     """Metric, limit and value of `hop_latency.raise_above=50us`; the collector checks them."""
+    from ..settings.configuration.errors import did_you_mean
+    from ..settings.limits import SWITCH_METRICS
     from .options.quantities import seconds
 
     key, equals, value = text.partition("=")
@@ -141,6 +143,9 @@ def parse_change(text: str) -> tuple[str, str, int | str | None]:
         return metric, limit, int(value) if value.isdecimal() else value
     if metric.endswith("latency"):
         return metric, limit, round(seconds(f"{key}:", value) * 1e9)
+    if metric not in (metrics := ("flow_latency", *SWITCH_METRICS)):
+        hint = did_you_mean(metric, metrics) or f"; expected {', '.join(metrics)}"
+        raise HopscopeError(f"{text}: unknown metric {metric!r}{hint}")
     raise HopscopeError(f"{text}: found {value!r}, expected a whole number or `never`")
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlencode
 
 from fastapi import HTTPException, Request, Response
@@ -200,10 +200,9 @@ def _state_member(row: dict[str, Any], model: type[BaseModel], member: str) -> N
     whose = {"member": member, "members": [member]}
     row |= {name: whose[name] for name in whose.keys() & model.model_fields.keys()}
     for name, field in model.model_fields.items():
-        if get_origin(field.annotation) is list:
-            (kind,) = get_args(field.annotation)
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                for each in row[name]:
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel) and row.get(name):
+                for each in row[name] if isinstance(row[name], list) else (row[name],):
                     _state_member(each, kind, member)
 
 

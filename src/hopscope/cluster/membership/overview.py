@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..configuration import Configurations, Revision
 from ..connection import Connection
+from ..owners.table import read_owners
 from .members import Directory, MemberRecord
 
 
@@ -25,6 +26,8 @@ class Overview:
     """Records that are no good, by bucket and key, and why."""
     newest: Revision
     """Of the configuration."""
+    shares: dict[str, int]
+    """Of the keys, by owner."""
 
     def problem(self, record: MemberRecord) -> str:
         """What is wrong with a member; empty: nothing."""
@@ -34,6 +37,7 @@ class Overview:
         """All that is wrong, a line for each member."""
         found = [
             f"{name} is {gone(record)}: start it, or remove it for good by: hopscope cluster forget {name}"
+            f"{self._still_owns(name)}"
             for name, record in sorted(self.missing.items())
         ]
         for name, record in sorted(self.living.items()):
@@ -42,6 +46,11 @@ class Overview:
         if self.newest.problem:
             found.append(f"revision {self.newest.number} cannot be read: {self.newest.problem}")
         return found
+
+    def _still_owns(self, name: str) -> str:
+        if not (shares := self.shares.get(name)):
+            return ""
+        return f"; until then it keeps its {shares} of {sum(self.shares.values())} shares of the keys"
 
     def _problems(self, record: MemberRecord) -> Iterator[str]:
         if record.state == "stopped":
@@ -70,4 +79,6 @@ def look(connection: Connection) -> Overview:
     missing = {name: record for name, record in away.items() if not record.left}
     left = {name: record for name, record in away.items() if record.left}
     newest = Configurations(connection).newest()
-    return Overview(living, missing, left, directory.seen_ns(), directory.bad, newest)
+    owners, _ = read_owners(connection)
+    shares = {} if owners is None else owners.current.counts()
+    return Overview(living, missing, left, directory.seen_ns(), directory.bad, newest, shares)

@@ -17,7 +17,7 @@ from ..process import Context, Part
 from .members import Directory, MemberRecord, NameTakenError, Seat
 
 REMEMBER_SECONDS = 30.0
-"""How often the record that stays when this member is gone is renewed."""
+"""How often the record that stays when this member is gone is renewed, and whenever its state changes."""
 KNOWN_SECONDS = 10.0
 """How often those of all are read."""
 READ_SECONDS = 0.05
@@ -36,6 +36,7 @@ class Membership(Part):
         self._seat = Seat(context.connection, context.settings.cluster.member_seconds)
         self._directory = Directory(context.connection)
         self._read_at = self._known_at = self._remember_at = 0.0
+        self._remembered = ""
 
     def start(self) -> None:
         """Check that heartbeats are frequent enough for the bucket."""
@@ -53,9 +54,9 @@ class Membership(Part):
         record = self._record()
         try:
             self._seat.put(record)
-            if now >= self._remember_at:
+            if now >= self._remember_at or record.state != self._remembered:
                 self._seat.remember(record)
-                self._remember_at = now + REMEMBER_SECONDS
+                self._remember_at, self._remembered = now + REMEMBER_SECONDS, record.state
         except NameTakenError as error:
             context.counts["refusals"] += 1
             context.refused, context.joined = str(error), False

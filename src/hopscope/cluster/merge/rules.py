@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from ...present.events import wide
+from .overview import overview
 from .sources import merged_source
 from .summary import summary
 from .switches import buffers, ports, queues, switch, switches
@@ -283,6 +284,7 @@ RULES: Mapping[str, Rule] = {
         paged=True,
         every=True,
     ),
+    "/api/v0/overview": Rule(overview, also=("/api/v0/switches", "/api/v0/sources")),
     "/api/v0/summary": Rule(summary, also=("/api/v0/switches", "/api/v0/sources")),
     "/api/v0/labels": Rule(
         _Pages(

@@ -95,11 +95,13 @@ def _api(context: Context) -> Answerer:
     from ...base.names import DISCOVERED, Names
     from ...cluster.questions.answer_api import ApiAnswerer
     from ...serve.api import create_app
+    from ...serve.overview.snapshot import FOR_MERGING, Poller
 
     settings = context.settings
     application = create_app(settings.serve, context.data, stores=settings.direct.folder)
     application.state.context.dialects = settings.dialects
     served = application.state.context
+    application.state.overview = Poller(served, FOR_MERGING)
     read: list[int | None] = []
 
     def name() -> None:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .bottleneck import QueueContribution
-from .common import Event, Flow, FlowDetail, Model, Node, Port, Time, Wide
+from .common import (
+    ClusterModel,
+    Event,
+    Flow,
+    FlowDetail,
+    Model,
+    Node,
+    OfMember,
+    OfMembers,
+    Port,
+    Time,
+    Wide,
+)
 
 
 class Points(Model):
-    """One value per second, oldest first."""
+    """One value per second, oldest first, since the server follows the collector: three minutes at most. Of a
+    cluster, sums for the seconds that are known of all members in the answer.
+    """
 
     reports: list[float]
     events: list[float]
@@ -19,7 +35,7 @@ class Points(Model):
     duplicate: list[float]
 
 
-class HotPlace(Model):
+class HotPlace(OfMembers):
     """A queue, buffer or link over the last minute."""
 
     node: Node
@@ -35,7 +51,7 @@ class HotPlace(Model):
     alarm: bool
 
 
-class SlowHop(Model):
+class SlowHop(OfMembers):
     """An egress port, over the hops of the slowest flows."""
 
     node: Node
@@ -43,10 +59,10 @@ class SlowHop(Model):
     worst_ns: int
     mean_ns: float
     flows: int
-    """Of the 100 slowest flows, those through this port."""
+    """Of the 100 slowest flows (of each member), those through this port."""
 
 
-class Drops(Model):
+class Drops(OfMembers):
     """Packets that a switch reported as dropped at one place."""
 
     node: Node | None
@@ -54,10 +70,10 @@ class Drops(Model):
     queue: int | None
     last_minute: int
     total: int
-    """Since the server started."""
+    """Since the server follows the collector, and of the events that were in memory then."""
 
 
-class LostSource(Model):
+class LostSource(OfMembers):
     """A source of which reports are missing."""
 
     address: str
@@ -67,7 +83,7 @@ class LostSource(Model):
     received: Wide
 
 
-class LostWorker(Model):
+class LostWorker(OfMember):
     """A worker that lost reports."""
 
     worker: str
@@ -80,6 +96,12 @@ class Similar(Model):
 
     event: Event
     count: int
+
+
+class Contribution(QueueContribution, OfMembers):
+    """A place's contribution to latency. Of several members, quantiles and means of gauges are null, and the
+    latest values are the highest of theirs.
+    """
 
 
 class KindCount(Model):
@@ -105,6 +127,8 @@ class Totals(Model):
     """Reported as dropped by switches."""
     events: Wide
     events_per_second: float
+    values: Wide
+    """Values in all reports."""
     values_per_event: float | None
     """Values in all reports for each event that stores one: what detection saves."""
     flows: int
@@ -116,7 +140,7 @@ class Totals(Model):
     ns_per_report: float | None
 
 
-class Overview(Model):
+class Overview(ClusterModel):
     """What is slow, where, since when, whose traffic, and whether the data can be trusted."""
 
     time: Time
@@ -126,6 +150,8 @@ class Overview(Model):
     """Whether this collector listens for labels."""
     totals: Totals
     points: Points
+    followed_seconds: float
+    """How far the strips and the drops of the last minute reach back: less than 60 right after a start."""
     queues: list[HotPlace]
     """The fullest of the last minute."""
     buffers: list[HotPlace]
@@ -134,10 +160,13 @@ class Overview(Model):
     slowest: FlowDetail | None
     """The first of them, with its path."""
     slow_hops: list[SlowHop]
-    contributors: list[QueueContribution]
+    contributors: list[Contribution]
     """Places with the largest shares of latency."""
+    contributors_source: Literal["recent", "all", "flows", "none"]
+    """`recent`: distributions of `contributors_seconds`; `all`: those of all time; `flows`: live flows."""
+    contributors_seconds: float
     contributors_note: str
-    """What the shares are of."""
+    """What the shares are of, and of which members if not of all."""
     drops: list[Drops]
     lost_sources: list[LostSource]
     lost_workers: list[LostWorker]

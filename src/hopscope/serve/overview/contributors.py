@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Literal
 
 from ...detect.bottleneck.place_sums import PlaceSums, gauges_of
 from ...detect.bottleneck.shares import Place, Queues, QueueShare, of_network, of_sums, slow_above
@@ -20,6 +21,10 @@ MAX_FLOWS = 20_000
 class Contributors:
     """The top contributors; `note` says of what their shares are."""
 
+    source: Literal["recent", "all", "flows", "none"] = "none"
+    """Distributions of the last seconds, or since the beginning; live flows."""
+    seconds: float = 0.0
+    """Time that `recent` covers."""
     note: str = ""
     items: tuple[QueueShare, ...] = ()
 
@@ -27,8 +32,8 @@ class Contributors:
 class ContributorsReader:
     """Reads the state every EVERY_SECONDS; `contributors` is the newest result."""
 
-    def __init__(self, state: CollectorState, recent: Recent | None = None) -> None:
-        self._state = state
+    def __init__(self, state: CollectorState, recent: Recent | None = None, rows: int = ROWS) -> None:
+        self._state, self._rows = state, rows
         self._recent = recent or Recent(state)
         self._due = 0.0
         self.contributors = Contributors()
@@ -48,14 +53,16 @@ class ContributorsReader:
             gauges = gauges_of(self._state.ports(), queues.places())
             items = of_network(queues, self._slow(queues, slowest), gauges)
             note = f"share of the latency of all packets, {recently.span}"
-            return Contributors(note, tuple(items[:ROWS]))
+            source: Literal["recent", "all"] = "recent" if recently.seconds else "all"
+            return Contributors(source, recently.seconds, note, tuple(items[: self._rows]))
         if not 0 < len(self._state.flows()) <= MAX_FLOWS:
-            return Contributors("needs distributions")
+            return Contributors(note="needs distributions")
         sums = PlaceSums(Queues([]), None)
         for block in self._state.paths():
             sums.add(block)
         items = of_sums(sums.sums, None, gauges_of(self._state.ports(), sums.sums))
-        return Contributors("share of the latency of the live flows' packets", tuple(items[:ROWS]))
+        note = "share of the latency of the live flows' packets"
+        return Contributors("flows", note=note, items=tuple(items[: self._rows]))
 
     def _slow(self, queues: Queues, slowest: Records) -> dict[Place, int] | None:
         above = slow_above(queues.end_to_end)

@@ -74,15 +74,15 @@ class LossReader:
         if len(self._total) > MAX_PLACES:
             self._total = Counter(dict(self._total.most_common(MAX_PLACES)))
 
-    def losses(self, state: CollectorState) -> Losses:
-        """The largest losses of each kind."""
+    def losses(self, state: CollectorState, rows: int = ROWS) -> Losses:
+        """The largest losses of each kind, so many at most."""
         lately: Counter[Place] = Counter()
         for _, found in self._lately:
             lately.update(found)
         ranked = sorted(self._total, key=lambda place: (-lately[place], -self._total[place], place))
         sources = state.sources()
         sources = sources[sources["lost"] > 0]
-        worst = sources[np.argsort(-sources["lost"].astype(np.int64), kind="stable")[:ROWS]]
+        worst = sources[np.argsort(-sources["lost"].astype(np.int64), kind="stable")[:rows]]
         workers = [
             (worker, cause, int(block[counter]))
             for worker, block in state.counters().processes.items()
@@ -91,7 +91,7 @@ class LossReader:
         ]
         workers.sort(key=lambda loss: (-loss[2], loss[0]))
         return Losses(
-            tuple(PlaceDrops(place, lately[place], self._total[place]) for place in ranked[:ROWS]),
+            tuple(PlaceDrops(place, lately[place], self._total[place]) for place in ranked[:rows]),
             tuple(worst),
-            tuple(workers[:ROWS]),
+            tuple(workers[:rows]),
         )

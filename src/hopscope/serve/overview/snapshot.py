@@ -21,8 +21,10 @@ from ...wire.records import Records
 from ..context import Context
 from ..models import collector as c
 from ..routes.state import summarise
+from .contributors import ROWS as CONTRIBUTORS
 from .contributors import Contributors, ContributorsReader
 from .joined import Joined, Shown
+from .losses import ROWS as LOSSES
 from .losses import Losses, LossReader
 from .recent import Recent
 
@@ -35,9 +37,9 @@ HOT_ROWS = 64
 """Rows of a table that each snapshot keeps: the highest."""
 SLOW_FLOWS = 100
 """Slowest flows that are searched for the slowest hops."""
-SLOW_ROWS = 12
-_ASKED_SECONDS = 2.0
-"""Without a question for so long nobody watches."""
+KEEP_SECONDS = 600.0
+"""How long after the last question a poller that questions have started goes on."""
+_PAUSE_SECONDS = 10.0
 _RECENT_NS = 3 * 10**9
 _LIVELY_NS = 10 * 10**9
 """Time without reports after which a flow is no longer among the slowest."""
@@ -47,6 +49,21 @@ _STRIPS = {
     "links": (PortKind.EGRESS, (Metric.LINK_UTILIZATION,)),
 }
 log = logger("serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a snapshot's tables, at most."""
+
+    hot: int = 10
+    slow_flows: int = 12
+    slow_hops: int = 12
+    contributors: int = CONTRIBUTORS
+    losses: int = LOSSES
+
+
+FOR_MERGING = Rows(hot=HOT_ROWS, slow_hops=1000, contributors=1000, losses=1000)
+"""As members of a cluster need them: what is among the first of all may be far down at one member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +134,8 @@ class Snapshot:
     slowest: FlowHops | None = None
     """The first of `slow_flows` with its hops, read at one moment."""
     losses: Losses = field(default_factory=Losses)
+    followed_seconds: float = 0.0
+    """How far strips and the last minute's drops reach back."""
 
 
 @dataclass(slots=True)
@@ -171,44 +190,55 @@ class _Strip:
 
 
 class Poller:
-    """Follows the collector while the app runs. While somebody asks for snapshots it takes them, twice per
-    second at most, for all who ask.
+    """Follows the collector while the app runs, or while somebody asks. Snapshots are taken for those who
+    ask, twice per second at most, for all of them.
     """
 
-    def __init__(self, context: Context, hot_rows: int = 10) -> None:
+    def __init__(self, context: Context, rows: Rows | None = None) -> None:
         self._context = context
-        self._hot_rows = hot_rows
+        self._rows = rows or Rows()
         self._cursor: Cursor | None = None
         self._points: deque[Point] = deque(maxlen=POINTS)
         self._strips = {name: _Strip() for name in _STRIPS}
         self._notable = Joined()
         self._recent = Recent(context.state)
-        self._contributors = ContributorsReader(context.state, self._recent)
+        self._contributors = ContributorsReader(context.state, self._recent, self._rows.contributors)
         self._losses = LossReader()
         self._slow = Slow(np.empty(0, FLOW), [], None)
+        self._slow_due = float("-inf")
         self._missed = 0
         self._number = 0
-        self._asked = float("-inf")
-        self._taken = float("-inf")
+        self._asked = self._taken = self._followed = float("-inf")
+        self._following: asyncio.Task[None] | None = None
         self.snapshot: Snapshot | None = None
 
     async def newest(self) -> Snapshot:
-        """A snapshot that is at most PERIOD_SECONDS old."""
+        """A snapshot that is at most PERIOD_SECONDS old; from now on the collector is followed."""
         self._asked = time.monotonic()
+        if self._following is None or self._following.done():
+            self.start(KEEP_SECONDS)
         return await self._context.draw(self._newest)
 
     def _newest(self) -> Snapshot:
         if self.snapshot is None or time.monotonic() - self._taken > 0.9 * PERIOD_SECONDS:
             self._taken = time.monotonic()
-            self.snapshot = self.once()
+            self.snapshot = self.once(follow=self._is_due)
         return self.snapshot
 
-    async def run(self) -> None:
-        """Read what a later snapshot shows of the time before it, while nobody asks, until the app closes."""
-        while not self._context.closing.is_set():
+    @property
+    def _is_due(self) -> bool:
+        return time.monotonic() - self._followed > 0.9 * PERIOD_SECONDS
+
+    def start(self, idle_seconds: float = float("inf")) -> asyncio.Task[None]:
+        """Follow the collector until nobody has asked for so long, or the app closes."""
+        self._following = asyncio.create_task(self._run(idle_seconds))
+        return self._following
+
+    async def _run(self, idle_seconds: float) -> None:
+        while not self._context.closing.is_set() and time.monotonic() - self._asked < idle_seconds:
             begin = time.monotonic()
             try:
-                if begin - self._asked > _ASKED_SECONDS:
+                if self._is_due:
                     await self._context.draw(self.follow)
             except Exception as error:  # the next may work
                 log.error("the figures of the overview could not be read", exc_info=error)
@@ -216,14 +246,18 @@ class Poller:
             await asyncio.sleep(max(0.1, pause))
 
     def follow(self) -> None:
-        """Read what a snapshot shows of the time before it."""
-        self._number += 1
-        if self._number % 2 or not self._points:
-            self._points.append(_point(summarise(self._context)))
-        self._follow(self._context.state.ports(), time.time_ns())
+        """Read what a later snapshot shows of the time before it."""
+        self._follow(None, self._context.state.ports(), time.time_ns())
         self._recent.snapshot()
 
-    def _follow(self, ports: Records, now_ns: int) -> None:
+    def _follow(self, summary: c.Summary | None, ports: Records, now_ns: int) -> None:
+        if time.monotonic() - self._followed > _PAUSE_SECONDS:  # what is kept is older than it seems
+            self._points.clear()
+            self._strips = {name: _Strip() for name in _STRIPS}
+        self._followed = time.monotonic()
+        self._number += 1
+        if self._number % 2 or not self._points:
+            self._points.append(_point(summary or summarise(self._context)))
         events = self._read_events()
         self._losses.add(events, now_ns)
         by_port = queues_by_port(ports)
@@ -231,30 +265,29 @@ class Poller:
             rows = ports[ports["kind"] == kind]
             self._strips[name].add(rows, _peaks(events, kind, metrics, by_port), now_ns)
 
-    def once(self) -> Snapshot:
-        """One snapshot, now."""
+    def once(self, *, follow: bool = True) -> Snapshot:
+        """One snapshot, now. `follow`: it is also the newest of the strips and points."""
         state, now_ns = self._context.state, time.time_ns()
-        self._number += 1
         summary = summarise(self._context)
-        if self._number % 2 or not self._points:
-            self._points.append(_point(summary))
         ports = state.ports()
-        self._follow(ports, now_ns)
+        if follow:
+            self._follow(summary, ports, now_ns)
         strips = {
-            name: self._strips[name].rows(ports[ports["kind"] == kind], self._hot_rows)
+            name: self._strips[name].rows(ports[ports["kind"] == kind], self._rows.hot)
             for name, (kind, _) in _STRIPS.items()
         }
         flows = state.flows()
         recent = flows[now_ns - flows["last_ns"] < _LIVELY_NS]
         slowest = ordered(recent if len(recent) else flows, "latency", True, 0, SLOW_FLOWS)
-        if self._number % 2 or self.snapshot is None:
+        if time.monotonic() > self._slow_due:
+            self._slow_due = time.monotonic() + 1.8 * PERIOD_SECONDS
             self._slow = self._read_slow(slowest)
         return Snapshot(
             time_ns=now_ns,
             summary=summary,
             points=tuple(self._points),
             strips=strips,
-            slow_flows=self._slow.flows[:SLOW_ROWS],
+            slow_flows=self._slow.flows[: self._rows.slow_flows],
             slow_hops=self._slow.hops,
             slowest=self._slow.first,
             contributors=self._contributors.snapshot(slowest),
@@ -262,7 +295,8 @@ class Poller:
             limits=state.limits(),
             missed=self._missed,
             takes_labels=state.labels.about() is not None,
-            losses=self._losses.losses(state),
+            losses=self._losses.losses(state, self._rows.losses),
+            followed_seconds=PERIOD_SECONDS * len(self._strips["queues"].columns),
         )
 
     def _read_events(self) -> Records:
@@ -290,7 +324,7 @@ class Poller:
         ]
         hops.sort(key=lambda hop: -hop.worst_ns)
         rows = np.concatenate([np.empty(0, FLOW), *(path.flows for path in paths)])
-        return Slow(rows, hops[:SLOW_ROWS], paths[0] if paths else None)
+        return Slow(rows, hops[: self._rows.slow_hops], paths[0] if paths else None)
 
 
 def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...], by_port: bool) -> dict[int, int]:

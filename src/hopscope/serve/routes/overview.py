@@ -16,7 +16,6 @@ from ...settings.limits import SINK_METRICS, MetricLimits
 from ...wire.address import address
 from ..context import Ctx
 from ..models import overview as o
-from ..models.bottleneck import QueueContribution
 from ..models.collector import Summary
 from ..models.common import Event
 from ..overview.snapshot import HotRow, Poller, Snapshot
@@ -49,7 +48,8 @@ def _overview(snapshot: Snapshot, names: Names, context: Ctx) -> o.Overview:
                 for name in o.Points.model_fields
             }
         ),
-        **strips,
+        followed_seconds=snapshot.followed_seconds,
+        queues=strips["queues"], buffers=strips["buffers"], links=strips["links"],
         slow_flows=[show.flow(row) for row in snapshot.slow_flows],
         slowest=None if path is None else show.flow_detail(path.flows[0], path.hops, names),
         slow_hops=[
@@ -60,9 +60,11 @@ def _overview(snapshot: Snapshot, names: Names, context: Ctx) -> o.Overview:
             for hop in snapshot.slow_hops
         ],
         contributors=[
-            QueueContribution.model_validate(queue_object(share, names))
+            o.Contribution.model_validate(queue_object(share, names))
             for share in snapshot.contributors.items
         ],
+        contributors_source=snapshot.contributors.source,
+        contributors_seconds=snapshot.contributors.seconds,
         contributors_note=snapshot.contributors.note,
         drops=[
             o.Drops(
