@@ -144,8 +144,8 @@ def create_app(
 
 
 def _logged_once(app: FastAPI) -> ASGIApp:
-    """Without the errors that `_failed` has answered and logged: Starlette raises them again, and uvicorn would
-    log each once more.
+    """Without the errors that `_failed` has answered and logged: Starlette raises them again, and uvicorn
+    would log each once more.
     """
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
