@@ -14,7 +14,7 @@ CHECKED = NUMBA_BOUNDSCHECK=1 NUMBA_OPT=2 $(CALM)  # at 3, LLVM takes half as lo
 REUSE = $(if $(ALL),,--unchanged)
 STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
 CLUSTERS = $(addprefix tests/,cluster deploy lake runtime)
-UNIT_1 = $(addprefix tests/,cli compliance wire) $(wildcard tests/test_*.py)
+UNIT_1 = $(addprefix tests/,cli compliance lake wire) $(wildcard tests/test_*.py)
 
 unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
 

@@ -95,7 +95,7 @@ def test_events_of_real_frames(space: Namespace, tmp_path: Path) -> None:
     """The events of frames at an interface and the records of their flows, with what the kernel counted, are
     those of the ring; after SIGTERM, the program is gone.
     """
-    frames = traffic(seed=9, count=6000)
+    frames = traffic(seed=9, count=3000)
     events, records, _ = events_of(space, tmp_path / "ring", RING, frames)
     filtered_events, filtered_records, filtered = events_of(space, tmp_path / "xdp", XDP, frames)
     assert filtered > len(frames) // 10
