@@ -45,7 +45,14 @@ def test_a_simulated_network_is_asked(tmp_path: Path) -> None:
             assert second.returncode == 2
             assert "written by another translator" in second.stderr
             sent = run(
-                "direct", "report", "--to", f"127.0.0.1:{port[1]}", "--connections", "20", "--rate", "20000"
+                "direct",
+                "report",
+                "--to",
+                f"udp://127.0.0.1:{port[1]}",
+                "--connections",
+                "20",
+                "--rate",
+                "20000",
             )
             reports = re.search(r"([\d,]+) reports sent\n", sent.stderr)
             assert reports is not None, sent.stderr

@@ -84,6 +84,21 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("serve = 1", "serve: found 1, expected a table"),
         ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),
         ("[serve.oidc]\nissuer = 'https://a.example'", "serve.oidc: found issuer without client_id"),
+        ("[serve]\npublic_url = 'x'", "found 'x', expected an address that begins with http:// or https://"),
+        (
+            "[cluster]\nnats = ['x']",
+            "nats[0]: found 'x', expected an address that begins with nats:// or tls://",
+        ),
+        (
+            "[export.a]\nkind = 'slack'\nurl = 'sesame'",
+            "found 6 characters, expected an address that begins with http:// or https://, or env:NAME, or",
+        ),
+        (
+            "[export.a]\nkind = 'ipfix'\nurl = 'x'",
+            "expected an address that begins with udp://, tcp:// or tls://",
+        ),
+        ("[export.a]\nkind = 'kafka'\nbrokers = []", "brokers: found [], expected 1 or more items"),
+        ("[cluster]\nname = 'a b'", "name: found 'a b', expected text that matches ^[A-Za-z0-9_-]{1,32}$"),
         ("[serve]\ntoken = 'short'", "serve.token: found 5 characters, "),
         ("[[listen]]\nport = -1", "listen[0].port: found -1, expected at least 0"),
         ("[[listen]]\nprot = 1", "listen[0].prot: no such setting; did you mean port?"),

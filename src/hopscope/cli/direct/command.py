@@ -247,7 +247,7 @@ def report(
         str, option("--monitor", "-m", metavar="MONITOR", help="Monitor to simulate; see `direct monitors`.")
     ] = "int-path-tracing",
     to: Annotated[
-        str, option("--to", metavar="HOST:PORT", help="Address of the translator.")
+        str, option("--to", metavar="HOST:PORT", help="Address of the translator, with or without udp://.")
     ] = "127.0.0.1:40040",
     topology: TopologyOption = "fat-tree:4",
     connections: Annotated[
@@ -271,7 +271,7 @@ def report(
     """
     from .report import send_reports
 
-    send_reports(monitor, to, topology, connections, seed, rate, fault or ())
+    send_reports(monitor, to.removeprefix("udp://"), topology, connections, seed, rate, fault or ())
 
 
 def _columns(columns: tuple[str, ...], answers: list[dict[str, Any]]) -> tuple[str, ...]:

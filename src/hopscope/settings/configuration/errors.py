@@ -33,10 +33,23 @@ _EXPECTED = {
     "literal_error": "{expected}",
     "model_type": "a table",
     "path_type": "a path",
+    "string_too_long": "at most {max_length} characters",
+    "string_too_short": "{min_length} or more characters",
     "string_type": "text",
+    "too_long": "at most {max_length} items",
+    "too_short": "{min_length} or more items",
     "tuple_type": "a list",
 }
 """Type of an error of pydantic to what was expected, with the error's context."""
+_SCHEMES = {
+    "https?": "http:// or https://",
+    "nats|tls": "nats:// or tls://",
+    "udp|tcp|tls": "udp://, tcp:// or tls://",
+    "mqtts?": "mqtt:// or mqtts://",
+    "smtps?": "smtp:// or smtps://",
+    "postgres(ql)?": "postgres:// or postgresql://",
+}
+"""How a pattern begins an address, and how people write that."""
 
 
 class ConfigError(HopscopeError):
@@ -71,10 +84,23 @@ def error_lines(
 
 def expected(item: Mapping[str, Any]) -> str:
     """What an error of pydantic's list expected."""
+    context = item.get("ctx", {})
+    if item["type"] == "string_pattern_mismatch":
+        return f"expected {_form(context['pattern'])}"
     if phrase := _EXPECTED.get(item["type"]):
-        return f"expected {phrase.format(**item.get('ctx', {}))}"
+        return f"expected {phrase.format(**context)}"
     text: str = item["msg"]
     return text.removeprefix("Value error, ").replace("Input should be", "expected")
+
+
+def _form(pattern: str) -> str:
+    """What matches a pattern, in words if it is an address."""
+    for scheme, words in _SCHEMES.items():
+        if re.match(rf"\^\(*{re.escape(scheme)}\)?://", pattern):
+            return f"an address that begins with {words}" + ", or env:NAME, or file:PATH" * (
+                "|env:" in pattern
+            )
+    return f"text that matches {pattern}"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
