@@ -27,6 +27,13 @@ def folded(total: Any) -> Any:
 
 
 @inlined
+def short(total: Any) -> Any:
+    """A sum of at most 2^16 numbers of 16 bits as one of them."""
+    total = (total & ONES_16) + (total >> U64(16))
+    return (total & ONES_16) + (total >> U64(16))
+
+
+@inlined
 def halves(value: Any) -> Any:
     """Both halves of 64 bits, added."""
     return (value & ONES_32) + (value >> U64(32))

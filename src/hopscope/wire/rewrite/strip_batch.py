@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..dialect import DEFAULT, Dialect
-from ..records import FrameBatch, ReportBatch
+from ..records import FRAME, FrameBatch, ReportBatch
 
 Octets = npt.NDArray[np.uint8]
 
@@ -22,11 +22,13 @@ class Stripper:
         from ...base.jit import readonly
         from . import strip_kernel
 
-        self._kernel = strip_kernel.strip_frames
+        self._kernels = strip_kernel
         self._readonly = readonly
         self._table = dialect.table()
         self._counts = np.zeros(4, np.uint64)
         self._arena = np.zeros(0, np.uint8)
+        self._records = np.zeros(0, FRAME)
+        self._offsets = np.zeros(0, np.uint64)
 
     @property
     def stripped(self) -> int:
@@ -52,16 +54,16 @@ class Stripper:
 
     def strip(self, frames: FrameBatch, reports: ReportBatch) -> FrameBatch:
         """The frames without their INT, one for each and in their order, valid until the next call."""
-        records = frames.frames.copy()
-        offsets = np.zeros(len(records) + 1, np.uint64)
-        np.cumsum(records["length"], out=offsets[1:])
-        size = int(offsets[-1])
+        # With NumPy, in new arrays, what is around `strip_frames` takes 30 ns a frame; this 3.
+        count = len(frames)
+        if count > len(self._records):
+            self._records, self._offsets = np.zeros(2 * count, FRAME), np.zeros(2 * count, np.uint64)
+        records, offsets = self._records[:count], self._offsets[:count]
+        size = self._kernels.place(self._readonly(frames.frames), records, offsets)
         if size > len(self._arena):
             self._arena = np.zeros(2 * size, np.uint8)
-        records["offset"] = offsets[:-1]
-        lengths = self.strip_into(frames, reports, self._arena, offsets[:-1], 0xFFFFFFFF)
-        records["wire_length"] -= records["length"] - lengths
-        records["length"] = lengths
+        lengths = self.strip_into(frames, reports, self._arena, offsets, 0xFFFFFFFF)
+        self._kernels.shorten(records, lengths)
         return FrameBatch(self._arena, records, frames.first_packet)
 
     def strip_into(
@@ -85,7 +87,7 @@ class Stripper:
         lengths = np.zeros(len(offsets), np.uint32)
         places = self._readonly(np.ascontiguousarray(offsets, np.uint64))
         self._counts[:] = 0
-        self._kernel(
+        self._kernels.strip_frames(
             self._readonly(frames.arena), self._readonly(frames.frames), np.uint64(first),
             self._readonly(reports.reports), trails, self._table, arena, places, np.uint64(room), lengths,
             self._counts,

@@ -22,15 +22,32 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U64, be16, inlined, kernel, load64
-from ..decode.trail_kernel import count_of, kind_of, offset_of, protocol_of, shim_of, write_usual
+from ..decode.trail_kernel import (
+    count_of,
+    kind_of,
+    offset_of,
+    protocol_of,
+    shim_of,
+    usual_headers,
+    write_usual,
+)
 from ..decode.walk_kernel import INT_DSCP, announced_by_port
 from ..headers import checksum_kernel as checksum
-from ..headers.packet_kernel import NONE
-from ..headers.put_kernel import fold, put8, put16
+from ..headers.packet_kernel import NONE, get
+from ..headers.put_kernel import put8, put16
 from ..headers.tunnel_kernel import FOUR, L4
 from ..records import Mode
-from ..telemetry.variant_kernel import OVER_INSERTED, TCP, UDP, is_l4
-from .original_kernel import after_int, l4_size, original, original_dscp, put_dscp
+from ..telemetry.variant_kernel import (
+    LENGTH_WITH_SHIM,
+    NEW_LENGTH,
+    OLD_SHIM,
+    OVER_INSERTED,
+    SHIM_RULE,
+    TCP,
+    UDP,
+    is_l4,
+)
+from .original_kernel import l4_size, original, original_dscp, put_dscp
 from .strip_any_kernel import LEFT, strip_any
 
 MD = U64(Mode.MD)
@@ -39,19 +56,29 @@ STRIPPED, UNVERIFIED, DAMAGED, PASSED = U64(0), U64(1), U64(2), U64(3)
 
 
 @inlined
+def around(buf: Any, origin: Any, end: Any, row: Any, trail: Any) -> Any:
+    """(IP header, TCP or UDP header, shim, whether it is IPv4, IP protocol) where these two are the only
+    headers around the INT; else zeros.  Read from the report, not by way of a trail, and with a length by
+    one lookup and sums folded without loops, a packet takes 48 ns, 57 before; without UDP checksum 28, 38.
+    """
+    if trail[0] != NONE:
+        if count_of(trail) != U64(2) or kind_of(trail[2]) != L4:
+            return NONE, NONE, NONE, False, NONE
+        ip, l4, four = origin + offset_of(trail[1]), origin + offset_of(trail[2]), kind_of(trail[1]) == FOUR
+        return ip, l4, origin + shim_of(trail), four, protocol_of(trail[2])
+    ip, l4, four, protocol = usual_headers(buf, origin, end, row)
+    return ip, l4, origin + U64(row.int_at) - U64(4), four, protocol
+
+
+@inlined
 def strip_usual(
-    buf: Any, origin: Any, end: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
-) -> Any:
+    buf: Any, origin: Any, end: Any, row: Any, table: Any, ip: Any, l4: Any, shim: Any, four: Any,
+    protocol: Any, out: Any, to: Any, room: Any,
+) -> Any:  # fmt: skip
     """(length, whether a checksum fits neither with INT nor without) of the packet at `out[to]` without its
     INT-MD 2.x after the frame's first TCP or UDP header; length 0: it does not fit, LEFT: any other packet.
     """
-    carrier, shim = U64(row.carrier), origin + shim_of(trail)
-    if count_of(trail) != U64(2) or kind_of(trail[2]) != L4:
-        return LEFT, False
-    if U64(row.int_version) != U64(20) or not is_l4(carrier):
-        return LEFT, False
-    ip, l4, protocol = origin + offset_of(trail[1]), origin + offset_of(trail[2]), protocol_of(trail[2])
-    four = kind_of(trail[1]) == FOUR
+    carrier = U64(row.carrier)
     if four:
         dscp, total = U64(buf[ip + U64(1)]) >> U64(2), be16(buf, ip + U64(2))
         limit = ip + total
@@ -62,8 +89,9 @@ def strip_usual(
             return LEFT, False
     if l4 + l4_size(buf, l4, protocol, table) != shim or limit > end:
         return LEFT, False
-    int_end, _ = after_int(buf, shim, carrier, row, table)
-    if int_end == NONE or int_end > limit:
+    words = get(buf, shim, NEW_LENGTH)
+    int_end = shim + ((words + U64(table[LENGTH_WITH_SHIM] == 0)) << U64(2))
+    if words == NONE or int_end > limit or table[SHIM_RULE + U64(buf[shim])] & OLD_SHIM:
         return LEFT, False
     npt = U64(row.npt)
     inserted = carrier == OVER_INSERTED or npt == U64(2)
@@ -89,7 +117,8 @@ def strip_usual(
     rest = NONE
     if checked:
         rest = checksum.copy_and_add(out, after_cut, buf, int_end, covered)
-        checksum.copy(out, after_cut + covered - int_end, buf, covered, end)
+        if covered < end:
+            checksum.copy(out, after_cut + covered - int_end, buf, covered, end)
     else:
         checksum.copy(out, after_cut, buf, int_end, end)
     own_port = dport = be16(buf, l4 + U64(2))
@@ -118,7 +147,7 @@ def strip_usual(
         else:
             before = checksum.folded(checksum.add_up(buf, ip, l4))
         after = checksum.changed(checksum.changed(before, total, total - removed), protocol, own_protocol)
-        after = fold(checksum.changed(after, first, own_first))
+        after = checksum.short(checksum.changed(after, first, own_first))
         if after != checksum.ONES_16:
             if before == checksum.ONES_16:
                 put16(out, own_ip + U64(10), checksum.updated(be16(buf, ip + U64(10)), after, False))
@@ -137,10 +166,10 @@ def strip_usual(
         )
         if protocol == UDP:
             after = checksum.changed(after, udp_length, udp_length - removed)
-        after = fold(after)
+        after = checksum.short(after)
         if after != checksum.ONES_16:
             before = checksum.folded(own + checksum.add_up(buf, shim, int_end))
-            if fold(checksum.pseudo(before, protocol, size)) == checksum.ONES_16:
+            if checksum.short(checksum.pseudo(before, protocol, size)) == checksum.ONES_16:
                 at = own_l4 + (U64(6) if protocol == UDP else U64(16))
                 put16(out, at, checksum.updated(check, after, protocol == UDP))
             else:
@@ -173,10 +202,15 @@ def strip_frames(
                 what = DAMAGED
             elif U64(row.int_mode) == MD:
                 what, trail = STRIPPED, trails[:, i]
-                if trail[0] == NONE:
-                    write_usual(buf, origin, end, row, trail)
-                length, unverified = strip_usual(buf, origin, end, row, table, trail, out, to, here)
+                if U64(row.int_version) == U64(20) and is_l4(U64(row.carrier)):
+                    ip, l4, shim, four, protocol = around(buf, origin, end, row, trail)
+                    if l4 != NONE:
+                        length, unverified = strip_usual(
+                            buf, origin, end, row, table, ip, l4, shim, four, protocol, out, to, here
+                        )
                 if length == LEFT:
+                    if trail[0] == NONE:
+                        write_usual(buf, origin, end, row, trail)
                     link = U64(frame.link)
                     length, unverified = strip_any(buf, origin, end, link, row, table, trail, out, to, here)
                 if length == LEFT:
@@ -188,3 +222,24 @@ def strip_frames(
         if length or size == NONE:
             counts[what] += U64(1)
             counts[UNVERIFIED] += U64(unverified)
+
+
+@kernel
+def place(frames: Any, records: Any, offsets: Any) -> Any:
+    """Copy `frames` to `records`, one behind the other; the offset of each is in `offsets`, too.  Returns
+    the bytes that they take.
+    """
+    to = NONE
+    for i in range(U64(len(frames))):
+        records[i] = frames[i]
+        records[i].offset = offsets[i] = to
+        to += U64(frames[i].length)
+    return to
+
+
+@kernel
+def shorten(records: Any, lengths: Any) -> None:
+    """Set the lengths of `records`, and what they had on the wire by as much less."""
+    for i in range(U64(len(records))):
+        records[i].wire_length -= records[i].length - lengths[i]
+        records[i].length = lengths[i]
