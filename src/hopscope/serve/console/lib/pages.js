@@ -16,7 +16,7 @@ import { svg } from "./dom.js";
 
 /** @type {Page[]} */
 export const PAGES = [
-  { address: /^\/$/, rail: "Overview", to: "/", key: "o", alone: "The overview is of this member; open alarms are of all members.", icon: "M2 9h4V2H2zm0 5h4v-3H2zm6 0h6V8H8zm0-12v4h6V2z", load: () => import("../views/overview.js") },
+  { address: /^\/$/, rail: "Overview", to: "/", key: "o", icon: "M2 9h4V2H2zm0 5h4v-3H2zm6 0h6V8H8zm0-12v4h6V2z", load: () => import("../views/overview.js") },
   { address: /^\/fabric$/, rail: "Fabric", to: "/fabric", key: "m", icon: "M3 4h2v2H3zm8 0h2v2h-2zM3 11h2v2H3zm8 0h2v2h-2zM4 6v5M12 6v5M5 6l6 5M11 6l-6 5", load: () => import("../views/fabric.js") },
   { address: /^\/flows$/, rail: "Flows", to: "/flows", key: "f", icon: "M2 5c4 0 4 6 8 6h4m-3-2 3 2-3 2M2 11c4 0 4-6 8-6h4m-3-2 3 2-3 2", load: () => import("../views/flows.js") },
   { address: /^\/flows\/[^/]+$/, load: () => import("../views/flow.js") },

@@ -37,7 +37,7 @@ export function show(place) {
     flowPath.element, at(flows.element, "w6"), at(hops.element, "w6"), contributors.element);
   fill(place, first, numbers.element, grid);
 
-  const stop = watch(path("/overview"), (data, status) => {
+  const stop = watch(path("/overview", {}, { scope: true }), (data, status) => {
     if (status !== 200) return;
     const silent = !Number(data.totals.received) && !Number(data.totals.rejected) && !Number(data.totals.kernel_drops);
     first.hidden = !silent;
@@ -124,13 +124,15 @@ function hotPanel() {
     const to = ms(newest.time);
     chart.element.hidden = scale.hidden = !rows.length;
     none.hidden = rows.length > 0;
-    if (!rows.length) return void fill(none, empty(`All ${which} were ${which === "links" ? "idle" : "empty"} during the last minute.`));
+    if (!rows.length) return void fill(none, empty(`All ${which} were ${which === "links" ? "idle" : "empty"} during the last ${newest.followed_seconds < 60 ? `${Math.round(newest.followed_seconds)} s` : "minute"}.`));
     chart.set({ rows, from: to - 60_000, to });
     const limits = new Set(rows.map((each) => each.limit));
     fill(scale, heatScale(limits.size === 1 ? [...limits][0] : null, Math.max(...rows.flatMap((each) => each.values)), null));
   }
   return { element: box.element, update: (data) => {
     newest = data;
+    const seconds = Math.min(60, Math.round(data.followed_seconds));
+    box.note(`peaks of the last ${seconds < 60 ? `${seconds} s` : "minute"}, in the units of the switches`);
     draw();
   } };
 }

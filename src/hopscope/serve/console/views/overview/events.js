@@ -20,8 +20,8 @@ export function eventPanel() {
         (element, each) => say(element.lastChild, si(each.total)));
       none.hidden = notable.length > 0;
       box.note(Number(missed_events) ? `newest first; ${missed_events} came too fast for this list` : "newest first");
-      keyed(list, notable, ({ event }) => event.id, ({ event, count }) => h("li", { class: eventMood(event) },
-        h("a", { href: eventLink(event) }, h("time", { datetime: event.time }, clock(event.time)), eventText(event),
+      keyed(list, notable, ({ event }) => `${event.id}/${event.member ?? ""}`, ({ event, count }) => h("li", { class: eventMood(event) },
+        h("a", { href: eventLink(event) }, h("time", { datetime: event.time }, clock(event.time)), eventText(event), event.member && h("span", { class: "soft" }, ` ${event.member}`),
           h("span", { class: "chip count", hidden: count < 2 }, `× ${count}`))),
       (element, { count }) => {
         const chip = element.querySelector(".count");

@@ -21,7 +21,7 @@ export function pathPanel() {
       const worst = 2 * Math.max(...known) > total ? known.indexOf(Math.max(...known)) : -1;
       fill(box.body,
         h("p", { class: "path-head" }, h("a", { href: link(["flows", slowest.flow.id]) }, h("b", null, flowText(slowest.flow))),
-          h("span", { class: "soft" }, ` ${duration(total)} over ${slowest.path.length} hops · ${si(slowest.packets)} ${unit}s · last ${ago(slowest.last_seen, Date.parse(time))}`),
+          h("span", { class: "soft" }, ` ${duration(total)} over ${slowest.path.length} hops · ${si(slowest.packets)} ${unit}s · last ${ago(slowest.last_seen, Date.parse(time))}${slowest.member ? ` · at ${slowest.member}` : ""}`),
           slowest.has_loop && h("b", { class: "bad" }, " · loop"), slowest.path_incomplete && " · path incomplete"),
         h("div", { class: "ribbon", "aria-hidden": "true" }, known.map((each, at) => h("i", { class: at === worst ? "slow" : "", style: { "flex-grow": String(Math.max(each, total / 200)) } }))),
         h("ol", { class: "hops" }, slowest.path.map((hop, at) => card(hop, known[at], total, at === worst))));

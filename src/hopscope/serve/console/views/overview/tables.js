@@ -4,6 +4,7 @@ import { h, fill } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";
 import { exports } from "../../lib/export.js";
 import { duration, flowText, percent, si } from "../../lib/format.js";
+import { asksCluster } from "../../lib/members.js";
 import { empty, panel, placeLink } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
@@ -18,7 +19,7 @@ function tablePanel(name, options, rows, pick) {
 
 export function flowPanel() {
   return tablePanel("Slowest flows", { note: "by latest latency", href: link("/flows", { sort: "-latency" }) }, table({
-    label: "Slowest flows", key: (each) => each.flow.id, href: (each) => link(["flows", each.flow.id]), mood: (each) => (each.alarms.length ? "bad" : ""),
+    label: "Slowest flows", key: (each) => `${each.flow.id}/${each.member ?? ""}`, href: (each) => link(["flows", each.flow.id]), mood: (each) => (each.alarms.length ? "bad" : ""),
     empty: empty("No live flow carries hop latencies."),
     columns: [
       { name: "flow", title: "Flow", cell: (each) => h("a", { href: link(["flows", each.flow.id]) }, flowText(each.flow)), value: (each) => flowText(each.flow) },
@@ -26,6 +27,7 @@ export function flowPanel() {
       { name: "mean", title: "Mean", number: true, cell: (each) => (each.latency_mean_ns === null ? "–" : duration(each.latency_mean_ns)), value: (each) => each.latency_mean_ns },
       { name: "hops", title: "Hops", number: true, cell: (each) => each.hop_count },
       { name: "packets", title: "Reports", number: true, cell: (each) => si(each.packets), value: (each) => Number(each.packets) },
+      ...(asksCluster() ? [{ name: "member", title: "Member", value: (each) => each.member, cell: (each) => each.member ?? "–" }] : []),
     ],
   }), (data) => data.slow_flows);
 }
@@ -79,7 +81,7 @@ export function lossPanel() {
     update({ drops, lost_sources, lost_workers }) {
       const rows = [
         ...lost_sources.map((each) => ({ key: `${each.address}/${each.node?.id}/${each.hw_id}`, name: `${each.node?.name ?? ""} ${each.address} hw ${each.hw_id}`.trim(), lost: each.lost, share: Number(each.lost) / (Number(each.lost) + Number(each.received)) })),
-        ...lost_workers.map((each) => ({ key: each.worker + each.cause, name: `worker ${each.worker}: ${each.cause}`, lost: each.reports, share: null })),
+        ...lost_workers.map((each) => ({ key: `${each.member}/${each.worker}/${each.cause}`, name: `${each.member ? `${each.member} ` : ""}worker ${each.worker}: ${each.cause}`, lost: each.reports, share: null })),
       ];
       dropped.update(drops);
       lost.update(rows);
