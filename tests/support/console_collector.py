@@ -28,6 +28,9 @@ SETTINGS = """
 listen = "127.0.0.1:0"
 silent_seconds = 2.0
 
+[detect]
+idle_seconds = 3600  # flows of a slow test stay
+
 [detect.thresholds.hop_latency]
 change = 100
 raise_above = 2000

@@ -12,9 +12,22 @@ def duration(ns: float) -> str:
     """A time with its unit: 640 ns, 12.3 µs, 4.56 ms."""
     for limit, divisor, unit in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
         if ns < limit * 0.9995:
-            scaled = ns / divisor
-            return f"{scaled:.{0 if divisor == 1 else max(0, 3 - len(str(int(scaled))))}f} {unit}"
+            return f"{ns:.0f} {unit}" if divisor == 1 else f"{_three(ns / divisor)} {unit}"
     return f"{ns / 1e9:.2f} s"
+
+
+def size(count: float) -> str:
+    """Bytes with a binary prefix: 512 B, 3.40 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1000:
+            return f"{count} B" if unit == "B" else f"{_three(count)} {unit}"
+        count /= 1024
+    return f"{_three(count)} TiB"
+
+
+def _three(value: float) -> str:
+    """With three digits: 9.99, 10.0, 100."""
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}"
 
 
 def amount(value: object, unit: str | None) -> str:
@@ -23,6 +36,8 @@ def amount(value: object, unit: str | None) -> str:
         return duration(int(str(value)))
     if unit == "ppm":
         return f"{int(str(value)) / 10_000:.4g} %"
+    if unit == "bytes":
+        return size(int(str(value)))
     return f"{value} {unit}" if unit else str(value)
 
 

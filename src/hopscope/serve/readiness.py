@@ -20,6 +20,7 @@ from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.events import when
+from ..present.units import size
 from .access.tls import Certificate
 
 FULL = 0.875
@@ -45,6 +46,11 @@ _REGIONS = "see the log, or wait: it may be starting"
 def _component(name: str, ready: bool, detail: str, advice: str) -> Component:
     """With advice while it is not ready."""
     return Component(name, ready, detail, advice="" if ready else advice)
+
+
+def _moment(time_ns: int) -> str:
+    """RFC 3339 time, UTC, in whole seconds; the console shows it in the zone of its viewer."""
+    return when(time_ns - time_ns % 10**9).replace(".000000000", "")
 
 
 def components(state: CollectorState, folder: Path) -> list[Component]:
@@ -140,7 +146,7 @@ def history(state: CollectorState, folder: Path) -> Component:
             "history", False, f"{journal} cannot be read", advice="check the rights of the data folder"
         )
     counters = state.counters()
-    detail = f"{free_bytes(journal) / 1e9:,.3f} GB free on its disk"
+    detail = f"{size(free_bytes(journal))} free on its disk"
     labels = LABEL_COUNTERS.read(state.regions)
     failing = counters["journal_failing"] > 0 or labels["label_journal_failing"] > 0
     if failing:
@@ -223,7 +229,7 @@ def cluster(regions: Path) -> list[Component]:
             problems.append(f"{each['name']} has revision {each['revision']}, not {newest}")
         if not each["ready"] and each["state"] == "live":
             problems.append(f"{each['name']} is not ready")
-    since = f" since {when(status['since_ns'])}"
+    since = f" since {_moment(status['since_ns'])}"
     state = {"joined": "joined", "away": f"local only{since}"}.get(status["state"], status["state"] + since)
     detail = f"{state}, {len(status['members'])} there, revision {newest} of the configuration"
     ready = status["state"] == "joined" and not problems
@@ -246,7 +252,7 @@ def lake(regions: Path) -> list[Component]:
         detail += f", {status['lost_events']:,} lost before they were committed"
     problems = [status["maintenance"]["problem"], *status["maintenance"]["notes"]]
     if status["problem"]:
-        problems.insert(0, f"failing since {when(status['since_ns'])}: {status['problem']}")
+        problems.insert(0, f"failing since {_moment(status['since_ns'])}: {status['problem']}")
     problems = [problem for problem in problems if problem]
     return [
         _component(
@@ -266,7 +272,7 @@ def exports(folder: Path) -> list[Component]:
         health = health_of(row)
         detail = f"{bytes(row['place']).decode('utf-8', 'replace')}, {lost_of(row):,} lost"
         if not health.ok:
-            detail += f", failing since {when(health.since_ns)}: {health.problem}"
+            detail += f", failing since {_moment(health.since_ns)}: {health.problem}"
         parts.append(_component(label, health.ok, detail, "check its address and the program there"))
     return parts
 

@@ -276,8 +276,8 @@ def test_an_operator_changes_a_limit_and_a_viewer_does_not(
 def test_a_query_is_saved_and_answers_become_files(
     api: Witness, enter: Callable[[str], Browser], tmp_path: Path
 ) -> None:
-    """A saved query is there for all, and deleted once; CSV and Parquet, read by other programs, have the
-    rows.
+    """A saved query is there for all, and deleted once, after a question; CSV and Parquet, read by other
+    programs, have the rows.
     """
     page, sql = enter("ada"), "SELECT range AS n, 'a,\"b' AS t FROM range(3)"
     page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
@@ -297,7 +297,12 @@ def test_a_query_is_saved_and_answers_become_files(
     assert api.get("/queries/three rows")["sql"] == sql
     page.click("summary", "Saved queries")
     page.see(".saved-list li", "three rows")
-    page.run(TWICE % (".saved-list button", "Delete"))
+    page.click(".saved-list button", "Delete")
+    page.click("dialog button", "Cancel")
+    page.see(".saved-list li", "three rows")
+    page.click(".saved-list button", "Delete")
+    page.see("dialog", "Delete the query three rows?")
+    page.run(TWICE % ("dialog button", "Delete"))
     page.see(".saved-list li", "No query is saved yet.")
     assert [each["subject"] for each in api.changes("queries.delete")] == ["three rows"]
     viewer = enter("vera")

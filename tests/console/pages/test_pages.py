@@ -120,10 +120,16 @@ def test_a_collector_without_a_sink_says_how_to_start_one(open_page: Any) -> Non
     assert "hopscope sink" in open_page("/sink").see(".empty", "This collector is no sink.")
 
 
-def test_system_says_what_is_wrong_and_what_to_do(open_page: Any) -> None:
-    """Processes, a destination that fails, sources without losses, and a counter found by its meaning."""
+def test_system_says_what_is_wrong_and_what_to_do(open_page: Any, busy: Collector) -> None:
+    """Processes, the port that reports go to, a destination that fails, in the viewer's time; sources without
+    losses, and a counter found by its meaning.
+    """
     page = open_page("/system")
     page.see("[aria-label=Processes] td", "worker-0")
+    assert page.see("[aria-label=Listening] code") == f"udp://127.0.0.1:{busy.port}"
+    assert re.search(r"\d GiB free", page.see("[aria-label=Health] tr", "history"))
+    banner = page.see(".banner", "dead")
+    assert re.search(r"failing since \d\d:\d\d:\d\d: ", banner), banner
     dead = page.see("[aria-label=Health] tr", "dead")
     assert "needs attention" in dead
     assert "check its address" in dead

@@ -566,8 +566,8 @@ class Supervisor:
             names=None if names is None else str(names.absolute()),
             links=None if links is None else str(links.absolute()),
             listeners=[
-                {"kind": each.kind, "url": url(each), "dialect": each.dialect, "output": each.output}
-                for each in self.settings.listen
+                {"kind": each.kind, "url": address, "dialect": each.dialect, "output": each.output}
+                for each, address in zip(self.settings.listen, self.listening, strict=True)
             ],
             retention=self.settings.history.model_dump(include={"keep_days", "keep_bytes", "keep_free"}),
             sink=self.settings.sink.model_dump(exclude={"report"}) if self.settings.sink.enabled else None,

@@ -14,7 +14,7 @@ const BOTTOM = 18;
  * @property {string} name
  * @property {string} [colour] a token, as "--s1"
  * @property {[number, number | null][]} points milliseconds and value; null is a gap
- * @property {[number, number, number][]} [bounds] milliseconds, lowest and highest: drawn as a band
+ * @property {[number, number | null, number | null][]} [bounds] milliseconds, lowest and highest: drawn as a band; null is a gap
  * @property {boolean} [fill]
  * @property {boolean} [step] the value holds until the next point
  */
@@ -134,10 +134,12 @@ function drawSeries(context, each, paint, sx, sy) {
   if (each.bounds?.length) {
     context.fillStyle = paint;
     context.globalAlpha = 0.16;
-    context.beginPath();
-    each.bounds.forEach(([time, , high], at) => (at ? context.lineTo(sx(time), sy(high)) : context.moveTo(sx(time), sy(high))));
-    [...each.bounds].reverse().forEach(([time, low]) => context.lineTo(sx(time), sy(low)));
-    context.fill();
+    for (const run of runs(each.bounds)) {
+      context.beginPath();
+      run.forEach(([time, , high], at) => (at ? context.lineTo(sx(time), sy(high)) : context.moveTo(sx(time), sy(high))));
+      [...run].reverse().forEach(([time, low]) => context.lineTo(sx(time), sy(low)));
+      context.fill();
+    }
     context.globalAlpha = 1;
   }
   context.lineWidth = 1.5;

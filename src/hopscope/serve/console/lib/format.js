@@ -8,10 +8,16 @@ export function si(value) {
     if (Math.abs(number) < limit * 0.9995) {
       const scaled = number / divisor;
       if (!suffix && Number.isInteger(scaled)) return String(scaled);
-      return scaled.toFixed(Math.max(0, 3 - String(Math.trunc(Math.abs(scaled))).length)) + suffix;
+      return three(scaled) + suffix;
     }
   }
   return (number / 1e12).toPrecision(3) + "T";
+}
+
+/** With three digits: 9.99, 10.0, 100. */
+function three(value) {
+  const size = Math.abs(value);
+  return value.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0);
 }
 
 /** A time with its unit: 640 ns, 12.3 µs, 4.56 ms. */
@@ -20,8 +26,7 @@ export function duration(ns) {
   if (!Number.isFinite(number)) return "–";
   for (const [limit, divisor, unit] of [[1e3, 1, "ns"], [1e6, 1e3, "µs"], [1e9, 1e6, "ms"], [60e9, 1e9, "s"]]) {
     if (Math.abs(number) < limit * 0.9995) {
-      const scaled = number / divisor;
-      return `${scaled.toFixed(divisor === 1 ? 0 : Math.max(0, 3 - String(Math.trunc(Math.abs(scaled))).length))} ${unit}`;
+      return `${divisor === 1 ? number.toFixed(0) : three(number / divisor)} ${unit}`;
     }
   }
   return span(number / 1e9);
@@ -111,6 +116,12 @@ export function moment(time) {
   const rest = typeof time === "string" ? (MS.exec(time)?.[2] ?? "") : "";
   const name = zone() === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone;
   return `${inZone(DAY, at)} ${inZone(CLOCK, at)}${rest ? "." + rest : ""} ${name}`;
+}
+
+const RFC_3339 = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;
+/** A line of the server, with its times as `clock` has them. */
+export function inLocalTime(line) {
+  return String(line ?? "").replace(RFC_3339, (time) => clock(time, 0));
 }
 
 /** How long ago: "12 s ago". */

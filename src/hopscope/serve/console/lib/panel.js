@@ -111,6 +111,20 @@ export function changeButton(text, run, attributes = {}) {
   return button;
 }
 
+/** Ask before what cannot be undone; resolves to whether it is wanted. */
+export function confirmed(question, note, action) {
+  return new Promise((resolve) => {
+    const dialog = h("dialog", { class: "note-dialog", "aria-label": question }, h("form", { method: "dialog", class: "form" }, h("h2", null, question), h("p", { class: "note" }, note),
+      h("div", { class: "row" }, h("button", { class: "button danger", value: "yes" }, action), h("button", { class: "button", value: "", autofocus: true }, "Cancel"))));
+    dialog.addEventListener("close", () => {
+      resolve(dialog.returnValue === "yes");
+      dialog.remove();
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
 /** What a viewer needs for a change, in place of its button: "Silencing needs the role operator …"; null for an operator. */
 export function operatorNote(what) {
   if (mayChange()) return null;

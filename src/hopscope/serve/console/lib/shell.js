@@ -4,7 +4,7 @@ import { account } from "./account.js";
 import { h, svg, fill, keyed, mark, say } from "./dom.js";
 import { link, set } from "./address.js";
 import { openFinder } from "./finder.js";
-import { ago, setZone, zone } from "./format.js";
+import { ago, inLocalTime, setZone, zone } from "./format.js";
 import { keys, showKeys } from "./keys.js";
 import { connection, failed, followConnection, setPaused, unanswered, watch } from "./live.js";
 import { go } from "./address.js";
@@ -60,7 +60,7 @@ export function buildShell() {
     if (connection.state === "lost") items.push({ key: "lost", mood: "bad", text: connection.tooMany ? "Too many live views are open at this address: close a tab. What you see is old." : `The server has not answered for ${ago(connection.sinceMs).replace(" ago", "")}: the values shown are old. Trying again.` });
     if (failed()) items.push({ key: "failed", mood: "bad", text: "The server cannot work out some of these values, because of an error of its own: its log names it." });
     for (const each of ready?.components ?? []) {
-      if (!each.ready) items.push({ key: each.name, mood: "warn", text: `${each.name}: ${each.detail}`, to: link("/system") });
+      if (!each.ready) items.push({ key: each.name, mood: "warn", text: `${each.name}: ${inLocalTime(each.detail)}`, to: link("/system") });
     }
     keyed(banners, items, (each) => each.key + each.text, (each) =>
       h("div", { class: `banner ${each.mood}` }, each.text, each.to && h("a", { href: each.to }, "System"), each.more));
@@ -79,7 +79,6 @@ export function buildShell() {
     ready = data?.components ? data : null;
     drawBanners();
   });
-  watch(path("/summary"), (data, status) => status === 200 && rail.update(data));
   setInterval(() => {
     if (connection.state === "lost") drawBanners();
     drawScope();
@@ -152,7 +151,7 @@ function buildRail() {
   const links = PAGES.filter((page) => page.rail).map((page) => ({ page, element: h("a", { class: "page", href: page.to }, icon(page), h("span", null, page.rail), h("span", { class: "count" })) }));
   const foot = h("div", { class: "foot" });
   const element = h("nav", { class: "rail", "aria-label": "Pages" }, brand, links.map((each) => each.element), h("span", { class: "grow" }), foot);
-  fill(foot, h("a", { href: "/api/v0/openapi.json" }, "API"), h("span", { class: "version" }));
+  fill(foot, h("a", { href: "/api/v0/openapi.json" }, "API"));
   return {
     element,
     mark(rail) {
@@ -160,9 +159,8 @@ function buildRail() {
         mark(each.element, "aria-current", each.page === rail ? "page" : null);
         each.element.href = link(each.page.to);
       }
-    },
-    update(summary) {
-      say(foot.lastChild, summary.version ? `Version ${summary.version}` : "");
+      const shown = links.find((each) => each.page === rail)?.element;
+      if (shown) element.scrollLeft = shown.offsetLeft - (element.clientWidth - shown.offsetWidth) / 2;  // on a phone the rail is a row
     },
   };
 }

@@ -42,7 +42,7 @@ export function show(place) {
   const result = panel("Answer", { tools: [view.element, files] });
   const grid = answerTable();
   const chart = answerChart();
-  const first = empty("No query has run yet.", "Write one SELECT, choose an example on the right, or open a saved query. Ctrl+Enter runs it.");
+  const first = empty("No query has run yet.", "Write one SELECT, choose an example, or open a saved query. Ctrl+Enter runs it.");
   fill(query.body, text.element, h("div", { class: "row" }, go, stop, rows, state), problem);
   fill(result.body, first, grid.element, chart.element);
   grid.element.hidden = chart.element.hidden = true;

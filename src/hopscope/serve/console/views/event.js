@@ -40,7 +40,7 @@ export async function show(place, { parts, query }) {
         mayChange() && [alarm && !alarm.acknowledged && h("button", { class: "button", type: "button", onclick: () => acknowledge(alarm, again) }, "Acknowledge"),
           h("button", { class: "button", type: "button", onclick: () => silence(found, again) }, "Silence its place")]),
       h("div", { class: "grid" }, sized(factsPanel(found, alarm, again), "w6"), sized(aroundPanel(found), "w6")), evidence);
-    fill(evidence, await evidencePanel(id, ask));
+    fill(evidence, await evidencePanel(found, ask));
   }
 
   await fillIn();

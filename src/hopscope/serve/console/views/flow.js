@@ -84,7 +84,9 @@ export function show(place, address) {
       problem.hidden = false;
       fill(problem, empty("No flow has this id, neither now nor in history.", "Ids are those of one collector: a flow has another id elsewhere. Search for it by its addresses on the page Flows."));
     }
-    if (status === 200) paths.update(data);
+    if (status !== 200) return;
+    paths.update(data);
+    series.paths(data);
   });
   const stopEvents = repeat(path("/events", { flow: id, kind: NOTABLE, limit: 50 }, { scope: true }), events.update);
   const stopShares = repeat(route("/bottleneck"), (data, status) => status === 200 && hops.shares(data));

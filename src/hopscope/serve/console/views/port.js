@@ -3,7 +3,7 @@
 import { h, fill } from "../lib/dom.js";
 import { here, link, param, set } from "../lib/address.js";
 import { get, path } from "../lib/api.js";
-import { ago, amount, nodeName, portName, words } from "../lib/format.js";
+import { ago, amount, ms, nodeName, portName, words } from "../lib/format.js";
 import { empty, panel, tabs, trouble } from "../lib/panel.js";
 import { keys } from "../lib/keys.js";
 import { burstPanel } from "./ports/bursts.js";
@@ -57,6 +57,7 @@ export async function show(place) {
   const draw = (state) => {
     const mine = state.queue_states.filter((each) => each.kind === "queue" && each.port?.id === port.id).sort((a, b) => a.id - b.id);
     const here = state.port_states.find((each) => each.port.id === port.id);
+    if (here) series.seen(ms(here.last_seen));
     fill(facts, `${nodeName(node)} · ${portName(port)}`, here ? ` · link now ${amount(here.link_utilization, null)} · ${amount(here.drops, null)} drops · last report ${ago(here.last_seen)}` : " · no recent report",
       here?.alarms.map((each) => [" ", h("span", { class: "chip bad dot" }, words(each))]));
     queueTable.update(mine);

@@ -4,7 +4,7 @@ import { h, fill } from "../../lib/dom.js";
 import { link, param, set } from "../../lib/address.js";
 import { get, path, send } from "../../lib/api.js";
 import { ago, sentence } from "../../lib/format.js";
-import { changeButton, operatorNote, toast } from "../../lib/panel.js";
+import { changeButton, confirmed, operatorNote, toast } from "../../lib/panel.js";
 import { mayChange } from "../../lib/session.js";
 
 const route = (name) => path(`/queries/${encodeURIComponent(name)}`);
@@ -54,7 +54,8 @@ export function savedQueries({ text, open }) {
   }
 
   async function remove(name) {
-    known = (await send("DELETE", route(name))).items;
+    const wanted = await confirmed(`Delete the query ${name}?`, "It is deleted for all users, and its links lead nowhere.", "Delete");
+    if (wanted) known = (await send("DELETE", route(name))).items;
     load();
   }
 

@@ -39,7 +39,7 @@ export function showStore(place, name) {
       outlook && outlook.per_second !== null && { key: "rate", title: "Rate", value: si(outlook.per_second), unit: "/s", note: `${outlook.what}, mean of this epoch` },
       { key: "epoch", title: "Epoch", value: String(store.epoch), note: store.past_epochs?.length ? `past: ${store.past_epochs.join(", ")}` : "no past ones" },
     ].filter(Boolean));
-    fill(facts.body, h("dl", { class: "facts" }, Object.entries(store.layout).map(([key, value]) => [h("dt", null, words(key)), h("dd", null, typeof value === "number" ? value.toLocaleString("en") : String(value))])));
+    fill(facts.body, h("dl", { class: "facts" }, Object.entries(store.layout).map(([key, value]) => [h("dt", null, words(key)), h("dd", null, typeof value === "number" ? value.toLocaleString("en") : typeof value === "boolean" ? (value ? "yes" : "no") : String(value))])));
     asked.update(store);
     if (!part && store.primitive === "append") part = listPanel(name);
     if (!part && store.primitive === "key-increment") part = counterPanel(name);

@@ -7,10 +7,11 @@ import { empty, panel, tabs, trouble } from "../../lib/panel.js";
 import { bytesView, objectView } from "./bytes.js";
 
 /**
- * @param {string} id of the event
+ * @param {any} event of the API
  * @param {(more: string) => Promise<any>} ask
  */
-export async function evidencePanel(id, ask) {
+export async function evidencePanel(event, ask) {
+  const { id } = event;
   const box = panel("The report that caused it");
   let data;
   try {
@@ -21,8 +22,9 @@ export async function evidencePanel(id, ask) {
   }
   const place = h("div");
   const choices = data.datagrams.map(({ hop }, at) => [String(at), `Hop ${hop}${switchOf(data.report, hop)}`]);
+  const cause = Math.max(0, data.datagrams.findIndex(({ hop }) => data.report.hops?.[hop]?.node_id === event.node?.id && hop !== null));
   const postcards = choices.length && data.datagrams[0].hop !== null
-    ? tabs("Postcards of the path", choices, "0", (at) => show(Number(at))) : null;
+    ? tabs("Postcards of the path", choices, String(cause), (at) => show(Number(at))) : null;
 
   function show(at) {
     const one = data.datagrams[at];
@@ -35,7 +37,7 @@ export async function evidencePanel(id, ask) {
     fill(place, one?.note && h("p", { class: "note" }, sentence(one.note)), view?.element);
   }
 
-  show(0);
+  show(cause);
   fill(box.body, data.note && h("p", { class: "note" }, sentence(data.note)), postcards?.element, place,
     h("details", { open: !data.datagrams.some((each) => each.fields.length) },
       h("summary", null, postcards ? "The path, joined from its postcards" : "As hopscope decode prints it"), objectView(data.report)));

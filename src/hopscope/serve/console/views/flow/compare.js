@@ -3,7 +3,7 @@
 import { h, fill, say } from "../../lib/dom.js";
 import { set } from "../../lib/address.js";
 import { get, path } from "../../lib/api.js";
-import { duration, flowText } from "../../lib/format.js";
+import { duration, flowText, nodeName } from "../../lib/format.js";
 import { moment as momentOf, iso } from "../../lib/range.js";
 
 export function comparePanel(id) {
@@ -80,9 +80,9 @@ export function comparePanel(id) {
       if (!a || !b) return void say(words, "");
       const total = (each) => each.hops.reduce((sum, hop) => sum + Number(hop.latest_ns ?? hop.stored_ns ?? NaN), 0);
       const more = total(b) - total(a);
-      const [first, second] = [a, b].map((each) => new Set(each.hops.map((hop) => hop.node.id)));
-      const differ = [...first].filter((each) => !second.has(each)).length + [...second].filter((each) => !first.has(each)).length;
-      const paths = differ ? `${differ} hops differ` : "the same switches";
+      const lacks = (each, than) => each.hops.filter((hop) => !than.hops.some(({ node }) => node.id === hop.node.id)).map((hop) => nodeName(hop.node)).join(", ");
+      const [without, by] = [lacks(a, b), lacks(b, a)];
+      const paths = [without && `without ${without}`, by && `with ${by}`].filter(Boolean).join(", ") || "the same switches";
       say(words, `${Number.isFinite(more) ? `Compared: ${more < 0 ? "−" : "+"}${duration(Math.abs(more))}, ` : ""}${paths}.`);
     },
   };

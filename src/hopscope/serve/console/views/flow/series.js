@@ -12,6 +12,7 @@ const MOST = 6;
 
 export function seriesPanel() {
   let newest = null;
+  let periods = [];
   let part = param("part") === "hops" ? "hops" : "total";
   const chart = lineChart({ label: "Stored latency over time", unit: "ns", height: 170, onRange: (from, to) => choose(from, to) });
   const names = h("div");
@@ -26,14 +27,16 @@ export function seriesPanel() {
 
   function draw() {
     if (!newest) return;
-    const items = newest.items.filter((each) => (part === "total") === (each.metric === "flow_latency")).sort((a, b) => highest(b) - highest(a)).slice(0, MOST);
+    const reported = ({ time }) => !newest.last_seen || ms(time) <= ms(newest.last_seen);  // a value that is only repeated is none
+    const items = newest.items.filter((each) => (part === "total") === (each.metric === "flow_latency"))
+      .map((each) => ({ ...each, points: each.points.filter(reported) })).filter((each) => each.points.length).sort((a, b) => highest(b) - highest(a)).slice(0, MOST);
     const points = items.flatMap((each) => each.points);
     none.hidden = points.length > 0;
     chart.element.hidden = !points.length;
     if (!points.length) return void fill(none, empty("No value was stored in this time range.", "A latency is stored when it differs from the stored one by more than T; choose an earlier range above."));
     const { from, to, chosen } = range();
     const begin = chosen ? from : Math.min(...points.map((each) => ms(each.time)));
-    const series = items.map((each, at) => seriesOf(each, at, to, items.length === 1));
+    const series = items.map((each, at) => seriesOf(each, at, (time) => heldUntil(newest, periods, each.node, time, to), items.length === 1));
     chart.set({ series, from: chosen ? begin : begin - 0.02 * (to - begin), to });
     fill(names, series.length > 1 && legend(series));
     box.note(`stored values${items.length === 1 ? ", ± T" : ""}; ${newest.truncated ? "older ones are left out" : "draw over a part to look closer"}`);
@@ -47,20 +50,35 @@ export function seriesPanel() {
       box.element.classList.remove("waits");
       draw();
     },
+    /** Periods of its paths: a hop that is not on the path any more has no value. */
+    paths(data) {
+      periods = data.items;
+      draw();
+    },
     end: chart.end,
   };
 }
 
 const highest = (each) => Math.max(0, ...each.points.map((point) => Number(point.value)));
 
-/** The value holds until the next one: two points for each, and the band of ± T. */
-function seriesOf(each, at, end, bounded) {
-  const stored = each.points.map((point) => [ms(point.time), Number(point.value)]);
+/** Until when a value stored at `time` holds, without another: the last report, or the flow or hop had left before. */
+function heldUntil({ last_seen: last }, periods, node, time, end) {
+  const left = periods.filter((each) => each.left && ms(each.until) > time).map((each) => ms(each.until));
+  const elsewhere = node ? periods.filter((each) => ms(each.since) > time && !each.path.some(({ id }) => id === node.id)).map((each) => ms(each.since)) : [];
+  return Math.max(time, Math.min(end, last ? ms(last) : end, ...left, ...elsewhere));
+}
+
+/** The value holds until the next one, or `held(time)`: two points for each, a gap after it, and the band of ± T. */
+function seriesOf(each, at, held, bounded) {
   const limit = each.change_limit === null ? null : Number(each.change_limit);
-  const steps = [...stored, [Math.max(end, stored.at(-1)[0]), stored.at(-1)[1]]];
-  const bounds = limit === null || !bounded ? [] : stored.flatMap(([time, value], index) => {
-    const next = steps[index + 1][0];
-    return [[time, Math.max(0, value - limit), value + limit], [next, Math.max(0, value - limit), value + limit]];
+  const points = [];
+  const bounds = [];
+  each.points.forEach(({ time, value }, index) => {
+    const [from, next, number] = [ms(time), index + 1 < each.points.length ? ms(each.points[index + 1].time) : Infinity, Number(value)];
+    const until = Math.min(next, held(from));
+    points.push([from, number]);
+    if (until < next) points.push([until, number], [until, null]);
+    if (limit !== null && bounded) bounds.push([from, Math.max(0, number - limit), number + limit], [until, Math.max(0, number - limit), number + limit], ...(until < next ? [[until, null, null]] : []));
   });
-  return { name: each.node ? `${nodeName(each.node)} ${portName(each.port)}` : "whole path", colour: `--s${1 + at}`, points: steps, bounds, step: true };
+  return { name: each.node ? `${nodeName(each.node)} ${portName(each.port)}` : "whole path", colour: `--s${1 + at}`, points, bounds, step: true };
 }

@@ -63,10 +63,10 @@ export function groupTable(onSort) {
         : each.node && each.port ? h("span", null, placeLink(each.node, each.port), " ", h("a", { class: "note", href: drill(each) }, "flows")) : h("a", { href: drill(each) }, each.key)) },
       { name: "flows", title: "Flows", number: true, cell: (each) => si(each.flows), value: (each) => each.flows },
       { name: "packets", title: "Reports", number: true, value: (each) => Number(each.packets), cell: (each) =>
-        h("span", null, h("span", { class: "meter" }, h("i", { style: { width: `${(100 * Number(each.packets)) / sum}%` } })), si(each.packets)) },
+        h("span", null, h("span", { class: "meter" }, h("i", { style: { width: `${(100 * Number(each.packets)) / sum}%` } })), h("span", null, si(each.packets))) },
       { name: "share", title: "Of the largest", number: true, sorts: false, value: (each) => Number(each.packets) / sum, cell: (each) => percent(Number(each.packets) / sum) },
-      { name: "latency", title: "Highest latency", number: true, help: "Of the flows' latest latencies; by switch or port, of the hop", cell: (each) => time(each.latency_highest_ns), value: (each) => Number(each.latency_highest_ns) },
-      { name: "mean_latency", title: "Mean latency", number: true, help: "Of all packets", cell: (each) => time(each.latency_mean_ns), value: (each) => each.latency_mean_ns },
+      { name: "latency", title: "Highest now", number: true, help: "Highest of the flows' latest latencies, of past flows of their highest ones; by switch or port, of the hop", cell: (each) => time(each.latency_highest_ns), value: (each) => Number(each.latency_highest_ns) },
+      { name: "mean_latency", title: "Mean latency", number: true, help: "Of all reports of these flows", cell: (each) => time(each.latency_mean_ns), value: (each) => each.latency_mean_ns },
     ],
   });
   const made = withNone(rows);

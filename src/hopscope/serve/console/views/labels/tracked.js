@@ -16,7 +16,7 @@ export function trackedPanel() {
   const rules = h("ul", { class: "row" });
   const add = h("div");
   const rows = table({
-    label: "Tracked flows", key: (each) => flowText(each.flow), sort: "-packets", empty: empty("No tracked packet has arrived.", "Add a flow above; all switches on its path then label one in N of its packets."),
+    label: "Tracked flows", key: (each) => flowText(each.flow), sort: "-packets", empty: empty("No tracked packet has arrived.", "All switches on the path of a tracked flow label one in N of its packets."),
     columns: [
       { name: "flow", title: "Flow", cell: (each) => flowText(each.flow) },
       { name: "latency", title: "Latency", number: true, cell: (each) => duration(each.latency_ns), value: (each) => Number(each.latency_ns) },
@@ -66,7 +66,8 @@ export function trackedPanel() {
     }),
     watch(path("/labels/tracked"), (data, status) => {
       if (status === 200) drawRules(data);
-      else fill(rules, h("li", { class: "note" }, `The tracked flows are unknown: ${data.error}`));
+      else fill(rules, h("li", { class: "note" }, sentence(data.error)));
+      add.hidden = status !== 200;
     }),
     watch(path("/labels/flows", { limit: 100 }, { scope: true }), (data, status) => status === 200 && rows.update(data.items)),
   ];

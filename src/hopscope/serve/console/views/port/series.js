@@ -20,6 +20,8 @@ const CHARTS = [
 /** Charts without a value are left out. */
 const RARE = new Set(["drop", "label_latency", "label_age"]);
 const BUCKETS = 180;
+/** A port that has been silent for longer has no value now. */
+const STALE_MS = 15_000;
 
 export function seriesPanel(node, port, labels) {
   const charts = CHARTS.filter(([metric]) => labels || !metric.startsWith("label_")).map((each) => oneChart(node, port, ...each));
@@ -37,6 +39,10 @@ export function seriesPanel(node, port, labels) {
   fill(box.body, legend, charts.map((each) => each.element));
   return {
     element: box.element,
+    /** When the port was last heard of: its values end there. */
+    seen(at) {
+      for (const each of charts) each.seen(at);
+    },
     begin({ queue }) {
       const ends = charts.map((each) => each.begin(queue));
       return () => ends.forEach((each) => each());
@@ -51,6 +57,7 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
   const element = h("div", { hidden: RARE.has(metric) });
   let chart = null;
   let answer = null;
+  let lastMs = Infinity;
   const tools = exports(`port-${node.id}-${port.id}-${metric}`, { table: () => chart.export(), json: () => answer, png: () => chart.png() });
   fill(element, h("div", { class: "series-title" }, h("b", null, title), heading, h("span", { class: "grow" }), tools), place, message);
 
@@ -68,12 +75,18 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
     const alarms = found.alarm_count ? ` · ${found.alarm_count}${found.truncated ? "+" : ""} alarm${found.alarm_count > 1 ? "s" : ""}` : "";
     heading.textContent = `${peak === null ? "no value in this time range" : metric === "drop" ? `${si(values.reduce((sum, each) => sum + Number(each), 0))} in all` : `peak ${amount(peak, found.unit)}`}`
       + `${found.change === null ? "" : ` · T ${amount(found.change, found.unit)}`}${found.raise_above === null ? "" : ` · limit ${amount(found.raise_above, found.unit)}`}${alarms}`;
-    chart.set(drawn(found, metric, colour));
+    chart.set(drawn(found, metric, colour, lastMs));
   }
 
   return {
     element,
     answer: () => answer,
+    seen(at) {
+      const ended = at < Date.now() - STALE_MS ? at : Infinity;
+      if (ended === lastMs) return;
+      lastMs = ended;
+      if (answer) draw(answer);
+    },
     export: () => chart?.export() ?? { names: ["time"], rows: [] },
     begin(queue) {
       const asked = { metric, node: node.id, port: port.id, queue: ofQueue ? queue : null, buckets: BUCKETS };
@@ -93,7 +106,7 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
 }
 
 /** What a chart shows of an answer. A value that is one place's own is carried on, with ±T round it. */
-function drawn(found, metric, colour) {
+function drawn(found, metric, colour, lastMs) {
   const [from, to, width] = [ms(found.since), Math.min(ms(found.until), Date.now()), found.bucket_ns / 1e6];
   const number = (value) => (value === null ? null : Number(value));
   const at = (index) => from + (index + 0.5) * width;
@@ -108,7 +121,7 @@ function drawn(found, metric, colour) {
     const held = points.map(([time, highest], index) => {
       const latest = number(found.latest[index]);
       if (latest !== null) stored = latest;
-      if (stored === null) return [time, null];
+      if (stored === null || (time > lastMs + width && highest === null)) return [time, null];
       bounds.push([time, Math.max(0, Math.min(stored - T, number(found.lowest[index]) ?? Infinity)), Math.max(stored + T, highest ?? 0)]);
       return [time, highest ?? stored];
     });

@@ -2,7 +2,7 @@
 
 import { h, fill } from "../../lib/dom.js";
 import { exports } from "../../lib/export.js";
-import { ago, bytes, clock, percent, si, span } from "../../lib/format.js";
+import { ago, bytes, clock, inLocalTime, percent, si, span } from "../../lib/format.js";
 import { empty, figures, panel, prose } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
@@ -19,7 +19,7 @@ export function processPart() {
       { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.alive ? "good" : each.name === "standby" ? "" : "bad"}` }, state(each)), value: state },
       { name: "pid", title: "Pid", number: true, cell: (each) => each.pid ?? "–", value: (each) => each.pid },
       { name: "cpu", title: "Processor", number: true, help: "Share of one processor over the last seconds", value: (each) => each.cpu_ratio,
-        cell: (each) => (each.cpu_ratio === null ? "–" : h("span", null, h("span", { class: `meter ${each.cpu_ratio > 0.9 ? "hot" : ""}` }, h("i", { style: { width: `${Math.min(100, 100 * each.cpu_ratio)}%` } })), percent(each.cpu_ratio))) },
+        cell: (each) => (each.cpu_ratio === null ? "–" : h("span", null, h("span", { class: `meter ${each.cpu_ratio > 0.9 ? "hot" : ""}` }, h("i", { style: { width: `${Math.min(100, 100 * each.cpu_ratio)}%` } })), h("span", null, percent(each.cpu_ratio)))) },
       { name: "memory", title: "Memory", number: true, help: "Resident set; shared memory counts in each process", cell: (each) => (each.memory_bytes === null ? "–" : bytes(each.memory_bytes)), value: (each) => each.memory_bytes },
       { name: "time", title: "Processor time", number: true, cell: (each) => (each.cpu_seconds === null ? "–" : span(each.cpu_seconds)), value: (each) => each.cpu_seconds },
       { name: "tick", title: "Last tick", number: true, help: "Every loop reports once per second that it runs", value: (each) => each.tick_seconds,
@@ -58,7 +58,7 @@ function healthPanel() {
   const rows = table({ label: "Health", key: (each) => each.name, mood: (each) => (each.ready ? "" : each.needed ? "bad" : ""), columns: [
     { name: "name", title: "Part", cell: (each) => h("b", null, each.name), value: (each) => each.name },
     { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.ready ? "good" : each.needed ? "bad" : "warn"}` }, each.ready ? "ready" : each.needed ? "not ready" : "needs attention"), value: (each) => String(each.ready) },
-    { name: "detail", title: "Now", cell: (each) => h("span", { class: "long" }, each.detail), value: (each) => each.detail },
+    { name: "detail", title: "Now", cell: (each) => h("span", { class: "long" }, inLocalTime(each.detail)), value: (each) => each.detail },
     { name: "advice", title: "What to do", cell: (each) => (each.advice ? h("b", { class: "long" }, prose(each.advice)) : "–"), value: (each) => each.advice },
   ] });
   const box = panel("Health", { note: "a part that is not ready makes the collector not ready; one that needs attention does not", tools: exports("health", { table: rows.export }) });
