@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -81,6 +83,18 @@ def test_help_groups_options(run: Run) -> None:
     assert re.search(r"^Filters:\n  --since.*^Settings:\n  -c, --config", out, re.M | re.S)
     assert re.search(r"--load SHARE .*default: 0\.3\]", run("demo", "--help")[1])
     assert re.search(r"--load SHARE .*default: 0\.35\]", run("simulate", "--help")[1])
+
+
+@pytest.mark.parametrize("command", ["limits show", "users list", "plan cluster", "check", "doctor"])
+def test_help_starts_without_numpy(command: str) -> None:
+    """Help of commands that work with no columns imports neither NumPy nor what needs it."""
+    program = (
+        "import sys; from hopscope.cli.application import build\n"
+        f"build()({[*command.split(), '--help']!r}, standalone_mode=False)\n"
+        "print({'numpy', 'numba', 'duckdb'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == "set()\n"
 
 
 def test_usage_errors(run: Run) -> None:
