@@ -97,8 +97,24 @@ def test_only_missing_members_are_forgotten(run: Run, connection: Connection, gi
     status, _, error = run("cluster", "forget", "c1", *given)
     assert (status, error) == (2, "hopscope: c1: the member is there; stop it first\n")
     assert run("cluster", "forget", "c9", *given)[0] == 2
-    assert run("cluster", "forget", "c1", "--force", *given)[0] == 0
-    assert json.loads(run("cluster", "status", "--format", "json", *given)[1])["missing"] == []
+    status, text, _ = run("cluster", "forget", "c1", "--force", "--json", *given)
+    assert (status, json.loads(text)) == (0, {"forgotten": "c1", "problem": ""})
+    assert json.loads(run("cluster", "status", "--json", *given)[1])["missing"] == []
+
+
+def test_what_programs_read(run: Run, connection: Connection, given: tuple[str, ...]) -> None:
+    """Every command answers with one JSON object: what was there, who has a revision and who has not, and
+    where a drain stopped.
+    """
+    seat = Seat(connection, 0)
+    seat.put(replace(GOOD, revision_problem="no such limit"))
+    seat.remember(GOOD)
+    assert set(json.loads(run("cluster", "init", "--json", *given)[1]).values()) == {"changed"}
+    assert set(json.loads(run("cluster", "init", "--json", *given)[1]).values()) == {"there"}
+    status, text, _ = run("cluster", "config", "set", "hop_latency.change=1", "--json", *given)
+    assert status == 1
+    expected = {"revision": 1, "applied_by": [], "not_applied_by": {"c1": "no such limit"}}
+    assert json.loads(text) == expected
 
 
 def test_configuration_changes(run: Run, connection: Connection, given: tuple[str, ...]) -> None:

@@ -97,6 +97,12 @@ def test_help_starts_without_numpy(command: str) -> None:
     assert done.stderr == "set()\n"
 
 
+def test_json_is_short_for_its_format(run: Run) -> None:
+    """Wherever `--format` is, and not for commands without it."""
+    assert run("check", "--json")[1] == run("check", "--format", "json")[1]
+    assert "No such option: --json" in run("version", "--json")[2]
+
+
 def test_usage_errors(run: Run) -> None:
     """An unknown command or flag is exit status 2, without a traceback."""
     for arguments in (["fly"], ["version", "--fly"], ["top", "--kind", "fly"], ["replay"]):

@@ -43,7 +43,7 @@ COLUMNS = (
 
 
 @app.command()
-def init(settings: ClusterOptions) -> None:
+def init(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None:
     """Make what the cluster needs in NATS, and the lake if the settings have one.
 
     It may be repeated: what is there is kept, and follows changed settings (replicas, member_seconds).
@@ -52,13 +52,20 @@ def init(settings: ClusterOptions) -> None:
     from ...cluster.setup import init as make
 
     loaded = settings.load()
+    made = {}
     with connected(loaded) as connection:
-        for name, done in make(connection):
-            print(f"{name}: {done}")
+        for name, made[name] in make(connection):
+            if form is Summary.TEXT:
+                print(f"{name}: {made[name]}")
     if loaded.lake.enabled:
         from ...lake.catalog import create
 
-        print(f"lake in {loaded.lake.place}: {'made' if create(loaded.lake) else 'there'}")
+        name = f"lake in {loaded.lake.place}"
+        made[name] = "made" if create(loaded.lake) else "there"
+        if form is Summary.TEXT:
+            print(f"{name}: {made[name]}")
+    if form is Summary.JSON:
+        print(json.dumps(made))
 
 
 @app.command()
@@ -91,6 +98,7 @@ def forget(
     settings: ClusterOptions,
     member: Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.")],
     force: Annotated[bool, option("--force", help="Also if it is there; it comes back if it runs.")] = False,
+    form: SummaryOption = Summary.TEXT,
 ) -> None:
     """Forget a member that is missing, and will not come back. Other owners get its keys.
 
@@ -104,8 +112,12 @@ def forget(
     with connected(loaded) as connection:
         Directory(connection).forget(member, force=force)
         Drains(connection).forget(member)
-        print(f"{member} is forgotten.")
-        if kept := give_away(connection, loaded, member):
+        if form is Summary.TEXT:
+            print(f"{member} is forgotten.")
+        kept = give_away(connection, loaded, member, form)
+        if form is Summary.JSON:
+            print(json.dumps({"forgotten": member, "problem": kept}))
+        if kept:
             print(f"hopscope: {member}: {kept}", file=sys.stderr)
     print(
         "On its machine, the data folder and a folder /dev/shm/hopscope-* may be left: events that are not "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ import typer
 from ...base.errors import HopscopeError
 from ..limits import NodeOption, node_texts, parse_change
 from ..options.declare import Commands, option
-from ..output.printer import Format, FormatOption, print_rows
+from ..output.printer import Format, FormatOption, Summary, SummaryOption, print_rows
 from .connect import ClusterOptions, connected
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def set(
     node: NodeOption = None,
     after: AfterOption = None,
     note: NoteOption = "",
+    form: SummaryOption = Summary.TEXT,
 ) -> None:
     """Change limits of all members now, and of members that come later.
 
@@ -90,7 +92,7 @@ def set(
 
         return merged(before.configuration.limits, changed, without)
 
-    _change(loaded, change, after, note)
+    _change(loaded, change, after, note, form)
 
 
 @app.command()
@@ -121,6 +123,7 @@ def rollback(
     settings: ClusterOptions,
     revision: Annotated[int, typer.Argument(metavar="REVISION", help="One of the history; 0: set nothing.")],
     after: AfterOption = None,
+    form: SummaryOption = Summary.TEXT,
 ) -> None:
     """Set what an earlier revision set, as a new revision. The exit status is that of `set`."""
 
@@ -133,7 +136,7 @@ def rollback(
         _check(found)
         return found.configuration.limits
 
-    _change(settings.load(), change, after, f"rollback to revision {revision}")
+    _change(settings.load(), change, after, f"rollback to revision {revision}", form)
 
 
 def _change(
@@ -141,6 +144,7 @@ def _change(
     change: Callable[[Revision, Configurations], Limits],
     after: int | None,
     note: str,
+    form: Summary,
 ) -> None:
     """Store what `change` makes of the newest revision, and wait until all members have it."""
     from dataclasses import asdict
@@ -152,7 +156,10 @@ def _change(
         configurations = Configurations(connection)
         newest = configurations.newest()
         if newest.problem:
-            print(f"revision {newest.number} cannot be read ({newest.problem}), and is replaced")
+            print(
+                f"hopscope: revision {newest.number} cannot be read ({newest.problem}), and is replaced",
+                file=sys.stderr,
+            )
         limits = change(newest, configurations)
         try:
             changed_limits(settings.limits, asdict(limits), sink=settings.sink.enabled)
@@ -161,13 +168,22 @@ def _change(
         by = f"{getpass.getuser()}@{socket.gethostname()}"
         configuration = Configuration(limits, by, _line(note))
         number = configurations.put(configuration, newest.number if after is None else after)
-        print(f"revision {number}")
-        if not _applied(connection, number, settings):
-            raise typer.Exit(1)
+        if form is Summary.TEXT:
+            print(f"revision {number}")
+        applied, late = _applied(connection, number, settings)
+    if form is Summary.JSON:
+        print(json.dumps({"revision": number, "applied_by": applied, "not_applied_by": late}))
+    else:
+        if applied:
+            print(f"applied by {', '.join(applied)}")
+        for name, problem in late.items():
+            print(f"not applied by {name}: {problem}")
+    if late:
+        raise typer.Exit(1)
 
 
-def _applied(connection: Connection, number: int, settings: Settings) -> bool:
-    """Whether all members have a revision soon; prints who has not, and why."""
+def _applied(connection: Connection, number: int, settings: Settings) -> tuple[list[str], dict[str, str]]:
+    """Members that have a revision soon, and why others have not."""
     from ...cluster.membership.members import Directory
 
     directory = Directory(connection)
@@ -179,12 +195,8 @@ def _applied(connection: Connection, number: int, settings: Settings) -> bool:
         if done or time.monotonic() > until:
             break
         time.sleep(0.05)
-    have = sorted(living.keys() - {record.name for record in late})
-    if have:
-        print(f"applied by {', '.join(have)}")
-    for record in sorted(late, key=lambda each: each.name):
-        print(f"not applied by {record.name}: {record.revision_problem or 'no answer yet'}")
-    return not late
+    problems = {record.name: record.revision_problem or "no answer yet" for record in late}
+    return sorted(living.keys() - problems.keys()), dict(sorted(problems.items()))
 
 
 def _limits(changes: list[str], nodes: list[str]) -> tuple[Limits, Limits]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from ...base.errors import HopscopeError
 from ..options.declare import option
+from ..output.printer import Summary, SummaryOption
 from .connect import ClusterOptions, connected
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ def drain(
             help="Longest wait until no switch sends to it; then it goes on and says so.",
         ),
     ] = 60.0,
+    form: SummaryOption = Summary.TEXT,
 ) -> None:  # fmt: skip
     """Let a member leave: others get its keys, its route is withdrawn, its events go to the lake.
 
@@ -57,14 +60,17 @@ def drain(
             raise HopscopeError(
                 f"{name}: the cluster has no such member; `hopscope cluster status` lists them"
             )
-        kept = "" if undo else give_away(connection, loaded, name)
+        kept = "" if undo else give_away(connection, loaded, name, form)
         wish = Wish(drained=not undo, silence_seconds=wait, number=time.time_ns())
         limit = EXTRA_SECONDS + (0 if undo else wait)
         end = follow(connection, name, wish, limit, lambda progress: _say(name, progress))
     reasons = [kept, end.problem]
     if not end.problem and end.stage != ("live" if undo else "drained"):
         reasons.append(f"it still waits for {end.waits_for}; the request stays")
-    if found := [reason for reason in reasons if reason]:
+    found = [reason for reason in reasons if reason]
+    if form is Summary.JSON:
+        print(json.dumps({"member": name, "stage": end.stage, "problems": found}))
+    if found:
         print(f"hopscope: {name}: {'; '.join(found)}", file=sys.stderr)
         raise typer.Exit(1)
 

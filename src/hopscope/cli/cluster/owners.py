@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Collection
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from ...base.errors import HopscopeError
 from ..options.declare import Commands, option
-from ..output.printer import Format, FormatOption, print_rows
+from ..output.printer import Format, FormatOption, Summary, print_rows
 from .connect import ClusterOptions, connected
 
 if TYPE_CHECKING:
@@ -176,8 +176,9 @@ def history(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None
     print_rows(form, PAST_COLUMNS, rows)
 
 
-def give_away(connection: Connection, settings: Settings, name: str) -> str:
-    """Let a member that leaves be no owner, if it is one, and print what moved; why it keeps its keys, or "".
+def give_away(connection: Connection, settings: Settings, name: str, form: Summary) -> str:
+    """Let a member that leaves be no owner, if it is one, and print what moved (beside JSON, to standard
+    error); why it keeps its keys, or "".
 
     Keys of before are still asked of it.
     """
@@ -190,7 +191,8 @@ def give_away(connection: Connection, settings: Settings, name: str) -> str:
         if table.current.members == (name,):
             return "it keeps its keys: it is their only owner"
         others = [each for each in table.current.members if each != name]
-        _write(connection, _changed(settings, table, others, {}), revision, table)
+        stream = sys.stderr if form is Summary.JSON else sys.stdout
+        _write(connection, _changed(settings, table, others, {}), revision, table, stream)
     except HopscopeError as error:
         return f"it keeps its keys: {error}"
     return ""
@@ -208,7 +210,13 @@ def _read(connection: Connection) -> tuple[OwnerTable, int]:
     return table, revision
 
 
-def _write(connection: Connection, new: OwnerTable, revision: int, old: OwnerTable | None) -> None:
+def _write(
+    connection: Connection,
+    new: OwnerTable,
+    revision: int,
+    old: OwnerTable | None,
+    stream: TextIO | None = None,
+) -> None:
     """Store a table, and say what moved."""
     from ...cluster.owners.table import write_owners
 
@@ -221,7 +229,7 @@ def _write(connection: Connection, new: OwnerTable, revision: int, old: OwnerTab
         pairs = zip(old.current.of_share(), current.of_share(), strict=True)
         moved = sum(before != after for before, after in pairs)
         line += f"; {moved} of {len(current.shares)} shares moved"
-    print(line)
+    print(line, file=stream)
 
 
 def _changed(settings: Settings, table: OwnerTable, names: list[str], owners: dict[str, Owner]) -> OwnerTable:

@@ -64,7 +64,12 @@ class GroupedCommand(TyperCommand):
     """A command whose `--help` lists options by group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer's; errors are without the prefix that Pydantic gives to those of a choice."""
+        """As Typer's; `--json` is short for `--format json`, if the command has that. Errors are without the
+        prefix that Pydantic gives to those of a choice.
+        """
+        names = [name for parameter in self.params for name in parameter.opts]
+        if "--format" in names and "--json" not in names:
+            args = [each for arg in args for each in (["--format", "json"] if arg == "--json" else [arg])]
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:

@@ -50,11 +50,13 @@ class Summary(StrEnum):
 
 SummaryOption = Annotated[
     Summary,
-    typer.Option("--format", "-f", help="Output: text, or JSON.", case_sensitive=False),
+    typer.Option("--format", "-f", help="Output: text, or JSON (short: --json).", case_sensitive=False),
 ]
 FormatOption = Annotated[
     Format,
-    typer.Option("--format", "-f", help="Output: JSON lines, a table, or CSV.", case_sensitive=False),
+    typer.Option(
+        "--format", "-f", help="Output: JSON lines (short: --json), a table, or CSV.", case_sensitive=False
+    ),
 ]
 
 
