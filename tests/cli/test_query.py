@@ -179,7 +179,7 @@ def rows_of(folder: Path) -> list[str]:
         (("events", "--data", "{data}", "--until", "yesterday"), "expected a time"),
         (("events", "--data", "{data}", "--prefix", "10.0.0.0/40"), "expected an address or a prefix"),
         (("events", "--data", "{data}", "--flow-id", "x"), "hexadecimal"),
-        (("events", "--data", "{data}", "--after", "here"), "expected what"),
+        (("events", "--data", "{data}", "--after", "here"), "expected the `after` of the page before"),
         (("sql", "SELEC", "--data", "{data}"), "syntax error"),
     ],
 )
