@@ -343,7 +343,7 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         ({"metrics": ["none"]}, "unknown metric 'none'"),
         ({"prefix": "10.0.0.0/99"}, "not an address or network"),
         ({"flow": Flow(dst="x")}, "not an address or network"),
-        ({"after": "x' OR 1"}, "expected what a table"),
+        ({"after": "x' OR 1"}, "expected the `after` of the page before"),
     ],
 )
 def test_invalid_filters(stored: Stored, filters: dict[str, Any], message: str) -> None:
