@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hopscope.wire import layout
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.layout import Item
-from hopscope.wire.records import Carrier
+from hopscope.wire.records import HOP, Carrier
 from hopscope.wire.telemetry import int_header
 from support.int_cases import Compiled, Result, scalar
 
@@ -162,6 +162,22 @@ def test_made_up_dialects(compiled: Compiled, dialect: Dialect, seed: int) -> No
     rng = np.random.default_rng(seed)
     for _ in range(40):
         _compare(compiled, rng, dialect)
+
+
+def test_of_two_items_with_a_value_the_later_one_counts(compiled: Compiled) -> None:
+    """A wider value before it leaves nothing."""
+    items = list(layout.KIND_ITEMS[int_header.KIND_OF[20]])
+    items[0], items[1] = layout.QUEUE, layout.QUEUE_8_16
+    dialect = replace(DEFAULT, items=((int_header.KIND_OF[20], tuple(items)),))
+    head = bytearray()
+    int_header.push_shim(head, int_header.Shim(False, 1, 3 + 6 * 4, carrier=Carrier.UDP), dialect)
+    int_header.push_md(head, int_header.Md(20, 6, 1, 0xCC00), dialect, 1)
+    raw = bytes(head) + 4 * (bytes.fromhex("07 e95e11 12 00 b7bc") + bytes(16))
+    one = scalar(raw, len(raw), len(raw), Carrier.UDP, dialect, 20)
+    assert one == compiled.read(raw, len(raw), len(raw), Carrier.UDP, dialect, 20)
+    hops = np.frombuffer(one[4], HOP)
+    assert hops["queue_id"].tolist() == 4 * [0x12]
+    assert hops["queue_occupancy"].tolist() == 4 * [0xB7BC]
 
 
 def test_every_prefix(compiled: Compiled) -> None:

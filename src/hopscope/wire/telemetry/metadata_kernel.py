@@ -189,13 +189,13 @@ def put_order(plans: Any, base: Any, to: Any, place: Any) -> None:
 def fill_order(plans: Any, base: Any, table: Any, rows: Any, bits: Any) -> None:
     """Find where each byte of a HOP is among the 64 that end with the hop, for `shuffle_hop`, if all values
     are whole bytes.  Bytes by which values are wider than their columns go to the checksum complement, which
-    such a hop lacks.
+    such a hop lacks.  Of two items with the same value, the later one counts: only moves do that.
     """
     for k in range(SHUFFLED // 8):
         plans[base + U64(ORDER + k)] = U64(0x8080808080808080)
     total = words_of(table, rows, bits) << U64(2)
     shuffles = total <= U64(SHUFFLED)
-    suspect, excess, at = U64(0), U64(0), U64(SHUFFLED) - total
+    suspect, excess, at, seen = U64(0), U64(0), U64(SHUFFLED) - total, U64(0)
     for bit in range(16):
         row = rows + U64(bit) * ITEM
         if not shuffles or not (bits >> U64(15 - bit)) & U64(1):
@@ -206,7 +206,8 @@ def fill_order(plans: Any, base: Any, table: Any, rows: Any, bits: Any) -> None:
             where = row + U64(4) + U64(3) * U64(part)
             column, shift, width = U64(table[where]), U64(table[where + U64(1)]), U64(table[where + U64(2)])
             room = COLUMN_BYTES[column]
-            shuffles = shuffles and not (shift | width) & U64(7)
+            shuffles = shuffles and not (shift | width) & U64(7) and not (seen >> column) & U64(1)
+            seen |= U64(1) << column
             for k in range(width >> U64(3)):
                 to = COLUMN_AT[column] + U64(k)
                 if U64(k) >= room:
