@@ -55,8 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testbed": {"base", "capture", "fabric", "labels", "memory", "settings", "wire"},
     "library": {"base", "capture", "detect", "history", "present", "settings", "wire"},
     "serve": {
-        "base", "cluster", "control", "detect", "direct", "export", "history", "labels", "lake", "memory",
-        "naming.counters", "operators", "present", "rdma", "settings", "wire",
+        "base", "bpf.wire_layout", "cluster", "control", "detect", "direct", "export", "history", "labels",
+        "lake", "memory", "naming.counters", "operators", "present", "rdma", "settings", "wire",
     },
     "runtime": {
         "base", "bpf", "capture", "cluster", "control", "detect", "direct", "export", "fabric", "history",

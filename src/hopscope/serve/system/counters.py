@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...base.counter import Counter
+from ...bpf.wire_layout import WireCount
 from ...cluster.counters import CLUSTER_COUNTERS
 from ...control.counters import CONTROL_COUNTERS
 from ...detect.counters import COUNTERS, INDEX
@@ -45,6 +46,7 @@ _MEMBERS = {
     "sink_events_total": Type,
     "sink_throttled_events_total": Type,
     "dta_rejected_total": DtaReason,
+    "xdp_passed_frames_total": WireCount,
 }
 """Families whose label is a member of an enumeration, which says what it means."""
 

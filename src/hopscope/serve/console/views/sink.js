@@ -49,17 +49,20 @@ function sum(counters, name, field = "value") {
 }
 
 function figuresOf({ counters, settings, threshold_increase }) {
-  const [frames, out, stripped] = [sum(counters.in, "frames_total"), sum(counters.out, "forwarded_frames_total"), sum(counters.out, "stripped_packets_total")];
+  const [out, stripped] = [sum(counters.out, "forwarded_frames_total"), sum(counters.out, "stripped_packets_total")];
   const [damaged, dropped, missed] = [sum(counters.kept, "unstripped_packets_total"), sum(counters.dropped, "forward_drops_total"), sum(counters.in, "kernel_drops_total")];
   const bypassed = sum(counters.in, "bypassed_frames_total");
+  const unknown = sum(counters.kept, "unknown_int_packets_total");
+  /** The kernel forwards some frames that no worker receives. */
+  const taken = (field) => Math.max(sum(counters.in, "frames_total", field), sum(counters.out, "forwarded_frames_total", field) + sum(counters.dropped, "forward_drops_total", field));
   const events = counters.events.reduce((total, each) => total + Number(each.value), 0);
   const eventRate = counters.events.reduce((total, each) => total + each.per_second, 0);
   return [
-    { key: "in", title: "Frames in", value: si(sum(counters.in, "frames_total", "per_second")), unit: "/s", note: `${si(frames)} in all` },
+    { key: "in", title: "Frames in", value: si(taken("per_second")), unit: "/s", note: `${si(taken("value"))} in all` },
     { key: "out", title: "Forwarded", value: si(sum(counters.out, "forwarded_frames_total", "per_second")), unit: "/s", note: `${si(out)} in all` },
     { key: "int", title: "INT removed", value: si(sum(counters.out, "stripped_packets_total", "per_second")), unit: "/s", note: settings.strip ? `${si(stripped)} packets in all` : "off: sink.strip is false" },
-    { key: "kept", title: "INT damaged", value: si(damaged), note: "forwarded unchanged", mood: damaged ? "warn" : "" },
-    { key: "dropped", title: "Not forwarded", value: si(dropped), note: frames ? percent(dropped / frames) : "", mood: dropped ? "bad" : "" },
+    { key: "kept", title: "INT damaged", value: si(damaged), note: unknown ? `${si(unknown)} more of unknown form` : "forwarded unchanged", mood: damaged ? "warn" : "" },
+    { key: "dropped", title: "Not forwarded", value: si(dropped), note: dropped ? `${percent(dropped / taken("value"))} of all` : "all frames go on", mood: dropped ? "bad" : "" },
     { key: "missed", title: "Never seen", value: si(missed), note: "the receive ring was full", mood: missed ? "bad" : "" },
     { key: "bypass", title: "Bypass", value: settings.bypass ? "ready" : "off", note: bypassed ? `${si(bypassed)} frames bypassed the workers` : settings.bypass ? "not needed so far" : "without workers no frame passes", mood: settings.bypass ? "" : "warn" },
     { key: "events", title: "Events", value: si(eventRate), unit: "/s", note: `${si(events)} in all`, href: link("/events") },
@@ -69,10 +72,11 @@ function figuresOf({ counters, settings, threshold_increase }) {
 
 function reasonPanel(heading, note) {
   const rows = table({ label: heading, key: (each) => counterName(each), sort: "-value", columns: [
-    { name: "counter", title: "What", cell: (each) => h("span", null, h("b", null, label(each)), h("span", { class: "meaning soft" }, prose(` ${each.meaning || each.help}`))), value: (each) => counterName(each) },
+    { name: "counter", title: "What", cell: (each) => h("span", null, h("b", null, label(each)), h("span", { class: "soft" }, prose(` ${each.meaning || each.help}`))), value: (each) => counterName(each) },
     { name: "value", title: "Total", number: true, cell: (each) => valueText(each), value: (each) => Number(each.value) },
     { name: "rate", title: "Now", number: true, cell: (each) => `${si(each.per_second)}/s`, value: (each) => each.per_second },
   ] });
+  rows.element.classList.add("reasons");
   const rest = h("p", { class: "note" });
   const box = panel(heading, { note, class: "w6", tools: exports(heading.toLowerCase().replaceAll(" ", "-"), { table: rows.export }) });
   fill(box.body, rows.element, rest);
@@ -82,11 +86,11 @@ function reasonPanel(heading, note) {
     rows.update(some);
     const zero = counters.filter((each) => !Number(each.value)).map(label);
     const advice = some.filter((each) => each.advice && !each.name.includes("_packets_")).map((each) => `${label(each)}: ${each.advice}.`);
-    rest.textContent = `${advice.join(" ")} ${zero.length ? `${some.length ? "Others are 0" : "All are 0"}: ${zero.join(", ")}.` : ""}`.trim();
+    fill(rest, prose(`${advice.join(" ")} ${zero.length ? `${some.length ? "Others are 0" : "All are 0"}: ${zero.join(", ")}.` : ""}`.trim()));
   } };
 }
 
-const label = (each) => words(each.label ? Object.values(each.label)[0] : each.name.replace(/^hopscope_|_total$/g, ""));
+const label = (each) => words(each.label ? Object.values(each.label)[0] : each.name.replace(/^hopscope_|_total$/g, "")).replace(/\b(int|xdp)\b/g, (name) => name.toUpperCase());
 
 function interfacePanel() {
   let before = null;
