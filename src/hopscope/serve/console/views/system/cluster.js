@@ -6,15 +6,18 @@ import { ago } from "../../lib/format.js";
 import { empty, panel } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
-const sinceNs = (ns) => ago(Number(ns) / 1e6);
+const lasting = (ns) => ago(Number(ns) / 1e6).replace(" ago", "");
+
+const isGood = (each) => each.there && each.ready;
+const stateText = (each) => (!each.there ? "missing" : each.ready ? each.state : `${each.state}, not ready`);
 
 export function clusterPart() {
   const about = panel("Cluster");
   const rows = table({
-    label: "Members", key: (each) => each.name, mood: (each) => (each.there && each.ready ? "" : "bad"), sort: "name", empty: "No member is known yet.",
+    label: "Members", key: (each) => each.name, mood: (each) => (isGood(each) ? "" : "bad"), sort: "name", empty: "No member is known yet.",
     columns: [
       { name: "name", title: "Member", cell: (each) => h("b", null, each.name), value: (each) => each.name },
-      { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.there && each.ready ? "good" : "bad"}` }, each.there ? (each.ready ? each.state : `${each.state}, not ready`) : "missing"), value: (each) => each.state },
+      { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${isGood(each) ? "good" : "bad"}` }, stateText(each)), value: stateText },
       { name: "revision", title: "Configuration", number: true, cell: (each) => h("span", { title: each.revision_problem || null, class: each.revision_problem ? "bad" : null }, String(each.revision ?? "–")), value: (each) => each.revision },
       { name: "version", title: "Version", cell: (each) => each.version ?? "–" },
       { name: "api", title: "Console", cell: (each) => (/^https?:\/\//.test(each.address ?? "") ? h("a", { href: each.address, rel: "noreferrer" }, each.address) : "–"), value: (each) => each.address },
@@ -28,7 +31,7 @@ export function clusterPart() {
     if (!cluster) return void fill(about.body, empty("This collector is alone.", "Several collectors can share configuration, questions and history through NATS:", "[cluster]\nname = \"dc1\"\nnats = [\"nats://127.0.0.1:4222\"]"));
     const good = cluster.state === "joined" && !cluster.problem;
     fill(about.body, h("dl", { class: "facts" }, h("dt", null, "name"), h("dd", null, cluster.cluster), h("dt", null, "this member"), h("dd", null, cluster.member), h("dt", null, "NATS"), h("dd", null, h("code", null, cluster.nats)),
-      h("dt", null, "state"), h("dd", null, h("span", { class: `chip dot ${good ? "good" : "warn"}` }, cluster.state === "away" ? "local only" : cluster.state), ` since ${sinceNs(cluster.since_ns)}`),
+      h("dt", null, "state"), h("dd", null, h("span", { class: `chip dot ${good ? "good" : "warn"}` }, cluster.state === "away" ? "local only" : cluster.state), ` for ${lasting(cluster.since_ns)}`),
       h("dt", null, "configuration"), h("dd", null, `revision ${cluster.configuration?.revision ?? "–"}, newest ${cluster.configuration?.newest ?? "–"}`),
       cluster.problem && [h("dt", null, "problem"), h("dd", { class: "bad" }, cluster.problem, h("b", null, " This collector goes on alone; hopscope cluster status says more."))]));
     const names = cluster.missing.filter((each) => each.state !== "drained").map((each) => each.name);

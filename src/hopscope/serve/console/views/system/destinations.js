@@ -11,6 +11,7 @@ const WHY = {
   expired: "deleted from history before they were sent", stopped: "they still waited when the collector stopped",
 };
 const lost = (each) => Object.values(each.lost).reduce((sum, count) => sum + Number(count), 0);
+const accepts = (each) => (each.ok ? "accepts" : each.since ? "failing" : "not reached yet");
 
 export function destinationPart() {
   const rows = table({
@@ -18,7 +19,7 @@ export function destinationPart() {
     empty: empty("Nothing is exported.", "Events and metrics can go to Kafka, databases, Prometheus, OpenTelemetry, IPFIX, alerts and more:", "[export.feed]\nkind = \"nats\"\nservers = [\"nats://127.0.0.1:4222\"]"),
     columns: [
       { name: "name", title: "Destination", cell: (each) => h("b", null, each.name), value: (each) => each.name },
-      { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.ok ? "good" : "bad"}` }, each.ok ? "accepts" : each.since ? "failing" : "not reached yet"), value: (each) => String(each.ok) },
+      { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.ok ? "good" : "bad"}` }, accepts(each)), value: accepts },
       { name: "since", title: "Since", cell: (each) => (each.since ? ago(each.since) : "–"), value: (each) => each.since },
       { name: "place", title: "Where", cell: (each) => h("code", null, each.place), value: (each) => each.place },
       { name: "waiting", title: "Waiting", number: true, help: "Events of history that it has not confirmed", cell: (each) => (each.waiting_events === null ? "–" : si(each.waiting_events)), value: (each) => Number(each.waiting_events) },
