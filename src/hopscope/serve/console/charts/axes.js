@@ -79,7 +79,7 @@ export function drawTimes(context, from, to, scale, y, width) {
     const short = step >= 60_000 ? text.slice(0, -3) : text;
     const half = context.measureText(short).width / 2;
     if (x - half < 0 || x + half > context.canvas.clientWidth) continue;
-    context.fillText(short, x, y + 4);
+    context.fillText(short, x, y + 6);
   }
 }
 
