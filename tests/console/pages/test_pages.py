@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ import numpy as np
 import pytest
 
 from hopscope.settings.collector import Settings
+from hopscope.wire.label.batch import encode_blocks
+from hopscope.wire.label.records import LABEL, LABEL_FLOW
 from support.collector_process import Collector
 from support.console_collector import KEYS
 
@@ -113,6 +117,30 @@ def test_labels_show_silent_ports(open_page: Any) -> None:
     assert place.endswith("port 4")
     assert state == "silent"
     assert "ports=silent" in page.run("location.search")
+
+
+def test_a_tracked_flow_has_both_of_its_paths(open_page: Any, busy: Collector) -> None:
+    """Ten packets over one path, then five over another: all are counted, with one change and both paths."""
+    host, _, port = busy.owner["labels"].rpartition("//")[2].rpartition(":")
+    flows = np.zeros(1, LABEL_FLOW)
+    flows["src_lo"], flows["dst_lo"] = 0xFFFF0A090001, 0xFFFF0A090002
+    flows["sport"], flows["dport"], flows["proto"] = 5001, 53, 17
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for way in [(21, 23, 22)] * 10 + [(21, 24, 22)] * 5:
+            labels = np.zeros(len(way), LABEL)
+            labels["node_id"], labels["egress_port"], labels["tracked"] = way, 2, 1
+            labels["position"], labels["count"] = range(len(way)), len(way)
+            labels["latency_ns"], labels["time_ns"] = 700, time.time_ns() + np.arange(len(way))
+            sender.sendto(encode_blocks(labels, flows=flows), (host, int(port)))
+    page = open_page("/labels")
+    page.see("[aria-label='Tracked flows'] tr", "before: ")
+    page.wait("document.querySelector('[aria-label=\"Tracked flows\"] td:nth-child(4)').innerText === '15'")
+    ((flow, latency, _, packets, _, changes, paths),) = page.rows("Tracked flows")
+    assert "10.9.0.1:5001" in flow
+    assert "10.9.0.2:53" in flow
+    assert (latency, packets, changes.split(",")[0]) == ("2.10 µs", "15", "1")
+    now, _, before = paths.partition("before: ")
+    assert [re.findall(r"2[1-4]", each) for each in (now, before)] == [["21", "24", "22"], ["21", "23", "22"]]
 
 
 def test_a_collector_without_a_sink_says_how_to_start_one(open_page: Any) -> None:

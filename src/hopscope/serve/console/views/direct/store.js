@@ -105,7 +105,7 @@ function expectedPanel(name) {
       ...(outlook.load ? [{ at: outlook.load * outlook.slots, text: "oldest key now" }] : []),
     ];
     chart.set({ xs: outlook.ages, series, markers });
-    fill(keys, legend(series), h("p", { class: "note" }, `Horizontal axis: ${outlook.what} written after the key.`,
+    fill(keys, legend(series), h("p", { class: "note" }, `Horizontal axis: ${outlook.what} written after the ${outlook.what === "entries" ? "entry" : "key"}.`,
       outlook.half && outlook.what !== "entries" ? ` Half are found up to ${si(outlook.half)} ${outlook.what}${outlook.per_second ? `, ${span(outlook.half / outlook.per_second)} at this rate` : ""}.` : ""));
   }
   return { element: box.element, draw, update(given) {

@@ -9,7 +9,7 @@ import { empty, operatorNote, panel, toast } from "../../lib/panel.js";
 import { followSession, mayChange } from "../../lib/session.js";
 import { table } from "../../lib/table.js";
 
-const pathText = (hops) => (hops ?? []).map((hop) => `${nodeName(hop.node)}:${portName(hop.egress_port)}`).join(" → ");
+const pathText = (hops) => (hops ?? []).map((hop) => `${nodeName(hop.node)} · ${portName(hop.egress_port)}`).join(" → ");
 
 export function trackedPanel() {
   let known = null;
