@@ -60,5 +60,5 @@ def test_a_page_can_be_read(man: Path, tool: Callable[..., str]) -> None:
     done = subprocess.run([tool("mandoc"), "-Tascii", str(page)], capture_output=True, text=True, check=True)
     text = subprocess.run(["col", "-b"], input=done.stdout, capture_output=True, text=True, check=True).stdout
     assert "hopscope-config - Show, check and write settings" in text
-    assert "hopscope config check [OPTIONS] [file]" in text
+    assert "hopscope config check [OPTIONS] [FILE]" in text
     assert "--connect" in text

@@ -339,7 +339,7 @@ def test_an_event_of_another_member_with_those_around_it_and_its_report(three: T
 def test_what_is_not_asked_of_a_cluster_says_so(three: Three) -> None:
     """What is one member's is refused; so is a wrong parameter, as by one member."""
     for path in (
-        *("/limits", "/events/live", "/control/watch", "/overview", "/system", "/system/counters", "/sink"),
+        *("/limits", "/events/live", "/control/watch", "/system", "/system/counters", "/sink"),
         *("/acknowledgements", "/silences", "/queries", "/audit", "/sessions", "/direct/stores"),
     ):
         refused = three.ask("c1", path, scope="cluster")

@@ -43,7 +43,7 @@ def test_health_is_answered_while_everything_else_is_full(api: Any, collector: A
 
     async def use() -> None:
         async with api(collector.folder) as client:
-            context: Context = client._transport.app.app.state.context
+            context: Context = client._transport.app.app.app.state.context
             held: list[Any] = [context.run(free.wait) for _ in range(budgets.WAITING)]
             held += [
                 context.query(request(), lambda _, gone: free.wait(HANG_SECONDS))
@@ -179,7 +179,7 @@ def test_live_feeds_are_few(api: Any, collector: Any, monkeypatch: pytest.Monkey
 
     async def use() -> list[httpx.Response]:
         async with api(collector.folder) as client:
-            context: Context = client._transport.app.app.state.context
+            context: Context = client._transport.app.app.app.state.context
             context.streaming["127.0.0.1"] = budgets.PER_CLIENT
             first = await client.get("/api/v0/events/live")
             context.streaming = Counter({"192.0.2.1": budgets.STREAMS})

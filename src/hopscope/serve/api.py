@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from ..base.errors import described
 from ..base.log import logger, raised_at
@@ -139,23 +139,24 @@ def create_app(
     for kind in (*_UNAVAILABLE, StoreError, UnreadableError):
         app.add_exception_handler(kind, _rejected)
     app.add_exception_handler(Exception, _failed)
-    app.state.guarded = Guard(_logged_once(app), context.access)
+    app.state.guarded = Guard(_LoggedOnce(app), context.access)
     return app
 
 
-def _logged_once(app: FastAPI) -> ASGIApp:
-    """Without the errors that `_failed` has answered and logged: Starlette raises them again, and uvicorn
-    would log each once more.
+class _LoggedOnce:
+    """The application without the errors that `_failed` has answered and logged: Starlette raises them again,
+    and uvicorn would log each once more.
     """
 
-    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await app(scope, receive, send)
+            await self.app(scope, receive, send)
         except Exception:
             if scope["type"] != "http":
                 raise
-
-    return answered
 
 
 async def _nowhere(request: Request) -> JSONResponse:
