@@ -244,9 +244,8 @@ def main() -> None:
             url = str(collector.url)
             if "load" in parts:
                 load(bench, collector, rounds, seconds)
-            program = next(
-                found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))
-            )
+            names = ("chromium-headless-shell", "chromium", "chromium-browser")
+            program = next(found for name in names if (found := shutil.which(name)))
             os.sched_setaffinity(0, {OTHERS, WORKER})
             with Chromium(program, Path(profile)) as chromium:
                 if "paint" in parts:

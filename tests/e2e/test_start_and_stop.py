@@ -38,7 +38,7 @@ def test_what_is_in_the_socket_at_the_end_is_taken(
     assert one.stop(signal.SIGTERM) == 0
     said = one.said()
     assert "received   3,000 reports in 3,000 frames" in said, said
-    assert "rejected   0\nlost       0\n" in said
+    assert "rejected   0\nlost       0\n" in said, said
     with History(one.data) as history:
         values = history.events(kinds=["value"], limit=None)
         assert len(values) == 3000 * 8  # path, latency, latency and queue of 3 hops

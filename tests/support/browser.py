@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -157,7 +159,9 @@ class Chromium:
 
     def __init__(self, program: str, profile: Path) -> None:
         command = [program, f"--user-data-dir={profile}", *_OPTIONS.split()]
-        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(  # a group of its own: Debian's program is a script that starts it
+            command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+        )
         said, until = profile / "DevToolsActivePort", time.monotonic() + HANG_SECONDS
         while not (said.exists() and "\n" in said.read_text()):
             if time.monotonic() > until or self._process.poll() is not None:
@@ -195,5 +199,5 @@ class Chromium:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-        self._process.terminate()
+        os.killpg(self._process.pid, signal.SIGTERM)
         self._process.wait(HANG_SECONDS)
