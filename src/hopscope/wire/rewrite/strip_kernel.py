@@ -226,7 +226,7 @@ def strip_frames(
 
 @kernel
 def place(frames: Any, records: Any, offsets: Any) -> Any:
-    """Copy `frames` to `records`, one behind the other; the offset of each is in `offsets`, too.  Returns
+    """Copy `frames` to `records`, one after the other; the offset of each is in `offsets`, too.  Returns
     the bytes that they take.
     """
     to = NONE
