@@ -98,6 +98,9 @@ def test_environment_and_lookups_are_in_the_key(project: Path, monkeypatch: pyte
     assert len({before, checked, finding, key(project)}) == 4
     caller.write_text(f"import subprocess\n{caller.read_text()}")
     starting = key(project)
+    (project / "src/hopscope/room/__pycache__").mkdir()
+    (project / "src/hopscope/room/__pycache__/caller.cpython.pyc.140").touch()  # being written by another run
+    assert key(project) == starting
     (project / "src/hopscope/unused.py").write_text("CHANGED = 1\n")
     assert key(project) != starting
 

@@ -93,9 +93,9 @@ class Dependencies:
         source, found = path.read_text("utf-8"), set()
         if path.is_relative_to(self._package):
             if _STARTS.search(source):
-                found |= _tree(self._package)
+                found |= set(_sources(self._package))
             elif _LOOKS_UP.search(source):
-                found |= _tree(path.parent)
+                found |= set(_sources(path.parent))
         home = next((home for home in self._homes if path.is_relative_to(home)), path.parent)
         for name in set(_names(source, path.relative_to(home).parent.parts)):
             found |= self._modules(name)
@@ -105,7 +105,7 @@ class Dependencies:
         """Files of a module and of the packages that it is in; for the package itself, all of it."""
         parts = name.split(".")
         if parts == [self._package.name]:
-            return _tree(self._package)
+            return set(_sources(self._package))
         found = set()
         for home in self._homes:
             for depth in range(1, len(parts) + 1):
@@ -118,10 +118,6 @@ class Dependencies:
 def _packages() -> list[str]:
     """Installed packages with their versions."""
     return sorted(f"{each.name} {each.version}" for each in distributions())
-
-
-def _tree(folder: Path) -> set[Path]:
-    return {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
 
 def _sources(folder: Path) -> Iterator[Path]:
