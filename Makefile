@@ -18,9 +18,9 @@ UNIT_1 = $(addprefix tests/,cli compliance lake wire) $(wildcard tests/test_*.py
 
 unexport PYTHONDONTWRITEBYTECODE  # a process that parses all sources again takes 5 s of a processor to start, not 2
 
-LANES = kernels checked types lint e2e-3 e2e-4 e2e-1 unit-1 e2e-2 installed unit-2
-# All begin at once; those with CALM are computing, and fill the time in which the others wait.  Each lane imports
-# packages and loads kernels once more, for 3 to 6 s of a processor
+LANES = kernels checked types lint unit-2 e2e-4 e2e-1 e2e-3 unit-1 e2e-2 installed
+# in the order in which they begin: what takes long first.  Those with CALM compute, and fill the time in which the
+# others wait.  Each lane imports packages and loads kernels once more, for 3 to 6 s of a processor
 
 .DEFAULT_GOAL := help
 .PHONY: help venv pictures install-locked lock kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 e2e-4 checked check quick bpf wheel deb container-check installed test durations coverage docs man demo bench format clean
@@ -114,7 +114,7 @@ installed: kernels ## Build a wheel, install it into a clean environment and sta
 	$(PYTEST) $(REUSE) -m wheel tests/test_wheel.py tests/test_deb.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
-	$(MAKE) --jobs=9 --keep-going --output-sync=target $(LANES)
+	$(MAKE) --jobs=6 --keep-going --output-sync=target $(LANES)
 
 durations: ## Write what a test run took into docs: make test ALL=1 2>&1 | tee build/test.log; make durations
 	$(BIN)/python tests/durations_page.py build/test.log docs/measurements/tests.md
