@@ -26,7 +26,7 @@ from hopscope.capture.udp.listener import UdpSender
 from hopscope.runtime.supervisor.process import Supervisor
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from support.browser import Browser, Chromium
+from support.browser import PROGRAMS, Browser, Chromium
 
 FLOWS = 100_000
 RATE = 50_000
@@ -244,8 +244,7 @@ def main() -> None:
             url = str(collector.url)
             if "load" in parts:
                 load(bench, collector, rounds, seconds)
-            names = ("chromium-headless-shell", "chromium", "chromium-browser")
-            program = next(found for name in names if (found := shutil.which(name)))
+            program = next(found for name in PROGRAMS if (found := shutil.which(name)))
             os.sched_setaffinity(0, {OTHERS, WORKER})
             with Chromium(program, Path(profile)) as chromium:
                 if "paint" in parts:

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from hopscope.base.kernel_cache import cache_folder
 from support import uncompiled
-from support.browser import Browser, Chromium
+from support.browser import PROGRAMS, Browser, Chromium
 from support.clean_install import install
 from support.redis_server import RedisServer
 from support.unchanged import Unchanged
@@ -101,7 +101,7 @@ def namespace() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def chromium(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     """A browser without a network beyond this machine, for all tests."""
-    program = tool("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    program = tool(*PROGRAMS)
     with Chromium(program, tmp_path_factory.mktemp("chromium")) as made:
         yield made
 

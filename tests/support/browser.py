@@ -154,6 +154,10 @@ class Browser:
         file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
 
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Names of it; the first one opens no windows."""
+
+
 class Chromium:
     """A browser process."""
 

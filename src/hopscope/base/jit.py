@@ -292,8 +292,8 @@ def _stream128(typingctx: Any, octets: Any, at: Any, low: Any, high: Any) -> Any
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pair, i32 = ir.VectorType(ir.IntType(64), 2), ir.IntType(32)
         both = ir.Constant(pair, ir.Undefined)
-        for place, value in enumerate(args[2:]):
-            both = builder.insert_element(both, value, ir.Constant(i32, place))
+        for number, value in enumerate(args[2:]):
+            both = builder.insert_element(both, value, ir.Constant(i32, number))
         place = _octets(context, builder, signature.args[0], args[0], args[1], 64)
         stored = builder.store(both, builder.bitcast(place, pair.as_pointer()), align=16)
         stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(i32, 1)]))

@@ -173,14 +173,14 @@ def _listener(settings: Settings) -> str:
     """The first UDP listener of the collector that runs, or of the settings. Raises HopscopeError."""
     from ..memory.data_folder import read_owner
     from ..memory.running import running_folders
-    from ..settings.source import parse
+    from ..settings.section import reached_at
+    from ..settings.source import parse, url
 
     runs = settings.data.absolute() in running_folders()
     found = [parse(text) for text in read_owner(settings.data).get("listen", ())] if runs else settings.listen
     for each in found:
         if each.kind == "udp":
-            host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(each.host, each.host)
-            return f"udp://[{host}]:{each.port}" if ":" in host else f"udp://{host}:{each.port}"
+            return url(each.model_copy(update={"host": reached_at(each.host)}))
     raise HopscopeError("the collector has no udp:// listener: name an address with --to")
 
 

@@ -58,6 +58,11 @@ def when(time_ns: int) -> str:
         return str(int(time_ns))
 
 
+def when_seconds(time_ns: int) -> str:
+    """The same without fractions of a second."""
+    return when(time_ns - time_ns % 10**9).replace(".000000000", "")
+
+
 def wide(value: Number) -> Number | str:
     """A 64-bit number for JSON: text where a reader's double would round it."""
     return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)

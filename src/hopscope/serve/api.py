@@ -34,7 +34,7 @@ from .context import Context
 from .description import ABOUT, Application
 from .live.answers import ask
 from .live.hub import Hub
-from .overview.snapshot import Poller
+from .overview.snapshot import Poller, Rows
 from .routes import (
     access,
     alarms,
@@ -70,16 +70,17 @@ def create_app(
     stores: Path | None = None,
     collectors: CollectorGroup | Callable[[], CollectorGroup] | None = None,
     cluster: ClusterScope | None = None,
+    overview_rows: Rows | None = None,
 ) -> FastAPI:
     """The application for the data folder `folder`; serve `app.state.guarded`, which authenticates.
 
     `stores`: the folder of the stores, if it is not `direct` in the data folder. `collectors`: those over
     which keys are spread, or a function that returns them; None: this one has all. `cluster`: that this
-    collector is in.
+    collector is in. `overview_rows`: rows of the overview's tables, if they are not those of its page.
     """
     context = Context(settings, folder, names or Names(), stores or folder / "direct", collectors, cluster)
 
-    poller = Poller(context)
+    poller = Poller(context, overview_rows)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

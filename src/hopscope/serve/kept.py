@@ -15,7 +15,7 @@ MOST = 64
 BUDGET = 0.25
 """Share of a processor that making kept answers again may take, of all answers together."""
 WATCHED_SECONDS = 15.0
-"""An answer counts towards the budget until nobody has asked for it for this long."""
+"""How long an answer counts towards the budget after it was last asked for."""
 LONGEST_SECONDS = 60.0
 """An answer is not kept longer than this to stay within the budget."""
 

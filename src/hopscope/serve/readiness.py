@@ -19,7 +19,7 @@ from ..labels.counters import LABEL_COUNTERS
 from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
-from ..present.events import when
+from ..present.events import when_seconds
 from ..present.units import size
 from .access.tls import Certificate
 
@@ -46,11 +46,6 @@ _REGIONS = "see the log, or wait: it may be starting"
 def _component(name: str, ready: bool, detail: str, advice: str) -> Component:
     """With advice while it is not ready."""
     return Component(name, ready, detail, advice="" if ready else advice)
-
-
-def _moment(time_ns: int) -> str:
-    """RFC 3339 time, UTC, in whole seconds; the console shows it in the zone of its viewer."""
-    return when(time_ns - time_ns % 10**9).replace(".000000000", "")
 
 
 def components(state: CollectorState, folder: Path) -> list[Component]:
@@ -229,7 +224,7 @@ def cluster(regions: Path) -> list[Component]:
             problems.append(f"{each['name']} has revision {each['revision']}, not {newest}")
         if not each["ready"] and each["state"] == "live":
             problems.append(f"{each['name']} is not ready")
-    since = f" since {_moment(status['since_ns'])}"
+    since = f" since {when_seconds(status['since_ns'])}"
     state = {"joined": "joined", "away": f"local only{since}"}.get(status["state"], status["state"] + since)
     detail = f"{state}, {len(status['members'])} there, revision {newest} of the configuration"
     ready = status["state"] == "joined" and not problems
@@ -252,7 +247,7 @@ def lake(regions: Path) -> list[Component]:
         detail += f", {status['lost_events']:,} lost before they were committed"
     problems = [status["maintenance"]["problem"], *status["maintenance"]["notes"]]
     if status["problem"]:
-        problems.insert(0, f"failing since {_moment(status['since_ns'])}: {status['problem']}")
+        problems.insert(0, f"failing since {when_seconds(status['since_ns'])}: {status['problem']}")
     problems = [problem for problem in problems if problem]
     return [
         _component(
@@ -272,7 +267,7 @@ def exports(folder: Path) -> list[Component]:
         health = health_of(row)
         detail = f"{bytes(row['place']).decode('utf-8', 'replace')}, {lost_of(row):,} lost"
         if not health.ok:
-            detail += f", failing since {_moment(health.since_ns)}: {health.problem}"
+            detail += f", failing since {when_seconds(health.since_ns)}: {health.problem}"
         parts.append(_component(label, health.ok, detail, "check its address and the program there"))
     return parts
 

@@ -20,7 +20,7 @@ from ..operators.database import Database
 from ..operators.users import Users
 from ..settings.collector import ServeSettings, Settings
 from ..settings.configuration.secrets import value_of
-from ..settings.section import is_loopback
+from ..settings.section import is_loopback, reached_at
 from .access.oidc import Provider
 from .access.tls import Certificate
 from .access.tokens import token_of
@@ -95,7 +95,7 @@ def url_of(listener: socket.socket, *, bound: bool = False, tls: bool = False) -
     """Address of the page, as a browser on this machine takes it; `bound`: as it is listened on."""
     host, port = listener.getsockname()[:2]
     if not bound:
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        host = reached_at(host)
     name = f"[{host}]" if ":" in host else host
     return f"{'https' if tls else 'http'}://{name}:{port}/"
 

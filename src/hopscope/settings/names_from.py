@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from .destinations.tls import TlsSettings
-from .section import NodeIds, Port, Seconds, Section, device_number, is_reference
+from .section import NodeIds, Port, Seconds, Section, device_number, is_reference, of_kind
 
 LEAST_PASSWORD = 8
 """Shortest password of SNMPv3, in characters (RFC 3414 §11.2)."""
@@ -108,20 +108,9 @@ class GnmiSettings(TlsSettings, DeviceSettings):
 DEVICE_KINDS: dict[str, type[DeviceSettings]] = {"snmp": SnmpSettings, "gnmi": GnmiSettings}
 """Settings of the kinds."""
 
-
-def _of_kind(values: Any) -> Any:
-    """The settings of the kind that they name. Raises ValueError for an unknown one."""
-    if not isinstance(values, dict) or "kind" not in values:
-        return values
-    kind = str(values["kind"])
-    if kind not in DEVICE_KINDS:
-        raise ValueError(f"found kind {kind!r}, expected one of {', '.join(DEVICE_KINDS)}")
-    return DEVICE_KINDS[kind].model_validate(values)
-
-
 NamedDevices = dict[
     Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")],
-    Annotated[SerializeAsAny[DeviceSettings], BeforeValidator(_of_kind)],
+    Annotated[SerializeAsAny[DeviceSettings], of_kind(DEVICE_KINDS)],
 ]
 """Tables of devices by name."""
 

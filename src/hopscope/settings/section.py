@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -35,6 +36,20 @@ Limit = Annotated[
 """Limit of a metric; None: never."""
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """A time of at most thirty years, so that it fits ns in 64 bits."""
+
+
+def of_kind(kinds: Mapping[str, type[BaseModel]]) -> BeforeValidator:
+    """Reads a table as the settings of the kind that it names, one of `kinds`."""
+
+    def read(values: Any) -> Any:
+        if not isinstance(values, dict) or "kind" not in values:
+            return values
+        kind = str(values["kind"])
+        if kind not in kinds:
+            raise ValueError(f"found kind {kind!r}, expected one of {', '.join(kinds)}")
+        return kinds[kind].model_validate(values)
+
+    return BeforeValidator(read)
 
 
 def _free_space(value: object) -> object:
@@ -89,6 +104,11 @@ Number16 = Port
 """16 bits: a port, a protocol type, a class, an id."""
 Number8 = Annotated[Annotated[int, Field(ge=0, le=255)], BeforeValidator(_number), _number_schema(255)]
 Dscp = Annotated[Annotated[int, Field(ge=0, le=63)], BeforeValidator(_number), _number_schema(63)]
+
+
+def reached_at(host: str) -> str:
+    """Where this machine reaches what listens at `host`: loopback for every address."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def is_loopback(host: str) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from .destinations.tls import TlsSettings
-from .section import Number16, Seconds, Section, Token, host_and_port, is_loopback
+from .section import Number16, Seconds, Section, Token, host_and_port, is_loopback, of_kind
 from .watch import MAX_WATCHES, WatchSettings
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
@@ -121,19 +121,8 @@ CONTROLLED_KINDS: dict[str, type[ControlledSettings]] = {
 }
 """Settings of the kinds."""
 
-
-def _of_kind(values: Any) -> Any:
-    """The settings of the kind that they name. Raises ValueError for an unknown one."""
-    if not isinstance(values, dict) or "kind" not in values:
-        return values
-    kind = str(values["kind"])
-    if kind not in CONTROLLED_KINDS:
-        raise ValueError(f"found kind {kind!r}, expected one of {', '.join(CONTROLLED_KINDS)}")
-    return CONTROLLED_KINDS[kind].model_validate(values)
-
-
 NamedSwitches = Annotated[
-    dict[Name, Annotated[SerializeAsAny[ControlledSettings], BeforeValidator(_of_kind)]],
+    dict[Name, Annotated[SerializeAsAny[ControlledSettings], of_kind(CONTROLLED_KINDS)]],
     Field(max_length=MAX_CONTROLLED),
 ]
 """Switches by name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from ..settings.agent import AgentSettings
 from ..settings.configuration.errors import ConfigError, error_lines
+from ..settings.configuration.file import read_toml
 from ..settings.label import LabellingSettings, TrackedFlowSettings
 from ..settings.section import Dscp, Port, Receiver, Section
 from ..settings.watch import MAX_WATCHES, WatchSettings
@@ -149,12 +149,6 @@ def load_agent(file: Path) -> tuple[SwitchSettings, AgentSettings]:
 
 def _load(file: Path) -> _File:
     try:
-        return _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file}: found bytes that are not text, expected TOML") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file}: {error}") from error
+        return _File.model_validate(read_toml(file))
     except ValidationError as error:
         raise ConfigError("\n".join(f"{file}: {line}" for line in error_lines(error, _File))) from error

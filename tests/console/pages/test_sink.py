@@ -19,7 +19,7 @@ from scapy.packet import Raw
 
 from hopscope.wire.records import Carrier, Hop
 from oracle.insert import Form, insert_int
-from support.browser import Browser, Chromium
+from support.browser import PROGRAMS, Browser, Chromium
 from support.server_process import NO_TLS
 from support.veth import Namespace, taken
 from support.waiting import HANG_SECONDS, eventually
@@ -77,7 +77,7 @@ def sink(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> 
     """It has forwarded packets with INT and without."""
     if os.geteuid() != 0:
         pytest.skip("a sink and a network namespace need root")
-    program = tool("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    program = tool(*PROGRAMS)
     try:
         namespace = Namespace(f"hopscope-pages-{os.getpid()}")
     except (OSError, subprocess.CalledProcessError) as error:

@@ -52,18 +52,20 @@ def init(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None:
     from ...cluster.setup import init as make
 
     loaded = settings.load()
-    made = {}
+    made: dict[str, str] = {}
+
+    def add(name: str, done: str) -> None:
+        made[name] = done
+        if form is Summary.TEXT:
+            print(f"{name}: {done}")
+
     with connected(loaded) as connection:
-        for name, made[name] in make(connection):
-            if form is Summary.TEXT:
-                print(f"{name}: {made[name]}")
+        for name, done in make(connection):
+            add(name, done)
     if loaded.lake.enabled:
         from ...lake.catalog import create
 
-        name = f"lake in {loaded.lake.place}"
-        made[name] = "made" if create(loaded.lake) else "there"
-        if form is Summary.TEXT:
-            print(f"{name}: {made[name]}")
+        add(f"lake in {loaded.lake.place}", "made" if create(loaded.lake) else "there")
     if form is Summary.JSON:
         print(json.dumps(made))
 

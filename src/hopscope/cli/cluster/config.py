@@ -99,14 +99,14 @@ def set(
 def history(settings: ClusterOptions, form: FormatOption = Format.TABLE) -> None:
     """Print the revisions that are kept, newest first: 64 at most."""
     from ...cluster.configuration import Configurations
-    from ...present.events import when
+    from ...present.events import when_seconds
 
     with connected(settings.load()) as connection:
         revisions = Configurations(connection).history()
     rows = [
         {
             "revision": each.number,
-            "time": when(each.time_ns)[:19] + "Z",
+            "time": when_seconds(each.time_ns),
             "by": each.configuration.by,
             "limits": f"cannot be read: {each.problem}"
             if each.problem

@@ -95,13 +95,14 @@ def _api(context: Context) -> Answerer:
     from ...base.names import DISCOVERED, Names
     from ...cluster.questions.answer_api import ApiAnswerer
     from ...serve.api import create_app
-    from ...serve.overview.snapshot import FOR_MERGING, Poller
+    from ...serve.overview.snapshot import FOR_MERGING
 
     settings = context.settings
-    application = create_app(settings.serve, context.data, stores=settings.direct.folder)
-    application.state.context.dialects = settings.dialects
+    application = create_app(
+        settings.serve, context.data, stores=settings.direct.folder, overview_rows=FOR_MERGING
+    )
     served = application.state.context
-    application.state.overview = Poller(served, FOR_MERGING)
+    served.dialects = settings.dialects
     read: list[int | None] = []
 
     def name() -> None:

@@ -230,7 +230,7 @@ class Poller:
         return time.monotonic() - self._followed > 0.9 * PERIOD_SECONDS
 
     def start(self, idle_seconds: float = float("inf")) -> asyncio.Task[None]:
-        """Follow the collector until nobody has asked for so long, or the app closes."""
+        """Follow the collector until the last question is so long ago, or the app closes."""
         self._following = asyncio.create_task(self._run(idle_seconds))
         return self._following
 

@@ -77,7 +77,7 @@ def load(
     origins: dict[str, str] = {}
     layers: list[tuple[str, str, Any]] = []
     if file is not None:
-        layers.extend((str(file), key, value) for key, value in _read(file).items())
+        layers.extend((str(file), key, value) for key, value in read_toml(file).items())
     layers.extend(_variables(environment))
     layers.extend(flag for flag in flags if flag[2] is not None)
     errors: list[str] = []
@@ -128,12 +128,13 @@ def read_tables(file: Path | None) -> Tree:
     try:
         named = os.environ.get(f"{PREFIX}CONFIG")
         file = file or (Path(named) if named else _unnamed_file())
-        return _read(file) if file is not None else {}
+        return read_toml(file) if file is not None else {}
     except ConfigError:
         return {}
 
 
-def _read(file: Path) -> Tree:
+def read_toml(file: Path) -> Tree:
+    """What is in a TOML file. Raises ConfigError."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

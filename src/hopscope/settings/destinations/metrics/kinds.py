@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny
 
+from ...section import of_kind
 from ..databases.influx import InfluxMetricsSettings
 from ..otlp import OtlpMetricsSettings
 from .common import MetricsSettings
@@ -18,19 +19,8 @@ METRICS_KINDS: dict[str, type[MetricsSettings]] = {
 }
 """Settings of the kinds."""
 
-
-def _of_kind(values: Any) -> Any:
-    """The settings of the kind that they name. Raises ValueError for an unknown one."""
-    if not isinstance(values, dict) or "kind" not in values:
-        return values
-    kind = str(values["kind"])
-    if kind not in METRICS_KINDS:
-        raise ValueError(f"found kind {kind!r}, expected one of {', '.join(METRICS_KINDS)}")
-    return METRICS_KINDS[kind].model_validate(values)
-
-
 NamedMetrics = dict[
     Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")],
-    Annotated[SerializeAsAny[MetricsSettings], BeforeValidator(_of_kind)],
+    Annotated[SerializeAsAny[MetricsSettings], of_kind(METRICS_KINDS)],
 ]
 """Destinations of metrics by name."""
