@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel]
 ROWS = "[...document.querySelectorAll('.events > li')]"
-KINDS = f"{ROWS}.map((e) => e.querySelector('.what button').innerText.slice(2))"
+KINDS = f"{ROWS}.map((e) => e.querySelector('.what button').textContent.slice(2))"
 PLACES = Path(os.environ["PICTURES"]) if "PICTURES" in os.environ else None
 
 
