@@ -15,7 +15,8 @@ import pytest
 from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.stores.store import StoreError
-from hopscope.memory.huge_pages import huge_share, huge_share_in
+from hopscope.memory.huge_pages import huge_share, huge_share_in, huge_zeros
+from hopscope.memory.region import HUGE_PAGE
 from hopscope.runtime.checks import environment
 from hopscope.runtime.checks.environment import LARGE
 from hopscope.settings.collector import Settings
@@ -32,6 +33,17 @@ VmFlags: rd wr sh mr mw me ms sd hg
 Rss:                   4 kB
 AnonHugePages:         4 kB
 """
+
+
+def test_arrays_begin_with_a_huge_page() -> None:
+    """Whatever their size, they are zeros that can be written, and rows of 64 bytes are cache lines."""
+    for count in (1, 1 << 18, (1 << 18) + 1):
+        array = huge_zeros(count, np.uint64)
+        assert array.ctypes.data % HUGE_PAGE == 0
+        assert array.dtype == np.uint64
+        assert len(array) == count
+        assert not array.any()
+        array[-1] = 1
 
 
 def test_the_mapping_of_an_address_is_found() -> None:

@@ -138,7 +138,7 @@ class Region:
                 size = _whole_blocks(file.fileno(), size)
                 _allocate(file.fileno(), size)
                 memory = mmap.mmap(file.fileno(), size)
-                _advise(memory)
+                advise(memory)
                 fill(memory, size)
                 inode = os.fstat(file.fileno()).st_ino
             draft.replace(path)
@@ -166,7 +166,7 @@ class Region:
                 memory = mmap.mmap(file.fileno(), size, access=access)
         except OSError as error:
             raise RegionError(f"{path}: cannot open the region: {error.strerror}") from error
-        _advise(memory)
+        advise(memory)
         return cls(path, kind, version, memory, table, found.st_ino)
 
     @classmethod
@@ -247,7 +247,7 @@ def _private(size: int) -> Any:
         return bytearray(size)
     size = -(-size // HUGE_PAGE) * HUGE_PAGE if size >= HUGE_PAGE else size
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    _advise(memory)
+    advise(memory)
     return memory
 
 
@@ -268,7 +268,7 @@ def _allocate(handle: int, size: int) -> None:
         os.write(handle, zeros[: min(len(zeros), size - at)])
 
 
-def _advise(memory: mmap.mmap) -> None:
+def advise(memory: mmap.mmap) -> None:
     """Request huge pages, if the system has them."""
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError, ValueError):

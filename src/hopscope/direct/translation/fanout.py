@@ -62,7 +62,9 @@ class Fanout:
 
     def room(self, lane: int) -> int:
         """Verbs that every connected collector of a lane accepts now."""
-        transports = [self._transports[collector] for collector in self._of_lane[lane]]
+        transports = self._transports  # with one, all lanes are its
+        if len(transports) > 1:
+            transports = [transports[collector] for collector in self._of_lane[lane]]
         return min((transport.room() for transport in transports if transport is not None), default=1 << 62)
 
     def submit(self, block: VerbBlock) -> None:
