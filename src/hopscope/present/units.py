@@ -20,7 +20,7 @@ def size(count: float) -> str:
     """Bytes with a binary prefix: 512 B, 3.40 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1000:
-            return f"{count} B" if unit == "B" else f"{_three(count)} {unit}"
+            return f"{count:.0f} B" if unit == "B" else f"{_three(count)} {unit}"
         count /= 1024
     return f"{_three(count)} TiB"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,13 +52,10 @@ def read(file: Path) -> Experiment:
 
     from ...fabric.labelling.experiment.settings import Experiment
     from ...settings.configuration.errors import error_lines
+    from ...settings.configuration.file import read_toml
 
     try:
-        return Experiment.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise HopscopeError(f"{file}: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise HopscopeError(f"{file}: {error}") from error
+        return Experiment.model_validate(read_toml(file))
     except ValidationError as error:
         raise HopscopeError(
             "\n".join(f"{file}: {line}" for line in error_lines(error, Experiment))

@@ -9,8 +9,9 @@ from rich.table import Table
 
 from ...cluster.planning.failures import FailureReport
 from ...cluster.planning.sizing import ClusterPlan
+from ...present.units import size
 from .label_view import time
-from .view import bars, count, size
+from .view import bars, count
 
 
 def show(plan: ClusterPlan, found: FailureReport | None) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ...direct.plan import NetworkPlan, StorePlan
 from ...direct.theory import outcomes
+from ...present.units import size
 
 WIDTH = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -110,14 +111,6 @@ def count(value: float) -> str:
         if value >= step:
             return f"{value / step:.3g} {unit}"
     return f"{value:,.0f}"
-
-
-def size(value: float) -> str:
-    """Bytes in binary units."""
-    unit = 0
-    while value >= 1024 and unit < 5:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[unit]}"
 
 
 def percent(value: float) -> str:

@@ -17,11 +17,11 @@ from ...labels.counters import LABEL_COUNTERS
 from ...memory.data_folder import read_owner
 from ...present.collector_state import CollectorState
 from ...present.counter_advice import WARNINGS, advice_of
-from ...present.units import ago
+from ...present.units import ago, size
 from ...serve import readiness
 from ...settings.collector import Settings
 from ..pipeline.summary import LABEL_LOST, LOST, family
-from .environment import Finding, Verdict, receive_buffer, size
+from .environment import Finding, Verdict, receive_buffer
 
 BUSY = 0.8
 """Share of a worker's time above which bursts may be lost."""

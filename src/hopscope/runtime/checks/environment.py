@@ -16,6 +16,7 @@ from ...base.errors import HopscopeError
 from ...base.process import affinity
 from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
+from ...present.units import size
 from ...settings.collector import ListenSettings, Settings
 from ..pipeline.mode import mode_of
 from ..processes.processors import check as check_processors
@@ -71,15 +72,6 @@ def state_bytes(settings: Settings) -> int:
 def memory_text(settings: Settings) -> str:
     """Human-readable `state_bytes`."""
     return size(state_bytes(settings))
-
-
-def size(count: float) -> str:
-    """Bytes with their unit, as `32 MiB`."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
 
 
 def _system() -> Finding:
