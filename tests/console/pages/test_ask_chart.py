@@ -17,6 +17,15 @@ from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 BARS = "SELECT * FROM (VALUES ('leaf', 300), ('spine', 100), ('core', 200)) t(layer, ports)"
+REPEATED = (
+    "SELECT * FROM (VALUES ('leaf', 'up', 200), ('spine', 'up', 100), ('leaf', 'down', 100))"
+    " t(layer, state, ports)"
+)
+CHOOSE = """(title, value) => {
+  const label = [...document.querySelectorAll(".filters label")].find((e) => e.innerText.startsWith(title));
+  label.querySelector("select").value = value;
+  label.querySelector("select").dispatchEvent(new Event("change"));
+}"""
 LINES = (
     "SELECT TIMESTAMP '2026-01-02 03:04:00' + INTERVAL (n) MINUTE AS time, ['up', 'down'][1 + n % 2] AS way,"
     " n * 100 AS packets FROM range(6) t(n)"
@@ -69,6 +78,22 @@ def test_bars_are_as_high_as_the_values(open_page: Any, tmp_path: Path) -> None:
     assert width == page.run("document.querySelector('.answer-chart canvas').width")
 
 
+def test_repeated_categories_are_series_or_sums(open_page: Any) -> None:
+    """Two rows of a category: bars of two series, by the column that tells them apart. Without a series, one bar
+    as high as both together, and the chart says so; the choice is in the address.
+    """
+    page = open_page(f"/ask?show=chart&q={quote(REPEATED)}")
+    page.see(".answer-chart .legend", "down")
+    heights = page.wait(f"((found) => found?.length === 2 && found)({HEIGHTS})")
+    assert heights[0] / heights[1] == pytest.approx(2, rel=0.05)
+    page.run(f"({CHOOSE})('series', '')")
+    page.see(".note", "Several rows have the same layer: the chart adds their ports.")
+    heights = page.wait(f"((found) => found?.length === 2 && found)({HEIGHTS})")
+    assert heights[0] / heights[1] == pytest.approx(3, rel=0.05)
+    page = open_page(page.run("location.pathname + location.search"))
+    page.see(".note", "Several rows")
+
+
 def test_lines_are_read_out_by_keys(open_page: Any) -> None:
     """Two series over time, chosen by themselves: arrow keys say time and value; other columns are a link."""
     page = open_page(f"/ask?show=chart&q={quote(LINES)}")
@@ -79,11 +104,7 @@ def test_lines_are_read_out_by_keys(open_page: Any) -> None:
     assert said[0].startswith("2026-01-02 03:0")
     n = int(said[0][15]) - 4
     assert said[1 + n % 2] == f"{['up', 'down'][n % 2]} {100 * n}"
-    page.run(
-        "((e) => { e.value = ''; e.dispatchEvent(new Event('change')); })"
-        "([...document.querySelectorAll('.filters label')].find((e) => e.innerText.startsWith('series'))"
-        ".querySelector('select'))"
-    )
+    page.run(f"({CHOOSE})('series', '')")
     page.wait("!document.querySelector('.answer-chart').innerText.includes('down')")
     assert "cx=time" in page.run("location.search")
 

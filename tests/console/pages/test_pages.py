@@ -84,7 +84,7 @@ def test_ask_shows_long_answers_and_saves_queries(open_page: Any, busy: Collecto
 
 def test_a_store_answers_by_key_and_shows_what_theory_expects(open_page: Any) -> None:
     """A key that was written is found with its value; the load is about 1 key per slot; a list has its
-    entries, a counter store its highest counters.
+    entries, and no button for more after the last; a counter store its highest counters.
     """
     page = open_page("/direct")
     page.click(".table a", "paths")
@@ -102,6 +102,7 @@ def test_a_store_answers_by_key_and_shows_what_theory_expects(open_page: Any) ->
     page.see(".answer-card", "empty")
     page = open_page("/direct/events?list=1")
     page.see("[aria-label=Entries] td", "00000047")
+    assert page.see("section[aria-label=Entries] .body > .button") == "Look for new entries"
     page = open_page("/direct/packets")
     page.see("[aria-label=Counters] td", f"{2**60:,}")
 

@@ -42,7 +42,7 @@ export function logMarks(top, count = 5) {
 }
 
 /** Round times between two, at most one for every 90 pixels. */
-export function timeMarks(from, to, width) {
+function timeMarks(from, to, width) {
   const step = STEPS_MS.find((each) => ((to - from) / each) * 90 <= width) ?? STEPS_MS.at(-1);
   const shift = new Date(from).getTimezoneOffset() * 60_000;
   const found = [];

@@ -5,7 +5,7 @@ import { param } from "./address.js";
 export const PREFIX = "/api/v0";
 
 /** What the server answered instead: `message` is its line, `body` all of the answer. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, message, body = null) {
     super(message);
     this.status = status;

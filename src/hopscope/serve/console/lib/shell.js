@@ -13,7 +13,6 @@ import { icon, PAGES } from "./pages.js";
 import { rangeControl } from "./range.js";
 import { session } from "./session.js";
 import { isDark, setTheme } from "./theme.js";
-import { path } from "./api.js";
 
 const MARK = "M4 10C8 1 12 1 15 7s7 6 11-3";
 
@@ -152,6 +151,11 @@ function buildRail() {
   const foot = h("div", { class: "foot" });
   const element = h("nav", { class: "rail", "aria-label": "Pages" }, brand, links.map((each) => each.element), h("span", { class: "grow" }), foot);
   fill(foot, h("a", { href: "/api/v0/openapi.json" }, "API"));
+  let shown = null;
+  const reveal = () => {  // on a phone the rail is a row
+    if (shown) element.scrollLeft = shown.offsetLeft - (element.clientWidth - shown.offsetWidth) / 2;
+  };
+  new ResizeObserver(reveal).observe(element);
   return {
     element,
     mark(rail) {
@@ -159,8 +163,8 @@ function buildRail() {
         mark(each.element, "aria-current", each.page === rail ? "page" : null);
         each.element.href = link(each.page.to);
       }
-      const shown = links.find((each) => each.page === rail)?.element;
-      if (shown) element.scrollLeft = shown.offsetLeft - (element.clientWidth - shown.offsetWidth) / 2;  // on a phone the rail is a row
+      shown = links.find((each) => each.page === rail)?.element ?? null;
+      reveal();
     },
   };
 }

@@ -1,6 +1,6 @@
 /** Tables that sort, keep their rows while values change, and can be walked by keyboard. */
 
-import { h, fill, keyed, mark } from "./dom.js";
+import { h, fill, keyed, mark, say } from "./dom.js";
 import { go } from "./address.js";
 
 /**
@@ -13,6 +13,7 @@ import { go } from "./address.js";
  * @property {boolean} [number] right-aligned; sorts descending first
  * @property {boolean} [sorts]
  * @property {string} [help] title of the heading
+ * @property {"plain" | "minor"} [phone] on a phone: without its title, or not at all, since the page of the row has it
  */
 
 /**
@@ -26,14 +27,16 @@ import { go } from "./address.js";
  * @param {string} [options.sort] "name" or "-name": descending
  * @param {((sort: string) => void) | null} [options.onSort] sorts elsewhere (by the server); without it the table does
  * @param {Node | string} [options.empty] shown without rows, once that is known
+ * @param {boolean} [options.stacks] on a phone a row is a block, each value after its title; without it tables of many columns are
  */
-export function table({ label, columns, key, href, mood, sort = "", onSort = null, empty = "Nothing to show." }) {
+export function table({ label, columns, key, href, mood, sort = "", onSort = null, empty = "Nothing to show.", stacks = columns.length > 3 }) {
   let rows = [];
   let known = false;
   const valueOf = (column, row) => (column.value ? column.value(row) : textOf(column.cell(row)));
+  const classes = (column) => [column.number && "n", column.phone].filter(Boolean).join(" ") || null;
   const head = h("tr");
   const body = h("tbody");
-  const grid = h("table", { class: "table" }, h("caption", { class: "sr" }, label), h("thead", null, head), body);
+  const grid = h("table", { class: `table ${stacks ? "stacks" : ""}` }, h("caption", { class: "sr" }, label), h("thead", null, head), body);
   const none = h("div", { class: "empty", hidden: true }, empty);
   const element = h("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": label }, grid, none);
 
@@ -49,7 +52,7 @@ export function table({ label, columns, key, href, mood, sort = "", onSort = nul
         if (onSort) onSort(sort);
         else draw();
       };
-      return h("th", { class: column.number ? "n" : null, scope: "col", "aria-sort": order, title: column.help },
+      return h("th", { class: classes(column), scope: "col", "aria-sort": order, title: column.help },
         sorts ? h("button", { type: "button", onclick: press }, column.title) : column.title);
     }));
   }
@@ -77,13 +80,14 @@ export function table({ label, columns, key, href, mood, sort = "", onSort = nul
       const cell = line.children[at];
       if (content instanceof Node) {
         if (cell.__value !== (cell.__value = valueOf(column, row)) || !cell.firstChild) fill(cell, content);
-      } else if (cell.textContent !== String(content ?? "–")) cell.textContent = content ?? "–";
+      } else say(cell, content ?? "–");
+      mark(cell, "data-none", cell.textContent === "–");
     });
   };
 
   function draw() {
     keyed(body, sorted(), key, (row) => {
-      const line = h("tr", null, columns.map((column) => h("td", { class: column.number ? "n" : null })));
+      const line = h("tr", null, columns.map((column) => h("td", { class: classes(column), data: { title: column.title } })));
       write(line, row);
       return line;
     }, write);

@@ -4,7 +4,7 @@ const changed = new EventTarget();
 let colours = null;
 
 /** "light", "dark" or "" (as the system). */
-export function theme() {
+function theme() {
   return localStorage.getItem("hopscope-theme") ?? "";
 }
 

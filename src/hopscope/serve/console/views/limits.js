@@ -4,7 +4,7 @@ import { h, fill } from "../lib/dom.js";
 import { link, param, set } from "../lib/address.js";
 import { get, path, send } from "../lib/api.js";
 import { exports } from "../lib/export.js";
-import { ago, amount, words } from "../lib/format.js";
+import { ago, words } from "../lib/format.js";
 import { operatorNote, panel, toast, trouble } from "../lib/panel.js";
 import { followSession, mayChange } from "../lib/session.js";
 import { table } from "../lib/table.js";

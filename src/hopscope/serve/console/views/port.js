@@ -4,7 +4,7 @@ import { h, fill } from "../lib/dom.js";
 import { here, link, param, set } from "../lib/address.js";
 import { get, path } from "../lib/api.js";
 import { ago, amount, ms, nodeName, portName, words } from "../lib/format.js";
-import { empty, panel, tabs, trouble } from "../lib/panel.js";
+import { empty, tabs, trouble } from "../lib/panel.js";
 import { keys } from "../lib/keys.js";
 import { burstPanel } from "./ports/bursts.js";
 import { repeat } from "./ports/question.js";

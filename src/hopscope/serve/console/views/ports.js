@@ -115,7 +115,7 @@ function heatPanel() {
   };
 }
 
-export const keyOf = (each) => `${each.node?.id}/${each.port?.id}/${each.queue}`;
+const keyOf = (each) => `${each.node?.id}/${each.port?.id}/${each.queue}`;
 
 function span(ns) {
   const seconds = ns / 1e9;

@@ -10,6 +10,8 @@ import { legend, lineChart } from "../../charts/line.js";
 
 const MOST_SERIES = 12;
 const MOST_CATEGORIES = 400;
+/** In the address: no column is the series. */
+const NONE = "-";
 const isTime = (type) => /^(TIMESTAMP|DATE)/.test(type ?? "");
 const isNumber = (type) => /INT|FLOAT|DOUBLE|DECIMAL|BIGNUM/.test(type ?? "") && !/\[\]/.test(type);
 
@@ -33,7 +35,7 @@ export function answerChart() {
     exports("answer-chart", { table: () => shown().export(), png: () => shown().png() })), box, note);
 
   function chosen() {
-    set({ cx: x.value, cy: y.value, cs: series.value, cf: form.value });
+    set({ cx: x.value, cy: y.value, cs: series.value || NONE, cf: form.value });
     draw();
   }
 
@@ -49,8 +51,15 @@ export function answerChart() {
     y.value = kept("cy", numbers, numbers.filter((name) => name !== x.value).at(-1) ?? numbers[0]);
     const others = answer.columns.filter((name) => name !== x.value && name !== y.value);
     fill(series, options(["", ...others]));
-    series.value = kept("cs", others, time ? others.find((name) => !numbers.includes(name)) : "");
+    const texts = others.filter((name) => !numbers.includes(name));
+    series.value = param("cs") === NONE ? "" : kept("cs", others, time || repeats() ? (texts.find((name) => !repeats(name)) ?? texts[0]) : "");
     form.value = param("cf") || (time ? "line" : "bars");
+  }
+
+  /** Whether two rows have the same x, and the same value of this column. */
+  function repeats(name = "") {
+    const at = [x.value, name].map((each) => answer.columns.indexOf(each)).filter((each) => each >= 0);
+    return new Set(answer.rows.map((row) => JSON.stringify(at.map((each) => row[each])))).size < answer.rows.length;
   }
 
   function draw() {
@@ -79,9 +88,10 @@ export function answerChart() {
     const place = new Map(categories.map((each, number) => [each, number]));
     const found = names.map((name) => {
       const values = Array(categories.length).fill(null);
-      for (const [key, value] of groups.get(name)) if (place.has(key)) values[place.get(key)] = value;
+      for (const [key, value] of groups.get(name)) if (place.has(key) && value !== null) values[place.get(key)] = (values[place.get(key)] ?? 0) + value;
       return { name, values };
     });
+    if (repeats(series.value)) note.textContent += ` Several rows have the same ${x.value}${cs < 0 ? "" : ` and ${series.value}`}: the chart adds their ${y.value}. For another sum, use GROUP BY in the query.`;
     fill(box, columns.element, keys);
     columns.set({ categories: categories.map((each) => (typeof each === "object" ? JSON.stringify(each) : String(each))), series: found, lines: form.value === "line" });
   }

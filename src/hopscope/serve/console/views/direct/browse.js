@@ -1,6 +1,6 @@
 /** What is in a store without asking for keys: lists with their entries, counters. */
 
-import { h, fill } from "../../lib/dom.js";
+import { h, fill, say } from "../../lib/dom.js";
 import { link, param, set } from "../../lib/address.js";
 import { get, path } from "../../lib/api.js";
 import { exports } from "../../lib/export.js";
@@ -9,6 +9,7 @@ import { empty, panel, trouble } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
 const PAGE = 50;
+const ENTRIES = 200;
 
 /** Buttons of a page; `parameter` of the address has the offset. */
 function pager(parameter, go) {
@@ -82,7 +83,7 @@ export function listPanel(name) {
   return { element, change };
 }
 
-/** Entries of the list in the address, the oldest first; more are read from where the last answer ended. */
+/** Entries of the list in the address, the oldest first; more are read from where the last answer ended, also those that come later. */
 function entryPanel(name) {
   let read = { list: null, items: [], decoded: [], lost: 0, next: null };
   const body = h("div");
@@ -93,21 +94,22 @@ function entryPanel(name) {
   async function load(after) {
     const list = param("list", "0");
     try {
-      const found = await get(path(`/direct/stores/${encodeURIComponent(name)}/lists/${list}`, { after, limit: 200 }));
+      const found = await get(path(`/direct/stores/${encodeURIComponent(name)}/lists/${list}`, { after, limit: ENTRIES }));
+      const isLast = found.items.length < ENTRIES || !(await get(path(`/direct/stores/${encodeURIComponent(name)}/lists/${list}`, { after: found.next, limit: 1 }))).items.length;
       if (read.list !== list || after === null) read = { list, items: [], decoded: [], lost: 0, next: null };
       read.items.push(...found.items);
       read.decoded.push(...(found.decoded ?? found.items.map(() => null)));
       read.lost += found.lost;
       read.next = found.next;
       box.note(`list ${list}, ${read.items.length} read${read.lost ? `, ${si(read.lost)} were overwritten before` : ""}`);
-      draw(found.items.length);
+      draw(found.items.length, isLast);
     } catch (error) {
       fill(body, trouble(error));
     }
   }
 
-  function draw(fresh) {
-    more.hidden = read.next === null;
+  function draw(fresh, isLast) {
+    say(more, isLast ? "Look for new entries" : "More entries");
     if (!read.items.length) return void fill(body, empty("This list has no entries.", "They come with reports of switches."));
     fill(body, h("div", { class: "table-wrap scroll", tabindex: "0", role: "region", "aria-label": "Entries" }, h("table", { class: "table" }, h("thead", null, h("tr", null, h("th", { class: "n" }, "Entry"), h("th", null, "Data"), h("th", null, "Fields"))),
       h("tbody", null, read.items.map((data, at) => h("tr", null, h("td", { class: "n" }, String(at)), h("td", { class: "mono" }, data),

@@ -1,6 +1,6 @@
 /** The bytes of a report and their fields: pointing at one marks the other. */
 
-import { h, fill } from "../../lib/dom.js";
+import { h } from "../../lib/dom.js";
 
 const ROW = 16;
 

@@ -19,7 +19,7 @@ export function alarmPart() {
     empty: empty("No alarm is open.", "An alarm begins when a value rises above its limit. Limits are on the page Limits."),
     columns: [
       { name: "what", title: "What", cell: (each) => (each.id ? h("a", { href: eventLink(each) }, nameOf(each)) : nameOf(each)), value: nameOf },
-      { name: "where", title: "Where", cell: whereOf, value: (each) => each.key },
+      { name: "where", title: "Where", phone: "plain", cell: whereOf, value: (each) => each.key },
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },

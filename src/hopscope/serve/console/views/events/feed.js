@@ -107,7 +107,7 @@ export function feed(draw) {
 }
 
 /** What tells events of all members apart. */
-export function keyOf(event) {
+function keyOf(event) {
   return `${event.member ?? ""}/${event.id}`;
 }
 

@@ -9,12 +9,12 @@ export const NOTABLE = ["raised", "cleared", "threshold", "path_change", "loop",
 /** Kinds that are information, as `present.severity` has them. */
 const INFO = new Set([...ROUTINE, "path_change", "adapted", "moved", "source_moved"]);
 export const METRICS = ["flow_path", "flow_latency", "hop_latency", "queue_occupancy", "queue_congestion", "link_utilization", "buffer_occupancy", "label_latency", "label_occupancy", "label_age", "label_coverage"];
-export const PAGE = 100;
+const PAGE = 100;
 /** Seconds of the chart while no range is chosen. */
-export const LIVE_SECONDS = 900;
+const LIVE_SECONDS = 900;
 
 /** Kinds that the address asks for: those it names, else the notable ones, or all. */
-export function kindsOf(query) {
+function kindsOf(query) {
   const named = query.getAll("kind");
   const kinds = named.length ? named : query.get("all") ? [...NOTABLE, ...ROUTINE] : NOTABLE;
   const severity = query.get("severity");
@@ -22,7 +22,7 @@ export function kindsOf(query) {
 }
 
 /** Parameters of the API that the filters stand for. */
-export function filtersOf(query) {
+function filtersOf(query) {
   const kinds = kindsOf(query);
   return {
     kind: kinds.length === NOTABLE.length + ROUTINE.length ? null : kinds.join(",") || "none",
@@ -31,7 +31,7 @@ export function filtersOf(query) {
 }
 
 /** Times of the API: those of the address; `whole`: with a beginning, also while no range is chosen. */
-export function timesOf(query, whole = false) {
+function timesOf(query, whole = false) {
   const { from, to, live, chosen } = range(LIVE_SECONDS);
   const text = (name, at) => (/^-\d+[smhd]$/.test(query.get(name) ?? "") ? query.get(name).slice(1) : new Date(at).toISOString());
   return {

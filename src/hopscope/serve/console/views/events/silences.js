@@ -39,7 +39,7 @@ export function silencePart() {
 }
 
 /** Which events a silence is about. */
-export function matcherText(each) {
+function matcherText(each) {
   const parts = [each.kind && words(each.kind), each.metric && words(each.metric), each.node && `at ${each.node.name ?? `switch ${each.node.id}`}`,
     each.port !== null && `port ${each.port}`, each.prefix && `of ${each.prefix}`];
   return parts.filter(Boolean).join(", ");

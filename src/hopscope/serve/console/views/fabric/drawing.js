@@ -20,7 +20,7 @@ const widths = new Map();
  */
 
 /** Step of the scale of a value; a hot one is never calm, whatever its value. */
-export function stepOf(value, hot, { limit, top }) {
+function stepOf(value, hot, { limit, top }) {
   const found = level(value ?? 0, limit, top);
   return hot ? Math.max(HOT, found) : limit ? found : Math.min(found, 8);
 }

@@ -113,7 +113,7 @@ function besideNow(then, data) {
 }
 
 /** Two paths in rows: common nodes beside each other (longest common subsequence). */
-export function align(first, second) {
+function align(first, second) {
   const [n, m] = [first.length, second.length];
   const best = Array.from({ length: n + 1 }, () => new Array(m + 1).fill(0));
   for (let i = n - 1; i >= 0; i -= 1) for (let j = m - 1; j >= 0; j -= 1) best[i][j] = first[i].id === second[j].id ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);

@@ -20,7 +20,7 @@ export function alarmPanel() {
     empty: empty("Nothing is above its limit."),
     columns: [
       { name: "metric", title: "What", value: (each) => each.metric, cell: (each) => what(each) },
-      { name: "place", title: "Where", value: (each) => `${nodeName(each.node)} ${portName(each.port)} ${each.queue ?? ""}`, cell: (each) => where(each) },
+      { name: "place", title: "Where", phone: "plain", value: (each) => `${nodeName(each.node)} ${portName(each.port)} ${each.queue ?? ""}`, cell: (each) => where(each) },
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },

@@ -5,7 +5,7 @@ import { get, path } from "../../lib/api.js";
 import { watch } from "../../lib/live.js";
 import { iso, range } from "../../lib/range.js";
 
-export const SECONDS = 900;
+const SECONDS = 900;
 
 /** The parameters `since` and `until` of the range of the address. */
 export function times(seconds = SECONDS) {

@@ -98,7 +98,7 @@ const BROWSERS = [["Edg", "Edge"], ["OPR", "Opera"], ["Firefox"], ["Chrome"], ["
 const SYSTEMS = [["Android"], ["iPhone"], ["iPad"], ["Windows"], ["Mac OS X", "macOS"], ["CrOS", "ChromeOS"], ["Linux"]];
 
 /** "Firefox 132, Linux" of a User-Agent header; one of another form, as it is. */
-export function browserName(agent) {
+function browserName(agent) {
   const [sign, name = sign] = BROWSERS.find(([each]) => agent.includes(`${each}/`)) ?? [];
   if (!sign) return agent || "–";
   const [system, shown = system] = SYSTEMS.find(([each]) => agent.includes(each)) ?? [];

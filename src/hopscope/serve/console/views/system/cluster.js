@@ -17,7 +17,7 @@ export function clusterPart() {
     label: "Members", key: (each) => each.name, mood: (each) => (isGood(each) ? "" : "bad"), sort: "name", empty: "No member is known yet.",
     columns: [
       { name: "name", title: "Member", cell: (each) => h("b", null, each.name), value: (each) => each.name },
-      { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${isGood(each) ? "good" : "bad"}` }, stateText(each)), value: stateText },
+      { name: "state", title: "State", phone: "plain", cell: (each) => h("span", { class: `chip dot ${isGood(each) ? "good" : "bad"}` }, stateText(each)), value: stateText },
       { name: "revision", title: "Configuration", number: true, cell: (each) => h("span", { title: each.revision_problem || null, class: each.revision_problem ? "bad" : null }, String(each.revision ?? "–")), value: (each) => each.revision },
       { name: "version", title: "Version", cell: (each) => each.version ?? "–" },
       { name: "api", title: "Console", cell: (each) => (/^https?:\/\//.test(each.address ?? "") ? h("a", { href: each.address, rel: "noreferrer" }, each.address) : "–"), value: (each) => each.address },

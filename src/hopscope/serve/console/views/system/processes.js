@@ -16,7 +16,7 @@ export function processPart() {
     label: "Processes", key: (each) => each.name, mood: (each) => (each.alive || each.name === "standby" ? "" : "bad"), sort: "name", empty: empty("No process runs."),
     columns: [
       { name: "name", title: "Process", cell: (each) => h("b", null, each.name), value: (each) => each.name },
-      { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.alive ? "good" : each.name === "standby" ? "" : "bad"}` }, state(each)), value: state },
+      { name: "state", title: "State", phone: "plain", cell: (each) => h("span", { class: `chip dot ${each.alive ? "good" : each.name === "standby" ? "" : "bad"}` }, state(each)), value: state },
       { name: "pid", title: "Pid", number: true, cell: (each) => each.pid ?? "–", value: (each) => each.pid },
       { name: "cpu", title: "Processor", number: true, help: "Share of one processor over the last seconds", value: (each) => each.cpu_ratio,
         cell: (each) => (each.cpu_ratio === null ? "–" : h("span", null, h("span", { class: `meter ${each.cpu_ratio > 0.9 ? "hot" : ""}` }, h("i", { style: { width: `${Math.min(100, 100 * each.cpu_ratio)}%` } })), h("span", null, percent(each.cpu_ratio)))) },
@@ -57,8 +57,8 @@ function full(element) {
 function healthPanel() {
   const rows = table({ label: "Health", key: (each) => each.name, mood: (each) => (each.ready ? "" : each.needed ? "bad" : ""), columns: [
     { name: "name", title: "Part", cell: (each) => h("b", null, each.name), value: (each) => each.name },
-    { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.ready ? "good" : each.needed ? "bad" : "warn"}` }, each.ready ? "ready" : each.needed ? "not ready" : "needs attention"), value: (each) => String(each.ready) },
-    { name: "detail", title: "Now", cell: (each) => h("span", { class: "long" }, inLocalTime(each.detail)), value: (each) => each.detail },
+    { name: "state", title: "State", phone: "plain", cell: (each) => h("span", { class: `chip dot ${each.ready ? "good" : each.needed ? "bad" : "warn"}` }, each.ready ? "ready" : each.needed ? "not ready" : "needs attention"), value: (each) => String(each.ready) },
+    { name: "detail", title: "Now", phone: "plain", cell: (each) => h("span", { class: "long" }, inLocalTime(each.detail)), value: (each) => each.detail },
     { name: "advice", title: "What to do", cell: (each) => (each.advice ? h("b", { class: "long" }, prose(each.advice)) : "–"), value: (each) => each.advice },
   ] });
   const box = panel("Health", { note: "a part that is not ready makes the collector not ready; one that needs attention does not", tools: exports("health", { table: rows.export }) });
