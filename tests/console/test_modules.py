@@ -42,7 +42,9 @@ def unused(modules: dict[str, str]) -> list[str]:
 
 
 def test_nothing_in_the_modules_is_unused() -> None:
-    """By names alone: an import that nothing uses, an export that nobody imports, a function without a call."""
+    """By names alone: an import that nothing uses, an export that nobody imports, a function
+    that nothing calls.
+    """
     modules = {str(path.relative_to(CONSOLE)): path.read_text() for path in CONSOLE.rglob("*.js")}
     assert len(modules) > 50
     assert not unused(modules)
@@ -51,7 +53,8 @@ def test_nothing_in_the_modules_is_unused() -> None:
 def test_what_is_unused_is_found() -> None:
     """One of each kind beside names that are used in other ways than by a call."""
     modules = {
-        "a.js": 'import { one, two as three } from "./b.js";\nconst spare = 1;\nconst used = [...one];\nuse(used.spare);\n',
-        "b.js": 'export const one = [];  // one\nexport function two() {}\nexport const more = `${one}`;\n',
-    }  # fmt: skip
+        "a.js": 'import { one, two as three } from "./b.js";\nconst spare = 1;\nconst used = [...one];\n'
+        "use(used.spare);\n",
+        "b.js": "export const one = [];  // one\nexport function two() {}\nexport const more = `${one}`;\n",
+    }
     assert unused(modules) == ["a.js declares spare", "a.js imports three", "b.js exports more"]

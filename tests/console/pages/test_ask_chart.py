@@ -79,8 +79,8 @@ def test_bars_are_as_high_as_the_values(open_page: Any, tmp_path: Path) -> None:
 
 
 def test_repeated_categories_are_series_or_sums(open_page: Any) -> None:
-    """Two rows of a category: bars of two series, by the column that tells them apart. Without a series, one bar
-    as high as both together, and the chart says so; the choice is in the address.
+    """Two rows of a category: bars of two series, by the column that tells them apart. Without a series, one
+    bar as high as both together, and the chart says so; the choice is in the address.
     """
     page = open_page(f"/ask?show=chart&q={quote(REPEATED)}")
     page.see(".answer-chart .legend", "down")

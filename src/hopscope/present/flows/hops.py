@@ -188,8 +188,8 @@ class _Value:
         self, values: FlowValues, key: Key, force: LimitsInForce | None, at_ns: int, *,
         latest: int | None = None, stored: int | None = None, total: int = 0, samples: int = 0,
     ) -> None:  # fmt: skip
-        """`stored`: from the flow table, where 0 without an event is no value yet (a sink stores the first one
-        that is more than T); None: from the newest event.
+        """`stored`: from the flow table, where 0 without an event is no value yet (a sink stores the
+        first one that is more than T); None: from the newest event.
         """
         track = values.tracks.get(key, Track())
         last = track.points[-1] if track.points else None
