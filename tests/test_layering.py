@@ -249,7 +249,7 @@ def loaded_by(code: str) -> set[str]:
         "assert all(root.get_command(None, name) for name in root.list_commands(None))",
         "from typer.testing import CliRunner; from hopscope.cli.application import build;"
         "assert CliRunner().invoke(build(), ['version']).exit_code == 0",
-        "import hopscope.runtime.supervisor.process, hopscope.runtime.pipeline.steps",
+        "import hopscope.runtime.supervisor.run, hopscope.runtime.pipeline.steps",
     ],
 )
 def test_starting_imports_nothing_heavy(code: str) -> None:

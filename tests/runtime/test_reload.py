@@ -14,7 +14,7 @@ import pytest
 
 from hopscope.detect.thresholds import create_control, read_change, read_limits
 from hopscope.runtime.processes.child import send
-from hopscope.runtime.supervisor import process as module
+from hopscope.runtime.supervisor import members as module
 from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.runtime.supervisor.member import Member
 from hopscope.runtime.supervisor.process import Supervisor
@@ -83,10 +83,10 @@ def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
     one = Supervisor(Settings(data=tmp_path))
     one._limits = LiveLimits(create_control(None, one.settings.limits), one.settings)
     monkeypatch.setattr(one, "_write_owner", lambda: None)
-    monkeypatch.setattr(one, "_launch", lambda member: not member.started(sleeper(), None))
-    monkeypatch.setattr(one, "_can_start", lambda _: True)
+    monkeypatch.setattr(one.members, "launch", lambda member: not member.started(sleeper(), None))
+    monkeypatch.setattr(one.members, "_can_start", lambda _: True)
     monkeypatch.setattr(module, "TURN_SECONDS", 0.01)
-    one.members = [Member("worker-0", "worker"), Member("serve", "serve")]
+    one.members.all = [Member("worker-0", "worker"), Member("serve", "serve")]
     for member in one.members:
         member.started(sleeper(), None)
     yield one
@@ -124,7 +124,7 @@ def test_a_helper_that_does_not_end_is_killed(
 ) -> None:
     """It gets as long to end at a reload as at a stop."""
     monkeypatch.setattr(module, "STOP_SECONDS", 0.3)
-    page = supervisor.members[1]
+    page = supervisor.members.all[1]
     assert page.process is not None
     page.process.kill()
     page.process.wait()
@@ -146,7 +146,7 @@ def test_destinations_can_be_added(supervisor: Supervisor) -> None:
     """The first webhook starts the process that exports."""
     export = {"pager": {"kind": "webhook", "url": "http://127.0.0.1:1/x"}}
     supervisor.reload(Settings.model_validate({"data": supervisor.settings.data, "export": export}), "SIGHUP")
-    while supervisor.members[-1].process is None:
+    while supervisor.members.all[-1].process is None:
         supervisor.turn()
     assert [member.role for member in supervisor.members] == ["worker", "serve", "export"]
 
@@ -156,7 +156,7 @@ def test_devices_to_ask_for_names_can_be_added(supervisor: Supervisor) -> None:
     devices = {"lab": {"kind": "snmp", "hosts": ["127.0.0.1"], "port": 1, "community": "x"}}
     after = {"data": supervisor.settings.data, "names_from": devices}
     supervisor.reload(Settings.model_validate(after), "SIGHUP")
-    added, page = supervisor.members[-1], supervisor.members[1]
+    added, page = supervisor.members.all[-1], supervisor.members.all[1]
     while added.process is None:
         supervisor.turn()
     assert added.role == "names"
@@ -164,7 +164,7 @@ def test_devices_to_ask_for_names_can_be_added(supervisor: Supervisor) -> None:
     added.channel = ours
     with ours, theirs:
         send(theirs, {"names": True})
-        supervisor._receive(added)
+        supervisor.members._receive(added)
     added.channel = None
     while page.process in (None, before):
         supervisor.turn()

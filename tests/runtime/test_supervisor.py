@@ -14,7 +14,8 @@ import pytest
 from hopscope.base.process.affinity import allowed
 from hopscope.runtime.processes import fork_server
 from hopscope.runtime.supervisor.member import EXITS_SECONDS, MAX_EXITS, STOPPED_SECONDS, Member
-from hopscope.runtime.supervisor.process import CollectorError, Supervisor
+from hopscope.runtime.supervisor.members import CollectorError
+from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.runtime.supervisor.watch import LIMITS, Watch
 from hopscope.settings.collector import Settings
 from hopscope.settings.label import LabelSettings
@@ -26,7 +27,7 @@ def end(supervisor: Supervisor, member: Member) -> None:
     process = subprocess.Popen([sys.executable, "-Sc", "raise SystemExit(7)"])
     process.wait()
     member.started(process, None)
-    supervisor._reap(member)
+    supervisor.members._reap(member)
 
 
 def affinities(member: Member) -> tuple[set[int], list[set[int]]]:

@@ -43,7 +43,7 @@ def collect(
     the console on http://127.0.0.1:8080. Ctrl-C ends it with a summary; SIGHUP reads the settings again.
     Exit status 2: it could not start, or failed later.
     """
-    from ..runtime.supervisor.process import run
+    from ..runtime.supervisor.run import run
 
     load = partial(settings.load, options, serving, log)
     raise typer.Exit(run(load(), load))

@@ -185,7 +185,7 @@ def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> l
 
 
 def _live(load: Callable[[], Settings], take_over: bool) -> None:
-    from ..runtime.supervisor.process import run
+    from ..runtime.supervisor.run import run
 
     settings = load()
     if not any(listen.kind == "mirror" for listen in settings.listen):

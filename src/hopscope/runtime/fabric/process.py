@@ -99,7 +99,7 @@ def main() -> None:
 
             run(state, settings.label, ready=ready)
         else:
-            from ..supervisor.process import run as collect
+            from ..supervisor.run import run as collect
 
             sys.exit(collect(settings, load, ready=ready))
     except HopscopeError as error:

@@ -1,27 +1,18 @@
-"""The supervisor: owns the data folder, starts and restarts the other processes, takes changes."""
+"""The supervisor: owns the data folder, decides which processes run, takes changes."""
 
 from __future__ import annotations
 
-import selectors
-import signal
 import socket
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
-from math import inf
-from subprocess import TimeoutExpired
 from typing import Any
 
 import numpy as np
 
 from ...base import log
 from ...base.errors import HopscopeError
-from ...base.names import DISCOVERED, Names
-from ...base.process.service import Service
-from ...capture.sockets import bind_share, require_linux
+from ...base.names import DISCOVERED
+from ...capture.sockets import bind_share
 from ...control import rules
 from ...control.status import read_status
 from ...detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
@@ -33,39 +24,35 @@ from ...memory.data_folder import DataFolder
 from ...memory.private_file import HASH_SECRET, hash_secret
 from ...settings.collector import Settings
 from ...settings.source import url
-from ..checks.environment import memory_text
 from ..labels.process import listen_settings
 from ..pipeline.mode import mode_of
 from ..pipeline.shard import keep_leftovers
-from ..pipeline.summary import summary_lines
 from ..processes import fork_server
-from ..processes.child import receive, send
 from ..processes.processors import check as check_processors
-from ..warmup import steps_for
 from .control import ControlServer
 from .listeners import Listeners
 from .live_limits import LiveLimits
 from .member import Member
-from .reload import SHOW_NAMES, reload
+from .members import FORK_SERVER, CollectorError, Members
+from .needed import check_needed
+from .reload import reload
 from .take_over import VERSION as TAKE_OVER_VERSION
 from .take_over import Estate, hand_over, may_take_over, take_over
 from .tracking import answer_rules
-from .watch import Watch, limit_of
-
-STOP_SECONDS = 15.0
-"""How long a process may take to end before it is killed."""
-TURN_SECONDS = 0.1
-EXIT_SECONDS = 0.05
-"""How long a process may take to end once its channel is closed."""
-STANDBY_SECONDS = 1.0
-"""Pause before the next standby starts: the one that took over is busy until then."""
-SILENT_SECONDS = 2.0, 10.0
-"""How long a start may be silent: at first, and after each line, until one says what it waits for."""
-FORK_SERVER = "fork-server"
 
 
-class CollectorError(HopscopeError):
-    """The collector could not start, or one of its processes kept ending."""
+def helpers_of(settings: Settings) -> dict[str, bool]:
+    """Processes beside those that receive and the API, in the order in which they end: whether the settings
+    use them.
+    """
+    return {
+        "control": bool(settings.switches),
+        "cluster": settings.cluster.enabled,
+        "export": bool(settings.destinations or settings.metrics),
+        "lake": settings.lake.enabled,
+        "archive": True,
+        "names": bool(settings.names_from),
+    }
 
 
 class Supervisor:
@@ -80,8 +67,6 @@ class Supervisor:
         """`take_over`: go on where the sink that runs on this data folder is, if there is one."""
         self.settings = settings
         self._inherits = take_over
-        self._inherited: list[int] = []
-        """Locks of a sink that this one took over from, after the fork server had started."""
         self._collecting = False
         self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
         self.url: str | None = None
@@ -90,24 +75,16 @@ class Supervisor:
         """The same as it is listened on, `0.0.0.0` if on all addresses."""
         self.labels: str | None = None
         """Address on which labels are taken."""
-        self._server = Member(FORK_SERVER, FORK_SERVER)
-        self.members: list[Member] = []
         self._control = ControlServer(self.folder.path, self._answer)
         self._log = log.logger("supervisor")
-        self._selector = selectors.DefaultSelector()
         self._limits: LiveLimits | None = None
         self._changing = threading.Lock()
         """Held while limits change, by a request or a reload."""
         self._listeners = Listeners(settings)
-        self._watch = Watch()
         self._clock = StartClock()
-        self._standby: Member | None = None
-        """Takes over from a worker that ends, at once: frames that should go on wait for it."""
-        self._receiving = ("worker", DETECTOR) if settings.workers else ("labels",)
-        """Roles without which there is no collector."""
-        self._silent_until = time.monotonic() + SILENT_SECONDS[0]
         self.stopping = threading.Event()
         """Set it to end the collector, even while it starts."""
+        self.members = Members(settings, self.folder, self._listeners, self.stopping)
         self.last_counters: dict[str, int] = {}
         """Counters of all workers after they ended."""
 
@@ -137,12 +114,12 @@ class Supervisor:
         if not may_take_over(self.folder.path, sources):
             return None
         self._prepare()
-        self._load_kernels()
-        self._await([self._server], "warm")
+        self.members.load_kernels()
+        self.members.wait_for([self.members.server], "warm")
         if self.stopping.is_set():
             raise CollectorError("--take-over: stopped before; the running sink goes on")
         estate = take_over(self.folder.path, sources)
-        self._inherited = estate.locks
+        self.members.locks = estate.locks
         self.folder.adopt(estate.regions, estate.locks)
         return estate
 
@@ -152,17 +129,12 @@ class Supervisor:
         check_processors(settings)
         if not settings.listen and not settings.label.listen:
             raise CollectorError("nothing to collect: set listen or label.listen")
-        self.members = [self._server]
-        self._launch(self._server)  # before this process has threads
-        _check_needed(settings)
+        self.members.launch(self.members.server)  # before this process has threads
+        check_needed(settings)
         if settings.label.redis:
             from ...export.kinds import require_client
 
             require_client("label.redis")
-        if settings.destinations or settings.metrics:
-            from ...export.kinds import check_exports
-
-            check_exports(settings)
         read_links(settings.postcards.links)
 
     def _start(self, estate: Estate | None) -> None:
@@ -178,9 +150,9 @@ class Supervisor:
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
         if estate is not None:
             self._listeners.adopt(estate)
-            self.members += workers
+            self.members.all += workers
             for member in workers:  # at once: frames wait
-                self._launch(member)
+                self.members.launch(member)
         detectors = self._make_queues()
         receivers = workers + detectors
         page = Member("serve", "serve")
@@ -192,96 +164,62 @@ class Supervisor:
             tls = settings.serve.cert_file is not None
             self.url, self.bound = url_of(listener, tls=tls), url_of(listener, bound=True, tls=tls)
         helpers = [page] if settings.serve.enabled else []
-        helpers.append(Member("archive", "archive"))
-        if settings.destinations or settings.metrics:
-            helpers.append(Member("export", "export"))
-        if settings.names_from:
-            helpers.append(Member("names", "names"))
-        else:
+        helpers += [Member(role, role) for role, used in helpers_of(settings).items() if used]
+        if not settings.names_from:
             (self.folder.path / DISCOVERED).unlink(missing_ok=True)
-        if settings.switches:
-            helpers.append(Member("control", "control"))
-        if settings.cluster.enabled:
-            helpers.append(Member("cluster", "cluster"))
-        if settings.lake.enabled:
-            helpers.append(Member("lake", "lake"))
         if estate is None:
             self._listeners.probe()
         labels = self._open_labels()
         self._write_owner()
         self._control.start()
-        self.members = [self._server, *receivers, *helpers, *labels]
+        self.members.all = [self.members.server, *receivers, *helpers, *labels]
         for member in helpers:  # they need no kernels, which may take a minute to compile
-            self._launch(member)
+            self.members.launch(member)
         if estate is None:
-            self._load_kernels()
-            self._await([self._server], "warm")
+            self.members.load_kernels()
+            self.members.wait_for([self.members.server], "warm")
         for member in receivers + labels:
             if member.process is None and not member.due and not self.stopping.is_set():
-                self._launch(member)
-        self._await(receivers, "warm")
+                self.members.launch(member)
+        self.members.wait_for(receivers, "warm")
         if estate is None:
             self._listeners.open()
             for member in workers:
-                self._send_sockets(member)
-        if self._listeners.interfaces is not None:
-            self._selector.register(
-                self._listeners.interfaces, selectors.EVENT_READ, self._listeners.interfaces.drain
-            )
-        self._await(receivers + labels, "ready")
+                self.members.send_sockets(member)
+        self.members.follow_interfaces()
+        self.members.wait_for(receivers + labels, "ready")
         self._write_owner()
         if any(listen.output for listen in settings.listen):
-            self._standby = Member("standby", "standby", due=time.monotonic())
-            self.members.append(self._standby)
+            self.members.add_standby()
         self._collecting = True
 
     def turn(self) -> None:
-        """Wait a tenth of a second for reports of the processes; restart those that ended and are due."""
-        for key, _ in self._selector.select(TURN_SECONDS):
-            key.data()
+        """Let `members` turn; another sink that takes over ends this one."""
+        self.members.turn()
         if self._control.heir is not None:
             self.stopping.set()
-        for worker, message, files in self._listeners.follow():
-            for member in self.members:
-                if (member.role, member.index) == ("worker", worker):
-                    self._send(member, message, files)
-        now = time.monotonic()
-        for member in self._watch.hung(self.members, now):
-            self._kill_hung(member)
-        for member in self.members:
-            if member.process is not None and member.process.poll() is not None:
-                self._reap(member)
-            if member.process is not None and member.renewed and now >= member.renewed:
-                member.renewed = inf
-                self._kill(member)
-            if member.process is None and member.due and now >= member.due and self._can_start(member):
-                member.restarts += self._launch(member) and bool(member.exits)
 
     def reload(self, settings: Settings, author: str) -> None:
         """Take what may change from new settings; log it, and what needs a restart and stays.
 
         Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
         """
-        _check_needed(settings)
-        if settings.destinations or settings.metrics:
-            from ...export.kinds import check_exports
-
-            check_exports(settings)
+        check_needed(settings)
         found = reload(self.settings, settings)
         assert self._limits is not None
         with self._changing:
             self._limits.configure(found.settings, author)
-            self.settings = settings = found.settings
+            self.settings = self.members.settings = settings = found.settings
             self._set_rules()
         form = {"level": settings.log.level, "form": settings.log.format}
         log.configure(level=form["level"], form=form["form"])
         for member in self.members:
-            self._send(member, {"log": form})
-        self._renew(found.roles)
+            self.members.send(member, {"log": form})
+        self.members.renew(found.roles)
         for role in found.roles & {"export", "names", "control", "cluster", "lake"} - {
             member.role for member in self.members
         }:
-            self.members.append(Member(role, role, due=time.monotonic()))
+            self.members.add(role)
         self._write_owner()
         self._log.info("settings read again", by=author, changed=found.changed)
         if found.left:
@@ -292,39 +230,19 @@ class Supervisor:
         if self.settings.switches:
             rules.write_rules(self.folder.regions, rules.configured(self.settings))
 
-    def _renew(self, roles: Iterable[str]) -> None:
-        """End processes that are to start again."""
-        for member in self.members:
-            if member.role in roles and member.process is not None:
-                member.renewed = time.monotonic() + STOP_SECONDS
-                member.process.terminate()
-
     def stop(self) -> None:
         """End all processes, workers first; then give the folder back. It may be called at any time.
 
         If another sink takes over, helpers end first: workers forward to the last moment.
         """
-        if self._server.process is not None:
-            self._server.process.kill()  # it has nothing to clean up
+        if self.members.server.process is not None:
+            self.members.server.process.kill()  # it has nothing to clean up
         heir = self._control.heir
-        roles = [
-            "standby",
-            "worker",
-            DETECTOR,
-            "labels",
-            "control",
-            "cluster",
-            "export",
-            "lake",
-            "archive",
-            "names",
-        ]
-        roles.append("serve")
-        roles.append(FORK_SERVER)
+        roles = ["standby", "worker", DETECTOR, "labels", *helpers_of(self.settings), "serve", FORK_SERVER]
         if heir is not None:
             roles = [*roles[2:], *roles[:2]]
         for role in roles:
-            self._end_all([m for m in self.members if m.role == role], released=heir is not None)
+            self.members.end(role, released=heir is not None)
         if self.folder.lock >= 0:
             self.last_counters = self.counters()
             self.folder.events_wait |= any(
@@ -337,7 +255,7 @@ class Supervisor:
             member.sockets.clear()
         left = heir is not None and self._leave(heir)
         self._listeners.close(left=left)
-        self._selector.close()
+        self.members.close()
         self.folder.close(left=left)
         fork_server.disown()
 
@@ -352,192 +270,11 @@ class Supervisor:
         self._log.info("another sink has taken over")
         return True
 
-    def _end_all(self, members: Iterable[Member], *, released: bool) -> None:
-        """End these; `released`: workers leave what they have not taken to others."""
-        running = [member for member in members if member.process is not None]
-        for member in running:
-            if released and member.role == "worker":
-                self._send(member, {"release": True})
-            else:
-                member.process.terminate()  # type: ignore[union-attr]
-        until = time.monotonic() + STOP_SECONDS
-        for member in running:
-            self._end(member, until)
-
-    def _end(self, member: Member, until: float) -> None:
-        assert member.process is not None
-        try:
-            member.process.wait(max(0.1, until - time.monotonic()))
-        except TimeoutExpired:
-            self.folder.events_wait = True
-            self._kill(member)
-            member.process.wait()
-        while member.channel is not None and self._receive(member):
-            pass
-        if member.error:
-            self._log.warning("ended with an error", process=member.name, reason=member.error)
-        member.process = None
-
-    def _kill(self, member: Member) -> None:
-        """Kill a process that was asked to end."""
-        assert member.process is not None
-        self._log.warning("killed, because it did not stop", process=member.name)
-        member.process.kill()
-
-    def _kill_hung(self, member: Member) -> None:
-        """Kill a process that stands still; it is restarted as any other that ends."""
-        assert member.process is not None
-        member.error = f"it hung for {limit_of(member):g} s, and was killed"
-        member.process.kill()
-
     def _make_queues(self) -> list[Member]:
         """The detector, if there is one, with its queues; else none."""
         mode = mode_of(self.settings)
         mode.make_queues(self.folder.regions)
         return [Member(DETECTOR, DETECTOR)] if mode.has_detector else []
-
-    # ---------------------------------------------------------------------------------- processes
-
-    def _can_start(self, member: Member) -> bool:
-        """Whether a process can be started now: roles are forked by a server that loads nothing.
-
-        Raises CollectorError if one that receives waits for a server that keeps ending.
-        """
-        if member is self._server or (self._server.warm and self._server.channel is not None):
-            return True
-        if self._server.stopped and member.role in self._receiving:
-            raise CollectorError(self._server.exits_text)
-        return False
-
-    def _load_kernels(self) -> None:
-        """Let the server load what roles call; it forks nothing meanwhile."""
-        self._send(self._server, {"load": steps_for(self.settings)})
-
-    def _launch(self, member: Member) -> bool:
-        """Start a process; False: the fork server did not answer, and is restarted first."""
-        if member is self._server:
-            member.started(*fork_server.start([lock for lock in self.folder.locks if lock >= 0]))
-            self._follow(member)
-            if member.exits:
-                self._load_kernels()
-            return True
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            send(ours, {
-                "name": member.name,
-                "index": member.index,
-                "settings": self.settings.model_dump(mode="json"),
-                "data": str(self.folder.path),
-                "regions": str(self.folder.regions),
-            }, self._inherited)  # fmt: skip
-            try:
-                member.started(fork_server.fork(self._server.channel, member.role, theirs), ours)
-            except fork_server.ForkServerError as error:
-                ours.close()
-                member.due = time.monotonic()
-                self._server.error, self._server.warm = str(error), False
-                if self._server.process is not None:
-                    self._server.process.kill()
-                return False
-        self._follow(member)
-        self._send_sockets(member)
-        return True
-
-    def _follow(self, member: Member) -> None:
-        self._selector.register(member.channel, selectors.EVENT_READ, partial(self._receive, member))
-
-    def _send_sockets(self, member: Member) -> None:
-        """Hand a process the sockets that it receives on, once they are open."""
-        if member.role == "worker":
-            message, files = self._listeners.of_worker(member.index)
-        else:
-            files = [listener.fileno() for listener in member.sockets]
-            message = {"sockets": len(files)}
-        if files:
-            self._send(member, message, files)
-
-    def _send(self, member: Member, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-        if member.channel is not None:
-            with suppress(OSError):  # it has ended: `turn` sees it
-                send(member.channel, message, files)
-
-    def _receive(self, member: Member) -> bool:
-        """Take one message of a process; False after its last."""
-        message, _ = receive(member.channel)
-        if message is None:
-            self._selector.unregister(member.channel)
-            member.channel.close()
-            member.channel = None
-            if member.process is not None:
-                with suppress(TimeoutExpired):
-                    member.process.wait(EXIT_SECONDS)
-            return False
-        member.ready |= bool(message.get("ready"))
-        member.warm |= bool(message.get("warm"))
-        if "tick" in message:
-            member.tick()
-        member.error = message.get("error", member.error)
-        if "message" in message:
-            self._log.info(message["message"])
-            self._announced()
-        if "warning" in message:
-            self._log.warning(message["warning"])
-        if "names" in message:
-            self._log.info("names of devices have changed")
-            self._renew(SHOW_NAMES)
-        return True
-
-    def _await(self, members: list[Member], what: str) -> None:
-        """Turn until all of them have reported `what`; if one ends before, so does the program."""
-        while not self.stopping.is_set():
-            waiting = [member.name for member in members if not getattr(member, what)]
-            if not waiting:
-                return
-            if time.monotonic() >= self._silent_until:
-                self._announced()
-                self._log.info(
-                    "starting", waits_for=["kernels" if each == FORK_SERVER else each for each in waiting]
-                )
-            self.turn()
-            for member in [self._server, *members]:
-                if member.exits:
-                    raise CollectorError(member.reason)
-
-    def _announced(self) -> None:
-        """Something was logged: a start may be silent again for a while."""
-        self._silent_until = time.monotonic() + SILENT_SECONDS[1]
-
-    def _reap(self, member: Member) -> None:
-        while member.channel is not None and self._receive(member):
-            pass
-        if member.renewed:
-            member.process, member.due = None, time.monotonic()
-            return
-        pause = member.exited(time.monotonic())
-        if member.role == "worker" and not member.stopped and self._take_over(member):
-            self._log.warning("taken over by the standby", process=member.name, reason=member.last_error)
-        elif not member.stopped:
-            self._log.warning(
-                "restarting", process=member.name, reason=member.last_error, after_seconds=pause
-            )
-        elif member.role in self._receiving:
-            raise CollectorError(member.exits_text)
-        else:
-            self._log.error("left stopped", process=member.exits_text, next_start_seconds=pause)
-
-    def _take_over(self, member: Member) -> bool:
-        """Make the standby this worker, and let another standby start a little later; False without one."""
-        standby = self._standby
-        if standby is None or standby.process is None or not standby.warm:
-            return False
-        member.started(standby.process, standby.channel)
-        member.restarts += 1
-        self._selector.modify(member.channel, selectors.EVENT_READ, partial(self._receive, member))
-        standby.process = standby.channel = None
-        standby.warm, standby.due = False, time.monotonic() + STANDBY_SECONDS
-        self._send(member, {"index": member.index, "name": member.name})
-        self._send_sockets(member)
-        return True
 
     def _open_labels(self) -> list[Member]:
         """The process that takes labels, with its socket; none without `label.listen`."""
@@ -617,76 +354,3 @@ class Supervisor:
             total += attach_counters(path)
         workers = {key: int(total[slot]) for key, slot in INDEX.items()}
         return workers | LABEL_COUNTERS.read(self.folder.regions)
-
-
-def _check_needed(settings: Settings) -> None:
-    """Raises HopscopeError if the file of names cannot be read, or a package to reach devices or the lake is
-    missing.
-    """
-    Names.load(settings.names)
-    if settings.lake.enabled:
-        from ...lake.extensions import check_lake
-
-        check_lake()
-    devices = [each.kind for each in settings.names_from.values()]
-    for kind in devices + [each.kind for each in settings.switches.values()]:
-        from ...export.kinds import require_client
-
-        require_client(kind)
-
-
-def run(
-    settings: Settings,
-    load: Callable[[], Settings],
-    ready: Callable[[], object] = lambda: None,
-    *,
-    take_over: bool = False,
-) -> int:
-    """Collect until SIGINT or SIGTERM; returns the exit status. Events are logged, the summary is printed.
-
-    `load` reads the settings again, at SIGHUP; `ready` is called once all processes work; `take_over`: from
-    the sink that runs on this data folder. At the end of its terminal the collector ends.
-    """
-    require_linux()
-    log.configure(level=settings.log.level, form=settings.log.format)
-    supervisor, due = Supervisor(settings, take_over=take_over), threading.Event()
-    on_terminal = sys.stderr.isatty()
-
-    def hang_up(*_: object) -> None:
-        (supervisor.stopping if on_terminal and not sys.stderr.isatty() else due).set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: supervisor.stopping.set())
-    signal.signal(signal.SIGHUP, hang_up)
-    logger, service = log.logger("supervisor"), Service()
-    supervisor.start()
-    try:
-        if not supervisor.stopping.is_set():
-            logger.info(
-                "collecting",
-                listen=supervisor.listening,
-                **({"labels": supervisor.labels} if supervisor.labels else {}),
-                memory=memory_text(settings),
-                data=str(supervisor.folder.path),
-                page=supervisor.bound,
-            )
-            service.ready()
-            ready()
-        while not supervisor.stopping.is_set():
-            supervisor.turn()
-            service.alive()
-            fork_server.reap_orphans({m.process.pid for m in supervisor.members if m.process is not None})
-            if due.is_set():
-                due.clear()
-                service.reloading()
-                try:
-                    supervisor.reload(load(), "SIGHUP")
-                except (HopscopeError, ValueError) as error:
-                    logger.error("settings not read again", reason=" ".join(str(error).split()))
-                service.ready()
-    finally:
-        service.stopping()
-        logger.info("stopping")
-        supervisor.stop()
-    print("\n".join(summary_lines(supervisor.last_counters)), file=sys.stderr)
-    return 0

@@ -1,0 +1,26 @@
+"""What settings need beside themselves: a file that can be read, packages that are installed."""
+
+from __future__ import annotations
+
+from ...base.names import Names
+from ...settings.collector import Settings
+
+
+def check_needed(settings: Settings) -> None:
+    """Raises HopscopeError if the file of names cannot be read, or a package to reach devices, the lake or a
+    destination is missing.
+    """
+    Names.load(settings.names)
+    if settings.lake.enabled:
+        from ...lake.extensions import check_lake
+
+        check_lake()
+    devices = [each.kind for each in settings.names_from.values()]
+    for kind in devices + [each.kind for each in settings.switches.values()]:
+        from ...export.kinds import require_client
+
+        require_client(kind)
+    if settings.destinations or settings.metrics:
+        from ...export.kinds import check_exports
+
+        check_exports(settings)

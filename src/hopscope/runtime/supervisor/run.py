@@ -1,0 +1,75 @@
+"""Collects until a signal: a supervisor on a terminal or under systemd."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from ...base import log
+from ...base.errors import HopscopeError
+from ...base.process.service import Service
+from ...capture.sockets import require_linux
+from ...settings.collector import Settings
+from ..checks.environment import memory_text
+from ..pipeline.summary import summary_lines
+from ..processes import fork_server
+from .process import Supervisor
+
+
+def run(
+    settings: Settings,
+    load: Callable[[], Settings],
+    ready: Callable[[], object] = lambda: None,
+    *,
+    take_over: bool = False,
+) -> int:
+    """Collect until SIGINT or SIGTERM; returns the exit status. Events are logged, the summary is printed.
+
+    `load` reads the settings again, at SIGHUP; `ready` is called once all processes work; `take_over`: from
+    the sink that runs on this data folder. At the end of its terminal the collector ends.
+    """
+    require_linux()
+    log.configure(level=settings.log.level, form=settings.log.format)
+    supervisor, due = Supervisor(settings, take_over=take_over), threading.Event()
+    on_terminal = sys.stderr.isatty()
+
+    def hang_up(*_: object) -> None:
+        (supervisor.stopping if on_terminal and not sys.stderr.isatty() else due).set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: supervisor.stopping.set())
+    signal.signal(signal.SIGHUP, hang_up)
+    logger, service = log.logger("supervisor"), Service()
+    supervisor.start()
+    try:
+        if not supervisor.stopping.is_set():
+            logger.info(
+                "collecting",
+                listen=supervisor.listening,
+                **({"labels": supervisor.labels} if supervisor.labels else {}),
+                memory=memory_text(settings),
+                data=str(supervisor.folder.path),
+                page=supervisor.bound,
+            )
+            service.ready()
+            ready()
+        while not supervisor.stopping.is_set():
+            supervisor.turn()
+            service.alive()
+            fork_server.reap_orphans({m.process.pid for m in supervisor.members if m.process is not None})
+            if due.is_set():
+                due.clear()
+                service.reloading()
+                try:
+                    supervisor.reload(load(), "SIGHUP")
+                except (HopscopeError, ValueError) as error:
+                    logger.error("settings not read again", reason=" ".join(str(error).split()))
+                service.ready()
+    finally:
+        service.stopping()
+        logger.info("stopping")
+        supervisor.stop()
+    print("\n".join(summary_lines(supervisor.last_counters)), file=sys.stderr)
+    return 0
