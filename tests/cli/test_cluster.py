@@ -70,6 +70,7 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
     gone.put(two)
     gone.leave(replace(two, state="stopped"))
     gone.remember(replace(GOOD, name="c3"))
+    assert "missing for at most" in run("cluster", "status", *given)[1]
     there.put(replace(GOOD, ready=False, reason="no disk", route_problem="birdc: ended with 1"))
     Configurations(connection).put(Configuration(Limits({"hop_latency": {"change": 1}})), 0)
     status, text, _ = run("cluster", "status", *given)

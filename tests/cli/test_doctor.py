@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hopscope.cli.query import options
 from hopscope.detect.counters import INDEX
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory import running
@@ -19,6 +21,7 @@ from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
 from hopscope.runtime.pipeline.summary import LABEL_LOST, LOST
 from hopscope.runtime.supervisor.control import ControlServer
+from hopscope.serve import readiness
 from hopscope.settings.collector import Settings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
@@ -111,6 +114,33 @@ def test_what_is_wrong_comes_first_with_its_remedy(collector: Running) -> None:
     assert done.stderr == "hopscope: 2 bad, 2 to improve\n"
 
 
+@pytest.mark.parametrize(
+    ("keep_free", "free_percent", "advice"),
+    [
+        (0, 2, ""),
+        (0, 0.5, "while it is 0, history fills the disk up"),
+        ("0%", 0, "while it is 0, history fills the disk up"),
+        ("4%", 3.5, ""),
+        ("4%", 2.5, "other files fill it faster"),
+    ],
+)
+def test_a_disk_that_is_soon_full(
+    collector: Running,
+    monkeypatch: pytest.MonkeyPatch,
+    keep_free: int | str,
+    free_percent: float,
+    advice: str,
+) -> None:
+    """History is to improve before its disk takes no more, with what to do; it stays ready."""
+    collector.folder.write_owner(listen=[], api=None, retention={"keep_free": keep_free})
+    total = os.statvfs(collector.folder.path)
+    free = int(total.f_blocks * total.f_frsize * free_percent / 100)
+    monkeypatch.setattr(readiness, "free_bytes", lambda at: free)
+    found = examined(collector.folder.path)[1]["history"]
+    assert found["verdict"] == ("advice" if advice else "good")
+    assert advice in found["advice"]
+
+
 def test_no_collector(tmp_path: Path) -> None:
     """Its absence is bad, and the advice is how to start one."""
     status, found = examined(tmp_path)
@@ -142,6 +172,32 @@ def test_a_query_finds_the_collector_that_runs_here(
         f"hopscope: 2 collectors run here: choose one with --data: {folder}, {tmp_path / 'other'}\n"
     )
     assert hopscope("query", "events", "--data", folder).stderr == ""
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_a_query_says_what_it_lacks(collector: Running, form: str) -> None:
+    """Events that wait for a full disk are named on stderr in every form; those of a disk that works, which
+    wait for a moment, are not.
+    """
+    words = ("query", "events", "--data", collector.folder.path, "--format", form)
+    counted = collector.pipeline.shard.counted
+    counted.put("journal_waiting_events", 1234)
+    assert "in memory" not in hopscope(*words).stderr
+    counted.put("journal_failing", 1)
+    done = hopscope(*words)
+    assert "1,234 events wait in memory and are not in this answer" in done.stderr
+    assert "in memory" not in done.stdout
+    assert done.returncode == 0
+
+
+def test_a_slow_query_says_how_it_becomes_quick(collector: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow answer about all of history has a hint; one that is quick, or has --since, has none."""
+    collector.report([0, 1])
+    words = ("query", "flows", "--data", collector.folder.path)
+    assert "--since" not in hopscope(*words).stderr
+    monkeypatch.setattr(options, "SLOW_SECONDS", 0.0)
+    assert "--since 1h searches the last hour" in hopscope(*words).stderr
+    assert "--since" not in hopscope(*words, "--since", "1h").stderr
 
 
 def test_every_counter_of_losses_has_advice() -> None:

@@ -129,6 +129,16 @@ def test_it_waits_for_silence(
     assert any(each.stage == "silence" and each.sources == 2 for each in said)
 
 
+def test_a_wait_shorter_than_silence_is_no_failure(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no switch sends, the shortest wait ends well: only what comes after it counts against it."""
+    monkeypatch.setattr(drain, "QUIET_SECONDS", 0.5)
+    with running(Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)):
+        end = follow(connection, "c1", Wish(True, 0.0, number=1), 30, lambda each: None)
+    assert (end.stage, end.problem) == ("drained", "")
+
+
 def test_it_waits_for_the_lake(
     nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import health_of, lost_of, names_of, read_counters
 from ..history.files.names import damaged_files
-from ..history.writing.space import free_bytes
+from ..history.writing.space import free_bytes, low_bytes
 from ..labels.counters import LABEL_COUNTERS
 from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
@@ -134,14 +134,15 @@ def regions(state: CollectorState, folder: Path) -> Component:
 
 
 def history(state: CollectorState, folder: Path) -> Component:
-    """Ready while its disk takes events, those of labels too."""
+    """Ready while its disk takes events, those of labels too; with advice before it is full."""
     journal = folder / "journal"
     if not os.access(journal, os.R_OK):
         return Component(
             "history", False, f"{journal} cannot be read", advice="check the rights of the data folder"
         )
     counters = state.counters()
-    detail = f"{size(free_bytes(journal))} free on its disk"
+    free = free_bytes(journal)
+    detail = f"{size(free)} free on its disk"
     labels = LABEL_COUNTERS.read(state.regions)
     failing = counters["journal_failing"] > 0 or labels["label_journal_failing"] > 0
     if failing:
@@ -151,7 +152,16 @@ def history(state: CollectorState, folder: Path) -> Component:
         detail += f"; {lost:,} were lost"
     if damaged := damaged_files(folder):
         detail += f"; {len(damaged):,} damaged files were set aside"
-    return _component("history", not failing, detail, "free space on its disk, or raise history.keep_free")
+    keep_free = (read_owner(folder).get("retention") or {}).get("keep_free", "1%")
+    if failing:
+        advice = "free space on its disk, or raise history.keep_free"
+    elif free >= low_bytes(journal, keep_free):
+        advice = ""
+    elif keep_free in (0, "0%"):
+        advice = "free space on its disk, or set history.keep_free: while it is 0, history fills the disk up"
+    else:
+        advice = "free space on its disk: other files fill it faster than old history is deleted"
+    return Component("history", not failing, detail, advice=advice)
 
 
 def clock(folder: Path) -> list[Component]:

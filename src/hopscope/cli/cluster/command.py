@@ -75,6 +75,7 @@ def status(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None
     """Print all members: whether they are ready, their rates, and what a lost disk would cost.
 
     `not_in_lake` are events that only the member's own disk has, `oldest` is the age of the first of them.
+    A member is missing "for at most" the age of its last record in NATS, which is renewed every 30 s.
     Exit status 1: a member is missing or not ready, has another revision of the configuration, or its command
     for the route failed. 2: NATS cannot be reached.
     """
@@ -153,7 +154,9 @@ def _state(found: Overview, record: MemberRecord) -> str:
     if record.name in found.living:
         return record.state if record.state != "live" else "ready" if record.ready else "not ready"
     since = found.seen_ns.get(record.name)
-    return gone(record) + (f" for {ago(time.time_ns() - since)}" if since else "")
+    how = gone(record)
+    most = "at most " if how == "missing" else ""  # its last record is renewed only now and then
+    return how + (f" for {most}{ago(time.time_ns() - since)}" if since else "")
 
 
 def _sum(found: Overview) -> str:

@@ -36,7 +36,7 @@ def drain(
         float,
         option(
             "--wait", metavar="S", min=0, max=86_400,
-            help="Longest wait until no switch sends to it; then it goes on and says so.",
+            help="Longest wait for the last report (2 s without one: silence); then it goes on and says so.",
         ),
     ] = 60.0,
     form: SummaryOption = Summary.TEXT,

@@ -52,7 +52,7 @@ def events(
     after: Annotated[str | None, option("--after", metavar="PLACE", help="Continue after this page.")] = None,
 ) -> None:
     """Print events, newest first."""
-    with source.history() as (history, names):
+    with source.history(filters) as (history, names):
         chosen = filters.chosen(names).of_history()
         order = "oldest" if oldest_first else "newest"
         table = history.events(limit=answer.limit, order=order, after=after, **chosen)  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ def flows(filters: EventOptions, answer: Answer, source: HistoryOptions) -> None
     """
     from ...present.collector_state import CollectorState
 
-    with source.history() as (history, names):
+    with source.history(filters) as (history, names):
         chosen = filters.chosen(names)
         table = history.flows(limit=answer.limit, **chosen.of_history())
         rows: Iterable[Row] = table.rows()
@@ -93,7 +93,7 @@ def flows(filters: EventOptions, answer: Answer, source: HistoryOptions) -> None
 @app.command()
 def paths(filters: PathOptions, answer: Answer, source: HistoryOptions) -> None:
     """Print the paths of flows over time, oldest first."""
-    with source.history() as (history, names):
+    with source.history(filters) as (history, names):
         table = history.paths(limit=answer.limit, **filters.chosen(names).of_history())
         rows = (path_object(row, names) for row in table.rows())
         answer.print(PATH_COLUMNS, rows, event_texts, history, table, "no paths match")
@@ -102,7 +102,7 @@ def paths(filters: PathOptions, answer: Answer, source: HistoryOptions) -> None:
 @app.command()
 def hops(filters: HopOptions, source: HistoryOptions, answer: Answer = _HOPS) -> None:
     """Print hops by their highest latency (ns) in history."""
-    with source.history() as (history, names):
+    with source.history(filters) as (history, names):
         table = history.hops(limit=answer.limit, **filters.chosen(names).of_history())
         answer.print(
             HOP_COLUMNS,
@@ -117,7 +117,7 @@ def hops(filters: HopOptions, source: HistoryOptions, answer: Answer = _HOPS) ->
 @app.command()
 def labels(filters: PortOptions, answer: Answer, source: HistoryOptions) -> None:
     """Print the labels of ports by period, newest first: mean and highest latency and queue (INT-label)."""
-    with source.history() as (history, names):
+    with source.history(filters) as (history, names):
         table = history.labels(limit=answer.limit, **filters.chosen(names).of_history())
         rows = (port_object(row, names) for row in table.rows())
         answer.print(LABEL_COLUMNS, rows, port_texts, history, table, "no labels match")
@@ -127,7 +127,7 @@ def labels(filters: PortOptions, answer: Answer, source: HistoryOptions) -> None
 def coverage(filters: Window, answer: Answer, source: HistoryOptions) -> None:
     """Print the coverage of labels by period, newest first (INT-label)."""
     start, end = filters.ns()
-    with source.history() as (history, _):
+    with source.history(filters) as (history, _):
         table = history.coverage(limit=answer.limit, start=start, end=end)
         answer.print(tuple(table.columns), table.rows(), None, history, table, "no coverage in this time")
 
@@ -143,7 +143,7 @@ def summary(
 ) -> None:
     """Count events by kind and metric."""
     seconds = None if bucket is None else age_ns("--bucket", bucket) / 1e9
-    with source.history() as (history, names):
+    with source.history(filters) as (history, names):
         table = history.summary(bucket_seconds=seconds, **filters.chosen(names).of_history())
         answer.print(tuple(table.columns), table.rows(), None, history, table, NO_EVENTS)
 

@@ -21,6 +21,8 @@ from ..options.settings import CollectorOptions
 from ..output.printer import GREEN, RED, Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ...base.names import Names
     from ...cluster.questions.answers import ClusterHistory
     from ...history.questions import HistoryLike
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 OF_MEMBERS = ("member", "members")
 """Columns of a cluster's tables."""
+SLOW_SECONDS = 2.0
+"""Above this, an answer about all of history comes with a hint."""
 _ALARMING = {kind.label for kind in ALARMING}
 FlowIdOption = Annotated[
     str | None, option("--flow-id", metavar="ID", help="Only the flow with this id (hexadecimal).")
@@ -134,13 +138,28 @@ class HistoryOptions(CollectorOptions):
     ] = Scope.MEMBER
 
     @contextmanager
-    def history(self) -> Iterator[tuple[HistoryLike, Names]]:
-        """The history, and the names of its nodes. Raises HopscopeError; after an answer of a cluster that is
-        not whole, IncompleteError.
+    def history(self, window: Window | None = None) -> Iterator[tuple[HistoryLike, Names]]:
+        """The history, and the names of its nodes. What the answer lacks, and how a slow one without --since
+        in its `window` becomes quick, is said on stderr. Raises HopscopeError; after an answer of a cluster
+        that is not whole, IncompleteError.
         """
+        begin, settings = time.monotonic(), self.load()
+        with self._history(settings) as found:
+            yield found
+            sys.stdout.flush()
+            not_stored(settings.data)
+            seconds = time.monotonic() - begin
+            if window is not None and window.since is None and seconds >= SLOW_SECONDS:
+                print(
+                    f"hopscope: all of history was searched, for {seconds:.1f} s: "
+                    "--since 1h searches the last hour",
+                    file=sys.stderr,
+                )
+
+    @contextmanager
+    def _history(self, settings: Settings) -> Iterator[tuple[HistoryLike, Names]]:
         from ...base.names import Names
 
-        settings = self.load()
         names = Names.load(settings.names, settings.data)
         if self.scope is Scope.MEMBER:
             from ...history.query import History
@@ -211,6 +230,22 @@ def left_out(history: HistoryLike) -> None:
     """Report files that are damaged."""
     for line in history.problems:
         print(f"hopscope: left out: {line}", file=sys.stderr)
+
+
+def not_stored(folder: Path) -> None:
+    """Report events of this collector that wait in memory while its disk takes none."""
+    from ...labels.counters import LABEL_COUNTERS
+    from ...present.collector_state import CollectorState
+
+    state = CollectorState(folder)
+    counters, labels = state.counters(), LABEL_COUNTERS.read(state.regions)
+    waiting = counters["journal_waiting_events"] + labels["label_waiting_events"]
+    if waiting and (counters["journal_failing"] or labels["label_journal_failing"]):
+        print(
+            f"hopscope: {waiting:,} events wait in memory and are not in this answer: the disk of {folder} "
+            "takes none; `hopscope doctor` says what to do",
+            file=sys.stderr,
+        )
 
 
 def flow_number(text: str) -> int:

@@ -160,9 +160,11 @@ class Drain(Part):
             if silent:
                 self._enter("flushing")
             else:
-                self._wait(
-                    f"silence: {sources} sources still send", self._wish.silence_seconds, "flushing", sources
-                )
+                what = f"silence: {sources} sources still send"
+                if self._quiet_since - self._since > (limit := self._wish.silence_seconds):
+                    self._enter("flushing", f"waited {limit:g} s for {what}")
+                else:  # a silence that began in time is waited out
+                    self._progress = replace(self._progress, waits_for=what, sources=sources)
         elif stage == "flushing":
             lacks, problem = self._flush()
             if lacks:
@@ -189,17 +191,19 @@ class Drain(Part):
             self.context.own["state"] = own
             self.context.wake("members")
 
-    def _wait(self, what: str, seconds: float, then: Stage, sources: int = 0) -> None:
+    def _wait(self, what: str, seconds: float, then: Stage) -> None:
         if time.monotonic() - self._since >= seconds:
             self._enter(then, f"waited {seconds:g} s for {what}")
             return
-        self._progress = replace(self._progress, waits_for=what[:500], sources=sources)
+        self._progress = replace(self._progress, waits_for=what[:500])
 
     def _listen(self) -> tuple[int, bool]:
         """(sources with a report in the last QUIET_SECONDS, whether no report came for as long)."""
         now, reports = time.monotonic(), self._state.counters()["reports_total"]
         if reports != self._reports:
-            self._reports, self._quiet_since = reports, now
+            if self._reports >= 0:
+                self._quiet_since = now
+            self._reports = reports
         rows = self._state.sources()
         recent = time.time_ns() - int(QUIET_SECONDS * 1e9)
         return int((rows["last_ns"] >= recent).sum()), now - self._quiet_since >= QUIET_SECONDS

@@ -22,7 +22,7 @@ class Wish:
 
     drained: bool = False
     silence_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60.0
-    """How long it waits at most until no switch sends to it."""
+    """How long it waits at most for the last report; a silence that begins by then is waited out."""
     number: Annotated[int, Field(ge=0)] = 0
     """Of the request, ns since the epoch: progress has the one that it answers."""
 

@@ -24,3 +24,10 @@ def kept_bytes(at: Path | int, keep_free: FreeSpace) -> int:
         return keep_free
     found = os.statvfs(at)
     return int(found.f_blocks * found.f_frsize * float(keep_free.removesuffix("%")) / 100)
+
+
+def low_bytes(at: Path | int, keep_free: FreeSpace) -> int:
+    """Free bytes below which the disk is soon full: three quarters of `keep_free`, which retention restores;
+    1 % of the disk if that is 0, since nothing is deleted then.
+    """
+    return kept_bytes(at, keep_free) * 3 // 4 or kept_bytes(at, "1%")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...base.errors import HopscopeError
 from ...base.process import affinity
+from ...history.writing.space import kept_bytes
 from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
 from ...present.units import size
@@ -237,9 +238,10 @@ def _data(settings: Settings) -> Iterator[Finding]:
     free, needed_bytes = shutil.disk_usage(folder).free, settings.history.keep_bytes
     found = f"writable, {size(free)} free, history.keep_bytes {size(needed_bytes)}"
     if free < needed_bytes:
-        yield Finding(
-            what, found, Verdict.ADVICE, "old segments are deleted earlier: when history.keep_free is left"
-        )
+        advice = "old segments are deleted earlier: when history.keep_free is left"
+        if not kept_bytes(folder, settings.history.keep_free):
+            advice = "history fills the disk up: lower history.keep_bytes, or set history.keep_free"
+        yield Finding(what, found, Verdict.ADVICE, advice)
     else:
         yield Finding(what, found)
 
