@@ -54,9 +54,10 @@ class Filter:
 
     def __init__(self, program: Tables, ring: BpfRing, detector: Detector, dialect: Dialect) -> None:
         """`program` has tables of the sizes of the detector's; `dialect`: that of the reports."""
-        from . import follow_kernel
+        from .follow import install_kernel, merge_kernel, remove_kernel, sources_kernel
 
-        self._kernels = follow_kernel
+        self._installing, self._merging = install_kernel, merge_kernel
+        self._removing, self._numbering = remove_kernel, sources_kernel
         self._program, self._ring, self._detector = program, ring, detector
         self._decoder = Decoder(dialect)
         tables = detector.tables
@@ -107,14 +108,14 @@ class Filter:
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
         """The reports of a batch, for the detector; the sources whose numbers it is to look at are merged."""
         ring = self._ring
-        self._kernels.merge_marked(
+        self._numbering.merge_marked(
             ring.marks, ring.rows, ring.received, len(batch), *self._of_sources(), np.uint64(epoch_ns())
         )
         self._batch = self._decoder.decode(batch)
         reports, tables = self._batch.reports, self._detector.tables["flows"]
-        self._kernels.set_numbered(reports, ring.marks)
+        self._numbering.set_numbered(reports, ring.marks)
         if self._spoils() or (ring.marks[: len(batch)] & layout.Mark.UNUSUAL).any():
-            self._kernels.merge_changing(
+            self._merging.merge_changing(
                 reports, ring.marks, tables["rows"].view(np.uint32), tables["flows"], tables["hops"],
                 self._detector.comparison.knobs, self._flows, self._more, self._seen, self._seen_hops,
                 np.uint64(epoch_ns()),
@@ -149,19 +150,19 @@ class Filter:
         `parts` of the other tables.
         """
         epoch = np.uint64(epoch_ns())
-        kernels, detector = self._kernels, self._detector
+        detector = self._detector
         tables = detector.tables
-        kernels.merge_sources(*self._of_sources(), epoch)
+        self._numbering.merge_sources(*self._of_sources(), epoch)
         rows, ports = (
             (np.uint64(part * length // parts), np.uint64((part + 1) * length // parts))
             for length in (len(self._tags), len(self._ports))
         )
         flows = tables["flows"]
-        lost = kernels.merge_flows(
+        lost = self._merging.merge_flows(
             rows[0], rows[1], flows["rows"].view(np.uint32), flows["flows"], flows["hops"],
             self._tags, self._flows, self._more, self._seen, self._seen_hops, epoch,
         )  # fmt: skip
-        kernels.merge_ports(
+        self._merging.merge_ports(
             ports[0], ports[1], tables["ports"]["ports"], self._ports, self._seen_ports, epoch
         )
         detector.counters[INDEX["unrecorded_flow_packets_total"]] += np.uint64(lost)
@@ -176,7 +177,7 @@ class Filter:
     def _follow(self) -> None:
         """Bring the program's tables up to the state of the detector, which has seen the last batch."""
         batch, self._batch = self._batch, None
-        detector, kernels = self._detector, self._kernels
+        detector = self._detector
         limits = detector.comparison
         if limits.changes != self._changes:
             self._changes = limits.changes
@@ -195,7 +196,7 @@ class Filter:
         mine = (self._tags, self._flows, self._more, self._ports)
         epoch = np.uint64(epoch_ns())
         wanting = np.zeros(len(reports), np.uint8)
-        lacking = kernels.drop_spoiled(
+        lacking = self._removing.drop_spoiled(
             reports,
             hops,
             rows,
@@ -209,18 +210,20 @@ class Filter:
             epoch,
             wanting,
         )
-        kernels.forget(reports, hops, marks, rows, flows, ports, knobs, self._tags, self._flows, self._ports)
+        self._removing.forget(
+            reports, hops, marks, rows, flows, ports, knobs, self._tags, self._flows, self._ports
+        )
         if self._boundary is not None:
             return
         unknown = bool((self._ring.rows[: self._ring.count] == layout.NOWHERE).any())
         if not lacking and not unknown:
             return
         self._program.wait()
-        self._watching = kernels.install(
+        self._watching = self._installing.install(
             reports, hops, marks, rows, flows, states, ports, limits.limits, limits.overrides, knobs, *mine,
             self._seen, self._seen_hops, self._seen_ports, self._watched, epoch, wanting,
         )  # fmt: skip
-        kernels.install_sources(
+        self._numbering.install_sources(
             reports, self._ring.rows, tables["sources"]["sources"], knobs, self._sources, self._merged
         )
         self._program.wait()
@@ -231,7 +234,7 @@ class Filter:
         """The detector has seen all that was on its way."""
         self._boundary = None
         tables = self._detector.tables
-        self._kernels.confirm(
+        self._installing.confirm(
             self._watched, self._watching, tables["flows"]["flows"], tables["flows"]["hops"],
             tables["ports"]["ports"], self._tags, self._flows, self._ports,
         )  # fmt: skip

@@ -1,0 +1,168 @@
+"""What the program counted and saw last, brought into the detector's flows, queues, buffers and ports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U32, U64, inlined, kernel, order
+from ...detect.flows.event_kernel import FLOW_CARRIED, NOT_FOUND
+from ...detect.flows.flow_cache_kernel import ROW_WORDS, VERSION, WAY, use_way
+from ..layout import Mark, State
+from . import rows_kernel
+
+_ABSENT = U32(State.ABSENT)
+_UNUSUAL = U64(Mark.UNUSUAL)
+_FULL = U64(0xFFFFFFFF)
+
+
+@inlined
+def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any, k_more: Any) -> None:
+    """Give a flow of the detector the latest values, which the program has unless the row is spoiled: the
+    detector may not have seen them yet, or only now what came before them.
+    """
+    kept, flow = k_flows[f], flows[f]
+    if kept.spoiled or not kept.touched:
+        return
+    flow.latency_latest = kept.latency_latest
+    for h in range(rows_kernel.common_hops(flow, kept)):
+        state, hop = (
+            states[rows_kernel.state_at(flows, f, U64(h))],
+            rows_kernel.kept_hop(kept, k_more, U64(h)),
+        )
+        if state.node_id == hop.node:
+            state.egress_port = hop.egress_port
+            state.latency_latest = hop.latency_latest
+            state.queue_latest = hop.queue_latest
+            state.utilization_latest = hop.utilization_latest
+
+
+@inlined
+def keep_latest_of_port(ports: Any, at: Any, k_ports: Any) -> None:
+    """The same of a queue, buffer or port."""
+    kept, row = k_ports[at], ports[at]
+    if kept.touched and not kept.spoiled and kept.state != _ABSENT and kept.key == row.key:
+        for slot in range(U64(2)):
+            if U64(row.state) >> slot & U64(1):
+                row.latest[slot] = kept.metrics[slot].latest
+
+
+@kernel
+def merge_flow(
+    row: Any, way: Any, tags: Any, flows: Any, states: Any, k_flows: Any, k_more: Any, seen: Any,
+    seen_hops: Any, epoch_ns: Any,
+) -> None:  # fmt: skip
+    """Add what the program counted to a flow of the detector, which is the one that the program has there.
+
+    What spoiled a row went up: the detector has its values, or will have them.
+    """
+    f = row * WAY + way
+    kept = k_flows[f]
+    if kept.packets == seen[f, 0]:
+        return
+    flow = flows[f]
+    version = tags[row * ROW_WORDS + VERSION]
+    tags[row * ROW_WORDS + VERSION] = version | U32(1)
+    order()
+    use_way(tags, row, way)
+    flow.packets += kept.packets - seen[f, 0]
+    flow.last_ns = max(flow.last_ns, kept.last_ns + epoch_ns)
+    if kept.latency_samples != seen[f, 2]:
+        flow.latency_sum += kept.latency_sum - seen[f, 1]
+        flow.latency_samples += kept.latency_samples - seen[f, 2]
+    seen[f, 0], seen[f, 1], seen[f, 2] = kept.packets, kept.latency_sum, kept.latency_samples
+    for h in range(rows_kernel.common_hops(flow, kept)):
+        s = rows_kernel.state_at(flows, f, U64(h))
+        state = states[s]
+        hop = rows_kernel.kept_hop(kept, k_more, U64(h))
+        if state.node_id == hop.node:
+            if U64(hop.samples) != seen_hops[s, 1]:
+                state.latency_sum += hop.latency_sum - seen_hops[s, 0]
+                state.samples += U32(U64(hop.samples) - seen_hops[s, 1])
+        seen_hops[s, 0], seen_hops[s, 1] = hop.latency_sum, U64(hop.samples)
+    keep_latest(flows, f, states, k_flows, k_more)
+    order()
+    tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
+
+
+@kernel
+def merge_changing(
+    reports: Any, marks: Any, tags: Any, flows: Any, states: Any, knobs: Any, k_flows: Any, k_more: Any,
+    seen: Any, seen_hops: Any, epoch_ns: Any,
+) -> None:  # fmt: skip
+    """Merge the flows of a batch that the detector may change in ways that the program does not follow."""
+    for k in range(len(reports)):
+        i = U64(k)
+        r = reports[i]
+        if r.reason != 0 or not U64(r.carried) & FLOW_CARRIED:
+            continue
+        row, way = rows_kernel.find_reported(tags, flows, reports, i, knobs)
+        if way != NOT_FOUND:
+            f = row * WAY + way
+            if (k_flows[f].spoiled or U64(marks[r.packet]) & _UNUSUAL) and rows_kernel.same_flow(
+                flows, f, k_flows
+            ):
+                merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns)
+
+
+@kernel
+def merge_flows(
+    start: Any, end: Any, tags: Any, flows: Any, states: Any, k_tags: Any, k_flows: Any, k_more: Any,
+    seen: Any, seen_hops: Any, epoch_ns: Any,
+) -> Any:  # fmt: skip
+    """Add what the program counted to the flows of rows `start` to `end`, and let go those that are others
+    now or whose stored values were pushed.  Returns the packets of flows that had left the detector's table.
+    """
+    lost = U64(0)
+    for k in range(start, end):
+        row = U64(k)
+        for w in range(WAY):
+            way = U64(w)
+            here = k_tags[row].ways[way] != U32(0)
+            known = tags[row * ROW_WORDS + way] != U32(0)
+            if not here and not known:
+                continue
+            f = row * WAY + way
+            kept = k_flows[f]
+            if not known or not rows_kernel.same_flow(flows, f, k_flows):
+                if here:
+                    rows_kernel.remove_flow(f, k_tags, k_flows)
+                    lost += kept.packets - seen[f, 0]
+                    seen[f, 0] = kept.packets
+                continue
+            merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns)
+            if U64(flows[f].pushed_ns) != seen[f, 3]:
+                seen[f, 3] = flows[f].pushed_ns
+                if here:
+                    rows_kernel.remove_flow(f, k_tags, k_flows)
+    return lost
+
+
+@kernel
+def merge_ports(start: Any, end: Any, ports: Any, k_ports: Any, seen_ports: Any, epoch_ns: Any) -> None:
+    """Add what the program counted to rows `start` to `end` of queues, buffers and ports, and let go those
+    that are others now or whose stored values were pushed.
+    """
+    for k in range(start, end):
+        at = U64(k)
+        kept = k_ports[at]
+        if kept.state == _ABSENT and U64(kept.samples) == seen_ports[at, 0]:
+            continue
+        row = ports[at]
+        if row.key != kept.key:
+            kept.state = _ABSENT
+            seen_ports[at, 0] = U64(kept.samples)
+            continue
+        samples = U64(kept.samples)
+        if samples != seen_ports[at, 0]:
+            row.samples += (samples - seen_ports[at, 0]) & _FULL
+            seen_ports[at, 0] = samples
+            keep_latest_of_port(ports, at, k_ports)
+            row.last_ns = max(row.last_ns, kept.last_ns + epoch_ns)
+            for slot in range(U64(2)):
+                metric = kept.metrics[slot]
+                if metric.highest > row.highest[slot]:
+                    row.highest[slot] = metric.highest
+                metric.highest = U32(0)
+        if U64(row.pushed_ns) != seen_ports[at, 1]:
+            seen_ports[at, 1] = row.pushed_ns
+            kept.state = _ABSENT

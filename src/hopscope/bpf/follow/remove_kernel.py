@@ -1,0 +1,104 @@
+"""Rows that the program no longer compares: an unusual report may have changed them, or they are spoiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U8, U32, U64, inlined, kernel
+from ...detect.flows import hop_kernel
+from ...detect.flows.event_kernel import FLOW_CARRIED, NOT_FOUND
+from ...detect.flows.flow_cache_kernel import WAY
+from ...detect.flows.slow_path_kernel import OWN_HOP, own_node
+from ..layout import Mark, State
+from . import rows_kernel
+from .merge_kernel import keep_latest, keep_latest_of_port, merge_flow
+
+_ABSENT = U32(State.ABSENT)
+_UNUSUAL = U64(Mark.UNUSUAL)
+
+
+@kernel
+def forget(
+    reports: Any, hops: Any, marks: Any, tags: Any, flows: Any, ports: Any, knobs: Any,
+    k_tags: Any, k_flows: Any, k_ports: Any,
+) -> None:  # fmt: skip
+    """Have the program no longer compare what unusual reports may have changed."""
+    for k in range(len(reports)):
+        i = U64(k)
+        r = reports[i]
+        if not U64(marks[r.packet]) & _UNUSUAL or r.reason != 0:
+            continue
+        if U64(r.carried) & FLOW_CARRIED:
+            row, way = rows_kernel.find_reported(tags, flows, reports, i, knobs)
+            if way != NOT_FOUND:
+                rows_kernel.remove_flow(row * WAY + way, k_tags, k_flows)
+        own = own_node(reports, i, hops)
+        last = U64(r.hop_count) + U64(U64(r.carried) & OWN_HOP != U64(0))
+        for h in range(last):
+            hop = hops[U64(r.first_hop) + U64(h)]
+            have = U64(hop.present & ~hop.null)
+            node = U64(hop.node_id) if have & U64(1) else own
+            for which in range(4):
+                key = rows_kernel.key_of_value(hop, have, node, which, knobs)
+                at = rows_kernel.locate_port(ports, key, knobs) if key else NOT_FOUND
+                if at != NOT_FOUND:
+                    k_ports[at].state = _ABSENT
+
+
+@inlined
+def refresh_port(ports: Any, at: Any, k_ports: Any) -> Any:
+    """Give a row of the detector the latest value, which the program has, or make a spoiled one ABSENT;
+    whether the program follows it.
+    """
+    if k_ports[at].spoiled:
+        k_ports[at].state = _ABSENT
+    keep_latest_of_port(ports, at, k_ports)
+    return k_ports[at].state != _ABSENT
+
+
+@kernel
+def drop_spoiled(
+    reports: Any, hops: Any, tags: Any, flows: Any, states: Any, ports: Any, knobs: Any, k_tags: Any,
+    k_flows: Any, k_more: Any, k_ports: Any, seen: Any, seen_hops: Any, epoch_ns: Any, wanting: Any,
+) -> Any:  # fmt: skip
+    """Make rows ABSENT that the program no longer follows, of the flows of these reports; what it counted
+    before is merged.  The others get the program's latest values back, which the detector has overwritten
+    with those of reports that came before.  `wanting` (uint8 [n]) gets 1 for the reports of which it has not
+    all rows; returns their number.
+    """
+    n = U64(0)
+    for k in range(len(reports)):
+        i = U64(k)
+        r = reports[i]
+        wanting[i] = U8(0)
+        if r.reason != 0 or not U64(r.carried) & FLOW_CARRIED:
+            continue
+        row, way = rows_kernel.find_reported(tags, flows, reports, i, knobs)
+        if way == NOT_FOUND:
+            continue
+        f = row * WAY + way
+        if k_flows[f].state != _ABSENT:
+            same = rows_kernel.same_flow(flows, f, k_flows)
+            if same and k_flows[f].spoiled:
+                merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns)
+            if not same or k_flows[f].spoiled:
+                rows_kernel.remove_flow(f, k_tags, k_flows)
+            else:
+                keep_latest(flows, f, states, k_flows, k_more)
+        lacks = k_flows[f].state == _ABSENT
+        for h in range(min(U64(flows[f].hop_count), U64(r.hop_count))):
+            s = rows_kernel.state_at(flows, f, U64(h))
+            if s == NOT_FOUND:
+                break
+            state, hop = states[s], hops[U64(r.first_hop) + U64(h)]
+            have = U64(hop.present & ~hop.null)
+            if have & hop_kernel.UTILIZATION:
+                lacks |= not refresh_port(ports, U64(state.port_slot), k_ports)
+            if have & (hop_kernel.OCCUPANCY | hop_kernel.CONGESTION):
+                lacks |= not refresh_port(ports, U64(state.queue_slot), k_ports)
+            if have & hop_kernel.BUFFER:
+                lacks |= not refresh_port(ports, U64(state.buffer_slot), k_ports)
+        if lacks:
+            wanting[i] = U8(1)
+            n += U64(1)
+    return n

@@ -1,0 +1,125 @@
+"""Sequence numbers of sources: which the program follows, and what it counted of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U8, U32, U64, inlined, kernel, order
+from ...detect.flows.source_table_kernel import NODE_CARRIED, WINDOW, hash_source
+from ...wire.records import Flag
+from ..layout import NOWHERE, PROBES, Mark, State
+
+_ABSENT = U32(State.ABSENT)
+_WATCHED = U32(State.WATCHED)
+_NUMBERED = U8(Flag.NUMBERED)
+_PROBES = U64(PROBES)
+_NOWHERE = U64(NOWHERE)
+
+
+@kernel
+def set_numbered(reports: Any, marks: Any) -> None:
+    """Mark the reports whose numbers the program has checked."""
+    for k in range(len(reports)):
+        r = reports[U64(k)]
+        if U64(marks[r.packet]) & U64(Mark.NUMBERED):
+            r.flags |= _NUMBERED
+
+
+@inlined
+def is_source(sources: Any, at: Any, k_sources: Any) -> Any:
+    """Whether the detector's row is the source that the program has there."""
+    s = sources[at]
+    k = k_sources[at]
+    return (
+        s.source_lo == k.low
+        and s.source_hi == k.high
+        and s.node_id == k.node
+        and s.hw_id == k.hardware
+        and s.bits == k.bits
+    )
+
+
+@kernel
+def merge_source(sources: Any, at: Any, k_sources: Any, merged: Any, received: Any, epoch_ns: Any) -> None:
+    """Add the reports in sequence up to `received` to a source of the detector."""
+    more = received - merged[at]
+    merged[at] = received
+    if more == U64(0) or not is_source(sources, at, k_sources):
+        return
+    s = sources[at]
+    mask = (U64(1) << U64(s.bits)) - U64(1)
+    version = s.version
+    s.version = version | U32(1)
+    order()
+    s.received += more
+    s.highest = U32((U64(s.highest) + more) & mask)
+    s.window = (s.window << more) | ((U64(1) << more) - U64(1)) if more < WINDOW else ~U64(0)
+    s.last_ns = max(s.last_ns, k_sources[at].last_ns + epoch_ns)
+    order()
+    s.version = (version | U32(1)) + U32(1)
+
+
+@kernel
+def merge_marked(
+    marks: Any, rows: Any, received: Any, count: Any, sources: Any, k_sources: Any, merged: Any, epoch_ns: Any
+) -> None:
+    """Merge the sources of the datagrams of a batch whose numbers the detector is to look at."""
+    for k in range(count):
+        if U64(marks[k]) & U64(Mark.MERGE):
+            merge_source(sources, U64(rows[k]), k_sources, merged, received[k], epoch_ns)
+
+
+@kernel
+def install_sources(
+    reports: Any, at_source: Any, sources: Any, knobs: Any, k_sources: Any, merged: Any
+) -> None:  # fmt: skip
+    """Have the program follow the sequence numbers of these reports' sources; `at_source` is uint32 [frames]:
+    the row of those that it follows, NOWHERE of others.
+    """
+    mask = U64(len(sources)) - U64(1)
+    for k in range(len(reports)):
+        r = reports[U64(k)]
+        if r.index != 0 or r.reason != 0 or r.version < 5 or r.version > 20:
+            continue
+        if U64(at_source[r.packet]) != _NOWHERE:
+            continue
+        node = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else U64(0)
+        home = hash_source(r.source_hi, r.source_lo, node, U64(r.hw_id), knobs) & mask
+        bits = U32(22) if r.version == 20 else U32(32)
+        for step in range(_PROBES):
+            at = (home + U64(step)) & mask
+            s = sources[at]
+            if (
+                s.source_lo == r.source_lo
+                and s.source_hi == r.source_hi
+                and U64(s.node_id) == node
+                and U64(s.hw_id) == U64(r.hw_id)
+                and s.bits == bits
+            ):
+                row = k_sources[at]
+                if row.state == _ABSENT and U64(s.depth) == WINDOW and not s.suspected and not s.silent:
+                    row.high = s.source_hi
+                    row.low = s.source_lo
+                    row.node = s.node_id
+                    row.hardware = s.hw_id
+                    row.bits = s.bits
+                    row.received = U64(0)
+                    merged[at] = U64(0)
+                    order()
+                    row.state = _WATCHED
+                break
+
+
+@kernel
+def merge_sources(sources: Any, k_sources: Any, merged: Any, epoch_ns: Any) -> None:
+    """Merge all sources, and let go those that are silent or others now."""
+    for k in range(len(sources)):
+        at = U64(k)
+        if k_sources[at].state == _ABSENT:
+            continue
+        if not is_source(sources, at, k_sources):
+            k_sources[at].state = _ABSENT
+        elif sources[at].silent:
+            k_sources[at].state = _WATCHED
+        else:
+            merge_source(sources, at, k_sources, merged, k_sources[at].received, epoch_ns)
