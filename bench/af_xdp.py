@@ -20,7 +20,7 @@ from hopscope.bpf.libbpf import BpfObject, library
 from hopscope.capture.ring.paced_sender import PacedSender
 from hopscope.capture.ring.report_listener import ReportListener
 from hopscope.fabric.load import Load
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import FrameBatch, Link
 
 PORT = 32766

@@ -8,7 +8,7 @@ from harness.common import Bench
 from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import EVENT
 from hopscope.runtime.measure import CASES, QUICK_CASES, ROWS, measure
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 
 
 def main() -> None:

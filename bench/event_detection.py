@@ -21,7 +21,8 @@ from hopscope.fabric.topology import FatTree
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
-from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.records import Link, ReportBatch
 

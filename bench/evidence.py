@@ -14,8 +14,11 @@ from hopscope.detect.counters import DETECTOR
 from hopscope.detect.merge import Merge
 from hopscope.runtime.pipeline.mode import mode_of, pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
-from hopscope.settings.collector import DetectSettings, HistorySettings, ListenSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.history import HistorySettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import Carried, FrameBatch, Link, ReportBatch
 

@@ -12,7 +12,7 @@ from harness.dialects import OTHERS, SPECIFIED, Format, frames_of
 from harness.sink import measure, settings
 from hopscope.detect.detector import Detector
 from hopscope.fabric.load import report_batch
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.encode.encoder import encode_reports

@@ -25,7 +25,8 @@ from hopscope.fabric.load import Load
 from hopscope.runtime.direct.intake import counts
 from hopscope.runtime.pipeline.mode import mode_of, pipeline_of
 from hopscope.runtime.processes.worker import Receiver, Worker, detector_of, dialects_of, listener_of
-from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from support.int_packets import IntPackets, Workload
 

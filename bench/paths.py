@@ -18,7 +18,9 @@ from hopscope.fabric.load import BLOCK, Load
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.processes.worker import ENOUGH
 from hopscope.runtime.supervisor.process import Supervisor
-from hopscope.settings.collector import DetectSettings, ListenSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import Link
 
 PORT = 32766

@@ -13,7 +13,7 @@ from harness.common import Bench, median
 from hopscope.capture.sockets import bind_share
 from hopscope.capture.udp.sender import UdpSender
 from hopscope.fabric.load import Load
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 
 SOURCE = Path(__file__).parent / "harness" / "receive.c"
 WAYS = ("recvmmsg", "recvfrom", "io_uring", "recvmmsg, busy polling")

@@ -26,7 +26,9 @@ from hopscope.fabric.load import Load
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.processes.worker import ENOUGH, GATHERED
 from hopscope.runtime.supervisor.process import Supervisor
-from hopscope.settings.collector import DetectSettings, ListenSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.listen import ListenSettings
 
 HOPS, FIELDS, FLOWS = 6, 8, 100
 RATES = (50_000, 200_000, 800_000)

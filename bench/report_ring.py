@@ -10,7 +10,8 @@ from hopscope.capture.ring.paced_sender import PacedSender
 from hopscope.capture.ring.report_listener import ReportListener
 from hopscope.detect.detector import Detector
 from hopscope.fabric.load import Load
-from hopscope.settings.collector import DetectSettings, ListenSettings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FrameBatch, Link

@@ -11,7 +11,7 @@ from harness.veth import pair
 from hopscope.capture.listener import Listener
 from hopscope.capture.ring.listener import RingListener
 from hopscope.capture.udp.listener import UdpListener
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 
 ADDRESS = "192.0.2.1"
 LOSS = 0.001

@@ -13,7 +13,9 @@ from hopscope.runtime.pipeline.mode import mode_of
 from hopscope.runtime.pipeline.shard import Shard
 from hopscope.runtime.pipeline.steps import HandOver, Pipeline
 from hopscope.runtime.processes.detector import Detector
-from hopscope.settings.collector import DetectSettings, ListenSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import ReportBatch
 

@@ -21,7 +21,8 @@ from hopscope.detect.distributions.reader import DistributionReader, ShardCounts
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import Measure
 from hopscope.detect.sink.rings import SinkEvents
-from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import ThresholdSettings
 from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder

@@ -21,7 +21,8 @@ from harness.figures import COLORS, Sheet
 from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import INLINE_HOPS, WAYS
 from hopscope.detect.sink.detector import SinkDetector
-from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import ThresholdSettings
 from hopscope.settings.sink import SinkSettings
 from hopscope.wire.decode.decoder import Decoder

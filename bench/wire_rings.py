@@ -17,7 +17,7 @@ from harness.slots import SlotListener
 from harness.veth import pair
 from hopscope.capture.ring.listener import RingListener
 from hopscope.capture.ring.socket import bind_ring
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import FrameBatch
 
 RING_BYTES = 1 << 25

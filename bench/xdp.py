@@ -19,7 +19,8 @@ from hopscope.bpf.libbpf import BpfObject
 from hopscope.bpf.program import XdpProgram
 from hopscope.bpf.ring import BpfRing
 from hopscope.detect.detector import Detector
-from hopscope.settings.collector import DetectSettings, ListenSettings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.dialect import DEFAULT
 
 DRIVER = Path(__file__).with_name("xdp.bpf.c")

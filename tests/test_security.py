@@ -31,7 +31,7 @@ PROBE = """
 from hopscope.capture.bypass import Bypass
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.sockets import bind_share
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 
 bind_share(ListenSettings(kind="mirror", interface="near"))
 print("ring")

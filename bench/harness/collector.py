@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hopscope.runtime.supervisor.process import Supervisor
-from hopscope.settings.collector import DetectSettings, ListenSettings, ServeSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.listen import ListenSettings
+from hopscope.settings.serve import ServeSettings
 from hopscope.settings.source import parse
 
 

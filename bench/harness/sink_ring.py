@@ -17,7 +17,7 @@ from hopscope.capture.ring.listener import RingListener, RingSender
 from hopscope.detect.distributions.reader import DistributionReader, ShardCounts
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.rings import SinkEvents
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.decode.decoder import Decoder
 from support.int_packets import IntPackets, Workload
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     )
     from .library.interface import open_folder as open
     from .library.samples import sample
-    from .settings.collector import DetectSettings, Settings
+    from .settings.collector import Settings
+    from .settings.detect import DetectSettings
     from .settings.limits import MetricLimits, ThresholdSettings
 
 __version__ = VERSION
@@ -41,7 +42,7 @@ __version__ = VERSION
 _HOME = {
     "Capture": "library.interface",
     "Collection": "library.interface",
-    "DetectSettings": "settings.collector",
+    "DetectSettings": "settings.detect",
     "Events": "library.interface",
     "Hops": "library.interface",
     "HopscopeError": "base.errors",

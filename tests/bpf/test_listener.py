@@ -13,7 +13,7 @@ from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 
 from hopscope.bpf.listener import XdpListener
 from hopscope.capture.errors import CaptureError
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from support.veth import Namespace
 from support.waiting import HANG_SECONDS
 from support.xdp_make import built

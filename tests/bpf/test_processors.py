@@ -16,7 +16,7 @@ from hopscope.bpf.layout import Count
 from hopscope.bpf.libbpf import BpfObject
 from hopscope.bpf.program import XdpProgram
 from hopscope.detect.counters import INDEX
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import ReportBatch
 from support.xdp_make import SETTINGS, Filtering, built, frames_of

@@ -19,7 +19,7 @@ from hopscope.bpf.wire_layout import WireCount
 from hopscope.bpf.wire_program import WireProgram
 from hopscope.capture.ring.offload import driver_of, kind_of
 from hopscope.runtime.sink.wire import obstacle
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.settings.sink import SinkReportSettings, SinkSettings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import Carrier, Hop

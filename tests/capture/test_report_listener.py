@@ -16,7 +16,7 @@ from scapy.packet import Packet, Raw
 
 from hopscope.capture.ring.report_listener import ReportListener
 from hopscope.capture.sockets import bind_share
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import Link
 from support.veth import Namespace
 from support.waiting import HANG_SECONDS

@@ -14,7 +14,7 @@ from scapy.packet import Packet, Raw
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring.listener import RingListener
 from hopscope.capture.sockets import bind_share
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from support.veth import BROADCAST, FOREIGN, Namespace, received, unfinished
 from support.waiting import HANG_SECONDS
 

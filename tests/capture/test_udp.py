@@ -16,7 +16,7 @@ import pytest
 from hopscope.capture import sockets
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.udp.listener import UdpListener, UdpSender, bind_share
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 from support.waiting import HANG_SECONDS
 

@@ -17,7 +17,7 @@ from hopscope.capture.listener import Listener
 from hopscope.capture.ring.report_listener import ReportListener
 from hopscope.capture.udp.listener import UdpListener
 from hopscope.cli import blast
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.records import Flag, Records
 from support.command import hopscope, run

@@ -16,7 +16,7 @@ from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.events import event_cells
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from support.command import hopscope
 
 run = partial(hopscope, "query")

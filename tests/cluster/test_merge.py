@@ -17,7 +17,7 @@ from hopscope.detect.detector import Detector
 from hopscope.detect.moved import CORRECTION, SPACE, CorrectionReader, CorrectionWriter, open_corrections
 from hopscope.serve.models.overview import Overview, Points
 from hopscope.serve.routes import show
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from support.detect_make import Report, batch, path
 
 T0 = 1_700_000_000

@@ -24,7 +24,7 @@ from hopscope.detect.moved import (
     open_corrections,
 )
 from hopscope.detect.records import EVENT, Kind
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from support.detect_make import T0, Report, batch, flow_key, path
 
 SECOND = 10**9

@@ -33,7 +33,7 @@ from hopscope.fabric.faults import make_fault
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.topology import parse_topology
 from hopscope.fabric.traffic import TrafficModel
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.sink import DistributionSettings
 from hopscope.wire.records import Have, ReportBatch
 

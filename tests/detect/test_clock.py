@@ -9,7 +9,7 @@ import pytest
 
 from hopscope.detect.clock import TICK_NS, CaptureClock
 from hopscope.library.interface import Reports, detect_events
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.wire.records import FRAME, FrameBatch
 
 SECOND = 1_000_000_000

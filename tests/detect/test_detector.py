@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import MetricLimits, SwitchLimits, SwitchMetricLimits, ThresholdSettings
 from hopscope.wire.records import Flag, Have
 

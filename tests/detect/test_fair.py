@@ -13,7 +13,7 @@ from hopscope.base.jit import U64
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import KEYS, OWNERS, ClearReason, Kind
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.records import Have
 

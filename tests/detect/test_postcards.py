@@ -21,7 +21,8 @@ from hopscope.detect.records import Kind, Metric
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import parse_topology
-from hopscope.settings.collector import DetectSettings, PostcardSettings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.postcards import PostcardSettings
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import HOP, REPORT, Carried, Flag, Have, Mode, ReportBatch
 

@@ -11,7 +11,7 @@ from hopscope.detect.detector import Detector
 from hopscope.detect.flows.tables import alarms_in
 from hopscope.detect.records import NO_NODE, NO_PORT, ClearReason
 from hopscope.detect.thresholds import set_limits
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import (
     LimitSettings,
     MetricLimits,

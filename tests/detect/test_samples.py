@@ -9,7 +9,7 @@ import pytest
 
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import FlowState
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.records import Have
 from hopscope.wire.versions import IPFIX, SFLOW

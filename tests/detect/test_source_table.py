@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 
 pytestmark = pytest.mark.kernel
 

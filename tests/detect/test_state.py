@@ -15,7 +15,7 @@ from hopscope.detect.detector import Detector
 from hopscope.detect.flows.reading.state import StateReader
 from hopscope.detect.flows.tables import bytes_per_flow, memory_bytes
 from hopscope.memory.region import RegionError
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
@@ -131,7 +131,7 @@ HAMMER = """
 import sys
 from pathlib import Path
 import numpy as np
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.detect.detector import Detector
 from hopscope.wire.records import HOP, REPORT, ReportBatch

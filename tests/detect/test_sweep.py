@@ -11,7 +11,7 @@ from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import NO_NODE, ClearReason
 from hopscope.detect.sweep import Sweep
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 
 pytestmark = pytest.mark.kernel

@@ -26,8 +26,9 @@ from hopscope.direct.translation.routes import routes_of
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.serve.server import bind, run, url_of
-from hopscope.settings.collector import ServeSettings, Settings
+from hopscope.settings.collector import Settings
 from hopscope.settings.direct import DirectSettings
+from hopscope.settings.serve import ServeSettings
 from support.direct_make import as_bytes, dta
 from support.waiting import HANG_SECONDS
 

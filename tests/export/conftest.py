@@ -11,7 +11,7 @@ import pytest
 from hopscope.detect.flows.tables import arrays_of
 from hopscope.detect.records import HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, WAYS, FlowState
 from hopscope.memory.region import Region
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 
 MAPPED = 0xFFFF << 32
 

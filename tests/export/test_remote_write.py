@@ -24,8 +24,9 @@ from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.remote_write import RemoteWrite, request_1, request_2
 from hopscope.export.metrics.sender import MetricsSender
 from hopscope.runtime.checks.connect import connections
-from hopscope.settings.collector import ServeSettings, Settings
+from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.metrics.remote_write import RemoteWriteSettings
+from hopscope.settings.serve import ServeSettings
 from support.server_process import NO_TLS, PrometheusServer, VictoriaMetrics, free_port
 from support.waiting import HANG_SECONDS, eventually
 

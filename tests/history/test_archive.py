@@ -22,7 +22,7 @@ from hopscope.history.writing.archive import MERGE, archive_once, run
 from hopscope.history.writing.journal import JournalWriter, read_journals
 from hopscope.history.writing.retention import STEP_NS, AgeClock
 from hopscope.history.writing.space import free_bytes
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from support.crash_steps import crashes
 from support.small_disk import fill, small_disk
 
@@ -82,7 +82,7 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
     ends = crashes(
         tmp_path,
         "from hopscope.history.writing import archive\n"
-        "from hopscope.settings.collector import HistorySettings\n"
+        "from hopscope.settings.history import HistorySettings\n"
         "archive.MERGE = 2",
         "archive.archive_once(folder, HistorySettings())",
     )

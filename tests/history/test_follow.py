@@ -16,7 +16,7 @@ from hopscope.history.follow import EventFollower
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.memory.ring import RingWriter, create_ring
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from support.waiting import eventually
 
 Events = npt.NDArray[Any]

@@ -18,7 +18,7 @@ from hopscope.history.files.names import damaged_files, list_journals, noted_pat
 from hopscope.history.query import History
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalFull, JournalWriter, read_journals
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 
 
 def some(n: int, start: int = 0) -> np.ndarray:

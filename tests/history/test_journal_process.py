@@ -18,7 +18,7 @@ from hopscope.history.files.names import list_segments
 from hopscope.history.query import History
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalFull, JournalWriter, read_journals
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from support.small_disk import small_disk
 from support.waiting import HANG_SECONDS
 

@@ -17,7 +17,7 @@ from hopscope.history.files.period_files import all_files, list_files
 from hopscope.history.query import History
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.periods import PeriodArchive, take_leftovers, take_once
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from hopscope.settings.sink import DistributionSettings
 from support.crash_steps import crashes
 

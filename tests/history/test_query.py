@@ -22,7 +22,7 @@ from hopscope.history.query import Flow, History
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.select import EventFilter
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 
 Events = npt.NDArray[Any]
 Stored = tuple[Events, History]

@@ -15,7 +15,7 @@ from hopscope.history.sandbox.processes import SqlError
 from hopscope.history.sandbox.query import rejection
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 
 pytestmark = pytest.mark.e2e
 

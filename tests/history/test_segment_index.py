@@ -19,7 +19,7 @@ from hopscope.history.query import Flow, History
 from hopscope.history.reading import page
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from support.event_make import Events
 
 CHUNK = 64

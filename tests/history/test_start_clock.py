@@ -15,7 +15,7 @@ from hopscope.history.writing.journal import JournalWriter
 from hopscope.history.writing.start_clock import DAY_NS, StartClock, check_clock
 from hopscope.memory.data_folder import DataFolder
 from hopscope.serve import readiness
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 
 
 def test_a_clock_that_cannot_be_right_is_named(tmp_path: Path) -> None:

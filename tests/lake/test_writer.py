@@ -24,7 +24,7 @@ from hopscope.lake.members import RefusedError, retire
 from hopscope.lake.process import LakeProcess
 from hopscope.lake.status import flush, read_marks, read_status
 from hopscope.lake.writer import LakeWriter
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from hopscope.settings.lake import LakeSettings
 from support.event_make import Events, random_events
 from support.lake_witness import events_of, marks_of, sequences

@@ -20,7 +20,7 @@ from hopscope.present.flows.groups import By, Groups, group
 from hopscope.present.flows.rows import FlowRows, flow_rows, live_sums, past_flows
 from hopscope.present.flows.search import FlowSearch
 from hopscope.present.select import order_of, smallest
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from hopscope.wire.address import MAPPED
 
 RANDOM = np.random.default_rng(20)

@@ -14,7 +14,7 @@ from hopscope.detect.records import Kind, Metric
 from hopscope.history.query import History
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.series.preview import COUNTED, Preview, Proposal, preview
-from hopscope.settings.collector import DetectSettings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import LimitSettings, MetricLimits, ThresholdSettings
 from support.detect_make import T0, Hop, Report, batch
 

@@ -22,9 +22,10 @@ from hopscope.runtime.direct.translator import TranslatorProcess
 from hopscope.runtime.labels.process import LabelProcess
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.processes.worker import Receiver, Worker
-from hopscope.settings.collector import ListenSettings, Settings
+from hopscope.settings.collector import Settings
 from hopscope.settings.direct import DirectSettings, StoreSettings, TranslatorSettings
 from hopscope.settings.label import LabelSettings
+from hopscope.settings.listen import ListenSettings
 
 DECLARATIONS = [Path(str(module.__file__)) for module in (detect, direct, labels, naming, rdma)]
 

@@ -7,7 +7,7 @@ from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.present.counter_advice import LABEL_TABLES, TABLES
 from hopscope.runtime.pipeline.full_tables import PERIOD_SECONDS, FullTables
 from hopscope.runtime.pipeline.shard import Shard
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 
 FULL = {"port_table_full_total": ("values", "raise it"), "flow_evictions_total": ("flows", "raise that")}
 

@@ -17,7 +17,7 @@ from hopscope.labels.tracked import TrackedTable
 from hopscope.present.feed import Feed
 from hopscope.runtime.labels.events import SHARD, LabelEvents
 from hopscope.runtime.labels.process import LabelProcess
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from hopscope.settings.label import LabelSettings
 from hopscope.wire.label.records import LABEL, LABEL_FLOW
 from hopscope.wire.records import Records

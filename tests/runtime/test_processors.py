@@ -10,7 +10,8 @@ from hopscope.base.errors import HopscopeError
 from hopscope.base.process import affinity
 from hopscope.runtime.checks import environment
 from hopscope.runtime.processes.processors import check
-from hopscope.settings.collector import ListenSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.listen import ListenSettings
 
 
 @pytest.mark.parametrize(

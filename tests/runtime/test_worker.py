@@ -9,7 +9,8 @@ import pytest
 
 from hopscope.runtime.pipeline.mode import Collector
 from hopscope.runtime.processes.worker import EVIDENCE_NS, Receiver, dialects_of, listener_of
-from hopscope.settings.collector import ListenSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch

@@ -21,13 +21,11 @@ from hopscope.runtime.pipeline.shard import Shard
 from hopscope.runtime.supervisor.control import ControlServer
 from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.serve.api import create_app
-from hopscope.settings.collector import (
-    DetectSettings,
-    HistorySettings,
-    ServeSettings,
-    Settings,
-)
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.history import HistorySettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
+from hopscope.settings.serve import ServeSettings
 from hopscope.settings.sink import DistributionSettings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import Carried, FrameBatch, Link, ReportBatch

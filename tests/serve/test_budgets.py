@@ -21,7 +21,7 @@ from hopscope.present.history import Past
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context
 from hopscope.serve.live.answers import HUB, is_watched
-from hopscope.settings.collector import ServeSettings
+from hopscope.settings.serve import ServeSettings
 from support.waiting import HANG_SECONDS
 
 SLOW = {"sql": "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"}

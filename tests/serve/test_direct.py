@@ -16,7 +16,7 @@ from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.serve.api import create_app
-from hopscope.settings.collector import ServeSettings
+from hopscope.settings.serve import ServeSettings
 from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel

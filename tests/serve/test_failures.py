@@ -13,7 +13,8 @@ import pytest
 
 from hopscope.serve.context import Context
 from hopscope.serve.server import bind, run, url_of
-from hopscope.settings.collector import ServeSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.serve import ServeSettings
 
 
 def test_an_internal_error_is_logged_once(

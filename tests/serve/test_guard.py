@@ -15,7 +15,7 @@ from hopscope.operators.audit import Author
 from hopscope.operators.database import Database
 from hopscope.operators.users import Users
 from hopscope.serve.server import ServeError, bind, url_of
-from hopscope.settings.collector import ServeSettings
+from hopscope.settings.serve import ServeSettings
 
 TOKEN = "correct horse battery"
 

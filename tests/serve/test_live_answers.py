@@ -18,7 +18,7 @@ from hopscope.serve.api import create_app
 from hopscope.serve.live import hub as hubs
 from hopscope.serve.live.answers import Answer, ask, can_be_watched
 from hopscope.serve.live.hub import BUDGET, SHARE, VIEWER_BYTES, Hub, Viewer, period_of
-from hopscope.settings.collector import ServeSettings
+from hopscope.settings.serve import ServeSettings
 
 WATCHED = ("/api/v0/summary", "/api/v0/nothing", "/api/v0/flows?x=1")
 

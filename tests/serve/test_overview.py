@@ -16,7 +16,7 @@ from hopscope.serve.context import Context
 from hopscope.serve.overview.joined import SHOWN, Joined
 from hopscope.serve.overview.losses import WINDOW_SECONDS, LossReader, PlaceDrops
 from hopscope.serve.overview.snapshot import Poller
-from hopscope.settings.collector import ServeSettings
+from hopscope.settings.serve import ServeSettings
 
 SECOND = 10**9
 NAMES = Names({11: "leaf-1", 13: "<b>leaf-2"}, {(13, 3): "to host-9"})

@@ -19,7 +19,7 @@ from schemathesis.checks import (
 )
 
 from hopscope.serve.api import create_app
-from hopscope.settings.collector import ServeSettings
+from hopscope.settings.serve import ServeSettings
 
 from .conftest import NAMES, Collector
 

@@ -15,7 +15,7 @@ from hopscope.history.query import History
 from hopscope.history.schema import EXAMPLES, VIEWS
 from hopscope.serve.models import sql as m
 from hopscope.serve.routes.history.sql import TRUNCATED
-from hopscope.settings.collector import ServeSettings
+from hopscope.settings.serve import ServeSettings
 
 pytestmark = pytest.mark.e2e
 BIG = "SELECT sequence, time, kind, flow_id, path, NULL AS nothing FROM events ORDER BY sequence"

@@ -11,11 +11,12 @@ from pydantic import ValidationError
 
 from hopscope.serve.access.tokens import token_of
 from hopscope.serve.server import bind
-from hopscope.settings.collector import ServeSettings, Settings
+from hopscope.settings.collector import Settings
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load
 from hopscope.settings.configuration.secrets import Scrubber, secrets_of, shown_tree
 from hopscope.settings.section import is_secret
+from hopscope.settings.serve import ServeSettings
 
 from .test_every_setting import DECLARED, nested, set_kind
 

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from hopscope.settings.collector import DialectSettings, Settings
+from hopscope.settings.collector import Settings
 from hopscope.settings.configuration import file as file_module
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load, parse_set, walk
+from hopscope.settings.custom_dialect import DialectSettings
 from hopscope.settings.dialects import known
 from hopscope.wire.dialect import DIALECTS, Dialect, Domain
 

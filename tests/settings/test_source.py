@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from hopscope.settings.collector import ListenSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.listen import ListenSettings
 from hopscope.settings.source import SourceError, parse, url
 
 

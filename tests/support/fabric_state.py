@@ -17,7 +17,9 @@ from hopscope.fabric.records import STAGES
 from hopscope.fabric.topology import NO_PORT, Topology, flow_hash
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
-from hopscope.settings.collector import DetectSettings, HistorySettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.history import HistorySettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, Link, ReportBatch

@@ -14,7 +14,7 @@ import numpy as np
 
 from hopscope.capture.ring.listener import RingListener
 from hopscope.runtime.sink.forward import Forwarder, to_interface
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.settings.sink import SinkSettings
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import HOP, REPORT, Records, ReportBatch

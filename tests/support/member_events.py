@@ -13,7 +13,7 @@ from hopscope.history.columns import register
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake.catalog import EVENT_COLUMNS, Lake
-from hopscope.settings.collector import HistorySettings
+from hopscope.settings.history import HistorySettings
 from support.event_make import START_NS, Events, random_events
 
 DAY_NS = 86_400 * 10**9

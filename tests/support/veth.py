@@ -17,7 +17,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 
 from hopscope.capture.ring.listener import RingListener, RingSender
-from hopscope.settings.collector import ListenSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import Link
 
 from .waiting import HANG_SECONDS

@@ -20,7 +20,8 @@ from hopscope.bpf.ring import BpfRing
 from hopscope.capture.errors import CaptureError
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import EVENT, POOL_HOPS, WAYS
-from hopscope.settings.collector import DetectSettings, ListenSettings
+from hopscope.settings.detect import DetectSettings
+from hopscope.settings.listen import ListenSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..capture.errors import CaptureError
-from ..settings.collector import ListenSettings
+from ..settings.listen import ListenSettings
 from ..settings.source import url
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch

@@ -10,7 +10,8 @@ import numpy as np
 from ..capture.errors import CaptureError
 from ..capture.interface import address_of, index_of
 from ..detect.records import POOL_HOPS, WAYS
-from ..settings.collector import DetectSettings, ListenSettings
+from ..settings.detect import DetectSettings
+from ..settings.listen import ListenSettings
 from ..settings.source import url
 from ..wire.records import Records
 from .build import OBJECT, SOURCES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..settings.collector import ListenSettings
+from ..settings.listen import ListenSettings
 from ..wire.records import FrameBatch
 
 

@@ -7,7 +7,7 @@ import errno
 import socket
 import sys
 
-from ..settings.collector import ListenSettings
+from ..settings.listen import ListenSettings
 from ..settings.source import url
 from .bpf import attach, by_source
 from .errors import CaptureError

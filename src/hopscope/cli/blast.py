@@ -20,7 +20,8 @@ from .output.printer import Summary, SummaryOption
 if TYPE_CHECKING:
     from ..fabric.load import Load
     from ..present.collector_state import CollectorState, CounterSnapshot
-    from ..settings.collector import ListenSettings, Settings
+    from ..settings.collector import Settings
+    from ..settings.listen import ListenSettings
     from ..wire.records import FrameBatch
 
 PROBE_SECONDS = 0.05

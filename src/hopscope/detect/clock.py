@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ..settings.collector import DetectSettings
+from ..settings.detect import DetectSettings
 
 TICK_NS = 100_000_000
 """Interval between a worker's ticks."""

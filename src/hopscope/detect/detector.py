@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.hash_keys import hash_keys
-from ..settings.collector import DetectSettings
+from ..settings.detect import DetectSettings
 from ..wire.records import Records, ReportBatch
 from .counters import COUNTERS, INDEX, tally_slots
 from .flows.tables import alarms_in, open_tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..settings.collector import DetectSettings
+from ..settings.detect import DetectSettings
 
 SLICES = 8
 """Sweeps of a table per push period."""

@@ -13,8 +13,11 @@ import numpy as np
 from ..base import announce, kernel_cache
 from ..base.errors import HopscopeError
 from ..detect.records import EVENT, Kind, Metric
-from ..settings.collector import DetectSettings, DialectSettings, PostcardSettings, Settings
+from ..settings.collector import Settings
+from ..settings.custom_dialect import DialectSettings
+from ..settings.detect import DetectSettings
 from ..settings.dialects import Changes, named
+from ..settings.postcards import PostcardSettings
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock, Dialect
 from ..wire.records import FRAME, Flag, FrameBatch, Records, ReportBatch

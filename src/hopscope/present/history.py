@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..base.names import Names
-from ..settings.collector import ServeSettings
+from ..settings.serve import ServeSettings
 from .collector_state import CollectorState
 from .events import event_object, node_object, wide
 from .select import EventFilter

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..detect.detector import Detector
 from ..fabric.load import payloads
-from ..settings.collector import DetectSettings
+from ..settings.detect import DetectSettings
 from ..wire.decode.decoder import Decoder
 from ..wire.dialect import DIALECTS
 from ..wire.records import FrameBatch

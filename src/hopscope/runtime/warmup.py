@@ -20,8 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from ..base import announce
-from ..settings.collector import DetectSettings, ListenSettings, Settings
+from ..settings.collector import Settings
+from ..settings.detect import DetectSettings
 from ..settings.dialects import Changes
+from ..settings.listen import ListenSettings
 from ..settings.sink import DistributionSettings, SinkReportSettings, SinkSettings
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock

@@ -26,8 +26,8 @@ from ..history.errors import HistoryError
 from ..memory.region import RegionError
 from ..operators.database import OperatorsError
 from ..present.text import UnreadableError
-from ..settings.collector import ServeSettings
 from ..settings.configuration.errors import did_you_mean, expected
+from ..settings.serve import ServeSettings
 from .access import pages
 from .access.guard import Guard
 from .context import Context

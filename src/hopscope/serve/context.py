@@ -29,7 +29,8 @@ from ..present.collector_state import CollectorState
 from ..present.feed import Feed
 from ..present.history import Past
 from ..present.series.samples import Samples
-from ..settings.collector import DialectSettings, ServeSettings
+from ..settings.custom_dialect import DialectSettings
+from ..settings.serve import ServeSettings
 from .access.access import Access
 from .access.identity import identity_of
 from .kept import Kept

@@ -18,9 +18,10 @@ from ..base.names import Names
 from ..base.process.stop import Stop
 from ..operators.database import Database
 from ..operators.users import Users
-from ..settings.collector import ServeSettings, Settings
+from ..settings.collector import Settings
 from ..settings.configuration.secrets import value_of
 from ..settings.section import is_loopback, reached_at
+from ..settings.serve import ServeSettings
 from .access.oidc import Provider
 from .access.tls import Certificate
 from .access.tokens import token_of

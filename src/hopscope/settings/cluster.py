@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -13,7 +14,8 @@ from .section import Seconds, is_loopback
 
 Word = Annotated[str, Field(min_length=1, max_length=256)]
 
-
+MEMBER = re.compile(r"(?=.{1,64}$)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+"""Name of a member of a cluster: a key of NATS' buckets."""
 STREAM = "cluster.events"
 """Name of the destination that the stream of the cluster's events is."""
 

@@ -12,7 +12,7 @@ from ..base.errors import HopscopeError
 from ..wire.dialect import DIALECTS, LAYOUTS, Dialect, Domain, with_layout
 
 if TYPE_CHECKING:
-    from .collector import DialectSettings, DomainField
+    from .custom_dialect import DialectSettings, DomainField
 
 AUTO = "auto"
 """The name for whichever dialect the first reports are in."""

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from ..base.errors import HopscopeError
 from ..wire.address import network
-from .collector import PORTS, ListenSettings
 from .configuration.errors import error_lines
+from .listen import PORTS, ListenSettings
 
 _FORM = (
     "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, ring://INTERFACE or mirror://INTERFACE"

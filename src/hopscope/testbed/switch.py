@@ -23,8 +23,8 @@ from ..capture.ring.sender import RingSender
 from ..capture.ring.socket import bind_ring
 from ..labels.records import PortCounter
 from ..labels.registers import Registers
-from ..settings.collector import ListenSettings
 from ..settings.label import LabelSettings
+from ..settings.listen import ListenSettings
 from ..settings.section import host_and_port
 from ..wire.address import network
 from ..wire.records import FRAME, FrameBatch

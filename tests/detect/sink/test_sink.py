@@ -19,7 +19,8 @@ from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import EVICTED, EVICTED_VERSION, EvictionReason, Measure, Type
 from hopscope.detect.thresholds import CONTROL_FILE, create_control, set_limits
 from hopscope.memory.ring import RingReader, attach_ring
-from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import (
     SINK_METRICS,
     LimitSettings,

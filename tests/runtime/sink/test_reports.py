@@ -20,7 +20,8 @@ from hopscope.detect.sink.live import LiveFlows
 from hopscope.detect.sink.records import EVICTED, EvictionReason
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.sink.reports import SinkReporter
-from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.detect import DetectSettings
 from hopscope.settings.section import host_and_port
 from hopscope.settings.sink import SinkReportSettings
 from hopscope.wire.decode.extras import extras

@@ -14,7 +14,7 @@ from hopscope.operators import passwords
 from hopscope.operators.audit import Author
 from hopscope.serve.access.access import Access
 from hopscope.serve.api import create_app
-from hopscope.settings.collector import ServeSettings
+from hopscope.settings.serve import ServeSettings
 
 PASSWORDS = {"ada": "a long password", "vera": "another password"}
 TOKEN = "correct horse battery"

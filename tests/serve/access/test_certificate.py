@@ -16,7 +16,8 @@ import trustme
 from hopscope.base.tls import TlsError
 from hopscope.serve.access import tls
 from hopscope.serve.server import bind, run, url_of
-from hopscope.settings.collector import ServeSettings, Settings
+from hopscope.settings.collector import Settings
+from hopscope.settings.serve import ServeSettings
 from support.tls import Files
 from support.waiting import eventually
 

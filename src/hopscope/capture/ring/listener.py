@@ -12,7 +12,7 @@ import socket
 import numpy as np
 import numpy.typing as npt
 
-from ...settings.collector import ListenSettings
+from ...settings.listen import ListenSettings
 from ...wire.records import FRAME, FrameBatch, Link, Records
 from ..errors import CaptureError
 from ..layout import BLOCK_PRIVATE, RING_SETUP_SLOTS, RING_SLOTS, BlockAt, Ring, RingSetup

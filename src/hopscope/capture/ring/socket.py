@@ -8,7 +8,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from ...settings.collector import ListenSettings
+from ...settings.listen import ListenSettings
 from ...settings.source import url
 from ..bpf import NOTHING, attach, by_addresses
 from ..errors import CaptureError, InterfaceGoneError

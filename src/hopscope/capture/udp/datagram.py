@@ -8,7 +8,7 @@ import struct
 
 import numpy as np
 
-from ...settings.collector import ListenSettings
+from ...settings.listen import ListenSettings
 from ...wire.address import address
 from ...wire.records import FrameBatch
 from ..errors import CaptureError

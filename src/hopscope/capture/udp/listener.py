@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ...settings.collector import ListenSettings
+from ...settings.listen import ListenSettings
 from ...settings.source import url
 from ...wire.records import FRAME, FrameBatch, Records
 from ..errors import CaptureError

@@ -152,7 +152,7 @@ def _joining(postcards: JoinOptions) -> Callable[[Batches, Dialect], Batches]:
     if postcards.join is None:
         return lambda batches, dialect: batches
     from ...detect.postcards.joiner import Joiner
-    from ...settings.collector import PostcardSettings
+    from ...settings.postcards import PostcardSettings
     from ...wire.records import FRAME, FrameBatch
 
     joiner = Joiner(PostcardSettings(window_ms=postcards.join, links=postcards.links))

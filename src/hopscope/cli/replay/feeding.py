@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ...capture.pcap.reader import PcapReader
     from ...runtime.pipeline.steps import Pipeline
     from ...runtime.sink.forward import Forward
-    from ...settings.collector import DetectSettings, Settings
+    from ...settings.collector import Settings
+    from ...settings.detect import DetectSettings
     from ...wire.dialect import Dialect
     from ...wire.records import FrameBatch
 

@@ -18,7 +18,7 @@ from ..output.running import until_stopped
 if TYPE_CHECKING:
     from ...fabric.faults import Fault
     from ...fabric.simulation import Simulation, Truth
-    from ...settings.collector import ListenSettings
+    from ...settings.listen import ListenSettings
     from ...wire.records import FrameBatch
 
 PROGRESS_SECONDS = 0.2

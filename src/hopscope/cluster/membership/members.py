@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from ...settings.collector import MEMBER
+from ...settings.cluster import MEMBER
 from ..buckets import RUN_SECONDS, Bucket
 from ..connection import ClusterError, Connection
 

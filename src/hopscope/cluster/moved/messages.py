@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...settings.collector import MEMBER
+from ...settings.cluster import MEMBER
 from ...wire.records import Records
 from .flows import FLOW_KEY, FLOW_KEY_4, FLOW_SEEN
 from .sources import SUMMARY

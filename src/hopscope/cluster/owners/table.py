@@ -24,7 +24,7 @@ from ...direct.collectors.group import CollectorGroup
 from ...direct.collectors.open import open_collector
 from ...direct.stores.answers import QueryOptions
 from ...direct.stores.store import MAX_COLLECTORS
-from ...settings.collector import MEMBER
+from ...settings.cluster import MEMBER
 from ...settings.direct import CollectorPlace
 from ..buckets import Bucket
 from ..connection import ClusterError, Connection

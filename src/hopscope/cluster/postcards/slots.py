@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...detect.postcards.share import SLOTS
-from ...settings.collector import MEMBER
+from ...settings.cluster import MEMBER
 from ..buckets import Bucket
 from ..process import Context, Part
 

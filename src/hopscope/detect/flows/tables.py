@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...memory.region import Region
-from ...settings.collector import DetectSettings
+from ...settings.detect import DetectSettings
 from ..records import (
     FLOW,
     FLOW_ROW,

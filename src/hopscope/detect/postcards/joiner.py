@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.hash_keys import hash_keys
-from ...settings.collector import PostcardSettings
+from ...settings.postcards import PostcardSettings
 from ...wire.dialect import Clock
 from ...wire.records import HOP, REPORT, Carried, Flag, Mode, ReportBatch
 from ..counters import COUNTERS, tally_slots

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...settings.collector import HistorySettings
+from ...settings.history import HistorySettings
 from ...wire.records import Records
 from ..columns import connect
 from ..errors import DamagedError, HistoryError

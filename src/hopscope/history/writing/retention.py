@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...memory.data_folder import read_owner
-from ...settings.collector import HistorySettings
+from ...settings.history import HistorySettings
 from ..files.names import SegmentFile, list_segments, noted_path, sync_folder, write_file
 from ..files.period_files import list_files
 from .space import free_bytes, kept_bytes

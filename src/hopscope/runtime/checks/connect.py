@@ -15,12 +15,13 @@ from ...detect.links import read_links
 from ...memory.data_folder import read_owner
 from ...memory.running import running_folders
 from ...settings.cluster import STREAM
-from ...settings.collector import ListenSettings, Settings
+from ...settings.collector import Settings
 from ...settings.configuration.secrets import Scrubber, secrets_of, value_of
 from ...settings.destinations.common import ExportSettings
 from ...settings.destinations.metrics.common import MetricsSettings
 from ...settings.destinations.redis import RedisServerSettings
 from ...settings.destinations.shown import shown
+from ...settings.listen import ListenSettings
 from ...settings.names_from import DeviceSettings
 from ...settings.section import host_and_port
 from ...settings.source import url

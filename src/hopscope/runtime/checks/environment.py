@@ -18,7 +18,8 @@ from ...history.writing.space import kept_bytes
 from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
 from ...present.units import size
-from ...settings.collector import ListenSettings, Settings
+from ...settings.collector import Settings
+from ...settings.listen import ListenSettings
 from ..pipeline.mode import mode_of
 from ..processes.processors import check as check_processors
 

@@ -29,7 +29,7 @@ from ...labels.table import Devices, LabelTable, Ports
 from ...labels.tracked import Key, Port, TrackedTable
 from ...memory.private_file import hash_secret
 from ...memory.ring import resume_ring
-from ...settings.collector import HistorySettings
+from ...settings.history import HistorySettings
 from ...settings.label import LabelSettings
 from ...wire.records import Records
 from ..pipeline.event_writer import EventWriter

@@ -27,8 +27,9 @@ from ...labels.state import FILE_NAME, LabelRule
 from ...labels.table import LabelTable
 from ...labels.tracked import TrackedTable
 from ...present.counter_advice import LABEL_TABLES
-from ...settings.collector import HistorySettings, ListenSettings
+from ...settings.history import HistorySettings
 from ...settings.label import LabelSettings
+from ...settings.listen import ListenSettings
 from ...settings.section import host_and_port
 from ...wire.reasons import Reason
 from ...wire.records import FrameBatch

@@ -29,7 +29,8 @@ from ...detect.report_queue import (
     queue_bytes,
     queue_path,
 )
-from ...settings.collector import ListenSettings, Settings
+from ...settings.collector import Settings
+from ...settings.listen import ListenSettings
 from .shard import Shard
 from .steps import CountDistributions, HandOver, Pipeline, Stage, TakeCorrections
 

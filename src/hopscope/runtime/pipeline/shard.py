@@ -15,7 +15,7 @@ from ...history.writing.journal import JournalWriter
 from ...memory.private_file import hash_secret
 from ...memory.ring import resume_ring
 from ...present.counter_advice import TABLES
-from ...settings.collector import HistorySettings
+from ...settings.history import HistorySettings
 from ...wire.records import Records, ReportBatch
 from .event_writer import EventWriter, store_leftovers
 from .full_tables import FullTables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ...settings.collector import ListenSettings
+    from ...settings.listen import ListenSettings
     from ...wire.records import FrameBatch, ReportBatch
 
 

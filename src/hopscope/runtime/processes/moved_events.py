@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...detect.records import EVENT, EVENT_VERSION
 from ...memory.ring import resume_ring
-from ...settings.collector import HistorySettings
+from ...settings.history import HistorySettings
 from ..pipeline.event_writer import EventWriter
 from ..pipeline.shard import open_journal
 

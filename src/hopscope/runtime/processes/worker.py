@@ -33,7 +33,7 @@ from .processors import pin
 if TYPE_CHECKING:
     from ...capture.listener import Listener
     from ...detect.detector import Detector
-    from ...settings.collector import ListenSettings
+    from ...settings.listen import ListenSettings
     from ...wire.decode.evidence import Evidence
     from .child import Child, NewListener
 

@@ -14,7 +14,7 @@ from ...bpf.wire_program import WireProgram, knows
 from ...capture.errors import CaptureError
 from ...capture.interface import has_carrier, mtu_of
 from ...capture.ring.offload import driver_of, features, kind_of
-from ...settings.collector import ListenSettings
+from ...settings.listen import ListenSettings
 from ...settings.sink import SinkSettings
 from ...wire.dialect import Dialect
 from ...wire.records import FrameBatch

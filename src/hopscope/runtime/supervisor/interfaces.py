@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from ...settings.collector import ListenSettings
+from ...settings.listen import ListenSettings
 
 _LINK_GROUP = 1  # RTMGRP_LINK
 

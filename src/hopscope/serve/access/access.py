@@ -26,8 +26,8 @@ from ...operators.database import Database, OperatorsError
 from ...operators.known_addresses import KnownAddresses
 from ...operators.sessions import Session, Sessions
 from ...operators.users import Users
-from ...settings.collector import ServeSettings
 from ...settings.section import is_loopback
+from ...settings.serve import ServeSettings
 from . import cookies
 from .host_and_origin import Sites, host_name, port_of
 from .identity import Identity

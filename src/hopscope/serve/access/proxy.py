@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from starlette.datastructures import Headers
 
 from ...settings.access import Role
-from ...settings.collector import ServeSettings
+from ...settings.serve import ServeSettings
 
 _LONGEST_NAME = 200
 

@@ -10,10 +10,10 @@ from starlette.datastructures import Headers
 
 from ...memory.private_file import private_text
 from ...settings.access import Role
-from ...settings.collector import ServeSettings
 from ...settings.configuration.errors import ConfigError
 from ...settings.configuration.secrets import value_of
 from ...settings.section import LEAST_TOKEN
+from ...settings.serve import ServeSettings
 
 NAME = "token"
 """File in the data folder, made on first use."""

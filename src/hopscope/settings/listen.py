@@ -1,0 +1,128 @@
+"""Listeners: where reports arrive and how they are read."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from ..wire.address import number_of
+from .section import NodeIds, Section, is_loopback
+
+PORTS = {"sflow": 6343, "ipfix": 4739}
+"""Ports of the kinds of listeners that are not for Telemetry Reports."""
+
+
+class ListenSettings(Section):
+    """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`,
+    `ring://eth1?port=32766`, `xdp://eth1?port=32766`, `mirror://eth1`, `sflow://0.0.0.0:6343`,
+    `ipfix://0.0.0.0:4739`).
+    """
+
+    kind: Literal["udp", "ring", "xdp", "mirror", "sflow", "ipfix"] = "udp"
+    """`udp`: reports are sent to a port of this machine; `ring`: the same, read at an interface, past the
+    kernel's UDP (Linux, CAP_NET_RAW); `xdp`: the same, by an XDP program (Linux, root or CAP_BPF with
+    CAP_NET_ADMIN and CAP_PERFMON); `mirror`: all frames of an interface are read, as from a switch's
+    mirror port (Linux, CAP_NET_RAW); `sflow`: agents send sFlow 5; `ipfix`: exporters send IPFIX or
+    NetFlow 9."""
+    interface: str = ""
+    """Ring, XDP and mirror: name of the interface."""
+    promiscuous: bool = True
+    """Ring, XDP and mirror: also receive frames that are addressed to other machines; by default only a
+    mirror does."""
+    output: str = ""
+    """Sink: interface that the frames are forwarded to, without their INT; empty: they are not forwarded."""
+    keep_offloads: bool = False
+    """Mirror: leave on the offloads that merge or segment frames (GRO, LRO, TSO); by default they are
+    switched off while the interface is read."""
+    host: str = "127.0.0.1"
+    """Address to listen on; anything but loopback opens the collector to the network."""
+    port: int = Field(default=32766, ge=0, le=65535)
+    """UDP port; 0 lets the kernel choose one, except for a ring. sFlow has 6343 by default, IPFIX 4739."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes that share this port or interface. Reports of one source, and packets of one flow, always
+    reach the same process. The reports of several workers meet in one more process, the detector."""
+    dialect: str = "spec"
+    """Dialect of the reports; `hopscope config dialects` lists the names. `auto`: the first reports choose;
+    UDP beyond loopback then needs `allow`, or strangers would choose."""
+    receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
+    """UDP: requested socket buffer; a warning at startup says if the kernel grants less."""
+    ring_bytes: int = Field(default=32 * 1024 * 1024, ge=1024 * 1024, le=2**34)
+    """Ring, XDP (a power of two) and mirror: size of each worker's ring for frames from the kernel. A small
+    frame takes 200 bytes; at low rates each takes a block, of 128 KiB in 16 ms, or of 16 KiB in 1 ms if
+    frames are forwarded."""
+    filter: str = ""
+    """Mirror: the frames to receive, as `udp port 4791` (compiled by libpcap), or as `tcpdump -ddd` prints a
+    program, with commas instead of line breaks; empty: all frames."""
+    gro: bool = True
+    """Receive datagrams that the kernel has merged (UDP_GRO)."""
+    allow: tuple[str, ...] = ()
+    """Networks whose datagrams are accepted, such as `192.0.2.0/24`; empty: all."""
+    rate_limit: int = Field(default=0, ge=0)
+    """Most reports per second from one source; 0: no limit. A datagram counts as the reports that it groups
+    (Report 2.0). Throttled datagrams are counted."""
+    rate_burst: int = Field(default=0, ge=0)
+    """Reports that a source may send in a burst above its rate; 0: as many as in 0.1 s at that rate."""
+    rate_ipv6_prefix: int = Field(default=64, ge=1, le=128)
+    """IPv6: addresses with the same first bits are one source for `rate_limit`."""
+    nodes: NodeIds = Field(default={})
+    """sFlow and IPFIX: node ids of agents and exporters by address, as `{"192.0.2.7" = 7}`, so that a switch
+    that sends INT, too, is one node. Others have the last 32 bits of their address."""
+
+    @model_validator(mode="before")
+    @staticmethod
+    def _usual_values(given: object) -> object:
+        if isinstance(given, dict) and given.get("kind") in PORTS:
+            return {"port": PORTS[given["kind"]], **given}
+        if isinstance(given, dict) and given.get("kind") in ("ring", "xdp"):
+            return {"promiscuous": False, **given}
+        return given
+
+    @property
+    def node_ids(self) -> dict[int, int]:
+        """`nodes` by address as a number, IPv4 as ::ffff:a.b.c.d."""
+        return {number_of(text): node for text, node in self.nodes.items()}
+
+    @model_validator(mode="after")
+    def _mirror(self) -> ListenSettings:
+        if self.nodes and self.kind not in PORTS:
+            raise ValueError(f"found nodes with kind {self.kind}, expected kind sflow or ipfix")
+        if self.kind != "mirror" and self.filter:
+            raise ValueError(f"found filter with kind {self.kind}, expected kind mirror")
+        if self.kind not in ("mirror", "ring", "xdp"):
+            if self.interface:
+                raise ValueError(
+                    f"found interface {self.interface!r} with kind {self.kind}, expected kind ring, xdp or "
+                    "mirror"
+                )
+            if self.kind in PORTS and self.dialect != "spec":
+                raise ValueError(f"found a dialect with kind {self.kind}, expected kind udp, ring or mirror")
+            if self.dialect == "auto" and not self.allow and not is_loopback(self.host):
+                raise ValueError(
+                    f"found dialect auto on {self.host} without allow, so that strangers would choose the "
+                    "dialect: name the dialect, or allow the networks of your switches"
+                )
+            return self
+        if not 1 <= len(self.interface) <= 15 or set(self.interface) & set("/: \t\n"):
+            raise ValueError(f"found interface {self.interface!r}, expected a name as eth1")
+        if self.kind in ("ring", "xdp"):
+            return self._reports_of_interface()
+        if self.output == self.interface:
+            raise ValueError(f"found output {self.output!r}, the interface itself, expected another one")
+        if self.allow or self.rate_limit:
+            raise ValueError("found allow or rate_limit with kind mirror, expected kind udp or ring")
+        return self
+
+    def _reports_of_interface(self) -> ListenSettings:
+        if not self.port:
+            raise ValueError(f"found port 0 with kind {self.kind}, expected a port from 1 to 65535")
+        if self.output:
+            raise ValueError(f"found output {self.output!r} with kind {self.kind}, expected kind mirror")
+        if self.kind == "xdp" and (self.allow or self.rate_limit or self.workers > 1):
+            raise ValueError("found allow, rate_limit or workers with kind xdp, expected kind udp or ring")
+        if self.dialect == "auto" and not self.allow:
+            raise ValueError(
+                "found dialect auto without allow, so that strangers would choose the dialect: name the "
+                "dialect, or allow the networks of your switches"
+            )
+        return self
