@@ -141,6 +141,15 @@ def test_a_disk_that_is_soon_full(
     assert advice in found["advice"]
 
 
+def test_an_interface_that_is_down(collector: Running) -> None:
+    """The collector is ready, since it is bound; what to do is said."""
+    detail = "down, or without a carrier: nothing arrives"
+    collector.status["interfaces"] = [{"name": "eth9", "ready": True, "detail": detail}]
+    found = examined(collector.folder.path)[1]["interface eth9"]
+    assert (found["verdict"], found["found"]) == ("advice", detail)
+    assert "bring it up" in found["advice"]
+
+
 def test_no_collector(tmp_path: Path) -> None:
     """Its absence is bad, and the advice is how to start one."""
     status, found = examined(tmp_path)
@@ -188,6 +197,18 @@ def test_a_query_says_what_it_lacks(collector: Running, form: str) -> None:
     assert "1,234 events wait in memory and are not in this answer" in done.stderr
     assert "in memory" not in done.stdout
     assert done.returncode == 0
+
+
+def test_top_says_what_waits(collector: Running) -> None:
+    """While the disk takes no events, their number is among the counters."""
+    collector.report([0, 1])
+    words = ("top", "--once", "--data", collector.folder.path)
+    assert "wait for the disk" not in hopscope(*words).stdout
+    counted = collector.pipeline.shard.counted
+    counted.put("journal_failing", 1)
+    counted.put("journal_waiting_events", 1234)
+    row = next(line for line in hopscope(*words).stdout.splitlines() if "wait for the disk" in line)
+    assert row.split()[-1] == "1,234"
 
 
 def test_a_slow_query_says_how_it_becomes_quick(collector: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,3 +175,21 @@ def test_a_role_that_only_asks_does_not_wait_for_its_threads(
             process.terminate()
             assert process.wait(HANG_SECONDS / 2) == 0
     assert not any(roles.ROLES[name].waits for name in ("serve", "cluster"))
+
+
+def test_what_the_archive_cannot_do_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its lines are about files that it could not write or read: they are no news, but problems."""
+    from hopscope.history.writing import archive
+
+    said: list[dict[str, Any]] = []
+
+    def run(folder: Path, settings: object, stop: object, notify: Any, *more: object) -> None:
+        notify("a segment cannot be written")
+
+    monkeypatch.setattr(archive, "run", run)
+    child = Child.__new__(Child)
+    child.settings, child.data, child.regions = Settings(), tmp_path, tmp_path
+    monkeypatch.setattr(child, "report", lambda **message: said.append(message), raising=False)
+    monkeypatch.setattr(child, "stop", threading.Event(), raising=False)
+    roles._archive(child)
+    assert {"warning": "a segment cannot be written"} in said

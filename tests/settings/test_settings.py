@@ -102,6 +102,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("[cluster]\nname = 'a b'", "name: found 'a b', expected text that matches ^[A-Za-z0-9_-]{1,32}$"),
         ("[serve]\ntoken = 'short'", "serve.token: found 5 characters, "),
         ("[[listen]]\nport = -1", "listen[0].port: found -1, expected at least 0"),
+        ("[listen]\nport = 1", "listen: found one table, expected a list of them, as [[listen]] makes it"),
         ("[[listen]]\nprot = 1", "listen[0].prot: no such setting; did you mean port?"),
         (
             "[label.labelling]\nprotocol = 17",

@@ -84,8 +84,11 @@ def processes(folder: Path) -> list[Component]:
         parts.append(Component(str(process.get("name")), alive, detail, restarts, advice))
     for interface in answer.get("interfaces", ()):
         name, there = f"interface {interface.get('name')}", bool(interface.get("ready"))
-        advice = "" if there else "bring it up, or make it again"
-        parts.append(Component(name, there, str(interface.get("detail")), advice=advice))
+        detail = str(interface.get("detail"))
+        advice = "bring it up, or make it again" if not there else ""
+        if there and detail != "present":
+            advice = "bring it up, and look at the cable and the other end"
+        parts.append(Component(name, there, detail, advice=advice))
     return parts
 
 

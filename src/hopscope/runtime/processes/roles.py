@@ -51,7 +51,7 @@ def _archive(child: Child) -> None:
     regions = child.regions if mode_of(settings).counts_distributions else None
     period_seconds = settings.distributions.period_seconds
     marks = partial(read_marks, child.data, settings.lake) if settings.lake.enabled else None
-    run(child.data, settings.history, child.stop.is_set, child.notify, regions, period_seconds, marks)
+    run(child.data, settings.history, child.stop.is_set, child.warn, regions, period_seconds, marks)
 
 
 def _names(child: Child) -> None:

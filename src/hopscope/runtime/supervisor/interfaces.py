@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from ...capture.interface import has_carrier
 from ...settings.listen import ListenSettings
 
 _LINK_GROUP = 1  # RTMGRP_LINK
@@ -77,7 +78,7 @@ class Interfaces:
             {
                 "name": name,
                 "ready": name not in self._gone,
-                "detail": self._reason.get(name, "missing") if name in self._gone else "present",
+                "detail": self._reason.get(name, "missing") if name in self._gone else _link(name),
             }
             for name in self._bound
         ]
@@ -85,6 +86,13 @@ class Interfaces:
     def close(self) -> None:
         """Close the netlink socket."""
         self._netlink.close()
+
+
+def _link(name: str) -> str:
+    try:
+        return "present" if has_carrier(name) else "down, or without a carrier: nothing arrives"
+    except OSError:  # it went just now
+        return "missing"
 
 
 def index_of(name: str) -> int:

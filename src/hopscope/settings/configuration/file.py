@@ -231,6 +231,10 @@ def _listeners(key: str, value: Any, origin: str) -> Any:
         value = value.replace(",", " ").split()
     if key == "listen" and isinstance(value, Sequence):
         return [_listener(item, origin) for item in value]
+    if key == "listen" and isinstance(value, Mapping):
+        raise ConfigError(
+            f"{origin}: listen: found one table, expected a list of them, as [[listen]] makes it"
+        )
     return value
 
 

@@ -1,0 +1,48 @@
+"""What the supervisor says of the interfaces of its listeners."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from hopscope.runtime.supervisor.interfaces import Interfaces
+from hopscope.settings.listen import ListenSettings
+from support.namespaces import clear_abandoned
+from support.veth import Namespace
+
+PREFIX = "hopscope-ifs"
+
+
+@pytest.fixture
+def pair() -> Iterator[Namespace]:
+    """A veth pair."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a network namespace")
+    clear_abandoned(PREFIX)
+    made = Namespace(f"{PREFIX}-{os.getpid()}")
+    yield made
+    made.remove()
+
+
+def test_an_interface_that_is_down_is_not_just_present(pair: Namespace) -> None:
+    """Down itself, or its other end: it stays bound, so ready, and the detail says that nothing arrives."""
+    watched = pair.inside(lambda: Interfaces([ListenSettings(kind="mirror", interface="near")]))
+
+    def detail() -> object:
+        (found,) = pair.inside(watched.status)
+        assert found["ready"]
+        return found["detail"]
+
+    assert detail() == "present"
+    for end in ("near", "far"):
+        pair.ip("link", "set", end, "down")
+        assert detail() == "down, or without a carrier: nothing arrives"
+        pair.ip("link", "set", end, "up")
+        assert detail() == "present"
+    pair.ip("link", "del", "near")
+    assert pair.inside(watched.gone) == ["near"]
+    (found,) = pair.inside(watched.status)
+    assert (found["ready"], found["detail"]) == (False, "missing")
+    watched.close()
