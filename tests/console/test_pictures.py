@@ -36,9 +36,6 @@ KEPT = {
     "flows-light", "events-light", "events-phone-dark", "ask-light", "system-light",
 }  # fmt: skip
 """Pictures that docs have."""
-CUT = """[...document.querySelectorAll(".table-wrap:not(.answer-wrap)")]
-.filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => `${e.ariaLabel}: ${e.scrollWidth}`)"""
-"""Tables that are wider than their place."""
 HERE = """((e) => e.left >= 0 && e.right <= innerWidth && e.bottom <= innerHeight)
 (document.querySelector(".rail [aria-current]").getBoundingClientRect())"""
 SIZES = {"": (1440, 900, False), "-phone": (390, 844, True)}
@@ -65,7 +62,7 @@ def test_pages_fit_the_window(demo: Any, browser: Any, tmp_path: Path, name: str
             browser.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
             wide = browser.run("document.documentElement.scrollWidth")
             assert wide <= width, f"{address} is {wide} pixels wide in a window of {width}"
-            assert not phone or not browser.run(CUT), address
+            assert not phone or not browser.cut(), address
             picture = f"{name}{suffix}-{scheme}"
             browser.picture(
                 (Path(FOLDER) if FOLDER and picture in KEPT else tmp_path) / f"console-{picture}.png"

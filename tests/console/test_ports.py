@@ -99,9 +99,10 @@ def browser_limits(browser: Any, demo: Any) -> str:
 
 @pytest.mark.parametrize("page", ["ports", "ports/edge-0-0/1", "limits?change=20"])
 def test_a_phone_shows_all_of_it(demo: Any, browser: Any, page: str) -> None:
-    """No page is wider than a phone."""
+    """No page and no table is wider than a phone."""
     browser.size(390, 844, phone=True)
     browser.open(demo.url + page)
     browser.see(".panel h2")
     browser.wait("document.querySelectorAll('.panel canvas, .panel td').length > 0")
     assert browser.run("document.documentElement.scrollWidth") <= 390
+    assert not browser.cut()

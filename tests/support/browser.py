@@ -94,6 +94,14 @@ class Browser:
         )
         return found
 
+    def cut(self) -> list[str]:
+        """Labels of tables that are wider than their place; answers of Ask have any number of columns."""
+        found: list[str] = self.run(
+            "[...document.querySelectorAll('.table-wrap:not(.answer-wrap)')]"
+            ".filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.ariaLabel)"
+        )
+        return found
+
     def click(self, selector: str, text: str = "") -> None:
         """Click a visible element with the mouse, as a person does, once it is there and stands still."""
         place = f"""(async () => {{

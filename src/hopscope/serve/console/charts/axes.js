@@ -55,6 +55,7 @@ export function drawValues(context, values, scale, unit, left, right) {
   context.textAlign = "right";
   context.textBaseline = "middle";
   context.lineWidth = 1;
+  let free = Infinity;
   for (const value of values) {
     const y = Math.round(scale(value)) + 0.5;
     context.strokeStyle = colour("--line-soft");
@@ -63,7 +64,9 @@ export function drawValues(context, values, scale, unit, left, right) {
     context.lineTo(right, y);
     context.stroke();
     context.fillStyle = colour("--faint");
+    if (Math.abs(free - y) < 11) continue;  // texts do not lie on each other
     context.fillText(amount(value, unit), left - 6, y);
+    free = y;
   }
 }
 

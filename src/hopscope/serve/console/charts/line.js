@@ -56,7 +56,7 @@ export function lineChart({ label, unit = null, height = 130, sync = "", onRange
       drawTimes(context, shown.from, shown.to, sx, high - BOTTOM, width);
       context.save();
       context.beginPath();
-      context.rect(LEFT, 0, width - LEFT, high - BOTTOM + 1);
+      context.rect(LEFT, 0, width - LEFT, high - BOTTOM + 3);
       context.clip();
       shown.series.forEach((each, at) => drawSeries(context, each, colour(each.colour ?? `--s${1 + (at % 6)}`), sx, sy));
       if (shown.limit) drawLimit(context, sy(shown.limit), width);
@@ -152,8 +152,13 @@ function drawSeries(context, each, paint, sx, sy) {
       if (at) context.lineTo(sx(time), sy(value));
       else context.moveTo(sx(time), sy(value));
     });
-    if (run.length === 1) context.lineTo(sx(run[0][0]) + 1.5, sy(run[0][1]));
     context.stroke();
+    if (run.length === 1) {  // no line: a dot
+      context.fillStyle = paint;
+      context.beginPath();
+      context.arc(sx(run[0][0]), sy(run[0][1]), 2.5, 0, 2 * Math.PI);
+      context.fill();
+    }
     if (each.fill) {
       context.lineTo(sx(run.at(-1)[0]), sy(0));
       context.lineTo(sx(run[0][0]), sy(0));

@@ -79,7 +79,7 @@ function figuresOf({ totals, unit }) {
     { key: "flows", title: "Live flows", value: si(totals.flows), note: `${totals.switches} switch${totals.switches === 1 ? "" : "es"}`, href: link("/flows") },
     { key: "sources", title: "Sources", value: si(totals.sources), note: totals.silent_sources ? `${totals.silent_sources} silent` : "all report", mood: totals.silent_sources ? "warn" : "",
       href: link("/system", { part: "sources" }) },
-    { key: "worker", title: totals.workers === 1 ? "Worker" : `${totals.workers} workers`, value: percent(totals.busy_ratio), unit: "busy", note: totals.ns_per_report ? `${duration(totals.ns_per_report)} per ${unit}` : "idle",
+    { key: "worker", title: totals.workers === 1 ? "Worker busy" : `${totals.workers} workers busy`, value: percent(totals.busy_ratio), note: totals.ns_per_report ? `${duration(totals.ns_per_report)} per ${unit}` : "idle",
       mood: totals.busy_ratio > 0.9 ? "warn" : "", href: link("/system") },
   ];
 }

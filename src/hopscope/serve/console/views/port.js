@@ -37,8 +37,8 @@ export async function show(place) {
   const wide = (element, classes) => Object.assign(element, { className: `${element.className} ${classes}` });
   fill(place, h("div", { class: "view-head" }, facts, h("span", { class: "grow" }), queues,
     h("a", { class: "button", href: link("/fabric", { selected: String(node.id) }) }, "On the map"), h("a", { class: "button", href: link("/events", { node: node.name ?? node.id, port: port.id }) }, "Events")),
-  h("div", { class: "grid" }, wide(series.element, "w8"), h("div", { class: "w4 column" }, queueTable.element, limits.element), distribution.elements.map((each) => wide(each, "w6")),
-    bursts.element, wide(flows.element, "w6"), wide(events.element, "w6")));
+  h("div", { class: "grid" }, wide(series.element, "w7"), h("div", { class: "w5 column" }, queueTable.element, limits.element), distribution.elements.map((each) => wide(each, "w6")),
+    bursts.element, wide(flows.element, "w7"), wide(events.element, "w5")));
 
   let known = [];
   let end = () => {};

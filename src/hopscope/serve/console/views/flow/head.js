@@ -5,6 +5,9 @@ import { link } from "../../lib/address.js";
 import { ago, clock, duration, flowText, si, words } from "../../lib/format.js";
 import { figures } from "../../lib/panel.js";
 
+/** How long ago, as a figure. */
+const since = (time) => (time ? { value: ago(time).replace(" ago", ""), unit: "ago" } : { value: "–" });
+
 export function flowHead(id) {
   const name = h("h2", { class: "flow-name" }, `Flow ${id}`);
   const state = h("span", { class: "chip dot" }, "…");
@@ -38,8 +41,8 @@ export function flowHead(id) {
     const last = live?.last_seen ?? history?.last_seen ?? hops?.last_seen;
     const total = hops?.latency;
     numbers.update([
-      { key: "since", title: "First seen", value: first ? ago(first) : "–", note: first ? clock(first) : "" },
-      { key: "last", title: "Last seen", value: last ? ago(last) : "–", note: last ? clock(last) : "" },
+      { key: "since", title: "First seen", ...since(first), note: first ? clock(first) : "" },
+      { key: "last", title: "Last seen", ...since(last), note: last ? clock(last) : "" },
       { key: "packets", title: "Reports", value: live ? si(live.packets) : "–", note: live ? "since first seen" : "only of live flows" },
       { key: "latency", title: live ? "Latency now" : "Latency, last stored", value: duration(total?.latest_ns ?? live?.latency_ns ?? total?.stored_ns ?? NaN), note: total?.change_limit_ns ? `T = ±${duration(total.change_limit_ns)}` : "" },
       { key: "mean", title: "Mean latency", value: live?.latency_mean_ns ? duration(live.latency_mean_ns) : "–", note: "of all packets" },

@@ -19,7 +19,7 @@ export function hopPanel(title) {
     label: "Hops", key: (each) => String(each.hop), mood: (each) => (each.differs ? "apart" : ""), sort: "hop",
     columns: [
       { name: "hop", title: "#", number: true, phone: "plain", cell: (each) => each.hop + 1, value: (each) => each.hop },
-      { name: "place", title: "Switch, port", cell: (each) => h("span", null, each.differs && h("b", { title: "Not on the other path" }, "≠ "), placeLink(each.node, each.port)), value: (each) => `${each.differs ? "≠ " : ""}${nodeName(each.node)} ${portName(each.port)}` },
+      { name: "place", title: "Switch, port", phone: "plain", cell: (each) => h("span", null, each.differs && h("b", { title: "Not on the other path" }, "≠ "), placeLink(each.node, each.port)), value: (each) => `${each.differs ? "≠ " : ""}${nodeName(each.node)} ${portName(each.port)}` },
       { name: "latest", title: "Latest", number: true, cell: (each) => time(each.latest_ns), value: (each) => number(each.latest_ns) },
       { name: "stored", title: "Stored ± T", number: true, help: "Until the next event the value is within T of the stored one", value: (each) => number(each.stored_ns),
         cell: (each) => (each.stored_ns === null ? "–" : `${time(each.stored_ns)}${each.change_limit_ns === null ? "" : ` ± ${time(each.change_limit_ns)}`}`) },

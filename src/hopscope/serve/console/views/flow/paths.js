@@ -69,7 +69,7 @@ const nodesOf = (path) => path.map((node) => node.id).join();
 
 function noteOf({ items, truncated }) {
   const changes = items.filter((each) => each.kind === "path_change").length;
-  const text = changes ? `${changes} change${changes === 1 ? "" : "s"}, newest first` : "no change in history";
+  const text = changes ? `${changes} change${changes === 1 ? "" : "s"}, newest first` : items.length > 1 ? "newest first; no event says that it changed" : "no change in history";
   return truncated ? `${text}; the newest are left out` : text;
 }
 

@@ -3,7 +3,7 @@
 import { h, fill } from "../../lib/dom.js";
 import { link } from "../../lib/address.js";
 import { path } from "../../lib/api.js";
-import { ago, amount, clock, flowText, moment, nodeName, portName, words } from "../../lib/format.js";
+import { ago, amount, flowText, moment, nodeName, portName, words } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
 import { asksCluster, eventLink } from "../../lib/members.js";
 import { empty, panel, placeLink } from "../../lib/panel.js";
@@ -24,7 +24,7 @@ export function alarmPanel() {
       { name: "value", title: "Now", number: true, cell: (each) => h("b", { class: "bad" }, amount(each.value, each.unit)), value: (each) => Number(each.value) },
       { name: "peak", title: "Peak", number: true, cell: (each) => amount(each.peak, each.unit), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, cell: (each) => amount(each.limit, each.unit), value: (each) => Number(each.limit) },
-      { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, `${clock(each.since, 0)}, ${ago(each.since)}`) : "–"), value: (each) => each.since },
+      { name: "since", title: "Since", cell: (each) => (each.since ? h("span", { title: moment(each.since) }, ago(each.since)) : "–"), value: (each) => each.since },
       ...(asksCluster() ? [{ name: "member", title: "Member", value: (each) => each.member, cell: (each) => each.member ?? "–" }] : []),
       { name: "flows", title: "Whose traffic", value: (each) => each.flows, cell: (each) => whose(each) },
     ],
@@ -56,5 +56,5 @@ function whose(each) {
   if (!each.flows || !each.node) return each.flow ? h("a", { href: link(["flows", each.flow.id]) }, flowText(each.flow)) : "–";
   const all = h("a", { href: link("/flows", { node: each.node.name ?? each.node.id, egress: each.port?.id }) }, `${each.flows} ${each.flows === 1 ? "flow" : "flows"}`);
   const worst = each.worst[0];
-  return h("span", null, all, worst && [", slowest ", h("a", { href: link(["flows", worst.flow.id]) }, flowText(worst.flow))]);
+  return h("span", null, all, worst && [", ", h("a", { href: link(["flows", worst.flow.id]), title: flowText(worst.flow) }, "slowest")]);
 }

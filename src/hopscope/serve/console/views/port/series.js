@@ -73,9 +73,11 @@ function oneChart(node, port, metric, title, colour, ofQueue) {
     }
     const peak = values.length ? Math.max(...values.map(Number)) : null;
     const alarms = found.alarm_count ? ` · ${found.alarm_count}${found.truncated ? "+" : ""} alarm${found.alarm_count > 1 ? "s" : ""}` : "";
-    heading.textContent = `${peak === null ? "no value in this time range" : metric === "drop" ? `${si(values.reduce((sum, each) => sum + Number(each), 0))} in all` : `peak ${amount(peak, found.unit)}`}`
+    const shown = drawn(found, metric, colour, lastMs);
+    const held = shown.series[0].points.find(([, value]) => value !== null)?.[1];
+    heading.textContent = `${peak === null ? (held === undefined || metric === "drop" ? "no value in this time range" : `no event in this time range · stored ${amount(held, found.unit)}`) : metric === "drop" ? `${si(values.reduce((sum, each) => sum + Number(each), 0))} in all` : `peak ${amount(peak, found.unit)}`}`
       + `${found.change === null ? "" : ` · T ${amount(found.change, found.unit)}`}${found.raise_above === null ? "" : ` · limit ${amount(found.raise_above, found.unit)}`}${alarms}`;
-    chart.set(drawn(found, metric, colour, lastMs));
+    chart.set(shown);
   }
 
   return {

@@ -35,9 +35,10 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
         cell: (each) => (each.duration_ns === null ? h("b", { class: "bad" }, each.end ? "–" : "open") : h("span", { title: `by the clock of the ${each.clock}` }, duration(each.duration_ns), each.clock === "collector" ? " ≈" : "")) },
       { name: "peak", title: "Peak", number: true, cell: (each) => h("b", null, amount(each.peak, each.unit)), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, sorts: false, cell: (each) => amount(each.limit, each.unit), value: (each) => each.limit },
-      { name: "flows", title: "Flows", number: true, sorts: false, help: "Flows with events there, while it lasted", cell: (each) => String(each.flows) },
+      { name: "flows", title: "Flows", number: true, sorts: false, help: "Flows with events there, while it lasted", value: (each) => each.flows,
+        cell: (each) => h("span", { title: each.contributors.map((one) => flowText(one.flow)).join("\n") }, String(each.flows)) },
       { name: "contributors", title: "Slowest flow there", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
-        cell: (each) => h("span", { class: "contributors" }, each.contributors.slice(0, 1).map(contributor), each.flows > 1 && h("span", { class: "faint", title: each.contributors.slice(1).map((one) => flowText(one.flow)).join("\n") }, `and ${each.flows - 1} more`)) },
+        cell: (each) => h("span", { class: "contributors" }, each.contributors.slice(0, 1).map(contributor)) },
     ],
   });
   const box = panel(title, { tools: [h("span", { class: "choices" }, h("label", null, "Above", above), longest), exports("bursts", { table: rows.export, json: () => answer })] });
