@@ -39,6 +39,8 @@ KEPT = {
 HERE = """((e) => e.left >= 0 && e.right <= innerWidth && e.bottom <= innerHeight)
 (document.querySelector(".rail [aria-current]").getBoundingClientRect())"""
 SIZES = {"": (1440, 900, False), "-phone": (390, 844, True)}
+LOW = (1440, 300)
+"""A window in which the rail scrolls."""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -67,4 +69,6 @@ def test_pages_fit_the_window(demo: Any, browser: Any, tmp_path: Path, name: str
             browser.picture(
                 (Path(FOLDER) if FOLDER and picture in KEPT else tmp_path) / f"console-{picture}.png"
             )
+    browser.size(*LOW)
+    browser.wait(HERE)
     assert not browser.problems

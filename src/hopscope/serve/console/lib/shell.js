@@ -152,8 +152,11 @@ function buildRail() {
   const element = h("nav", { class: "rail", "aria-label": "Pages" }, brand, links.map((each) => each.element), h("span", { class: "grow" }), foot);
   fill(foot, h("a", { href: "/api/v0/openapi.json" }, "API"));
   let shown = null;
-  const reveal = () => {  // on a phone the rail is a row
-    if (shown) element.scrollLeft = shown.offsetLeft - (element.clientWidth - shown.offsetWidth) / 2;
+  const reveal = () => {
+    if (!shown) return;
+    element.scrollLeft = shown.offsetLeft - (element.clientWidth - shown.offsetWidth) / 2;  // on a phone the rail is a row
+    const above = shown.offsetTop - element.scrollTop;
+    if (above < 0 || above + shown.offsetHeight > element.clientHeight) element.scrollTop = shown.offsetTop - (element.clientHeight - shown.offsetHeight) / 2;
   };
   new ResizeObserver(reveal).observe(element);
   return {
