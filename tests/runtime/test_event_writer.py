@@ -178,6 +178,32 @@ def test_a_killed_worker_loses_nothing_that_waits(tmp_path: Path, disk: Disk) ->
     assert last.stored() == last.shown() == list(range(31))
 
 
+def test_what_a_killed_worker_had_no_room_for_is_counted_once(tmp_path: Path, disk: Disk) -> None:
+    """Every event is in history or counted as lost, also if the writer was killed before it published its
+    counters: then the next one counts it.
+    """
+    made = Made(tmp_path)
+    made.writer.write(some(0, 10))
+    disk.full = True
+    written, counted = 10, 0
+    for published in (True, False, True):
+        for _ in range(30):
+            made.writer.write(some(written, 100))
+            made.writer.tick()
+            written += 100
+        if published:
+            counted += made.writer.lost
+            made.writer.settle()
+        made.kill()
+        made = Made(tmp_path)
+    disk.full = False
+    while made.writer.waiting:
+        made.writer.tick()
+    made.writer.close()
+    assert made.stored()[-CAPACITY:] == list(range(written - CAPACITY, written))
+    assert len(made.stored()) + counted + made.writer.lost == written
+
+
 def test_leftovers_of_a_killed_collector(tmp_path: Path, disk: Disk) -> None:
     """Before its rings are deleted, events that waited there are written."""
     made = Made(tmp_path)

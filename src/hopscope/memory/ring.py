@@ -17,8 +17,8 @@ import numpy.typing as npt
 from .region import Region, RegionError, barrier
 
 KIND = "ring"
-CLAIM, HEAD = 0, 8
-"""Indices into the `cursor` array; each counter has its own cache line."""
+CLAIM, SETTLED, HEAD = 0, 1, 8
+"""Indices into the `cursor` array; claim and head have cache lines of their own."""
 
 
 def create_ring(path: Path | str | None, record: npt.DTypeLike, capacity: int, version: int) -> Region:
@@ -59,6 +59,15 @@ class RingWriter:
     def head(self) -> int:
         """Records published since the ring was created."""
         return int(self._cursor[HEAD])
+
+    @property
+    def settled(self) -> int:
+        """Records of which the writer has no more to account for: they are stored, or counted as lost."""
+        return int(self._cursor[SETTLED])
+
+    @settled.setter
+    def settled(self, count: int) -> None:
+        self._cursor[SETTLED] = count
 
     def reserve(self, count: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Slots for the next `count` records, in two parts (the ring wraps); the second may be empty."""

@@ -94,8 +94,7 @@ class EventWriter:
         if (end := _end(ring)) is not None and end < self._following:
             self._show_missed(journal, end)
         elif end is not None and end > self._following:
-            self._read_from(_position(ring, self._following))
-            self._following = end
+            self._resume(end)
         if thread:
             if self._backlog is None:
                 self._read_from(RingReader(ring).cursor)
@@ -110,6 +109,11 @@ class EventWriter:
         if self._backlog is None or self._ring is None:
             return 0
         return min(self._ring.head - self._stored, self._ring.capacity)
+
+    def settle(self) -> None:
+        """The events that are stored or in `lost` are counted: the next writer does not count them again."""
+        if self._ring is not None:
+            self._ring.settled = self._ring.head if self._backlog is None else self._stored
 
     @property
     def failing(self) -> bool:
@@ -258,6 +262,17 @@ class EventWriter:
             self._notify(f"history: events are written again; {self.lost - self._lost_before:,} were lost")
         self._lost_before = self.lost
 
+    def _resume(self, end: int) -> None:
+        """Go on after a killed writer, whose journal lacks events up to number `end`; those that are not in
+        memory any more are lost, unless it had counted them.
+        """
+        assert self._ring is not None
+        position = _position(self._region, self._following)
+        missing = self._ring.head - (end - self._following)
+        self.lost += max(0, position - max(missing, self._ring.settled))
+        self._read_from(position)
+        self._following = end
+
     def _read_from(self, position: int) -> None:
         """From this position of the ring on, the journal lacks the events."""
         self._backlog, self._stored = RingReader(self._region, position), position
@@ -283,6 +298,9 @@ def store_leftovers(folder: Path, regions: Path, notify: Callable[[str], None]) 
                 writer.close()
                 if writer.waiting:
                     kept.append(path)
+                if writer.lost:
+                    notify(f"{path}: {writer.lost:,} events are lost: memory had no room for them")
+                    writer.settle()
         except HistoryError as error:
             notify(f"{path}: {error}; events that wait there are kept")
             kept.append(path)

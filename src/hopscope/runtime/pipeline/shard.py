@@ -112,6 +112,7 @@ class Shard:
         self.counted.put("journal_sync_failures_total", journal.failed_syncs)
         self.counted.put("journal_retries_total", events.failed_writes)
         self.counted.put("journal_lost_events_total", events.lost)
+        events.settle()
         self.counted.put("journal_waiting_events", events.waiting)
         self.counted.put("journal_failing", events.failing)
 
