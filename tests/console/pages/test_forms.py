@@ -300,7 +300,7 @@ def test_a_query_is_saved_and_answers_become_files(
     page.click(".saved-list button", "Delete")
     page.click("dialog button", "Cancel")
     page.see(".saved-list li", "three rows")
-    page.click(".saved-list button", "Delete")
+    page.click(".saved-list button:enabled", "Delete")
     page.see("dialog", "Delete the query three rows?")
     page.run(TWICE % ("dialog button", "Delete"))
     page.see(".saved-list li", "No query is saved yet.")

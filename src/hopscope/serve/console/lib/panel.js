@@ -97,12 +97,12 @@ export function toast(text, mood = "") {
   setTimeout(() => element.remove(), mood === "bad" ? 10_000 : 4000);
 }
 
-/** A button that makes a change once, however often it is clicked; if the change fails, it says so and can be clicked again. */
+/** A button that makes a change once, however often it is clicked; if the change fails, it says so. It can be clicked again then, and if `run` resolves to false. */
 export function changeButton(text, run, attributes = {}) {
   const button = h("button", { class: "button small", type: "button", ...attributes, onclick: async () => {
     button.disabled = true;
     try {
-      await run();
+      button.disabled = (await run()) !== false;
     } catch (error) {
       toast(sentence(error.message), "bad");
       button.disabled = false;

@@ -55,8 +55,9 @@ export function savedQueries({ text, open }) {
 
   async function remove(name) {
     const wanted = await confirmed(`Delete the query ${name}?`, "It is deleted for all users, and its links lead nowhere.", "Delete");
-    if (wanted) known = (await send("DELETE", route(name))).items;
-    load();
+    if (!wanted) return false;
+    known = (await send("DELETE", route(name))).items;
+    return load();
   }
 
   return {
