@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -163,14 +164,19 @@ class Places:
         return {"host": host, "port": port, "tls": True, "create": False, "password": SECRET}
 
     def _kafka(self, kind: str, host: str) -> Given:
-        """Its metadata names the plain port: enough for the first connection, which is all that is tried."""
+        """Its metadata name the port that takes TLS."""
 
         def start() -> int:
             need("confluent_kafka")
             cluster = MockCluster("hopscope.v1.events")
             self._stack.callback(cluster.close)
             address, _, port = cluster.brokers[0].rpartition(":")
-            return self._stack.enter_context(relay(self._files.context(), (address, int(port))))
+
+            def change(answer: bytes, own: int) -> bytes:
+                before, after = (struct.pack(">9si", b"127.0.0.1", at) for at in (int(port), own))
+                return answer.replace(before, after)
+
+            return self._stack.enter_context(relay(self._files.context(), (address, int(port)), change))
 
         port = self._port("kafka", start)
         options = {"security.protocol": "SSL", "broker.address.family": "v4", "ssl.key.password": SECRET}

@@ -6,7 +6,7 @@ import socket
 import socketserver
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,20 +45,24 @@ class Files:
 
 
 @contextmanager
-def relay(context: ssl.SSLContext, to: tuple[str, int]) -> Iterator[int]:
-    """The port of a server that takes TLS, and passes bytes on to a plain one."""
+def relay(
+    context: ssl.SSLContext, to: tuple[str, int], change: Callable[[bytes, int], bytes] | None = None
+) -> Iterator[int]:
+    """The port of a server that takes TLS, and passes bytes on to a plain one; `change` is called with each
+    answer and this port.
+    """
 
     class Pass(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             near = context.wrap_socket(self.request, server_side=True)
             with near, socket.create_connection(to) as far:
-                threading.Thread(target=copy, args=(far, near), daemon=True).start()
+                threading.Thread(target=copy, args=(far, near, change), daemon=True).start()
                 copy(near, far)
 
-    def copy(source: socket.socket, sink: socket.socket) -> None:
+    def copy(source: socket.socket, sink: socket.socket, change: Any = None) -> None:
         try:
             while read := source.recv(65_536):
-                sink.sendall(read)
+                sink.sendall(change(read, server.server_address[1]) if change else read)
             sink.shutdown(socket.SHUT_WR)
         except OSError:  # one end has gone
             pass
