@@ -326,7 +326,7 @@ def test_ports_that_cannot_be_had(listen: ListenerMaker) -> None:
     lines = {
         ("127.0.0.1", port): f"udp://127.0.0.1:{port}: the port is in use by another program; stop it or",
         ("192.0.2.1", 0): "udp://192.0.2.1:0: the address is none of this machine",
-        ("no such host", 0): "udp://no such host:0: 'no such host' is not an address of this machine",
+        ("no such host", 0): "udp://no such host:0: 'no such host' is not known (",
     }
     for (host, number), line in lines.items():
         with pytest.raises(CaptureError) as caught:

@@ -18,6 +18,7 @@ from hopscope.capture.ring.report_listener import ReportListener
 from hopscope.capture.udp.listener import UdpListener
 from hopscope.cli import blast
 from hopscope.settings.listen import ListenSettings
+from hopscope.settings.source import parse
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.records import Flag, Records
 from support.command import hopscope, run
@@ -131,6 +132,29 @@ def test_every_report_has_its_place(
     assert taken == {"received": counted["reports_total"], "lost": lost}
 
 
+@pytest.mark.parametrize(
+    ("listen", "to", "anywhere", "found"),
+    [
+        ("udp://127.0.0.1:7", "udp://127.0.0.1:7", False, True),
+        ("udp://[::1]:7", "udp://[::1]:7", False, True),
+        ("udp://0.0.0.0:7", "udp://127.0.0.1:7", False, True),
+        ("udp://198.51.100.1:7", "udp://198.51.100.1:7", False, True),
+        ("udp://0.0.0.0:7", "udp://198.51.100.1:7", False, False),
+        ("udp://127.0.0.1:8", "udp://127.0.0.1:7", False, False),
+        ("ring://lo?port=7", "udp://198.51.100.1:7", True, True),
+        ("mirror://lo", "udp://127.0.0.1:7", True, False),
+    ],
+)
+def test_whose_counters_are_read(
+    listen: str, to: str, anywhere: bool, found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a collector that listens at the address: this machine's, or one in another namespace; not
+    those of one here while reports go to another machine (198.51.100.1).
+    """
+    monkeypatch.setattr("hopscope.memory.data_folder.read_owner", lambda _: {"listen": [listen]})
+    assert blast._listens(Path("data"), parse(to), anywhere=anywhere) == found
+
+
 def test_nobody_listens(tmp_path: object) -> None:
     """One line says so, and little is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
@@ -139,6 +163,16 @@ def test_nobody_listens(tmp_path: object) -> None:
     status, out, err = run("blast", "--to", f"udp://127.0.0.1:{port}", "--seconds", 60, "--data", tmp_path)
     assert (status, out) == (2, "")
     assert f"udp://127.0.0.1:{port}: nobody listens there" in err
+
+
+def test_a_host_has_a_name(tmp_path: object) -> None:
+    """A name is looked up before reports are made for its address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    status, _, err = run("blast", "--to", f"udp://localhost:{port}", "--seconds", 60, "--data", tmp_path)
+    assert status == 2
+    assert f"udp://localhost:{port}: nobody listens there" in err
 
 
 def test_the_listener_of_the_settings(tmp_path: Path) -> None:
@@ -157,6 +191,11 @@ def test_the_listener_of_the_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
+        (("--to", "udp://no.invalid:9"), "udp://no.invalid:9: 'no.invalid' is not known"),
+        (
+            ("--interface", "none", "--to", "udp://127.0.0.1:9"),
+            "none: this machine has no such interface",
+        ),
         (("--to", "mirror://lo"), "--to mirror://lo: expected udp://HOST:PORT"),
         (("--sources", 3), "--sources 3: expected a power of two"),
         (("--group", 3), "--group 3: expected a power of two"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hopscope.runtime.pipeline.mode import Collector
-from hopscope.runtime.processes.worker import EVIDENCE_NS, Receiver, dialects_of, listener_of
+from hopscope.runtime.processes.worker import EVIDENCE_NS, Receiver, dialects_of, listener_of, run
 from hopscope.settings.collector import Settings
 from hopscope.settings.listen import ListenSettings
 from hopscope.wire.dialect import DIALECTS
@@ -102,3 +105,16 @@ def test_ordinary_traffic_decides_nothing_and_costs_little(told: list[str]) -> N
     assert receiver.dialect is None
     assert told == []
     assert len(asked) < 30
+
+
+def test_a_worker_that_is_ended_before_it_has_sockets(tmp_path: Path) -> None:
+    """It ends without an error: the program stops while it starts."""
+    stop = threading.Event()
+    stop.set()
+    child = SimpleNamespace(
+        settings=Settings(data=tmp_path), index=0, data=tmp_path, regions=tmp_path, stop=stop, started=False,
+        listeners=[], released=threading.Event(), bypass=None, sockets=list,
+        **dict.fromkeys(("report", "notify", "warn"), lambda *_, **__: None),
+    )  # fmt: skip
+    run(child)  # type: ignore[arg-type]
+    assert child.started

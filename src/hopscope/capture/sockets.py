@@ -39,7 +39,7 @@ def resolve(host: str, port: int, named: str) -> tuple[socket.AddressFamily, tup
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except (socket.gaierror, UnicodeError) as error:
-        raise CaptureError(f"{named}: {host!r} is not an address of this machine ({error})") from error
+        raise CaptureError(f"{named}: {host!r} is not known ({getattr(error, 'strerror', error)})") from error
     return found[0][0], found[0][4]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import socket
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -124,6 +125,7 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     machine show what it took, and why it lost others; sending costs a processor of its own, and on loopback
     also most of the receiving. Exit status 1: reports were lost; 2: it could not start, or nobody listens.
     """
+    from ..capture.sockets import resolve
     from ..present.collector_state import CollectorState
     from ..runtime.warmup import compile_parts
     from ..settings.source import parse
@@ -133,12 +135,14 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     target = parse(load.to)
     if target.kind != "udp":
         raise HopscopeError(f"--to {load.to}: expected udp://HOST:PORT")
+    target = target.model_copy(update={"host": resolve(target.host, target.port, load.to)[1][0]})
     local = target.host.startswith("127.")
     compile_parts("encoder")
     made = _load(load, target, local)
     sender = _ring(load, target, made) if load.interface else _udp(load, target, local)
-    folder = settings.load().data if local or load.interface else None
-    state = CollectorState(folder, fresh_seconds=0) if folder and _listens(folder, target.port) else None
+    folder = settings.load().data
+    listens = _listens(folder, target, anywhere=bool(load.interface))
+    state = CollectorState(folder, fresh_seconds=0) if listens else None
     with closing(sender):
         before = None if state is None else state.counters()
         sender.send(made.next(1))
@@ -245,13 +249,33 @@ def _ring(load: LoadOptions, target: ListenSettings, made: Load) -> Sender:
     return sender
 
 
-def _listens(folder: Path, port: int) -> bool:
-    """Whether the collector of a folder receives on this port."""
+def _listens(folder: Path, target: ListenSettings, *, anywhere: bool) -> bool:
+    """Whether the collector of a folder receives at this address and port; `anywhere`: at any address.
+
+    Besides this machine's addresses, that may be one of a listener in another network namespace.
+    """
     from ..memory.data_folder import read_owner
     from ..settings.source import parse
 
+    anywhere = anywhere or _is_own(target.host)
     listeners = [parse(text) for text in read_owner(folder).get("listen", ())]
-    return any(each.kind in ("udp", "ring", "xdp") and each.port == port for each in listeners)
+    return any(
+        each.kind in ("udp", "ring", "xdp")
+        and each.port == target.port
+        and (anywhere or each.host == target.host)
+        for each in listeners
+    )
+
+
+def _is_own(host: str) -> bool:
+    """Whether an IP address is one of this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as tried:
+        try:
+            tried.bind((host, 0))
+        except OSError:
+            return False
+    return True
 
 
 def _taken(state: CollectorState, before: CounterSnapshot, sent: int, load: LoadOptions) -> dict[str, Any]:

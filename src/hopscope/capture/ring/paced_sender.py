@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...wire.records import FrameBatch
 from ..errors import CaptureError
+from ..interface import index_of
 from .sender import RingSender
 
 _CHUNK = 1024
@@ -74,6 +75,7 @@ def mac_of(host: str, interface: str, table: Path = Path("/proc/net/arp")) -> by
         address, _, flags, mac, _, name = line.split()
         if (address, name) == (host, interface) and int(flags, 16) & _COMPLETE:
             return mac_from(mac)
+    index_of(interface)
     raise CaptureError(f"{interface}: the Ethernet address of {host} is not known; ping it once, or name it")
 
 

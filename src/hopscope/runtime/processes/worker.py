@@ -115,7 +115,7 @@ def run(child: Child, *, standby: bool = False) -> None:
     worker.receivers += wires
     worker.beat()  # a sink that is ready lets no frame bypass it
     child.report(ready=True)
-    buffer = min(receiver.listener.buffer_bytes for receiver in worker.receivers)
+    buffer = min((receiver.listener.buffer_bytes for receiver in worker.receivers), default=0)
     large = buffer >= LARGE_BUFFER_BYTES
     forwards, shared = any(receiver.forward for receiver in worker.receivers), isinstance(steps, HandOver)
     pause: Callable[[int], object] = PAUSE
