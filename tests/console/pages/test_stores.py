@@ -16,6 +16,7 @@ from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 MONITOR, COPIES = "int-path-tracing", 2
+KEYS = "[aria-label='Keys, one in each line']"
 HOPSCOPE = (sys.executable, "-m", "hopscope")
 
 
@@ -60,7 +61,9 @@ def test_a_store_counts_reports_and_finds_their_paths(
     (row,) = (row for row in page.rows("Stores") if row[0] == MONITOR)
     assert (row[1], row[4], row[5]) == ("key-write", str(COPIES), writes)
     page.click("[aria-label=Stores] a", MONITOR)
-    page.click("[aria-label='Keys, one in each line']")
+    page.see(".view", "Expected success by age")  # all of the page is there
+    page.click(KEYS)
+    page.wait(f"document.activeElement.matches({KEYS!r})")
     page.type(f"{reported.keys[0]}\n10.9.9.9,10.9.9.8,tcp,1,2")
     page.click("form button", "Query")
     card = page.see(".answer-card", "found").split("\n")
