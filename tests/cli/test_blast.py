@@ -145,14 +145,15 @@ def test_every_report_has_its_place(
         ("mirror://lo", "udp://127.0.0.1:7", True, False),
     ],
 )
-def test_whose_counters_are_read(
-    listen: str, to: str, anywhere: bool, found: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whose_counters_are_read(listen: str, to: str, anywhere: bool, found: bool, tmp_path: Path) -> None:
     """Those of a collector that listens at the address: this machine's, or one in another namespace; not
-    those of one here while reports go to another machine (198.51.100.1).
+    those of one here while reports go to another machine (198.51.100.1), nor of one that has ended.
     """
-    monkeypatch.setattr("hopscope.memory.data_folder.read_owner", lambda _: {"listen": [listen]})
-    assert blast._listens(Path("data"), parse(to), anywhere=anywhere) == found
+    owner = {"listen": [listen], "regions": str(tmp_path / "regions")}
+    (tmp_path / "owner.json").write_text(json.dumps(owner))
+    assert not blast._listens(tmp_path, parse(to), anywhere=anywhere)
+    (tmp_path / "regions").mkdir()
+    assert blast._listens(tmp_path, parse(to), anywhere=anywhere) == found
 
 
 def test_nobody_listens(tmp_path: object) -> None:

@@ -257,8 +257,11 @@ def _listens(folder: Path, target: ListenSettings, *, anywhere: bool) -> bool:
     from ..memory.data_folder import read_owner
     from ..settings.source import parse
 
+    owner = read_owner(folder)
+    if not Path(owner.get("regions", "")).is_dir():  # its memory ends with it, the file does not
+        return False
     anywhere = anywhere or _is_own(target.host)
-    listeners = [parse(text) for text in read_owner(folder).get("listen", ())]
+    listeners = [parse(text) for text in owner.get("listen", ())]
     return any(
         each.kind in ("udp", "ring", "xdp")
         and each.port == target.port
