@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from aiosmtpd.controller import Controller
 from hopscope.runtime.checks.connect import connections
 from hopscope.settings.collector import Settings
 from support.bus_make import need
+from support.kafka_gate import broker_at
 from support.kafka_mock import MockCluster
 from support.postgres_server import PostgresServer
 from support.redis_server import RedisServer
@@ -173,8 +173,7 @@ class Places:
             address, _, port = cluster.brokers[0].rpartition(":")
 
             def change(answer: bytes, own: int) -> bytes:
-                before, after = (struct.pack(">9si", b"127.0.0.1", at) for at in (int(port), own))
-                return answer.replace(before, after)
+                return answer.replace(broker_at(int(port)), broker_at(own))
 
             return self._stack.enter_context(relay(self._files.context(), (address, int(port)), change))
 

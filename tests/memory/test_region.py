@@ -57,7 +57,7 @@ def test_moved_while_it_is_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         if again:
             Region.create(path, "test", 1, {"x": (np.uint8, 4)})
 
-    monkeypatch.setattr("hopscope.memory.region.advise", move)
+    monkeypatch.setattr("hopscope.memory.region._advise", move)
     region = Region.attach(path, "test", 1)
     assert region["x"].tolist() == [1] * 4
     assert not region.is_current()

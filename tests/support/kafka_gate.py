@@ -20,6 +20,11 @@ PRODUCE, API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE = 0, 18, 17, 36
 UNSUPPORTED_VERSION, UNSUPPORTED_MECHANISM, AUTHENTICATION_FAILED = 35, 33, 58
 
 
+def broker_at(port: int) -> bytes:
+    """How metadata name a broker at this port of 127.0.0.1."""
+    return struct.pack(">9si", b"127.0.0.1", port)
+
+
 class KafkaGate:
     """A gate to the broker at `address`, for one user; metadata names the gate `to`, or this one."""
 
@@ -38,7 +43,7 @@ class KafkaGate:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         next_port = int((to or self).address.rpartition(":")[2])
-        self._before, self._after = (struct.pack(">9si", b"127.0.0.1", at) for at in (int(port), next_port))
+        self._before, self._after = broker_at(int(port)), broker_at(next_port)
         self._open: set[ssl.SSLSocket] = set()
         self.authenticated = 0
         """Connections that gave the right password."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import re
 import tempfile
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .region import HUGE_PAGE, Region, advise
+from .region import HUGE_PAGE, Region, private_memory
 
 SMAPS = Path("/proc/self/smaps")
 _RANGE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ")
@@ -57,9 +56,6 @@ def huge_zeros(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     found at once. NumPy's own arrays begin 16 bytes after a page's start, and are in small pages below 4 MiB.
     """
     size = count * np.dtype(dtype).itemsize
-    room = -(-size // HUGE_PAGE) * HUGE_PAGE + HUGE_PAGE
-    memory = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    advise(memory)
-    octets = np.frombuffer(memory, np.uint8)
+    octets = np.frombuffer(private_memory(size + HUGE_PAGE), np.uint8)
     start = -octets.ctypes.data % HUGE_PAGE
     return octets[start : start + size].view(dtype)

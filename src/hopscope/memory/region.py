@@ -128,7 +128,7 @@ class Region:
             memory[: len(begin) + len(text)] = begin + text
 
         if path is None:
-            memory = _private(size)
+            memory = private_memory(size)
             fill(memory, size)
             return cls(None, kind, version, memory, table)
         path = Path(path)
@@ -138,7 +138,7 @@ class Region:
                 size = _whole_blocks(file.fileno(), size)
                 _allocate(file.fileno(), size)
                 memory = mmap.mmap(file.fileno(), size)
-                advise(memory)
+                _advise(memory)
                 fill(memory, size)
                 inode = os.fstat(file.fileno()).st_ino
             draft.replace(path)
@@ -166,7 +166,7 @@ class Region:
                 memory = mmap.mmap(file.fileno(), size, access=access)
         except OSError as error:
             raise RegionError(f"{path}: cannot open the region: {error.strerror}") from error
-        advise(memory)
+        _advise(memory)
         return cls(path, kind, version, memory, table, found.st_ino)
 
     @classmethod
@@ -241,13 +241,13 @@ class Region:
         self.close()
 
 
-def _private(size: int) -> Any:
+def private_memory(size: int) -> Any:
     """Zeroed private memory, on huge pages if available."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return bytearray(size)
     size = -(-size // HUGE_PAGE) * HUGE_PAGE if size >= HUGE_PAGE else size
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    advise(memory)
+    _advise(memory)
     return memory
 
 
@@ -268,7 +268,7 @@ def _allocate(handle: int, size: int) -> None:
         os.write(handle, zeros[: min(len(zeros), size - at)])
 
 
-def advise(memory: mmap.mmap) -> None:
+def _advise(memory: mmap.mmap) -> None:
     """Request huge pages, if the system has them."""
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError, ValueError):

@@ -14,7 +14,7 @@ from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import health_of, lost_of, names_of, read_counters
 from ..history.files.names import damaged_files
-from ..history.writing.space import free_bytes, low_bytes
+from ..history.writing.space import free_bytes, kept_bytes, low_bytes
 from ..labels.counters import LABEL_COUNTERS
 from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
@@ -160,7 +160,7 @@ def history(state: CollectorState, folder: Path) -> Component:
         advice = "free space on its disk, or raise history.keep_free"
     elif free >= low_bytes(journal, keep_free):
         advice = ""
-    elif keep_free in (0, "0%"):
+    elif not kept_bytes(journal, keep_free):
         advice = "free space on its disk, or set history.keep_free: while it is 0, history fills the disk up"
     else:
         advice = "free space on its disk: other files fill it faster than old history is deleted"

@@ -61,7 +61,8 @@ class PostcardingWriter(Writer):
         self._tables = readonly(tables(layout.hashing))
         self._width = 1 << (1 + layout.hops).bit_length()
         self._cache = huge_zeros(rows * self._width, np.uint64)
-        self._keys = huge_zeros(rows * kernel.KEY_ROOM if layout.hashing is Hashing.CRC else 1, np.uint8)
+        crc = layout.hashing is Hashing.CRC
+        self._keys = huge_zeros(rows * kernel.KEY_ROOM, np.uint8) if crc else np.zeros(1, np.uint8)
         lengths = np.arange(layout.hops + 1)
         self._wholes = readonly(
             (1 << np.where(lengths, lengths, layout.hops)).astype(np.uint64) - np.uint64(1)
@@ -91,20 +92,20 @@ class PostcardingWriter(Writer):
 
     def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
         """Append the chunks of waiting rows, all or only idle ones; see `Writer.flush`."""
-        from .postcarding_kernel import AGED, FLUSHED, TICK, WAITING, sweep
-
-        if not self._state[WAITING]:
+        kernel = self._kernel
+        if not self._state[kernel.WAITING]:
             self._ticks.restart()
-            self._state[TICK] = 0
+            self._state[kernel.TICK] = 0
             return False
         before = 1 << 32 if now_ns is None else self._ticks.before(now_ns, self.idle_ns)
-        self._state[TICK] = self._ticks.current
+        self._state[kernel.TICK] = self._ticks.current
         if not before:
             return False
         rows = len(self._cache) // self._width
         self._swept = int(
-            sweep(
-                np.uint64(self._swept), np.uint64(before), np.uint64(FLUSHED if now_ns is None else AGED),
+            kernel.sweep(
+                np.uint64(self._swept), np.uint64(before),
+                np.uint64(kernel.FLUSHED if now_ns is None else kernel.AGED),
                 self._params, self._tables, self._targets, self._cache, self._keys, np.uint64(self._width),
                 self._state, out.verbs, out.payload, out.fill,
             )
@@ -118,10 +119,8 @@ class PostcardingWriter(Writer):
     @property
     def counters(self) -> dict[str, int]:
         """Waiting rows, written rows by reason, and postcards that replaced an earlier one."""
-        from . import postcarding_kernel as kernel
-
         names = ("waiting", "completed", "early", "aged", "flushed", "duplicates")
-        return {name: int(self._state[getattr(kernel, name.upper())]) for name in names}
+        return {name: int(self._state[getattr(self._kernel, name.upper())]) for name in names}
 
 
 def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:

@@ -216,9 +216,7 @@ class Supervisor:
         for member in self.members:
             self.members.send(member, {"log": form})
         self.members.renew(found.roles)
-        for role in found.roles & {"export", "names", "control", "cluster", "lake"} - {
-            member.role for member in self.members
-        }:
+        for role in found.roles & helpers_of(settings).keys() - {member.role for member in self.members}:
             self.members.add(role)
         self._write_owner()
         self._log.info("settings read again", by=author, changed=found.changed)

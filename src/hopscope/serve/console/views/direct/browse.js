@@ -93,9 +93,10 @@ function entryPanel(name) {
 
   async function load(after) {
     const list = param("list", "0");
+    const ask = (from, limit) => get(path(`/direct/stores/${encodeURIComponent(name)}/lists/${list}`, { after: from, limit }));
     try {
-      const found = await get(path(`/direct/stores/${encodeURIComponent(name)}/lists/${list}`, { after, limit: ENTRIES }));
-      const isLast = found.items.length < ENTRIES || !(await get(path(`/direct/stores/${encodeURIComponent(name)}/lists/${list}`, { after: found.next, limit: 1 }))).items.length;
+      const found = await ask(after, ENTRIES);
+      const isLast = found.items.length < ENTRIES || !(await ask(found.next, 1)).items.length;
       if (read.list !== list || after === null) read = { list, items: [], decoded: [], lost: 0, next: null };
       read.items.push(...found.items);
       read.decoded.push(...(found.decoded ?? found.items.map(() => null)));
