@@ -115,7 +115,8 @@ class FabricCollector:
         settings = Settings(
             data=folder,
             detect=DetectSettings(
-                flow_rows=max(64, 1 << (flows // 6 - 1).bit_length()),
+                # A row of 12 places for 1.2 flows: none is evicted, whatever the hash's secret
+                flow_rows=max(64, 1 << (flows * 5 // 6 - 1).bit_length()),
                 ports=max(1024, 1 << (4 * len(topology.ports)).bit_length()),
                 thresholds=ThresholdSettings(
                     hop_latency=MetricLimits(
