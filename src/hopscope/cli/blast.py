@@ -176,14 +176,10 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
 
 def _listener(settings: Settings) -> str:
     """The first UDP listener of the collector that runs, or of the settings. Raises HopscopeError."""
-    from ..memory.data_folder import read_owner
-    from ..memory.running import running_folders
     from ..settings.section import reached_at
-    from ..settings.source import parse, url
+    from ..settings.source import url
 
-    runs = settings.data.absolute() in running_folders()
-    found = [parse(text) for text in read_owner(settings.data).get("listen", ())] if runs else settings.listen
-    for each in found:
+    for each in _listeners(settings.data) or settings.listen:
         if each.kind == "udp":
             return url(each.model_copy(update={"host": reached_at(each.host)}))
     raise HopscopeError("the collector has no udp:// listener: name an address with --to")
@@ -254,20 +250,24 @@ def _listens(folder: Path, target: ListenSettings, *, anywhere: bool) -> bool:
 
     Besides this machine's addresses, that may be one of a listener in another network namespace.
     """
+    anywhere = anywhere or _is_own(target.host)
+    return any(
+        each.kind in ("udp", "ring", "xdp")
+        and each.port == target.port
+        and (anywhere or each.host == target.host)
+        for each in _listeners(folder)
+    )
+
+
+def _listeners(folder: Path) -> list[ListenSettings]:
+    """What the collector of a folder listens to, in any network namespace; empty if none runs."""
     from ..memory.data_folder import read_owner
     from ..settings.source import parse
 
     owner = read_owner(folder)
     if not Path(owner.get("regions", "")).is_dir():  # its memory ends with it, the file does not
-        return False
-    anywhere = anywhere or _is_own(target.host)
-    listeners = [parse(text) for text in owner.get("listen", ())]
-    return any(
-        each.kind in ("udp", "ring", "xdp")
-        and each.port == target.port
-        and (anywhere or each.host == target.host)
-        for each in listeners
-    )
+        return []
+    return [parse(text) for text in owner.get("listen", ())]
 
 
 def _is_own(host: str) -> bool:
