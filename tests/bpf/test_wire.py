@@ -214,5 +214,9 @@ def test_off(tool: Callable[..., str]) -> None:
     assert len(passage.heads.reports) == passage.verdicts.count(XDP_REDIRECT) > 15
     wire.program.turn_on(0)
     assert set(wire.give(frames).verdicts) == {XDP_PASS}
-    assert wire.program.counts()[WireCount.OFF] == len(frames)
+    counts, redirected = wire.program.counts(), passage.verdicts.count(XDP_REDIRECT)
+    assert counts[WireCount.OFF] == len(frames)
+    assert (counts[WireCount.KEPT], counts[WireCount.FORWARDED]) == (redirected, 0)
+    taken = (f for f, verdict in zip(frames, passage.verdicts, strict=True) if verdict == XDP_REDIRECT)
+    assert wire.program.forwarded_bytes == sum(map(len, taken))
     wire.close()

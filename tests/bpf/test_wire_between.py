@@ -55,10 +55,7 @@ def between(tool: Callable[..., str]) -> Iterator[Namespace]:
             raise
         pytest.skip(f"no network namespaces with veth pairs here: {error}")
     try:
-        made.ip("link", "add", "out", "type", "veth", "peer", "name", "beyond")
-        for end in ("out", "beyond"):
-            made.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
-            made.ip("link", "set", end, "up")
+        made.pair("out", "beyond")
         yield made
     finally:
         made.remove()

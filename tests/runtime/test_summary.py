@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hopscope.runtime.pipeline.summary import summary_lines
+from hopscope.runtime.pipeline.summary import LOST, summary_lines
 
 
 def test_postcards() -> None:
@@ -32,13 +32,24 @@ def test_a_sink() -> None:
     counts["forwarded_frames_total"], counts["stripped_packets_total"] = 9, 7
     counts["forward_drops_total.no_slot"] = 2
     counts["unverified_packets_total"] = 1
+    counts["xdp_forwarded_frames_total.stripped"], counts["xdp_forwarded_frames_total.unchanged"] = 4, 1
+    counts["bypassed_frames_total"] = 6
     counts["sink_packets_total"], counts["sink_events_total.latency_above"] = 7, 3
     counts["sink_throttled_events_total.latency_above"], counts["sink_journal_throttled_events_total"] = 5, 1
     counts["sink_reports_total"] = 3
-    assert summary_lines(counts)[1:6] == [
-        "forwarded  9 frames, 7 of them stripped of INT (1 unverified); dropped 2: 2 no_slot",
+    assert summary_lines(counts)[1:8] == [
+        "forwarded  9 frames, 7 of them stripped of INT (1 unverified); 5 by the XDP program",
+        "bypassed   6 frames, which the kernel passed on as they were",
+        "dropped    2: 2 no_slot",
         "sink       3: 3 latency_above in the event ring",
         "throttled  5: 5 latency_above by the quota",
         "history    1 events above sink.journal_events are missing",
         "reported   3 reports to another collector, 0 dropped",
     ]
+
+
+def test_losses_have_no_total() -> None:
+    """A report that the kernel dropped is missing by its sequence number, too: the two are not added."""
+    counts = Counter({"reports_total": 9, "frames_total": 9, "lost_reports": 5, "kernel_drops_total": 3})
+    line = next(line for line in summary_lines(counts) if line.startswith("lost"))
+    assert line == "lost       5 missing by sequence number, 3 " + LOST["kernel_drops_total"]

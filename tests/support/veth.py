@@ -34,8 +34,12 @@ class Namespace:
     def __init__(self, name: str) -> None:
         self.name = name
         run("ip", "netns", "add", name)
-        self.ip("link", "add", "near", "type", "veth", "peer", "name", "far")
-        for end in ("near", "far"):
+        self.pair("near", "far")
+
+    def pair(self, *ends: str) -> None:
+        """Make a veth pair, up."""
+        self.ip("link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
+        for end in ends:
             # no router solicitations, duplicate address detection, …: what comes is what was sent
             self.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
             self.ip("link", "set", end, "up")

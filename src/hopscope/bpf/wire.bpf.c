@@ -89,11 +89,14 @@ inlined int fits(const struct headers *found, __u32 length)
 	return length <= variables.control.longest + (found->tagged ? 4 : 0);
 }
 
-inlined int redirect(enum wire_count what)
+inlined int redirect(enum wire_count what, __u32 length)
 {
 	long action = bpf_redirect_map(&output, 0, XDP_PASS);
-	add(action == XDP_REDIRECT ? what : WIRE_UP_OFF);
-	return action;
+	if (action != XDP_REDIRECT)
+		return up(WIRE_UP_OFF);
+	add(what);
+	variables.counters[bpf_get_smp_processor_id() & (MAX_PROCESSORS - 1)].bytes += length;
+	return XDP_REDIRECT;
 }
 
 /* Protocols that carry no packet in which the decoder looks for INT. */
@@ -496,7 +499,7 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 	if (bpf_ringbuf_output(&ring, scratch, sizeof(scratch->head) + head, BPF_RB_NO_WAKEUP))
 		add(WIRE_LOST_HEAD);
 	if (!strip)
-		return redirect(WIRE_FORWARDED);
+		return redirect(WIRE_KEPT, found->length);
 	int fitting = rewrite_ip(scratch, found, &plain);
 	if (!plain.inserted)
 		fitting &= rewrite_l4(scratch, found, &plain, rest);
@@ -507,7 +510,7 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 		return XDP_ABORTED; /* never: the bytes were there */
 	if (!fitting)
 		add(WIRE_UNVERIFIED);
-	return redirect(WIRE_STRIPPED);
+	return redirect(WIRE_STRIPPED, found->length);
 }
 
 inlined int take(struct xdp_md *frame)
@@ -525,7 +528,7 @@ inlined int take(struct xdp_md *frame)
 		return take_int(frame, &found);
 	if (!fits(&found, found.length))
 		return up(WIRE_UP_LONG);
-	return redirect(WIRE_FORWARDED);
+	return redirect(WIRE_FORWARDED, found.length);
 }
 
 SEC("xdp")

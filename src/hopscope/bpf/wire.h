@@ -20,13 +20,15 @@ enum wire_count {
 	WIRE_UP_CHECKSUM, /* passed up: a checksum of TCP or UDP that its sender left to a card */
 	WIRE_UP_LONG,     /* passed up: longer than the MTU of the output */
 	WIRE_UP_OFF,      /* passed up: the output cannot send, or the worker has not begun yet */
+	WIRE_KEPT,        /* redirected with its INT, since it is to stay */
 	WIRE_COUNTS,
 };
 
 /* Counters of one processor; their lines are not shared. */
 struct wire_counters {
 	__u64 frames[WIRE_COUNTS];
-	__u64 reserved[5];
+	__u64 bytes; /* of redirected frames, as they came */
+	__u64 reserved[3];
 };
 
 /* What a UDP destination port announces. */

@@ -13,7 +13,7 @@ class WireCount(IntEnum):
     """What happened to a frame (enum wire_count)."""
 
     FORWARDED = 0
-    """Redirected as it came."""
+    """Redirected as it came, without INT."""
     STRIPPED = 1
     """Redirected without its INT."""
     UNVERIFIED = 2
@@ -34,6 +34,8 @@ class WireCount(IntEnum):
     """Passed up: longer than the MTU of the output."""
     OFF = 10
     """Passed up: the output cannot send, or the worker has not begun yet."""
+    KEPT = 11
+    """Redirected with its INT, since it is to stay."""
 
     @property
     def label(self) -> str:
@@ -41,7 +43,7 @@ class WireCount(IntEnum):
         return self.name.lower()
 
 
-PASSED = tuple(count for count in WireCount if count >= WireCount.FORM)
+PASSED = tuple(count for count in WireCount if WireCount.FORM <= count <= WireCount.OFF)
 """Reasons for which frames are passed up."""
 
 
@@ -57,7 +59,13 @@ class WireRole(IntEnum):
     """A tunnel."""
 
 
-WIRE_COUNTERS = np.dtype([("frames", "<u8", (len(WireCount),)), ("reserved", "<u8", (5,))])
+WIRE_COUNTERS = np.dtype(
+    [
+        ("frames", "<u8", (len(WireCount),)),
+        ("bytes", "<u8"),  # of redirected frames, as they came
+        ("reserved", "<u8", (3,)),
+    ]
+)
 """Counters of one processor (struct wire_counters)."""
 
 WIRE_CONTROL = np.dtype(

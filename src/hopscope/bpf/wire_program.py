@@ -86,6 +86,11 @@ class WireProgram:
         totals = self._variables["counters"]["frames"].sum(axis=0)
         return {count: int(totals[count]) for count in WireCount}
 
+    @property
+    def forwarded_bytes(self) -> int:
+        """Bytes of all frames that it forwarded, as they came."""
+        return int(self._variables["counters"]["bytes"].sum())
+
     def run(self, frame: bytes, repeat: int = 1) -> tuple[int, int]:
         """Give it a frame, as if an interface had received it: (its verdict, mean ns of `repeat` runs)."""
         return self._object.run(self._name, frame, repeat)

@@ -30,9 +30,13 @@ DETECTOR = "detector"
 """The process that detects for several workers: its name, and that of its counters."""
 _TYPES = {kind.label: number for number, kind in enumerate(Type)}
 COUNTERS: tuple[Counter, ...] = (
-    Counter("frames_total", "Frames received from capture (datagrams, or packets of a file)."),
+    Counter(
+        "frames_total",
+        "Frames received from capture (datagrams, or packets of a file), also those that an XDP program "
+        "counted or forwarded.",
+    ),
     Counter("frame_bytes_total", "Bytes of these frames."),
-    Counter("other_frames_total", "Frames without a telemetry report: another protocol or port."),
+    Counter("other_frames_total", "Frames without telemetry: another protocol or port."),
     Counter(
         "kernel_drops_total",
         "Datagrams or frames dropped by the operating system: the socket buffer or the ring was full.",
@@ -54,7 +58,10 @@ COUNTERS: tuple[Counter, ...] = (
         "Datagrams and frames longer than the receive buffer, rejected.",
         of="received.oversized_frames_total",
     ),
-    Counter("bypassed_frames_total", "Frames of a sink that the kernel passed on while no worker did."),
+    Counter(
+        "bypassed_frames_total",
+        "Frames that a sink received, but the kernel passed on as they were, while no worker did.",
+    ),
     Counter("interface_returns_total", "Interfaces that were deleted, made again, and bound again."),
     Counter("interface_gap_ns_total", "Time from the deletion of an interface until it was bound again."),
     Counter(
@@ -205,12 +212,12 @@ COUNTERS: tuple[Counter, ...] = (
         gauge=True,
     ),
     Counter("forwarded_frames_total", "Frames forwarded by a sink, to an interface or into a file."),
-    Counter("stripped_packets_total", "Packets whose INT a sink removed, restoring the original packet."),
+    Counter("stripped_packets_total", "Forwarded frames whose INT a sink removed, restoring the packet."),
     Counter(
         "unverified_packets_total",
-        "Stripped packets whose checksum matched neither with INT nor without; it is left as received.",
+        "Of these, frames whose checksum matched neither with INT nor without; it is left as received.",
     ),
-    Counter("unstripped_packets_total", "Packets forwarded with their INT because it is damaged."),
+    Counter("unstripped_packets_total", "Frames forwarded with their INT because it is damaged."),
     *(
         Counter(
             "forward_drops_total", "Frames that a sink did not forward, by reason.", ("reason", drop.label)

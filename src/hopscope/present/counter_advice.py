@@ -28,6 +28,8 @@ ADVICE: Mapping[str, str] = {
     "denied_frames_total": "add the source to listen.allow, or stop it",
     "rate_limited_frames_total": "raise listen.rate_limit, or slow the source down",
     "oversized_frames_total": "the source sends more than a report fits in: check what it sends",
+    "abandoned_frames_total": "the log says why the worker ended",
+    "xdp_lost_metadata_total": "raise listen.ring_bytes",
     "detector_lost_reports_total": "raise detect.queue_reports, or sample less",
     "journal_lost_events_total": "free space on the disk of the data folder, or use a faster one",
     "label_kernel_drops_total": "raise net.core.rmem_max",
@@ -36,7 +38,6 @@ ADVICE: Mapping[str, str] = {
 }
 """What to do about a counter of losses."""
 WARNINGS: Mapping[str, tuple[str, str]] = {
-    "abandoned_frames_total": ("frames lost when a worker was killed", "the log says why it ended"),
     **TABLES,
     "late_postcards_total": ("postcards after their path was emitted", "raise postcards.window_ms"),
     "journal_sync_failures_total": ("failed writes to the disk", "check the disk of the data folder"),

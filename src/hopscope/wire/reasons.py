@@ -187,7 +187,7 @@ class DropReason(IntEnum):
     TOO_SHORT = 4
     """Shorter than an Ethernet header."""
     DOWN = 5
-    """The output interface was down or gone."""
+    """The output interface was down or gone, or had not taken the frame when the sink ended."""
 
     @property
     def label(self) -> str:

@@ -17,6 +17,7 @@ from hopscope.runtime.sink.forward import Forwarder, ToInterface, to_file
 from hopscope.settings.sink import SinkSettings
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FRAME, HOP, REPORT, FrameBatch, Link, Records, ReportBatch
+from hopscope.wire.rewrite import strip_kernel
 
 SLOT = 2048
 LONGEST = 1514
@@ -29,6 +30,7 @@ class Ring:
         self.arena: npt.NDArray[np.uint8] = np.zeros(slots * SLOT, np.uint8)
         self.room = LONGEST + 4
         self.sent = self.rejected = self.dropped = 0
+        self.marked = np.zeros(8, np.int64)
         self.out: list[bytes] = []
         self.closed = False
         self._slots = slots
@@ -44,13 +46,14 @@ class Ring:
         free = min(n, self._slots) if self._turns >= 0 else 0
         return np.arange(free, dtype=np.uint64) * np.uint64(SLOT)
 
-    def send(self, lengths: npt.NDArray[np.uint32]) -> int:
-        for slot, length in enumerate(lengths.tolist()):
+    def send(self, lengths: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8]) -> int:
+        for slot, (length, mark) in enumerate(zip(lengths.tolist(), marks.tolist(), strict=True)):
             assert length == 0 or 14 <= length <= self.room
             if length > LONGEST:
                 self.rejected += 1
             elif length:
                 self.out.append(self.arena[slot * SLOT : slot * SLOT + length].tobytes())
+                self.marked[mark] += 1
         self.sent = len(self.out) - self._waits
         return self.sent
 
@@ -67,13 +70,13 @@ class TakesFour:
     """Takes the last 4 bytes of every packet with a report, and leaves those with a reason."""
 
     def __init__(self) -> None:
-        self.stripped = self.unverified = self.damaged = 0
+        self.results: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
 
     def _stripped(self, frames: FrameBatch, reports: ReportBatch, numbers: range) -> list[bytes]:
         reasons = {int(row["packet"]): int(row["reason"]) for row in reports.reports}
         here = [reasons.get(number) for number in numbers]
-        self.stripped = here.count(0)
-        self.damaged = len(here) - here.count(0) - here.count(None)
+        kinds = {0: strip_kernel.STRIPPED, None: strip_kernel.PASSED}
+        self.results = np.array([kinds.get(reason, strip_kernel.DAMAGED) for reason in here], np.uint8)
         whole = [frames.arena[f["offset"] : f["offset"] + f["length"]].tobytes() for f in frames.frames]
         return [whole[i][:-4] if reason == 0 else whole[i] for i, reason in zip(numbers, here, strict=True)]
 
@@ -165,6 +168,40 @@ def test_frames_that_cannot_go_have_a_reason() -> None:
         "forward_drops_total.too_long": 2,
         "forward_drops_total.cut": 1,
         "forward_drops_total.too_short": 1,
+    }
+
+
+def test_what_does_not_go_on_is_not_stripped() -> None:
+    """Frames that bypassed the sink, that are too long without their INT, or that find no slot are counted
+    once each, and never as stripped or damaged: forwarded, bypassed and dropped frames are all frames.
+    """
+    ring, counted = Ring(6, turns=1), Counter[str]()
+    packets = [
+        packet(0),
+        packet(1),
+        packet(2),
+        packet(3, LONGEST + 7),
+        packet(4),
+        packet(5),
+        *map(packet, range(6, 9)),
+    ]
+    batch = batch_of(packets)
+
+    class Heartbeat:
+        def passed(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+            return np.isin(np.arange(len(times)), (1, 2, 7))
+
+    made = forwarder(ring, counted)
+    made._heartbeat = Heartbeat()  # type: ignore[attr-defined]
+    made(batch, reports_of({0: 0, 1: 0, 2: 2, 3: 0, 4: 2, 6: 0, 7: 0, 8: 0}), DEFAULT)
+    assert ring.out == [packet(0)[:-4], packet(4), packet(5)]
+    assert +counted == {
+        "forwarded_frames_total": 3,
+        "stripped_packets_total": 1,
+        "unstripped_packets_total": 1,
+        "bypassed_frames_total": 3,
+        "forward_drops_total.too_long": 1,
+        "forward_drops_total.no_slot": 2,
     }
 
 

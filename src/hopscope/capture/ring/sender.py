@@ -25,6 +25,7 @@ _HEADER, _TAG = 14, 4
 _SMALLEST_SLOT = 2048
 _BLOCK_BYTES = 1 << 17
 _GONE = (errno.ENETDOWN, errno.ENXIO, errno.ENODEV)
+_MARKS = 8
 _AGAIN = (0, errno.EAGAIN, errno.ENOBUFS, errno.EINTR)
 
 
@@ -47,6 +48,8 @@ class RingSender:
         """Frames given up because the interface was down or gone, or had no carrier."""
         self.rejected = 0
         """Frames that the interface cannot send: shorter than their header, or longer than its MTU allows."""
+        self.marked = np.zeros(_MARKS, np.int64)
+        """Frames that the interface took, by their mark."""
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
         except PermissionError as error:
@@ -95,6 +98,7 @@ class RingSender:
         self._copied = ring.view(np.uint16).reshape(total, slot // 2)[:, SlotAt.HEADER_LENGTH // 2]
         self._total = total
         self._slots = ring.reshape(total, slot)[:, SLOT_HEADER:]
+        self._marks = np.zeros(total, np.uint8)
         self._offsets = np.arange(total, dtype=np.uint64) * slot + SLOT_HEADER
         self._first = self._next = 0
         self._waiting = 0
@@ -137,13 +141,14 @@ class RingSender:
         """Numbers of n slots."""
         return (first + np.arange(n)) % self._total
 
-    def send(self, lengths: npt.NDArray[np.uint32]) -> int:
-        """Send the frames in the first slots that `slots` gave, by their lengths (0: not this one).
+    def send(self, lengths: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8] | None = None) -> int:
+        """Send the frames in the first slots that `slots` gave, by their lengths (0: not this one), each with
+        a mark below 8 by which it is counted.
 
         Returns how many were sent, including frames that had waited. Raises CaptureError if the interface
         fails.
         """
-        self._put(lengths)
+        self._put(lengths, marks)
         return self.flush()
 
     def send_rows(self, rows: npt.NDArray[np.uint8]) -> int:
@@ -157,7 +162,7 @@ class RingSender:
         self.send(np.full(count, length, np.uint32))
         return count
 
-    def _put(self, lengths: npt.NDArray[np.uint32]) -> None:
+    def _put(self, lengths: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8] | None) -> None:
         """Ask the kernel to send; what cannot be sent leaves no gap, at which it would stop. It does not look
         at the MTU itself.
         """
@@ -171,8 +176,10 @@ class RingSender:
             wrong &= ~self._tagged(offsets, lengths)
             self.rejected += int(np.count_nonzero(wrong & (lengths != 0)))
             lengths = np.where(wrong, np.uint32(0), lengths)
+            marks = None if marks is None else marks[lengths != 0]
             lengths = lengths[: self._close_gaps(self.arena, offsets, lengths)]
         places = self._places(self._next, len(lengths))
+        self._marks[places] = 0 if marks is None else marks
         self._copied[places] = lengths
         self._lengths[places] = lengths + VNET_BYTES
         self._statuses[places] = _SEND_REQUEST
@@ -241,9 +248,10 @@ class RingSender:
 
     def _reap(self) -> None:
         """Count what the kernel has taken: it goes in the order of the slots."""
-        statuses = self._statuses[self._places(self._first, self._waiting)]
-        left = np.flatnonzero(statuses == _SEND_REQUEST)
+        places = self._places(self._first, self._waiting)
+        left = np.flatnonzero(self._statuses[places] == _SEND_REQUEST)
         taken = int(left[0]) if len(left) else self._waiting
+        self.marked += np.bincount(self._marks[places[:taken]], minlength=_MARKS)
         self.sent += taken
         self._waiting -= taken
         self._first = (self._first + taken) % self._total

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 END_SECONDS = 6.0
 """Most time in which flow records are written at the end; a supervisor waits longer (STOP_SECONDS)."""
 SECOND_NS = 1_000_000_000
+_NO_FRAMES = FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME))
 _COUNTED = ("frames_total", "frame_bytes_total", "reports_total", "packets_total", "hops_total")
 """Counters in the order of the first slots of `count_kernel`."""
 
@@ -135,7 +136,7 @@ class Steps(ABC):
         """Name of the dialect of the newest frames."""
         self._readonly, self._kernel = readonly, count_kernel
         self._counting = (np.zeros(count_kernel.TALLY, np.uint64), *_tallied(count_kernel), counted.values)
-        self._count(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)), ReportBatch(NO_REPORTS, NO_HOPS))
+        self._count(_NO_FRAMES, ReportBatch(NO_REPORTS, NO_HOPS))
 
     @abstractmethod
     def take(
@@ -161,11 +162,13 @@ class Steps(ABC):
         dialect: Dialect = DEFAULT,
         forward: Forward | None = None,
         source: SourceDecoder | None = None,
+        *,
+        heads: bool = False,
     ) -> int:
         """Take frames through all steps; returns how many reports were accepted.
 
         `forward` gets the frames and their raw reports first: forwarded packets do not wait. `source` decodes
-        them, if they are not Telemetry Reports.
+        them, if they are not Telemetry Reports. `heads`: the frames are heads of what its listener counts.
         """
         begin = time.perf_counter_ns()
         self._dialect = dialect.name
@@ -174,7 +177,7 @@ class Steps(ABC):
         decoded = time.perf_counter_ns()
         if forward is not None:
             forward(frames, batch, dialect)
-        accepted = self._count(frames, batch)
+        accepted = self._count(_NO_FRAMES if heads else frames, batch)
         timing.apply(batch, dialect.clock)
         self.take(batch, dialect.clock, frames, decoded - begin)
         return accepted

@@ -9,6 +9,8 @@ from ...detect.counters import stored_values
 LOST = {
     "lost_reports": "missing by sequence number",
     "kernel_drops_total": "dropped by the kernel: the socket buffer or the ring was full",
+    "abandoned_frames_total": "taken by a worker that was killed, which may have forwarded some",
+    "xdp_lost_metadata_total": "forwarded by the XDP program without their metadata: its ring was full",
     "denied_frames_total": "from sources that are not allowed",
     "rate_limited_frames_total": "above the rate limit",
     "oversized_frames_total": "longer than the receive buffer",
@@ -54,8 +56,8 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
     lines += _sink_lines(counters)
     lines += _label_lines(counters)
     lines.append(f"rejected   {_listed(rejected)}")
-    lost = {text: counters[key] for key, text in LOST.items() if counters[key]}
-    lines.append(f"lost       {_listed(lost)}")
+    lost = ", ".join(f"{counters[key]:,} {text}" for key, text in LOST.items() if counters[key])
+    lines.append(f"lost       {lost or 0}")  # without a total: one report may be missing in two ways
     lines.append(f"events     {_listed(events)}")
     values, stored = counters["values_total"], stored_values(counters)
     if stored and values:
@@ -69,16 +71,22 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
     """Lines about a sink; none without one."""
     lines = []
     dropped = family(counters, "forward_drops_total")
-    if counters["forwarded_frames_total"] or dropped:
+    bypassed = counters["bypassed_frames_total"]
+    if counters["forwarded_frames_total"] or dropped or bypassed:
         damaged = counters["unstripped_packets_total"]
         unverified = counters["unverified_packets_total"]
+        in_kernel = sum(family(counters, "xdp_forwarded_frames_total").values())
         lines.append(
             f"forwarded  {counters['forwarded_frames_total']:,} frames, "
             f"{counters['stripped_packets_total']:,} of them stripped of INT"
             + (f" ({unverified:,} unverified)" if unverified else "")
             + (f", {damaged:,} unchanged because their INT is damaged" if damaged else "")
-            + (f"; dropped {_listed(dropped)}" if dropped else "")
+            + (f"; {in_kernel:,} by the XDP program" if in_kernel else "")
         )
+    if bypassed:
+        lines.append(f"bypassed   {bypassed:,} frames, which the kernel passed on as they were")
+    if dropped:
+        lines.append(f"dropped    {_listed(dropped)}")
     if flows := counters["unrecorded_flows_total"]:
         packets = counters["unrecorded_flow_packets_total"]
         lines.append(f"flows      {flows:,} flows of {packets:,} packets are not in history")

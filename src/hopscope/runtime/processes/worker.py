@@ -109,7 +109,7 @@ def run(child: Child, *, standby: bool = False) -> None:
         receiver = Receiver(listener, dialects, child.notify, forward, child.index)
         worker.receivers.append(receiver)
         if (wire := mode.wire(listen, dialects, steps.count, receiver.has_caught_up)) is not None:
-            wires.append(Receiver(wire, dialects, child.notify, detaches=True))
+            wires.append(Receiver(wire, dialects, child.notify, heads=True))
         for note in [*listener.notes(), *(wire.notes() if wire else ())] if child.index == 0 else ():
             child.notify(note)
     worker.receivers += wires
@@ -191,10 +191,12 @@ class Receiver:
         forward: Forwarder | None = None,
         worker: int = 0,
         *,
-        detaches: bool = False,
+        heads: bool = False,
     ) -> None:
         self.listener = listener
-        self.detaches = detaches or listener.settings.kind == "xdp"
+        self.heads = heads
+        """What comes are heads of frames that the listener counts."""
+        self.detaches = heads or listener.settings.kind == "xdp"
         """At the end its program is detached first: what comes then is for the network stack."""
         self.source = getattr(listener, "filter", None) or source_decoder(listener.settings)
         """Decodes what comes, if it is not Telemetry Reports."""
@@ -375,7 +377,7 @@ class Worker:
                 frames += len(batch)
             for ready, dialect in receiver.take(batch, time.monotonic_ns()):
                 if len(ready):
-                    self._steps.step(ready, dialect, receiver.forward, receiver.source)
+                    self._step(receiver, ready, dialect)
             self._steps.count("busy_capture_ns_total", spent)
             self._steps.count("busy_ns_total", spent)
         if isinstance(self._steps, HandOver):
@@ -384,6 +386,9 @@ class Worker:
             self._steps.tick(time.time_ns())
             self._collect()
         return frames
+
+    def _step(self, receiver: Receiver, frames: FrameBatch, dialect: Dialect) -> None:
+        self._steps.step(frames, dialect, receiver.forward, receiver.source, heads=receiver.heads)
 
     def _collect(self) -> None:
         """Set the counters that others count."""
@@ -409,7 +414,7 @@ class Worker:
         loop.drain(self.turn, DRAIN_SECONDS)
         for receiver in self.receivers:
             for batch, dialect in receiver.settle():
-                self._steps.step(batch, dialect, receiver.forward, receiver.source)
+                self._step(receiver, batch, dialect)
             if released and receiver.forward is not None:
                 receiver.forward.release()
         self._collect()

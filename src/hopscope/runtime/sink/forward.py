@@ -23,11 +23,11 @@ from ...settings.sink import SinkSettings
 from ...wire.dialect import Dialect
 from ...wire.reasons import DropReason
 from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Link, ReportBatch
+from ...wire.rewrite.strip_batch import Stripper, totals
 
 if TYPE_CHECKING:
     from ...capture.bypass import Heartbeat
     from ...capture.pcap.writer import PcapWriter
-    from ...wire.rewrite.strip_batch import Stripper
 
 Count = Callable[[str, int], object]
 """Adds to a counter of `detect.counters.COUNTERS`, by its key."""
@@ -56,6 +56,8 @@ class Sender(Protocol):
     """Frames that it cannot send: shorter than their header, or longer than its MTU."""
     dropped: int
     """Frames dropped because it was down, removed, or had no carrier."""
+    marked: npt.NDArray[np.int64]
+    """Frames that it took, by their mark."""
 
     @property
     def waiting(self) -> int:
@@ -64,8 +66,8 @@ class Sender(Protocol):
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
         """Offsets in the arena for at most `n` frames; none if the ring is full."""
 
-    def send(self, lengths: npt.NDArray[np.uint32]) -> int:
-        """Send the frames in the first slots of `slots`, by their lengths; 0: skip this one."""
+    def send(self, lengths: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8]) -> int:
+        """Send the frames in the first slots of `slots`, by their lengths (0: skip this one), with marks."""
 
     def flush(self) -> int:
         """Retry the frames that the interface did not take at once."""
@@ -117,16 +119,14 @@ class Forwarder(ABC):
     def _stripper(self, dialect: Dialect) -> Stripper:
         found = self._strippers.get(dialect)
         if found is None:
-            from ...wire.rewrite.strip_batch import Stripper
-
             found = self._strippers[dialect] = Stripper(dialect)
         return found
 
-    def _count_stripped(self, stripper: Stripper) -> None:
-        """Count the packets of a stripper's last call."""
-        self._count("stripped_packets_total", stripper.stripped)
-        self._count("unverified_packets_total", stripper.unverified)
-        self._count("unstripped_packets_total", stripper.damaged)
+    def _count_forwarded(self, frames: int, stripped: int, unverified: int, damaged: int) -> None:
+        self._count("forwarded_frames_total", frames)
+        self._count("stripped_packets_total", stripped)
+        self._count("unverified_packets_total", unverified)
+        self._count("unstripped_packets_total", damaged)
 
 
 class ToInterface(Forwarder):
@@ -139,6 +139,7 @@ class ToInterface(Forwarder):
         self._heartbeat = heartbeat
         self._sender = sender
         self._counted = (0, 0, 0)
+        self._marked = sender.marked.copy()
 
     def beat(self) -> None:
         """The bypass lets this worker forward."""
@@ -156,12 +157,16 @@ class ToInterface(Forwarder):
             reports = ReportBatch(reports.reports[:0], reports.hops[:0])
         stripper = self._stripper(dialect)
         done, total = 0, len(frames)
+        passed = np.zeros(total, np.bool_)
+        if self._heartbeat is not None:
+            passed = self._heartbeat.passed(frames.frames["time_ns"])
+            self._count("bypassed_frames_total", int(np.count_nonzero(passed)))
         while done < total:
             offsets = self._sender.slots(total - done)
             if not len(offsets):
-                self._dropped(DropReason.NO_SLOT, total - done)
+                self._dropped(DropReason.NO_SLOT, int(np.count_nonzero(~passed[done:])))
                 return
-            self._send(frames, reports, done, offsets, stripper)
+            self._send(frames, reports, done, offsets, stripper, passed[done : done + len(offsets)])
             done += len(offsets)
 
     def _send(
@@ -171,26 +176,22 @@ class ToInterface(Forwarder):
         first: int,
         offsets: npt.NDArray[np.uint64],
         stripper: Stripper,
+        passed: npt.NDArray[np.bool_],
     ) -> None:
+        """`passed`: frames that have bypassed this sink."""
         sender = self._sender
         lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room, first)
-        self._count_stripped(stripper)
         part = frames.frames[first : first + len(offsets)]
-        cut = part["length"] < part["wire_length"]
-        long = (lengths == 0) & ~cut
-        short = (lengths < _HEADER_BYTES) & ~cut & ~long
-        if self._heartbeat is not None:
-            passed = self._heartbeat.passed(part["time_ns"])
-            self._count("bypassed_frames_total", int(np.count_nonzero(passed)))
-            cut, long, short = cut & ~passed, long & ~passed, short & ~passed
-            lengths = np.where(passed, np.uint32(0), lengths)
+        cut = (part["length"] < part["wire_length"]) & ~passed
+        long = (lengths == 0) & ~cut & ~passed
+        short = (lengths < _HEADER_BYTES) & ~cut & ~long & ~passed
         for reason, which in (
             (DropReason.CUT, cut),
             (DropReason.TOO_LONG, long),
             (DropReason.TOO_SHORT, short),
         ):
             self._dropped(reason, int(np.count_nonzero(which)))
-        sender.send(np.where(cut | short, np.uint32(0), lengths))
+        sender.send(np.where(cut | short | passed, np.uint32(0), lengths), stripper.results)
         self._count_sent()
 
     def _count_sent(self) -> None:
@@ -201,7 +202,8 @@ class ToInterface(Forwarder):
             return
         sent, rejected, dropped = (new - old for new, old in zip(now, self._counted, strict=True))
         self._counted = now
-        self._count("forwarded_frames_total", sent)
+        self._count_forwarded(sent, *totals(sender.marked - self._marked))
+        self._marked = sender.marked.copy()
         self._dropped(DropReason.TOO_LONG, rejected)  # none is too short by now
         self._dropped(DropReason.DOWN, dropped)
 
@@ -247,12 +249,13 @@ class ToFile(Forwarder):
         """Append the frames. Raises CaptureError."""
         if not len(frames):
             return
+        results = 0, 0, 0
         if self._strip:
             stripper = self._stripper(dialect)
             frames = stripper.strip(frames, reports)
-            self._count_stripped(stripper)
+            results = stripper.stripped, stripper.unverified, stripper.damaged
         self._open(Link(int(frames.frames["link"][0]))).write(frames)
-        self._count("forwarded_frames_total", len(frames))
+        self._count_forwarded(len(frames), *results)
 
     def flush(self) -> None:
         """Nothing waits."""
@@ -287,8 +290,6 @@ def to_interface(
 
 def warm() -> None:
     """Compile or load the stripper: frames must not wait for it."""
-    from ...wire.rewrite.strip_batch import Stripper
-
     nothing = ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP))
     Stripper().strip(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)), nothing)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from ...bpf.ring import FRAMES
@@ -27,12 +27,15 @@ _PARAVIRTUAL = ("virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen_netfront")
 """Drivers of cards that virtual machines have, whose host may leave checksums to them."""
 _TAGS = (("rx-vlan-hw-parse", "tx-vlan-hw-insert"), ("rx-vlan-stag-hw-parse", "tx-vlan-stag-hw-insert"))
 """Features that take a VLAN tag out of a frame, and that put it back."""
+_FORWARDED = WireCount.FORWARDED, WireCount.STRIPPED, WireCount.KEPT
 _TOTALS = {
-    "forwarded_frames_total": (WireCount.FORWARDED, WireCount.STRIPPED),
+    "frames_total": _FORWARDED,
+    "forwarded_frames_total": _FORWARDED,
+    "other_frames_total": (WireCount.FORWARDED,),
     "stripped_packets_total": (WireCount.STRIPPED,),
     "unverified_packets_total": (WireCount.UNVERIFIED,),
 }
-"""Counters of all forwarded frames, also of those that workers forward."""
+"""Counters of all frames of a sink, also of those that workers receive and forward."""
 
 
 def obstacle(listen: ListenSettings, sink: SinkSettings, dialects: Sequence[Dialect]) -> str:
@@ -108,7 +111,7 @@ class WireListener:
         self._count, self._caught_up = count, caught_up
         self._index = self._due_ns = self._next_ns = 0
         self._finished = False
-        self._counted = dict.fromkeys(_TOTALS, 0)
+        self._counted = dict.fromkeys((*_TOTALS, "frame_bytes_total"), 0)
 
     def open(self) -> None:
         """Load the kernel, then the program. Raises CaptureError."""
@@ -139,7 +142,6 @@ class WireListener:
 
     def _look(self) -> None:
         """Attach the program when it is time, and to interfaces that were made again; follow the output."""
-        self._tell()
         if self._finished or not (self._index or self._caught_up()):
             return
         with suppress(OSError, CaptureError):  # an interface is gone
@@ -158,25 +160,25 @@ class WireListener:
                 return mtu_of(self.settings.output, self._socket)
         return 0
 
-    def _tell(self) -> None:
-        """Add what the program has forwarded since to the counters of all forwarded frames."""
-        counts = self._program.counts()
-        for key, outcomes in _TOTALS.items():
-            total = sum(counts[outcome] for outcome in outcomes)
+    def _tell(self, counts: Mapping[WireCount, int]) -> None:
+        """Add what the program has forwarded since to the counters of all frames."""
+        totals = {key: sum(counts[outcome] for outcome in outcomes) for key, outcomes in _TOTALS.items()}
+        totals["frame_bytes_total"] = self._program.forwarded_bytes
+        for key, total in totals.items():
             self._count(key, total - self._counted[key])
-            self._counted[key] = total
+        self._counted = totals
 
     def finish(self) -> None:
         """Detach the program: what it sent up is still received."""
         self._finished = True
         self._program.detach()
-        self._tell()
 
     def counts(self) -> dict[str, int]:
         """Frames by what became of them since `open`, by key of `detect.counters`."""
         counts = self._program.counts()
+        self._tell(counts)
         return {
-            "wire_unchanged": counts[WireCount.FORWARDED],
+            "wire_unchanged": counts[WireCount.FORWARDED] + counts[WireCount.KEPT],
             "wire_stripped": counts[WireCount.STRIPPED],
             "wire_lost": counts[WireCount.LOST_HEAD],
             **{f"wire_{reason.label}": counts[reason] for reason in PASSED},

@@ -11,11 +11,22 @@ from ..records import FRAME, FrameBatch, ReportBatch
 Octets = npt.NDArray[np.uint8]
 
 
+def totals(histogram: npt.NDArray[np.int64]) -> tuple[int, int, int]:
+    """Frames (stripped, unverified of these, damaged) of the numbers of frames by result."""
+    from . import strip_kernel
+
+    unverified = int(histogram[strip_kernel.UNVERIFIED])
+    return (
+        int(histogram[strip_kernel.STRIPPED]) + unverified,
+        unverified,
+        int(histogram[strip_kernel.DAMAGED]),
+    )
+
+
 class Stripper:
     """Strips batches of frames, by the reports and trails that a decoder of the same dialect found in them.
 
-    The first one compiles its kernel, or loads it from the cache.  Counts are of the last call, of frames
-    that fitted.
+    The first one compiles its kernel, or loads it from the cache.  Results are of the last call.
     """
 
     def __init__(self, dialect: Dialect = DEFAULT) -> None:
@@ -25,7 +36,8 @@ class Stripper:
         self._kernels = strip_kernel
         self._readonly = readonly
         self._table = dialect.table()
-        self._counts = np.zeros(4, np.uint64)
+        self.results = np.zeros(0, np.uint8)
+        """Of each frame, by `strip_kernel`."""
         self._arena = np.zeros(0, np.uint8)
         self._records = np.zeros(0, FRAME)
         self._offsets = np.zeros(0, np.uint64)
@@ -33,24 +45,28 @@ class Stripper:
     @property
     def stripped(self) -> int:
         """Frames without the INT that they had."""
-        return int(self._counts[0])
+        return totals(self._histogram)[0]
 
     @property
     def unverified(self) -> int:
         """Of these, frames with a checksum that fitted neither with INT nor without, or that are cut; the
         checksum is unchanged.
         """
-        return int(self._counts[1])
+        return totals(self._histogram)[1]
 
     @property
     def damaged(self) -> int:
         """Frames whose INT or IOAM is damaged; they are unchanged."""
-        return int(self._counts[2])
+        return totals(self._histogram)[2]
 
     @property
     def passed(self) -> int:
         """Frames without INT-MD, and reports; they are unchanged."""
-        return int(self._counts[3])
+        return int(self._histogram[self._kernels.PASSED])
+
+    @property
+    def _histogram(self) -> npt.NDArray[np.int64]:
+        return np.bincount(self.results, minlength=8)
 
     def strip(self, frames: FrameBatch, reports: ReportBatch) -> FrameBatch:
         """The frames without their INT, one for each and in their order, valid until the next call."""
@@ -86,10 +102,10 @@ class Stripper:
             raise ValueError(f"found {trails.shape[1]} trails for {len(frames)} frames")
         lengths = np.zeros(len(offsets), np.uint32)
         places = self._readonly(np.ascontiguousarray(offsets, np.uint64))
-        self._counts[:] = 0
+        self.results = np.zeros(len(offsets), np.uint8)
         self._kernels.strip_frames(
             self._readonly(frames.arena), self._readonly(frames.frames), np.uint64(first),
             self._readonly(reports.reports), trails, self._table, arena, places, np.uint64(room), lengths,
-            self._counts,
+            self.results,
         )  # fmt: skip
         return lengths

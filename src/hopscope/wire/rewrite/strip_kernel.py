@@ -51,8 +51,10 @@ from .original_kernel import l4_size, original, original_dscp, put_dscp
 from .strip_any_kernel import LEFT, strip_any
 
 MD = U64(Mode.MD)
-STRIPPED, UNVERIFIED, DAMAGED, PASSED = U64(0), U64(1), U64(2), U64(3)
-"""Results of a frame: places in `counts`."""
+STRIPPED, UNVERIFIED, DAMAGED, PASSED, UNFIT = U64(0), U64(1), U64(2), U64(3), U64(4)
+"""Results of a frame: without its INT; so, with a checksum that fits neither with INT nor without; damaged;
+without INT; longer than the room.
+"""
 
 
 @inlined
@@ -180,11 +182,10 @@ def strip_usual(
 @kernel
 def strip_frames(
     buf: Any, frames: Any, first: Any, reports: Any, trails: Any, table: Any, out: Any, offsets: Any,
-    room: Any, lengths: Any, counts: Any,
+    room: Any, lengths: Any, results: Any,
 ) -> None:  # fmt: skip
-    """Write the frames from `first` on without their INT to `out`, one at each of `offsets`, and their
-    lengths to `lengths`: 0 if a frame takes more than `room` bytes, or than there are.  Adds to `counts` of
-    frames: STRIPPED, UNVERIFIED (of these), DAMAGED, PASSED.
+    """Write the frames from `first` on without their INT to `out`, one at each of `offsets`, their lengths to
+    `lengths`, 0 if a frame takes more than `room` bytes, or than there are, and their results to `results`.
     """
     index, rows, space = NONE, U64(len(reports)), U64(len(out))
     for place in range(U64(len(offsets))):
@@ -219,9 +220,11 @@ def strip_frames(
             length = size if size <= here else NONE
             checksum.copy(out, to, buf, origin, origin + length)
         lengths[place] = length
-        if length or size == NONE:
-            counts[what] += U64(1)
-            counts[UNVERIFIED] += U64(unverified)
+        if length == NONE and size != NONE:
+            what = UNFIT
+        elif unverified:
+            what = UNVERIFIED
+        results[place] = what
 
 
 @kernel

@@ -53,8 +53,7 @@ function figuresOf({ counters, settings, threshold_increase }) {
   const [damaged, dropped, missed] = [sum(counters.kept, "unstripped_packets_total"), sum(counters.dropped, "forward_drops_total"), sum(counters.in, "kernel_drops_total")];
   const bypassed = sum(counters.in, "bypassed_frames_total");
   const unknown = sum(counters.kept, "unknown_int_packets_total");
-  /** The kernel forwards some frames that no worker receives. */
-  const taken = (field) => Math.max(sum(counters.in, "frames_total", field), sum(counters.out, "forwarded_frames_total", field) + sum(counters.dropped, "forward_drops_total", field));
+  const taken = (field) => sum(counters.in, "frames_total", field);
   const events = counters.events.reduce((total, each) => total + Number(each.value), 0);
   const eventRate = counters.events.reduce((total, each) => total + each.per_second, 0);
   return [

@@ -1,0 +1,151 @@
+"""`hopscope sink` in a wire between two veth pairs: every packet is accounted for, by what arrives there."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+from hopscope.wire.records import Carrier, Hop
+from oracle.insert import Form, insert_int
+from support.namespaces import Program
+from support.veth import Namespace
+from support.waiting import HANG_SECONDS, eventually
+from support.wire_make import PACKETS
+from support.xdp_make import built
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+_ALL_PROTOCOLS, _SO_RCVBUFFORCE = 3, 33
+PLAIN = [
+    bytes(
+        Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+        / IP(src=f"10.0.0.{flow}", dst="10.0.1.1")
+        / UDP(sport=1000 + flow, dport=2000)
+        / Raw(bytes(100))
+    )
+    for flow in range(1, 41)
+]
+WITH_INT = [
+    insert_int(frame, [Hop(node_id=1)] * 3, 0x8000, Form(Carrier.UDP, 0), dialect=PACKETS) for frame in PLAIN
+]
+
+
+@pytest.fixture
+def wire(tool: Callable[..., str]) -> Iterator[Namespace]:
+    """`far` to `near`, and `out` to `beyond`: a sink belongs between `near` and `out`."""
+    tool("ip")
+    built(tool)
+    try:
+        made = Namespace(f"hopscope-sink-wire-{os.getpid()}")
+    except (OSError, subprocess.CalledProcessError) as error:
+        if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
+            raise
+        pytest.skip(f"no network namespaces with veth pairs here: {error}")
+    try:
+        made.pair("out", "beyond")
+        made.ip("link", "set", "lo", "up")
+        yield made
+    finally:
+        made.remove()
+
+
+class Sink(Program):
+    """The command in a namespace, with small tables."""
+
+    def __init__(self, wire: Namespace, data: Path, *options: str) -> None:
+        words = (
+            "ip", "netns", "exec", wire.name, sys.executable, "-m", "hopscope", "sink", *options,
+            "--data", str(data), "--http-port", "0", "--set", "detect.flow_rows=64",
+            "--set", f"regions={data}-regions", "--set", "history.ring_events=16384",
+        )  # fmt: skip
+        super().__init__(words, data.with_suffix(".log"), {"PYTHONPATH": os.pathsep.join(sys.path)})
+
+    def summary(self) -> dict[str, list[int]]:
+        """Numbers in the lines of the summary, by the first word."""
+        assert self.stop(signal.SIGINT) == 0, self.said()
+        lines = [line for line in self.said().splitlines() if line and not line.startswith("{")]
+        return {
+            line.split()[0]: [int(text.replace(",", "")) for text in re.findall(r"\d[\d,]*", line)]
+            for line in lines
+        }
+
+
+class Traffic:
+    """Packets with INT, sent at `far` one after the other until `end`; what arrives at `beyond`."""
+
+    def __init__(self, wire: Namespace) -> None:
+        self._sender, self._socket = wire.raw(), wire.raw("beyond", _ALL_PROTOCOLS)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 26)
+        self._socket.settimeout(0.05)
+        self._ended = threading.Event()
+        self.sent = 0
+        self.arrived: list[bytes] = []
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._take)]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self) -> None:
+        while not self._ended.wait(0.0003):
+            self._sender.send(WITH_INT[self.sent % len(WITH_INT)])
+            self.sent += 1
+
+    def _take(self) -> None:
+        while True:
+            try:
+                self.arrived.append(self._socket.recv(70_000))
+            except OSError:  # nothing came, or the interface is down
+                if self._ended.is_set():
+                    return
+
+    def count(self, kind: Sequence[bytes]) -> int:
+        """How many of these have arrived."""
+        return sum(frame in kind for frame in list(self.arrived))
+
+    def end(self) -> None:
+        """Send no more, and take what is on its way."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(HANG_SECONDS)
+
+    def close(self) -> None:
+        """End, and close the sockets."""
+        self.end()
+        self._sender.close()
+        self._socket.close()
+
+
+@pytest.mark.parametrize("options", [(), ("--forwarding", "ring"), ("--workers", "2")])
+def test_the_summary_adds_up(wire: Namespace, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Frames that came while the sink started, that went on, and that found the output down are all frames;
+    as many are stripped as arrive without INT.
+    """
+    with closing(Traffic(wire)) as traffic:
+        sink = Sink(wire, tmp_path / "data", "--pair", "near:out", *options)
+        try:
+            sink.wait_for('"collecting"')
+            eventually(lambda: traffic.count(PLAIN) > 200)
+            wire.ip("link", "set", "beyond", "down")
+            sent, arrived = traffic.sent, traffic.count(PLAIN)
+            eventually(lambda: traffic.sent > sent + 200)
+            wire.ip("link", "set", "beyond", "up")
+            eventually(lambda: traffic.count(PLAIN) > arrived + 1000)
+            traffic.end()
+            summary = sink.summary()
+        finally:
+            sink.kill()
+    forwarded, stripped, *in_kernel = summary["forwarded"]
+    assert stripped == forwarded == traffic.count(PLAIN)
+    assert summary["received"][2] == forwarded + summary["bypassed"][0] + summary["dropped"][0]
+    assert in_kernel or options
