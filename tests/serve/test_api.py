@@ -440,19 +440,24 @@ def test_health_names_every_component(api: Any, collector: Any, tmp_path: Any) -
 
 
 def test_a_full_disk_is_not_ready(api: Any, collector: Any) -> None:
-    """The component says how many events wait, and later how many were lost."""
+    """The component says how many events wait, and later how many were lost; pages of events say it, too."""
 
     async def history(client: Any) -> Any:
         parts = (await client.get("/readyz")).json()["components"]
         return next(part for part in parts if part["name"] == "history")
 
+    async def waiting(client: Any) -> Any:
+        return (await client.get("/api/v0/events")).json()["waiting"]
+
     counted = collector.pipeline.shard.counted
     assert run(api, collector.folder, history)["ready"]
+    assert run(api, collector.folder, waiting) == 0
     counted.put("journal_failing", 1)
     counted.put("journal_waiting_events", 1234)
     found = run(api, collector.folder, history)
     assert not found["ready"]
     assert "it does not take events, 1,234 wait in memory" in found["detail"]
+    assert run(api, collector.folder, waiting) == 1234
     counted.put("journal_failing", 0)
     counted.put("journal_lost_events_total", 5)
     found = run(api, collector.folder, history)

@@ -103,7 +103,9 @@ class Browser:
         return found
 
     def click(self, selector: str, text: str = "") -> None:
-        """Click a visible element with the mouse, as a person does, once it is there and stands still."""
+        """Click a visible element with the mouse, as a person does, once it is there and stands still; once
+        more if it moved away just then, as when a banner appears above it.
+        """
         place = f"""(async () => {{
           const e = ({_VISIBLE})({json.dumps(selector)}, {json.dumps(text)});
           if (!e) return null;
@@ -116,11 +118,18 @@ class Browser:
           await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
           const now = at();
           if (!now || String(now) !== String(before)) return null;
-          const there = document.elementFromPoint(...now);
-          return there && (e.contains(there) || there.contains(e)) ? now : null;
+          const holds = (there) => there && (e.contains(there) || there.contains(e));
+          if (!holds(document.elementFromPoint(...now))) return null;
+          window.missed = true;
+          const look = (event) => {{ window.missed = !holds(event.target); }};
+          addEventListener("click", look, {{capture: true, once: true}});
+          return now;
         }})()"""
-        x, y = self.wait(place)
-        self.click_at(x, y)
+        while True:
+            x, y = self.wait(place)
+            self.click_at(x, y)
+            if not self.run("window.missed"):  # a new page has no such variable
+                return
 
     def click_at(self, x: float, y: float) -> None:
         """Click at a place of the window."""

@@ -34,6 +34,7 @@ from ..detect.thresholds import (
     read_change,
     read_limits,
 )
+from ..labels.counters import LABEL_COUNTERS
 from ..memory.region import Region, RegionError
 from ..memory.rings import newest
 from ..settings.limits import SINK_METRICS, LimitSettings, ThresholdSettings
@@ -95,6 +96,18 @@ class LimitsInForce:
     """Metrics that are compared: a sink compares fewer."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToDisk:
+    """Events on their way to the journals, those of labels too."""
+
+    failing: bool
+    """The disk takes none."""
+    waiting: int
+    """Events that wait in memory, and are in no answer of history."""
+    lost: int
+    """Events that memory had no room for."""
+
+
 class CollectorState:
     """Reads the regions of the collector that owns `folder`; safe to use from several threads.
 
@@ -122,6 +135,15 @@ class CollectorState:
     def counters(self) -> CounterSnapshot:
         """Counters, summed over workers; zeros where no collector has run."""
         return self._once("counters", self._read_counters)
+
+    def to_disk(self) -> ToDisk:
+        """Events that the disk has not taken."""
+        counters, labels = self.counters(), LABEL_COUNTERS.read(self.regions)
+        return ToDisk(
+            bool(counters["journal_failing"] or labels["label_journal_failing"]),
+            counters["journal_waiting_events"] + labels["label_waiting_events"],
+            counters["journal_lost_events_total"] + labels["label_lost_events_total"],
+        )
 
     def rates(self, seconds: float = RATE_SECONDS) -> Rates:
         """Counters per second over about the last `seconds`; a restarted worker counts from zero."""

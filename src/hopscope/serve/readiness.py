@@ -15,7 +15,6 @@ from ..direct.counters import TRANSLATOR_COUNTERS
 from ..export.counters import health_of, lost_of, names_of, read_counters
 from ..history.files.names import damaged_files
 from ..history.writing.space import free_bytes, kept_bytes, low_bytes
-from ..labels.counters import LABEL_COUNTERS
 from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
@@ -143,28 +142,25 @@ def history(state: CollectorState, folder: Path) -> Component:
         return Component(
             "history", False, f"{journal} cannot be read", advice="check the rights of the data folder"
         )
-    counters = state.counters()
     free = free_bytes(journal)
     detail = f"{size(free)} free on its disk"
-    labels = LABEL_COUNTERS.read(state.regions)
-    failing = counters["journal_failing"] > 0 or labels["label_journal_failing"] > 0
-    if failing:
-        waiting = counters["journal_waiting_events"] + labels["label_waiting_events"]
-        detail += f"; it does not take events, {waiting:,} wait in memory"
-    if lost := counters["journal_lost_events_total"] + labels["label_lost_events_total"]:
-        detail += f"; {lost:,} were lost"
+    to_disk = state.to_disk()
+    if to_disk.failing:
+        detail += f"; it does not take events, {to_disk.waiting:,} wait in memory"
+    if to_disk.lost:
+        detail += f"; {to_disk.lost:,} were lost"
     if damaged := damaged_files(folder):
         detail += f"; {len(damaged):,} damaged files were set aside"
     keep_free = (read_owner(folder).get("retention") or {}).get("keep_free", "1%")
-    if failing:
-        advice = "free space on its disk, or raise history.keep_free"
+    if to_disk.failing:
+        advice = "free space on its disk"
     elif free >= low_bytes(journal, keep_free):
         advice = ""
     elif not kept_bytes(journal, keep_free):
         advice = "free space on its disk, or set history.keep_free: while it is 0, history fills the disk up"
     else:
         advice = "free space on its disk: other files fill it faster than old history is deleted"
-    return Component("history", not failing, detail, advice=advice)
+    return Component("history", not to_disk.failing, detail, advice=advice)
 
 
 def clock(folder: Path) -> list[Component]:

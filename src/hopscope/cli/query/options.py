@@ -234,16 +234,13 @@ def left_out(history: HistoryLike) -> None:
 
 def not_stored(folder: Path) -> None:
     """Report events of this collector that wait in memory while its disk takes none."""
-    from ...labels.counters import LABEL_COUNTERS
     from ...present.collector_state import CollectorState
 
-    state = CollectorState(folder)
-    counters, labels = state.counters(), LABEL_COUNTERS.read(state.regions)
-    waiting = counters["journal_waiting_events"] + labels["label_waiting_events"]
-    if waiting and (counters["journal_failing"] or labels["label_journal_failing"]):
+    to_disk = CollectorState(folder).to_disk()
+    if to_disk.failing and to_disk.waiting:
         print(
-            f"hopscope: {waiting:,} events wait in memory and are not in this answer: the disk of {folder} "
-            "takes none; `hopscope doctor` says what to do",
+            f"hopscope: {to_disk.waiting:,} events wait in memory and are not in this answer: the disk of "
+            f"{folder} takes none; `hopscope doctor` says what to do",
             file=sys.stderr,
         )
 

@@ -115,10 +115,8 @@ class TopView:
             if now[key] or key in ("lost_reports", "kernel_drops_total"):
                 text = f"lost: {meaning.partition(',')[0]}"
                 table.add_row(text, f"{rates[key]:,.0f}", f"{now[key]:,}", style=red(now[key] > 0))
-        if now["journal_failing"]:
-            table.add_row(
-                "history: events wait for the disk", "", f"{now['journal_waiting_events']:,}", style=red(True)
-            )
+        if (to_disk := self._state.to_disk()).failing:
+            table.add_row("history: events wait for the disk", "", f"{to_disk.waiting:,}", style=red(True))
         busy = rates["busy_ns_total"] / 1e9 / max(len(now.processes), 1)
         per_report = rates["busy_ns_total"] / rates["reports_total"] if rates["reports_total"] else 0.0
         table.add_row("workers busy", f"{busy:.0%}", f"{per_report:,.0f} ns per report" if per_report else "")

@@ -320,6 +320,8 @@ class EventPage(ClusterModel):
     items: list[Event]
     next: str | None
     """Pass it as `after` for the next page; null: this is the last."""
+    waiting: int = 0
+    """Events of this collector that wait in memory while its disk takes none; they are in no page."""
 
 
 class EventCount(Model):

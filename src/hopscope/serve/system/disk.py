@@ -12,7 +12,6 @@ from typing import Any
 from ...history.errors import HistoryError
 from ...history.files.names import damaged_files
 from ...history.writing.space import kept_bytes
-from ...labels.counters import LABEL_COUNTERS
 from ...memory.data_folder import read_owner
 from ...present.collector_state import CollectorState
 from ...present.history import Past
@@ -44,7 +43,7 @@ class Disk:
 def disk_of(state: CollectorState, folder: Path) -> Disk:
     """The disk of a data folder. Raises OSError: the folder cannot be read."""
     found = os.statvfs(folder)
-    counters, labels = state.counters(), LABEL_COUNTERS.read(state.regions)
+    to_disk = state.to_disk()
     retention = read_owner(folder).get("retention")
     return Disk(
         free_bytes=found.f_bavail * found.f_frsize,
@@ -52,9 +51,9 @@ def disk_of(state: CollectorState, folder: Path) -> Disk:
         kept_bytes=kept_bytes(folder, retention["keep_free"]) if retention else None,
         parts={part: _size(folder / part) for part in _PARTS},
         retention=retention,
-        failing=bool(counters["journal_failing"] or labels["label_journal_failing"]),
-        waiting_events=counters["journal_waiting_events"] + labels["label_waiting_events"],
-        lost_events=counters["journal_lost_events_total"] + labels["label_lost_events_total"],
+        failing=to_disk.failing,
+        waiting_events=to_disk.waiting,
+        lost_events=to_disk.lost,
         damaged_files=len(damaged_files(folder)),
     )
 

@@ -79,7 +79,12 @@ async def events(
         for row in rows if silences else ():
             silence = first_match(silences, row)
             row["silence"] = None if silence is None else silence.id
-        return m.EventPage(items=[m.Event.model_validate(row) for row in rows], next=following)
+        to_disk = context.state.to_disk()
+        return m.EventPage(
+            items=[m.Event.model_validate(row) for row in rows],
+            next=following,
+            waiting=to_disk.waiting if to_disk.failing else 0,
+        )
 
     return await context.query(request, work)
 

@@ -18,7 +18,7 @@ export function historyPart() {
     const size = Object.values(history.parts).reduce((sum, each) => sum + each.bytes, 0);
     const low = history.kept_bytes !== null && history.free_bytes < history.kept_bytes;
     fill(wrong, history.failing && h("div", { class: "message bad", role: "alert" }, h("b", null, "The disk does not accept events. "),
-      `${si(history.waiting_events)} wait in memory; the oldest are lost first. Free space on the disk of ${data.data}, or raise history.keep_free.`));
+      `${si(history.waiting_events)} wait in memory; the oldest are lost first. Free space on the disk of ${data.data}.`));
     numbers.update([
       { key: "state", title: "History", value: history.failing ? "failing" : "writing", mood: history.failing ? "bad" : "good", note: history.failing ? "events wait in memory" : "events are on disk" },
       { key: "oldest", title: "Reaches back", value: history.oldest ? ago(history.oldest).replace(" ago", "") : "–", note: history.oldest ? `since ${clock(history.oldest, 0)}` : "no event yet" },
