@@ -126,6 +126,27 @@ class Traffic:
         self._socket.close()
 
 
+def test_one_sink_forwards(wire: Namespace, tmp_path: Path) -> None:
+    """A second sink in the same wire does not start and names the first, in another folder and mount
+    namespace (`ip netns exec` makes one), whichever direction they share; once the first was killed, it
+    starts.
+    """
+    first = Sink(wire, tmp_path / "first", "--pair", "near:out")
+    try:
+        first.wait_for('"collecting"')
+        for number, options in enumerate((("--pair", "near:out"), ("out", "-o", "near"))):
+            second = Sink(wire, tmp_path / f"second-{number}", *options)
+            assert second.process.wait(HANG_SECONDS) == 2
+            assert f"another sink (process {first.process.pid}) forwards its frames" in second.said()
+    finally:
+        first.kill()
+    third = Sink(wire, tmp_path / "third", "--pair", "near:out")
+    try:
+        third.wait_for('"collecting"')
+    finally:
+        third.kill()
+
+
 @pytest.mark.parametrize("options", [(), ("--forwarding", "ring"), ("--workers", "2")])
 def test_the_summary_adds_up(wire: Namespace, tmp_path: Path, options: tuple[str, ...]) -> None:
     """Frames that came while the sink started, that went on, and that found the output down are all frames;

@@ -9,6 +9,7 @@ from typing import Any
 from ...base import log
 from ...bpf.program import XdpProgram
 from ...capture.bypass import Bypass, remove
+from ...capture.claim import claim
 from ...capture.errors import CaptureError
 from ...capture.ring.offload import PreparedInterface, prepare
 from ...capture.ring.socket import source_of
@@ -27,6 +28,8 @@ class Listeners:
         self._log = log.logger("supervisor")
         self._sockets: list[list[socket.socket]] = []
         """By listener, one for each of its workers."""
+        self._claims: list[socket.socket] = []
+        """Of the interfaces whose frames are forwarded, from `probe` on."""
         self._prepared: dict[int, PreparedInterface] = {}
         """By number of the listener."""
         self._bypass: Bypass | None = None
@@ -58,6 +61,7 @@ class Listeners:
     def adopt(self, estate: Estate) -> None:
         """Take the sockets of a sink with equal `sources`, in place of `open`. Raises CaptureError."""
         listeners = self._settings.listen
+        self._claim()
         self._explain_forwarding()
         self._sockets = estate.shares
         self.urls = [url(listen) for listen in listeners]
@@ -69,6 +73,7 @@ class Listeners:
 
     def leave(self, regions: Path, locks: list[int]) -> Estate:
         """What a sink that takes over gets; then `close` changes nothing at the interfaces."""
+        self._disclaim()
         listeners = range(len(self._settings.listen))
         offloads = [self._prepared[number].changes for number in listeners]
         bypass = self._bypass.map if self._bypass is not None else None
@@ -119,6 +124,7 @@ class Listeners:
         `left`: another process uses the sockets, and undoes the changes at its end.
         """
         self._close_sockets()
+        self._disclaim()
         for prepared in self._prepared.values():
             if left:
                 prepared.leave()
@@ -128,7 +134,18 @@ class Listeners:
         if self._bypass is not None:
             self._bypass.close()
 
+    def _claim(self) -> None:
+        """Forward alone. Raises CaptureError if another sink forwards."""
+        if not self._claims:
+            self._claims = [claim(listen.interface) for listen in self._settings.listen if listen.output]
+
+    def _disclaim(self) -> None:
+        for each in self._claims:
+            each.close()
+        self._claims.clear()
+
     def _bind(self) -> None:
+        self._claim()
         self.urls = []
         for listen in self._settings.listen:
             shares = list[socket.socket]()
