@@ -30,20 +30,32 @@ def namespace(tool: Callable[..., str]) -> Iterator[Namespace]:
 
 
 def test_one_claim(namespace: Namespace) -> None:
-    """A second claim says who has the first, by any name of the interface, until that is closed; other
-    interfaces are free.
+    """A second claim says who has the first, by any name of the interface, until that is closed; the other
+    direction is free.
     """
     namespace.ip("link", "property", "add", "dev", "near", "altname", "nearby")
-    first, other = namespace.inside(lambda: claim("near")), namespace.inside(lambda: claim("far"))
+    first = namespace.inside(lambda: claim("near", "far"))
+    other = namespace.inside(lambda: claim("far", "near"))
     for name in ("near", "nearby"):
         with pytest.raises(CaptureError, match=rf"{name}: another sink \(process {os.getpid()}\) forwards"):
-            namespace.inside(lambda name=name: claim(name))  # type: ignore[misc]
+            namespace.inside(lambda name=name: claim(name, "far"))  # type: ignore[misc]
     first.close()
-    namespace.inside(lambda: claim("nearby")).close()
+    namespace.inside(lambda: claim("nearby", "far")).close()
     other.close()
 
 
-def test_a_missing_interface(namespace: Namespace) -> None:
-    """It is named."""
-    with pytest.raises(CaptureError, match="gone: this machine has no such interface"):
-        namespace.inside(lambda: claim("gone"))
+@pytest.mark.parametrize(
+    ("lane", "message"),
+    [
+        (("gone", "far"), "gone: this machine has no such interface"),
+        (("near", "gone"), "gone: this machine has no such interface"),
+        (("near", "lo"), "lo: found no Ethernet interface"),
+        (("lo", "near"), "lo: found no Ethernet interface"),
+        (("near", "nearby"), "near and nearby: found names of one interface"),
+    ],
+)
+def test_between_two_interfaces(namespace: Namespace, lane: tuple[str, str], message: str) -> None:
+    """Frames go from one Ethernet interface to another; any other pair is an error that says why."""
+    namespace.ip("link", "property", "add", "dev", "near", "altname", "nearby")
+    with pytest.raises(CaptureError, match=message):
+        namespace.inside(lambda: claim(*lane))

@@ -32,6 +32,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         (("lo", "-o", "lo"), "--output lo: found the INPUT"),
         (("--pair", "eth1"), "--pair eth1: expected two interfaces"),
         (("--pair", "eth1:eth1"), "--pair eth1:eth1: expected two interfaces"),
+        (("eth1", "--report-when", "event"), "--report-when event: found without --report-to HOST:PORT"),
+        (("eth1", "--report-version", "1.0"), "--report-version 1.0: found without --report-to HOST:PORT"),
         (("eth1", "--pair", "eth1:eth2"), "eth1: found twice"),
         (("eth1", "--events"), "expected with a capture file"),
         (("eth1", "--int-port", "5"), "expected with a capture file"),

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import socket
 import sys
 from functools import cache
 from pathlib import Path
@@ -175,8 +176,10 @@ class BpfObject:
                 return self._native(index)
         failed = -self._link
         if failed in _BUSY:
+            name = socket.if_indextoname(index)
             raise CaptureError(
-                "the interface has an XDP program already; `ip link set dev … xdp off` removes one"
+                f"{name} has an XDP program already: end the process that has attached it, such as another "
+                f"collector or sink, or remove it (`ip link set dev {name} xdp off`, or `xdpgeneric off`)"
             )
         hint = f"; {_PRIVILEGES}" if failed in _DENIED else ""
         raise CaptureError(f"the interface takes no XDP program ({os.strerror(failed)}){hint}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import sys
 from enum import IntEnum
 from pathlib import Path
 
@@ -19,6 +20,7 @@ _RAW_TRACEPOINT = 23  # BPF_TRACE_RAW_TP, of enum bpf_attach_type
 _REPLACE = 1  # BPF_TC_F_REPLACE
 _HANDLE = 0x485  # of a filter: the kernel's own numbers begin elsewhere
 _GONE = (errno.ENOLINK, errno.ENODEV, errno.ENOENT)
+_STATFS_BYTES, _BPF_FS = 256, 0xCAFE4A11  # struct statfs, and BPF_FS_MAGIC, its first field
 
 
 class Direction(IntEnum):
@@ -151,11 +153,26 @@ def _pin(descriptor: int, pin: Path) -> None:
         raise CaptureError(f"{pin}: the program cannot be pinned ({os.strerror(failed)})")
 
 
+def file_system_problem(path: Path) -> str:
+    """Why nothing can be pinned at a path, and what to do; empty: it is in a BPF file system."""
+    place = next(each for each in path.parents if each.exists())
+    found = ctypes.create_string_buffer(_STATFS_BYTES)
+    if (
+        ctypes.CDLL(None).statfs(os.fsencode(place), found)
+        or int.from_bytes(found[:4], sys.byteorder) == _BPF_FS
+    ):
+        return ""
+    return (
+        f"there is no BPF file system: `mount -t bpf bpf {place}` makes one. `ip netns exec NAME` hides that "
+        "of this machine, `nsenter --net=/run/netns/NAME` does not"
+    )
+
+
 def pinned(path: Path) -> int:
     """Descriptor of a pinned map, which the caller closes. Raises CaptureError."""
     found = _opened(path)
     if found < 0:
-        raise CaptureError(f"{path}: {os.strerror(-found)}")
+        raise CaptureError(f"{path}: {file_system_problem(path) or os.strerror(-found)}")
     return found
 
 

@@ -12,12 +12,17 @@ import struct
 from contextlib import suppress
 
 from .errors import CaptureError
-from .interface import index_of
+from .interface import ethernet_index_of
 
 
-def claim(interface: str) -> socket.socket:
-    """Forward its frames alone, until this is closed. Raises CaptureError if another process does."""
-    name = f"\0hopscope-forwards-{socket.if_indextoname(index_of(interface))}"
+def claim(interface: str, output: str) -> socket.socket:
+    """Forward the frames of an interface to another one, alone, until this is closed. Raises CaptureError if
+    another process does, or if they are not two Ethernet interfaces.
+    """
+    to, index = ethernet_index_of(output), ethernet_index_of(interface)
+    if index == to:
+        raise CaptureError(f"{interface} and {output}: found names of one interface, expected two interfaces")
+    name = f"\0hopscope-forwards-{socket.if_indextoname(index)}"
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         made.bind(name)

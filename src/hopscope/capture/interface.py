@@ -8,6 +8,7 @@ import struct
 
 from .errors import CaptureError
 
+_ETHERNET = 1  # ARPHRD_ETHER
 _GET_FLAGS, _GET_MTU, _GET_ADDRESS = 0x8913, 0x8921, 0x8927  # SIOCGIFFLAGS, SIOCGIFMTU, SIOCGIFHWADDR
 _RUNNING = 0x40  # IFF_RUNNING: up, and with a carrier
 
@@ -18,6 +19,18 @@ def index_of(interface: str, named: str = "") -> int:
         return socket.if_nametoindex(interface)
     except OSError as error:
         raise CaptureError(f"{named or interface}: this machine has no such interface") from error
+
+
+def ethernet_index_of(interface: str) -> int:
+    """Number of an Ethernet interface. Raises CaptureError."""
+    index = index_of(interface)
+    try:
+        kind = struct.unpack_from("<H", _asked(interface, _GET_ADDRESS, None))[0]
+    except OSError as error:
+        raise CaptureError(f"{interface}: {error.strerror}") from error
+    if kind != _ETHERNET:
+        raise CaptureError(f"{interface}: found no Ethernet interface, expected one")
+    return index
 
 
 def mtu_of(interface: str, by: socket.socket | None = None) -> int:

@@ -94,6 +94,15 @@ class ReportOptions(Options):
         Key("sink.report.version"),
     ] = None
 
+    def checked(self, settings: Settings) -> Settings:
+        """The same settings. Raises HopscopeError if these options have no effect."""
+        for flag, value in (("--report-when", self.report_when), ("--report-version", self.report_version)):
+            if value is not None and not settings.sink.report.to:
+                raise HopscopeError(
+                    f"{flag} {value}: found without --report-to HOST:PORT, which gets the reports"
+                )
+        return settings
+
 
 @dataclass(frozen=True)
 class PacketDialectOptions(DialectOptions):
@@ -137,7 +146,7 @@ def sink(
             raise HopscopeError("--take-over: found with a capture file, expected with interfaces")
         if forwarding.output is not None:
             _check_output(inputs[0], forwarding.output, output.events)
-        loaded = settings.load(forwarding, reports, serving, flags=flags)
+        loaded = reports.checked(settings.load(forwarding, reports, serving, flags=flags))
         _file(loaded, inputs[0], forwarding.output, settings.data, dialect.dialects(loaded), output)
         return
     if output.events or output.form is Summary.JSON:
@@ -149,16 +158,22 @@ def sink(
         )
     if listen := _listeners(inputs, forwarding, dialect.dialect):
         flags.append(("INPUT", "listen", listen))
-    _live(partial(settings.load, forwarding, reports, serving, log, flags=flags), forwarding.take_over)
+    load = partial(settings.load, forwarding, reports, serving, log, flags=flags)
+    _live(lambda: reports.checked(load()), forwarding.take_over)
 
 
 def _is_file(text: str) -> bool:
     """Whether an input is a capture file, and not an interface."""
-    with suppress(OSError):
-        socket.if_nametoindex(text)
+    if _is_interface(text):
         return False
     path = Path(text)
     return text == "-" or path.exists() or len(path.parts) > 1 or path.suffix in _CAPTURES
+
+
+def _is_interface(name: str) -> bool:
+    with suppress(OSError):
+        return socket.if_nametoindex(name) > 0
+    return False
 
 
 def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> list[str]:
@@ -203,7 +218,7 @@ def _check_output(file: str, output: str, events: bool) -> None:
     if output != "-" and file != "-" and Path(output).exists() and Path(file).exists():
         if Path(output).samefile(file):
             raise HopscopeError(f"--output {output}: found the file that is read, expected another file")
-    elif Path("/sys/class/net", output).exists():
+    elif _is_interface(output):
         raise HopscopeError(f"--output {output}: found an interface, expected a file for packets of a file")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 from ..bpf.kernel_types import enumeration, has_function
+from ..bpf.tc import file_system_problem
 from ..capture.errors import CaptureError
+from ..capture.interface import index_of
 from .program import SwitchProgram
 from .segments import check_segments
 from .settings import SwitchSettings
@@ -33,9 +34,13 @@ def allowed(settings: SwitchSettings) -> Iterator[tuple[str, str, str]]:
         yield "drop reports", f"this kernel has {reasons} reasons", ""
     else:
         yield "drop reports", "none", "they need a kernel with type information (BTF)"
+    if problem := file_system_problem(settings.pins):
+        yield "pins", f"{settings.pins} cannot be made", problem
     for interface in (*settings.interfaces, *settings.hosts):
-        if not Path("/sys/class/net", interface).exists():
-            yield interface, "this machine has no such interface", "attach fails"
+        try:
+            index_of(interface)
+        except CaptureError:
+            yield interface, "no such interface in this network namespace", "attach fails"
     try:
         check_segments(settings)
     except CaptureError as error:

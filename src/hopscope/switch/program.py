@@ -17,9 +17,9 @@ from ..bpf.build import SOURCES, SWITCH_OBJECT
 from ..bpf.hash_map import HashMap
 from ..bpf.kernel_types import has_function
 from ..bpf.libbpf import BpfObject
-from ..bpf.tc import Direction, remove, run_at
+from ..bpf.tc import Direction, file_system_problem, remove, run_at
 from ..capture.errors import CaptureError
-from ..capture.interface import index_of
+from ..capture.interface import ethernet_index_of
 from ..wire.records import Records
 from .counters import Counters, counters_of
 from .drops import LINK, REASONS, attach_drops, detach_drops
@@ -32,8 +32,7 @@ from .settings import SwitchSettings
 from .watches import write
 
 _ETHERNET = 14
-_SIOCGIFMTU, _SIOCGIFHWADDR = 0x8921, 0x8927
-_ARPHRD_ETHER = 1
+_SIOCGIFMTU = 0x8921
 _CONTEXT, _INGRESS_AT, _INDEX_AT, _GSO_AT = 192, 36, 40, 176
 """Bytes of struct __sk_buff, and where it has the indexes of interfaces and the size of segments."""
 
@@ -107,7 +106,7 @@ def attach(settings: SwitchSettings) -> None:
     """Attach the programs to all interfaces, in place of those of an earlier call.  Where it fails, what ran
     before goes on, with these settings or the earlier ones. Raises CaptureError.
     """
-    indexes = {name: _index(name) for name in (*settings.interfaces, *settings.hosts)}
+    indexes = {name: ethernet_index_of(name) for name in (*settings.interfaces, *settings.hosts)}
     check_segments(settings)
     mtus = {name: _mtu(name) for name in indexes}
     places = [("egress", Direction.EGRESS, name) for name in settings.interfaces]
@@ -115,6 +114,8 @@ def attach(settings: SwitchSettings) -> None:
     places += [("sink", Direction.EGRESS, name) for name in settings.hosts]
     places += [("ingress", Direction.INGRESS, name) for name in settings.hosts]
     pins = settings.pins
+    if problem := file_system_problem(pins):
+        raise CaptureError(f"{pins}: {problem}")
     try:
         pins.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
@@ -203,13 +204,6 @@ def epoch_ns() -> int:
 
 def _links(pins: Path) -> list[Path]:
     return [path for direction in Direction for path in pins.glob(f"*{direction.label}-*")]
-
-
-def _index(interface: str) -> int:
-    index = index_of(interface)
-    if struct.unpack_from("<H", _asked(interface, _SIOCGIFHWADDR), 16)[0] != _ARPHRD_ETHER:
-        raise CaptureError(f"{interface}: no Ethernet interface")
-    return index
 
 
 def _mtu(interface: str) -> int:

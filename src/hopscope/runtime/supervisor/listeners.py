@@ -137,7 +137,9 @@ class Listeners:
     def _claim(self) -> None:
         """Forward alone. Raises CaptureError if another sink forwards."""
         if not self._claims:
-            self._claims = [claim(listen.interface) for listen in self._settings.listen if listen.output]
+            lanes = [(listen.interface, listen.output) for listen in self._settings.listen if listen.output]
+            for lane in lanes:
+                self._claims.append(claim(*lane))
 
     def _disclaim(self) -> None:
         for each in self._claims:
