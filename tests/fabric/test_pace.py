@@ -60,3 +60,23 @@ def test_it_stops() -> None:
     clock, fabric = Clock(), simulation()
     play(fabric, clock.send, None, stop=lambda: clock.now > 100.1, clock=lambda: clock.now, sleep=clock.sleep)
     assert fabric.now == pytest.approx(0.1, abs=2 * WINDOW)
+
+
+def test_pacing_changes_nothing() -> None:
+    """What is sent is what one long step gives, each report in the burst of its time."""
+    clock, fabric, whole = Clock(), simulation(), simulation()
+    sent: list[tuple[float, int, bytes]] = []
+
+    def send(batch: FrameBatch) -> None:
+        for frame in batch.frames:
+            begin = int(frame["offset"])
+            octets = batch.arena[begin : begin + int(frame["length"])].tobytes()
+            sent.append((clock.now - 100, int(frame["time_ns"]) - fabric.model.report.epoch_ns, octets))
+
+    play(fabric, send, 0.2, clock=lambda: clock.now, sleep=clock.sleep)
+    expected = whole.frames(whole.step(0.2))
+    assert len(sent) == len(expected) > 1000
+    for (when, time_ns, octets), frame in zip(sent, expected.frames, strict=True):
+        begin = int(frame["offset"])
+        assert octets == expected.arena[begin : begin + int(frame["length"])].tobytes()
+        assert 0 <= when - time_ns / 1e9 <= WINDOW / BURSTS + 1e-6

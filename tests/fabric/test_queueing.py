@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.fabric.queueing import MAX_WINDOW, LinkModel, Network, flow_table
-from hopscope.fabric.records import FLOW, PS
+from hopscope.fabric.queueing import MAX_WINDOW, LinkModel, Network, flow_table, sorting
+from hopscope.fabric.records import FLOW, PACKET, PS
 from hopscope.fabric.topology import FatTree, LeafSpine, Topology, flow_hash
 from hopscope.fabric.traffic import Traffic, TrafficModel, endpoints
 
@@ -101,6 +101,26 @@ def test_against_brute_force(topology: Topology, buffer_bytes: int) -> None:
         assert (time, reason, hops) == expected[number]
     if buffer_bytes < 10_000:
         assert any(reason == 71 for _, _, reason, _ in found)
+
+
+@pytest.mark.parametrize("until", [1, 1000, 20_000_000_000, MAX_WINDOW])
+@pytest.mark.parametrize("packets", [0, 1, 2, 3000])
+def test_arrivals_are_sorted(packets: int, until: int) -> None:
+    """Keys are those of the stage before the end, by time and number, as NumPy sorts them."""
+    from hopscope.fabric.queueing_kernel import ROW_BITS, arrivals
+
+    random = np.random.default_rng(packets)
+    start = 7 * PS
+    for crowd in (1, 50, 2 * until):
+        pool = np.zeros(packets, PACKET)
+        pool["time"] = start + random.integers(0, crowd, packets)
+        pool["number"] = random.permutation(packets)
+        pool["stage"] = random.integers(0, 3, packets)
+        found, ends, keys = sorting(packets)
+        count = arrivals(pool, packets, 1, start, start + until, found, ends, keys)
+        rows = np.flatnonzero((pool["stage"] == 1) & (pool["time"] < start + until))
+        expected = rows[np.lexsort((pool["number"][rows], pool["time"][rows]))]
+        assert (keys[:count] & np.uint64((1 << ROW_BITS) - 1)).tolist() == expected.tolist()
 
 
 def test_windows_do_not_matter() -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from ..wire.records import FrameBatch
 from .simulation import Simulation
 
-WINDOW = 0.005
-"""Simulated seconds per step."""
-BURSTS = 4
+WINDOW = 0.02
+"""Simulated seconds per step: long, since most of a short one is spent in calls."""
+BURSTS = 8
 """Bursts per window, so that no receiver's buffer has to hold a whole window."""
 MAX_LAG_S = 0.5
 """At this lag (s) the clock is set back, since a long rush would only lose reports."""
@@ -40,7 +40,7 @@ def play(
         if seconds is not None and until > first + seconds + WINDOW / 2:
             break
         frames = simulation.frames(simulation.step(until), port=port)
-        cuts = np.linspace(0, len(frames), BURSTS + 1).astype(int)
+        cuts = _cuts(simulation, frames, until)
         for burst in range(BURSTS):
             due = begin + until - WINDOW + (burst + 1) * WINDOW / BURSTS
             late = clock() - due
@@ -49,5 +49,12 @@ def play(
             sleep(max(-late, WINDOW / BURSTS / 3))
             if cuts[burst + 1] > cuts[burst]:
                 part = frames.frames[cuts[burst] : cuts[burst + 1]]
-                send(FrameBatch(frames.arena, part, frames.first_packet + int(cuts[burst])))
+                send(FrameBatch(frames.arena, part, frames.first_packet + cuts[burst]))
     return slipped
+
+
+def _cuts(simulation: Simulation, frames: FrameBatch, until: float) -> list[int]:
+    """Frame at which each burst of a window begins, and the end: a frame is in the burst of its time."""
+    begin = simulation.model.report.epoch_ns + round((until - WINDOW) * 1e9)
+    edges = begin + np.arange(1, BURSTS) * round(WINDOW / BURSTS * 1e9)
+    return [0, *np.searchsorted(frames.frames["time_ns"], edges).tolist(), len(frames)]

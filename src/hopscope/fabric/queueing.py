@@ -60,7 +60,7 @@ class Network:
         self._members, self._group_at = groups(topology, self.ports)
         self._packets = np.zeros(8192, PACKET)
         self._count = 0
-        self._keys = np.zeros(8192, np.uint64)
+        self._sorting = sorting(8192)
         self._traces = np.zeros(1024 * STAGES, TRACE)
         self._free = np.arange(1024, dtype=np.int64)
         self._free_count = 1024
@@ -87,11 +87,10 @@ class Network:
         if not 0 < until - self.now <= MAX_WINDOW:
             raise ValueError(f"a window is from 1 to {MAX_WINDOW} ps long, not {until - self.now}")
         self._emit(flows, until, sample)
-        kernel = self._kernel
-        for stage in range(STAGES):
-            keys = self._arrivals(stage, until)
-            kernel.serve(self._packets, keys, stage, self.ports, self._members, self._group_at, self._traces)
-            self.hops += len(keys)
+        self.hops += self._kernel.serve(
+            self._packets, self._count, self.now, until, *self._sorting,
+            self.ports, self._members, self._group_at, self._traces,
+        )  # fmt: skip
         return self._report(flows, until)
 
     def _emit(self, flows: Records, until: int, sample: float) -> None:
@@ -110,7 +109,7 @@ class Network:
                     f"more than {MAX_PACKETS:,} packets in the network: lower the load or the window"
                 )
             self._packets = np.concatenate([self._packets, np.zeros(len(self._packets), PACKET)])
-            self._keys = np.zeros(len(self._packets), np.uint64)
+            self._sorting = sorting(len(self._packets))
         self.emitted += self._count - before
 
     def _grow_traces(self) -> None:
@@ -122,20 +121,15 @@ class Network:
         self._free, self._free_count = free, self._free_count + slots
         self._traces = np.concatenate([self._traces, np.zeros(slots * STAGES, TRACE)])
 
-    def _arrivals(self, stage: int, until: int) -> npt.NDArray[np.uint64]:
-        """Sort keys of the arrivals at a stage in this window, in order of time."""
-        count = self._kernel.arrivals(self._packets, self._count, stage, self.now, until, self._keys)
-        keys = self._keys[:count]
-        keys.sort()
-        self._kernel.sort_ties(self._packets, keys)
-        return keys
-
     def _report(self, flows: Records, until: int) -> Departures:
-        keys = self._arrivals(REPORT_STAGE, until)
-        rows = np.zeros(len(keys), np.int64)
+        count = self._kernel.arrivals(
+            self._packets, self._count, REPORT_STAGE, self.now, until, *self._sorting
+        )
+        keys = self._sorting[-1][:count]
+        rows = np.zeros(count, np.int64)
         rows = rows[: self._kernel.reportable(self._packets, keys, rows)]
-        packets = self._packets[rows]
-        traces = self._traces.reshape(-1, STAGES)[packets["trace"]]
+        packets = self._packets.take(rows)
+        traces = self._traces.reshape(-1, STAGES).take(packets["trace"], axis=0)
         self._count, self._free_count, delivered, dropped = self._kernel.retire(
             self._packets, self._count, until, flows, self._free, self._free_count
         )
@@ -143,6 +137,11 @@ class Network:
         self.dropped += dropped
         self.now = until
         return Departures(packets, traces, delivered, dropped)
+
+
+def sorting(rows: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """Where the kernel sorts up to `rows` packets by time: its work space, then the sorted keys."""
+    return np.zeros(rows, np.uint64), np.zeros(rows + 1, np.int64), np.zeros(rows, np.uint64)
 
 
 def port_states(topology: Topology, link: LinkModel) -> Records:

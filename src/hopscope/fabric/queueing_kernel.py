@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..base.jit import U64, kernel, mix64
+from ..base.jit import U64, inlined, kernel, mix64
 from .records import STAGES, WIRE_OVERHEAD, DropReason
 
 INTERVAL_PS = 10_000_000_000
@@ -90,30 +90,56 @@ def emit(
 
 
 @kernel
-def arrivals(packets: Any, count: Any, stage: Any, start: Any, until: Any, keys: Any) -> Any:
-    """Sort keys (time since `start`, then row) of arrivals at `stage` before `until`; returns their
-    number.
+def arrivals(
+    packets: Any, count: Any, stage: Any, start: Any, until: Any, found: Any, ends: Any, keys: Any
+) -> Any:
+    """Sort keys (time since `start`, then row) of arrivals at `stage` before `until`, in order of time, in
+    `keys`; returns their number.
+
+    Keys are put into about as many equal spans of time as there are keys, and then in order: 4 ns a key,
+    where np.sort takes 20. `found` and `ends` are work space, as long as the pool and one longer.
     """
     n = 0
     for row in range(count):
         packet = packets[row]
         if packet.stage == stage and packet.time < until:
-            keys[n] = (U64(packet.time - start) << U64(ROW_BITS)) | U64(row)
+            found[n] = (U64(packet.time - start) << U64(ROW_BITS)) | U64(row)
             n += 1
+    if n == 0:
+        return 0
+    last = U64(until - start - 1) << U64(ROW_BITS)
+    shift = U64(ROW_BITS)
+    while (last >> shift) > U64(n):
+        shift += U64(1)
+    spans = (last >> shift) + U64(1)
+    ends[:spans] = 0
+    for i in range(n):
+        ends[found[i] >> shift] += 1
+    end = 0
+    for span in range(spans):
+        end += ends[span]
+        ends[span] = end
+    for i in range(n - 1, -1, -1):
+        span = found[i] >> shift
+        ends[span] -= 1
+        keys[ends[span]] = found[i]
+    settle(packets, keys, n)
     return n
 
 
 @kernel
-def sort_ties(packets: Any, keys: Any) -> None:
-    """Order packets of the same ps by number in sorted keys, whatever their rows in the pool."""
+def settle(packets: Any, keys: Any, n: Any) -> None:
+    """Sort nearly sorted keys; those of the same ps by their packets' numbers, whatever their rows."""
     mask = (U64(1) << U64(ROW_BITS)) - U64(1)
-    for i in range(1, len(keys)):
-        at = i
+    for i in range(1, n):
         key = keys[i]
-        while at > 0 and (keys[at - 1] >> U64(ROW_BITS)) == (key >> U64(ROW_BITS)):
-            if packets[keys[at - 1] & mask].number < packets[key & mask].number:
-                break
-            keys[at] = keys[at - 1]
+        at = i
+        while at > 0 and (keys[at - 1] >> U64(ROW_BITS)) >= (key >> U64(ROW_BITS)):
+            before = keys[at - 1]
+            if (before >> U64(ROW_BITS)) == (key >> U64(ROW_BITS)):
+                if packets[before & mask].number < packets[key & mask].number:
+                    break
+            keys[at] = before
             at -= 1
         keys[at] = key
 
@@ -151,9 +177,12 @@ def drop_reason(port: Any, packet: Any, queued: Any) -> Any:
     return 0
 
 
-@kernel
+@inlined
 def serve_one(ports: Any, members: Any, group_at: Any, traces: Any, packet: Any, stage: Any) -> None:
-    """Process a packet at the port of its stage: it is dropped, or arrives at its next stage."""
+    """Process a packet at the port of its stage: it is dropped, or arrives at its next stage.
+
+    Inlined: a window of 67,000 hops takes 1.7 ms, and 2.1 with a call for each.
+    """
     index = packet.path[stage]
     port = ports[index]
     port.ready = max(port.ready, packet.time + port.pipeline + port.slow)
@@ -192,11 +221,28 @@ def serve_one(ports: Any, members: Any, group_at: Any, traces: Any, packet: Any,
 
 
 @kernel
-def serve(packets: Any, keys: Any, stage: Any, ports: Any, members: Any, group_at: Any, traces: Any) -> None:
-    """Serve the arrivals of one stage, in order of time."""
+def serve(
+    packets: Any,
+    count: Any,
+    start: Any,
+    until: Any,
+    found: Any,
+    ends: Any,
+    keys: Any,
+    ports: Any,
+    members: Any,
+    group_at: Any,
+    traces: Any,
+) -> Any:
+    """Serve the arrivals before `until`, stage after stage, in order of time; returns their number."""
     mask = (U64(1) << U64(ROW_BITS)) - U64(1)
-    for i in range(len(keys)):
-        serve_one(ports, members, group_at, traces, packets[keys[i] & mask], stage)
+    served = 0
+    for stage in range(STAGES):
+        n = arrivals(packets, count, stage, start, until, found, ends, keys)
+        for i in range(n):
+            serve_one(ports, members, group_at, traces, packets[keys[i] & mask], stage)
+        served += n
+    return served
 
 
 @kernel

@@ -99,8 +99,8 @@ class Switches:
         rows = np.nonzero(self._within_limits(port, packets["drop_reason"] > 0, window_ps))[0]
         identity = self._identify(port[rows])
         order = np.lexsort((identity["index"], identity["packet"]))
-        identity, rows = identity[order], rows[order]
-        packets, traces, port, stage = packets[rows], traces[rows], port[rows], stage[rows]
+        identity, rows = identity.take(order), rows[order]
+        packets, traces, port, stage = packets.take(rows), traces.take(rows, axis=0), port[rows], stage[rows]
         dropped = packets["drop_reason"] > 0
         reports = np.zeros(len(packets), REPORT)
         for name in _IDENTITY.names or ():
@@ -126,7 +126,7 @@ class Switches:
         reports["queue_id"] = np.where(named, self.topology.ports["number"][port], 0)
         if self.version == 5:
             reports["node_id"][~dropped] = 0  # Report 0.5 names the switch in drop and queue headers only
-        self._fill_flow(reports, packets, flows[packets["flow"]])
+        self._fill_flow(reports, packets, flows.take(packets["flow"]))
         self._fill_int(reports, ~dropped)
         return ReportBatch(reports, hops, int(reports["packet"][0]) if len(reports) else self._datagrams)
 
@@ -143,12 +143,12 @@ class Switches:
         passed = (packets["path"] >= 0) & (stages > 0) & ~dropped[:, None]
         passed |= dropped[:, None] & (stages == at_end[:, None])
         which, stage = np.nonzero(passed)
-        packets, traces = packets[which].copy(), traces[which]
+        packets, traces = packets.take(which), traces.take(which, axis=0)
         left = traces["egress"][np.arange(len(which)), stage]
         # a departure in the previous window is known when the packet has arrived: late, but in order
         packets["time"] = np.where(dropped[which], packets["time"], np.maximum(left, self._begin))
         order = np.lexsort((stage, packets["number"], packets["time"]))
-        return packets[order], traces[order], stage[order]
+        return packets.take(order), traces.take(order, axis=0), stage[order]
 
     def _postcards(
         self,
@@ -160,7 +160,7 @@ class Switches:
         """HOP [reports]: each switch's own metadata."""
         rows = np.arange(len(packets))
         egress, previous = packets["path"][rows, stage], _previous(packets["path"])[rows, stage - 1]
-        hops = self._written(egress, previous, traces[rows, stage])
+        hops = self._written(egress, previous, traces.take(rows * STAGES + stage))
         hops["present"] |= np.uint16(Have.NODE_ID)
         hops["node_id"] = self.topology.ports["node_id"][egress]
         hops[dropped] = self._own(egress[dropped], previous[dropped])
@@ -252,16 +252,15 @@ class Switches:
         """
         path, previous = packets["path"][:, 1:], _previous(packets["path"])
         used = (path >= 0) & ~dropped[:, None]
-        rows = np.where(dropped, 1, used.sum(axis=1))
-        first = np.cumsum(rows) - rows
-        hops = np.zeros(int(rows.sum()), HOP)
+        counts = used.sum(axis=1)
+        used[dropped, packets["drop_stage"][dropped] - 1] = True
         report, column = np.nonzero(used)  # row by row, so in path order
-        at = first[report] + (np.cumsum(used, axis=1) - 1)[report, column]
-        hops[at] = self._written(path[report, column], previous[report, column], traces[report, column + 1])
-        own = np.nonzero(dropped)[0]
-        stage = packets["drop_stage"][own].astype(np.int64)
-        hops[first[own]] = self._own(port[own], previous[own, stage - 1])
-        return hops, first, np.where(dropped, 0, rows)
+        egress, before = path[report, column], previous[report, column]
+        hops = self._written(egress, before, traces.take(report * STAGES + column + 1))
+        own = dropped[report]
+        hops[own] = self._own(egress[own], before[own])
+        rows = used.sum(axis=1)
+        return hops, np.cumsum(rows) - rows, counts
 
     def _ports(self, hops: Records, egress: npt.NDArray[np.int32], previous: npt.NDArray[np.int32]) -> None:
         ports = self.topology.ports
