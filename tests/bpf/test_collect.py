@@ -106,6 +106,23 @@ def test_events_of_real_frames(space: Namespace, tmp_path: Path) -> None:
     assert "xdp" not in space.ip("link", "show", "near")
 
 
+def test_an_interface_that_comes_back(space: Namespace, tmp_path: Path) -> None:
+    """The log says that it is gone, and that it is back; reports are received there again."""
+    collector = collecting(space, tmp_path / "data", XDP)
+    try:
+        counters = attach_counters(tmp_path / "data" / "regions" / "worker-0.counters")
+        space.ip("link", "del", "near")
+        collector.wait_for('"interface is gone", "interface": "near"')
+        space.pair("near", "far")
+        collector.wait_for('"interface is back", "interface": "near"')
+        eventually(lambda: "xdp" in space.ip("link", "show", "near"))
+        with space.raw() as far:
+            far.send(traffic(seed=9, count=1)[0])
+        eventually(lambda: counters[INDEX["frames_total"]] == 1)
+    finally:
+        end(collector)
+
+
 def test_killed(space: Namespace, tmp_path: Path) -> None:
     """A collector that is killed leaves no program behind."""
     collector = collecting(space, tmp_path / "data", XDP)

@@ -26,6 +26,19 @@ def pair() -> Iterator[Namespace]:
     made.remove()
 
 
+def test_interfaces_of_xdp_programs_are_watched(pair: Namespace) -> None:
+    """They are missed and found again as others are; their listeners need no new sockets."""
+    watched = pair.inside(lambda: Interfaces([ListenSettings(kind="xdp", interface="near")]))
+    assert pair.inside(watched.gone) == []
+    pair.ip("link", "del", "near")
+    assert pair.inside(watched.gone) == ["near"]
+    pair.pair("near", "far")
+    assert pair.inside(lambda: list(watched.back())) == [("near", [])]
+    assert pair.inside(lambda: watched.bound("near")) > 0
+    assert pair.inside(watched.gone) == []
+    watched.close()
+
+
 def test_an_interface_that_is_down_is_not_just_present(pair: Namespace) -> None:
     """Down itself, or its other end: it stays bound, so ready, and the detail says that nothing arrives."""
     watched = pair.inside(lambda: Interfaces([ListenSettings(kind="mirror", interface="near")]))

@@ -82,6 +82,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("[serve]\nport = 'x'", "serve.port: found 'x', expected a whole number"),
         ("[serve]\nprot = 1", "serve.prot: no such setting; did you mean serve.port?"),
         ("serv = 1", "serv: no such setting"),
+        ("[switch]\nnode_id = 7", "switch: no such setting; a file with [switch] is for `hopscope switch`: "),
         ("serve = 1", "serve: found 1, expected a table"),
         ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),
         ("[serve.oidc]\nissuer = 'https://a.example'", "serve.oidc: found issuer without client_id"),

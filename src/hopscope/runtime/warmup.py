@@ -105,11 +105,12 @@ def compiled_files() -> dict[str, Path]:
 
 
 def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> None:
-    """Compile what is missing of some steps; `notify` gets a line at first and `every` so many seconds."""
+    """Compile what is missing of some steps; `notify` gets a line with the first kernel, `every` so many
+    seconds and at the end, and none if all kernels are in the cache.
+    """
     missing = [step for step in steps if not is_compiled(step)]
     if not missing:
         return
-    notify(f"compiling the kernels, once for this version and processor: {', '.join(missing)}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     shares = _shares(missing, cores)
     children = [
@@ -119,7 +120,7 @@ def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> Non
         for share in shares
     ]
     try:
-        _follow(children, len(missing), notify, every)
+        _follow(children, missing, notify, every)
     finally:
         for child in children:
             child.kill()
@@ -134,7 +135,9 @@ def _shares(steps: Sequence[str], count: int) -> list[list[str]]:
     return shares
 
 
-def _follow(children: Sequence[subprocess.Popen[bytes]], steps: int, notify: Notify, every: float) -> None:
+def _follow(
+    children: Sequence[subprocess.Popen[bytes]], steps: Sequence[str], notify: Notify, every: float
+) -> None:
     kernels, done, notified, name = 0, 0, time.monotonic(), ""
     with selectors.DefaultSelector() as selector:
         for child in children:
@@ -148,15 +151,20 @@ def _follow(children: Sequence[subprocess.Popen[bytes]], steps: int, notify: Not
                 elif line.startswith("done "):
                     done += 1
                 else:
+                    if not kernels:
+                        notify(
+                            f"compiling the kernels, once for this version and processor: {', '.join(steps)}"
+                        )
                     kernels, name = kernels + 1, line
-                if time.monotonic() - notified > every:
+                if kernels and time.monotonic() - notified > every:
                     notified = time.monotonic()
-                    notify(f"compiling kernels: {done} of {steps} parts, {kernels} kernels, {name}")
+                    notify(f"compiling kernels: {done} of {len(steps)} parts, {kernels} kernels, {name}")
     if failed := [child for child in children if child.wait()]:
         from ..base.errors import HopscopeError
 
         raise HopscopeError(f"compiling kernels: a process ended with {failed[0].returncode}")
-    notify(f"compiled {kernels} kernels")
+    if kernels:
+        notify(f"compiled {kernels} kernels")
 
 
 def compile_parts(*parts: str) -> None:

@@ -21,9 +21,9 @@ class Interfaces:
 
     def __init__(self, listeners: Sequence[ListenSettings]) -> None:
         """The interfaces are those that the listeners' sockets were bound to just now."""
-        # a listener with an XDP program looks for itself
+        # a listener with an XDP program has no socket: it attaches the program again itself
         self._watched = [listen.interface if listen.kind != "xdp" else "" for listen in listeners]
-        names = dict.fromkeys([*self._watched, *(listen.output for listen in listeners)])
+        names = dict.fromkeys(name for listen in listeners for name in (listen.interface, listen.output))
         self._bound = {name: index_of(name) for name in names if name}
         self._gone: dict[str, float] = {}
         self._reason: dict[str, str] = {}

@@ -50,7 +50,7 @@ class Listeners:
             self._prepare(number)
         self._explain_forwarding()
         self._bind()
-        if any(listen.interface and listen.kind != "xdp" for listen in listeners):
+        if any(listen.interface for listen in listeners):
             self.interfaces = Interfaces(listeners)
         self._open_bypass()
 

@@ -20,6 +20,11 @@ from ..section import Section, plain_type, section_of
 from .errors import ConfigError, did_you_mean, error_lines, origin_of
 
 PREFIX = "HOPSCOPE_"
+_ELSEWHERE = {
+    name: f"; a file with [{name}] is for `hopscope switch`: `hopscope switch check --config FILE` checks it"
+    for name in ("switch", "agent")
+}
+"""Tables of other files, which are easily given to the wrong command."""
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
 """Variables with the prefix that are not settings."""
 LOCAL_FILE = Path("hopscope.toml")
@@ -251,7 +256,7 @@ def _listener(item: Any, origin: str) -> Any:
 
 def _unknown(key: str, origin: str) -> str:
     hint = did_you_mean(key, (name for name, _ in walk(Settings))) or "; `hopscope config show` lists them"
-    return f"{origin}: {key}: no such setting{hint}"
+    return f"{origin}: {key}: no such setting{_ELSEWHERE.get(key, hint)}"
 
 
 def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
