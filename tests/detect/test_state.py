@@ -14,8 +14,10 @@ import pytest
 from hopscope.detect.detector import Detector
 from hopscope.detect.flows.reading.state import StateReader
 from hopscope.detect.flows.tables import bytes_per_flow, memory_bytes
+from hopscope.detect.records import NO_VALUE
 from hopscope.memory.region import RegionError
 from hopscope.settings.detect import DetectSettings
+from hopscope.wire.records import Have
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
@@ -49,6 +51,22 @@ def test_reader_sees_flows_hops_ports_sources(make: Any, tmp_path: Path) -> None
     assert (source["received"], source["highest"]) == (6, 1)
     flows[0]["src_lo"] += 1
     assert len(reader.hops_of(flows[0])) == 0
+
+
+def test_a_hop_without_a_queue_and_a_link_has_no_value_of_them(make: Any, tmp_path: Path) -> None:
+    """Latest values are unavailable until a report has them, not 0."""
+    detector = Detector(DetectSettings(**SMALL), tmp_path)
+    bare = make.Hop(have=int(Have.NODE_ID | Have.HOP_LATENCY))
+
+    def latest() -> tuple[int, int]:
+        reader = StateReader.attach(tmp_path)
+        (hop,) = reader.hops_of(reader.flows()[0])
+        return int(hop["queue_latest"]), int(hop["utilization_latest"])
+
+    list(detector.update(make.batch([make.Report([bare], 1)])))
+    assert latest() == (NO_VALUE, NO_VALUE)
+    list(detector.update(make.batch([make.Report([make.Hop(occupancy=3)], 1)])))
+    assert latest() == (3, 0)
 
 
 def test_shards_are_merged_by_newest(make: Any, tmp_path: Path) -> None:

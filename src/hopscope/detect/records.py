@@ -282,8 +282,8 @@ HOP_STATE = np.dtype(
         ("port_slot", "<u4"),  # row of (switch, egress port) in the port table; a hint, verified by key
         ("queue_slot", "<u4"),  # the same of its queue; in the sink, row of its distributions
         ("buffer_slot", "<u4"),
-        ("queue_latest", "<u4"),
-        ("utilization_latest", "<u4"),
+        ("queue_latest", "<u4"),  # NO_VALUE: none yet
+        ("utilization_latest", "<u4"),  # the same
         ("queue_sum", "<u8"),  # sink only
         ("utilization_sum", "<u8"),
     ]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.flows.reading.state import StateReader
-from hopscope.detect.records import ClearReason, Kind, Metric
+from hopscope.detect.records import NO_VALUE, ClearReason, Kind, Metric
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import EVICTED, EVICTED_VERSION, EvictionReason, Measure, Type
 from hopscope.detect.thresholds import CONTROL_FILE, create_control, set_limits
@@ -523,6 +523,20 @@ def test_queues_and_ports_are_shown(make: Any) -> None:
         (1, 1, 1): (1, 2, 8, 8),
         (1, 2, 2): (1, 1, 10, 10),
     }
+
+
+def test_a_hop_that_carries_no_queue_any_more_has_no_value_of_it(make: Any, tmp_path: Path) -> None:
+    """Latest values are those of the newest packet; what it does not carry is unavailable, not 0."""
+    detector = SinkDetector(config(), tmp_path)
+    latency = int(Have.NODE_ID | Have.HOP_LATENCY)
+    shown = []
+    for have in (latency, int(MEASURED), latency):
+        hop = make.Hop(occupancy=3, utilization=4, have=have)
+        list(detector.update(make.batch([make.Report(hops=[hop], version=0)])))
+        reader = StateReader.attach(tmp_path)
+        (state,) = reader.hops_of(reader.flows()[0])
+        shown.append((int(state["queue_latest"]), int(state["utilization_latest"])))
+    assert shown == [(NO_VALUE, NO_VALUE), (3, 4), (NO_VALUE, NO_VALUE)]
 
 
 def test_queues_are_shown_after_the_clock_was_set_back(make: Any) -> None:

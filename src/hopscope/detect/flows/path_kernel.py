@@ -19,7 +19,7 @@ from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
 from ...wire.records import Have
-from ..records import ClearReason, FlowState, Kind
+from ..records import NO_VALUE, ClearReason, FlowState, Kind
 from .event_kernel import (
     ENABLED,
     NEW_KEY,
@@ -41,6 +41,7 @@ LEFT_PATH = U64(ClearReason.PATH_CHANGE)
 HAS_PATH = U64(FlowState.HAS_PATH)
 HAS_LOOP = U64(FlowState.HAS_LOOP)
 NO_NODE_32 = U32(NO_NODE)
+NO_VALUE_32 = U32(NO_VALUE)
 
 # What a report says of its flow's path.
 SILENT = U64(0)
@@ -152,8 +153,8 @@ def set_path(
             state.state = U8(0)
             state.latency_sum = U64(0)
             state.samples = U32(0)
-            state.queue_latest = U32(0)
-            state.utilization_latest = U32(0)
+            state.queue_latest = NO_VALUE_32
+            state.utilization_latest = NO_VALUE_32
     flow.hop_count = U8(count)
     flow.path_hash = hash_path(path, count)
     return old

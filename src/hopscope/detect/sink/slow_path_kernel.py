@@ -33,6 +33,7 @@ from ..flows.path_kernel import (
     HAS_LOOP,
     HAS_PATH,
     LEFT_PATH,
+    NO_VALUE_32,
     NODE_ID,
     find_loop,
     gather_path,
@@ -79,6 +80,8 @@ def store_values(state: Any, measures: Any, latency: Any, occupancy: Any, utiliz
         state.latency_sum = U64(0)
         state.queue_sum = U64(0)
         state.utilization_sum = U64(0)
+        state.queue_latest = NO_VALUE_32
+        state.utilization_latest = NO_VALUE_32
     if measures & U64(1):
         state.latency_latest = U32(latency)
         state.latency_sum += latency

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...base.names import Names
-from ...detect.records import NO_PORT, Kind, Metric
+from ...detect.records import NO_PORT, NO_VALUE, Kind, Metric
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Flow
 from ...settings.limits import LimitSettings
@@ -133,9 +133,7 @@ def live_object(
             stored=int(hop["latency_stored"]), total=int(hop["latency_sum"]), samples=int(hop["samples"]),
         )  # fmt: skip
         gauges = {
-            metric: _gauge(
-                None if int(hop[name]) == 0xFFFFFFFF else int(hop[name]), None, metric, node, force
-            )
+            metric: _gauge(None if int(hop[name]) == NO_VALUE else int(hop[name]), None, metric, node, force)
             for metric, name in zip(_GAUGES, ("queue_latest", "utilization_latest"), strict=True)
         }
         items.append(_hop_object(index, node, None if port == NO_PORT else port, value, gauges, names))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...base.names import Names
-from ...detect.records import NO_PORT, Metric, PortKind
+from ...detect.records import NO_PORT, NO_VALUE, Metric, PortKind
 from ...present.events import flow_object, when, wide
 from ...present.history import safe
 from ...present.series.places import Place
@@ -98,8 +98,8 @@ def hop(row: np.void, names: Names) -> m.Hop:
 
 
 def _known(value: int) -> int | None:
-    """None for all ones, which says that a value is unavailable."""
-    return None if int(value) == 0xFFFFFFFF else int(value)
+    """None for NO_VALUE, which says that a value is unavailable."""
+    return None if int(value) == NO_VALUE else int(value)
 
 
 def _slot_alarms(row: np.void) -> list[str]:
