@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -64,13 +66,16 @@ def wire(tool: Callable[..., str]) -> Iterator[Namespace]:
 class Sink(Program):
     """The command in a namespace, with small tables."""
 
-    def __init__(self, wire: Namespace, data: Path, *options: str) -> None:
+    def __init__(self, wire: Namespace, data: Path, *options: str, before: Path | None = None) -> None:
+        """`before`: a folder where Python looks for modules first."""
         words = (
             "ip", "netns", "exec", wire.name, sys.executable, "-m", "hopscope", "sink", *options,
             "--data", str(data), "--http-port", "0", "--set", "detect.flow_rows=64",
             "--set", f"regions={data}-regions", "--set", "history.ring_events=16384",
         )  # fmt: skip
-        super().__init__(words, data.with_suffix(".log"), {"PYTHONPATH": os.pathsep.join(sys.path)})
+        super().__init__(
+            words, data.with_suffix(".log"), {"PYTHONPATH": os.pathsep.join([str(before or ""), *sys.path])}
+        )
 
     def summary(self) -> dict[str, list[int]]:
         """Numbers in the lines of the summary, by the first word."""
@@ -90,7 +95,7 @@ class Traffic:
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 26)
         self._socket.settimeout(0.05)
         self._ended = threading.Event()
-        self.sent = 0
+        self.sent, self.frames = 0, WITH_INT
         self.arrived: list[bytes] = []
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._send, self._take)]
         for thread in self._threads:
@@ -98,7 +103,7 @@ class Traffic:
 
     def _send(self) -> None:
         while not self._ended.wait(0.0003):
-            self._sender.send(WITH_INT[self.sent % len(WITH_INT)])
+            self._sender.send(self.frames[self.sent % len(self.frames)])
             self.sent += 1
 
     def _take(self) -> None:
@@ -124,6 +129,66 @@ class Traffic:
         self.end()
         self._sender.close()
         self._socket.close()
+
+
+SLOW_START = """
+import time
+from hopscope.runtime.pipeline.mode import Sink
+
+opened = Sink.forwarder
+
+def open_later(*values, **more):
+    time.sleep(2)
+    return opened(*values, **more)
+
+Sink.forwarder = open_later
+"""
+"""A module that Python imports at its start: workers take longer to be ready than the page."""
+
+
+def answers(url: str) -> bool:
+    """Whether an URL answers with status 200."""
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=10):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("form", ["readyz", "log"])
+def test_a_sink_that_is_ready_strips_every_packet(wire: Namespace, tmp_path: Path, form: str) -> None:
+    """With two workers from a file, once /readyz answers 200, or the log says `collecting`: none that is sent
+    later arrives with its INT.
+    """
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(SLOW_START)
+    (tmp_path / "sink.toml").write_text(
+        "sink.bypass_seconds = 60\n"  # however busy this machine is, a worker that forwards is not bypassed
+        + "".join(
+            f"[[listen]]\nkind = 'mirror'\ninterface = '{name}'\noutput = '{to}'\nworkers = 2\n"
+            for name, to in (("near", "out"), ("out", "near"))
+        )
+    )
+    with closing(Traffic(wire)) as traffic:
+        traffic.frames = WITH_INT[:20]
+        sink = Sink(
+            wire, tmp_path / "data", "--config", str(tmp_path / "sink.toml"), before=tmp_path / "site"
+        )
+        try:
+            if form == "readyz":
+                owner = tmp_path / "data" / "owner.json"
+                eventually(owner.exists)
+                url = json.loads(owner.read_text())["api"].rstrip("/")
+                eventually(lambda: wire.inside(lambda: answers(f"{url}/readyz")))
+            else:
+                sink.wait_for('"collecting"')
+            traffic.frames = WITH_INT[20:]
+            eventually(lambda: traffic.count(PLAIN[20:]) > 500)
+            traffic.end()
+            sink.summary()
+        finally:
+            sink.kill()
+    assert traffic.count(WITH_INT[20:]) == 0
 
 
 def test_one_sink_forwards(wire: Namespace, tmp_path: Path) -> None:

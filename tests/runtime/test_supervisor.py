@@ -50,6 +50,7 @@ def test_a_helper_that_keeps_ending_is_left_stopped(tmp_path: Path, role: str) -
         "name": role,
         "pid": None,
         "alive": False,
+        "starting": False,
         "warm": False,
         "stopped": True,
         "restarts": 0,

@@ -80,6 +80,8 @@ def processes(folder: Path) -> list[Component]:
             detail += f", last error: {process['last_error']}"
         alive |= process.get("name") == "standby"  # nothing waits for it
         advice = "it was restarted: see the log" if alive and restarts else "" if alive else "see the log"
+        if process.get("starting"):
+            alive, detail, advice = False, f"{state}, starting", "wait; the log says what it waits for"
         parts.append(Component(str(process.get("name")), alive, detail, restarts, advice))
     for interface in answer.get("interfaces", ()):
         name, there = f"interface {interface.get('name')}", bool(interface.get("ready"))

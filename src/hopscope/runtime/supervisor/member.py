@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any
 
+from ...detect.counters import DETECTOR
+
 if TYPE_CHECKING:
     from ..processes.fork_server import Process
 
@@ -18,6 +20,8 @@ MAX_EXITS = 5
 EXITS_SECONDS = 60.0
 STOPPED_SECONDS = 90.0
 """How long it is left stopped before it is tried once more."""
+RECEIVING = ("worker", DETECTOR, "labels")
+"""Roles that take what comes in, which they report to be ready for."""
 MAX_PAUSE_SECONDS = 5.0
 """Longest pause before a restart; the first is a tenth of a second, each next one twice as long."""
 
@@ -96,6 +100,7 @@ class Member:
             "name": self.name,
             "pid": process.pid if process else None,
             "alive": process is not None and process.poll() is None,
+            "starting": self.role in RECEIVING and process is not None and not self.ready,
             "warm": self.warm,
             "stopped": self.stopped,
             "restarts": self.restarts,
