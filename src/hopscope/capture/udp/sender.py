@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 
+from ...settings.section import is_loopback
 from ...wire.records import FRAME, FrameBatch, Link, Records
 from ..errors import CaptureError
 from ..layout import CONTROL_BYTES, IOVEC, MMSGHDR, NAME_BYTES
@@ -22,6 +23,7 @@ _IOVECS = 4096
 _TRAIN = 64  # UDP_MAX_SEGMENTS of older kernels
 _AGAIN = (errno.EAGAIN, errno.ENOBUFS, errno.EINTR)
 _IP_RECVERR = 11  # linux/in.h
+_LOOPBACK = ": the loopback interface is down, as in a new network namespace; `ip link set lo up`"
 
 
 class UdpSender:
@@ -59,7 +61,8 @@ class UdpSender:
                 handle.connect(address)
         except OSError as error:
             handle.close()
-            raise CaptureError(f"{named}: {error.strerror or error}") from error
+            hint = _LOOPBACK if error.errno == errno.ENETUNREACH and is_loopback(host) else ""
+            raise CaptureError(f"{named}: {error.strerror or error}{hint}") from error
         self._over(handle, named, trains)
         self._rate = rate
         self._source = (6 if family == socket.AF_INET6 else 4) if by_source else 0

@@ -1,4 +1,4 @@
-"""One sink forwards what comes in at an interface."""
+"""What a sink meets in a network namespace: another sink, other interfaces than it needs, no loopback."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from hopscope.capture.claim import claim
 from hopscope.capture.errors import CaptureError
+from hopscope.capture.udp.sender import UdpSender
 from support.veth import Namespace
 
 
@@ -42,6 +43,12 @@ def test_one_claim(namespace: Namespace) -> None:
     first.close()
     namespace.inside(lambda: claim("nearby", "far")).close()
     other.close()
+
+
+def test_loopback_is_down(namespace: Namespace) -> None:
+    """In a new namespace, to which a sink is easily moved, an error of the first datagram says what to do."""
+    with pytest.raises(CaptureError, match="Network is unreachable: the loopback interface is down"):
+        namespace.inside(lambda: UdpSender("127.0.0.1", 9))
 
 
 @pytest.mark.parametrize(
