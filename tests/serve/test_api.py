@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -662,3 +663,13 @@ def test_errors_of_a_body_say_what_to_send(api: Any, collector: Any) -> None:
         "clear_below: not given, expected a value",
         "change: expected a whole number, found 'x'",
     ]
+
+
+def test_starts_without_what_few_ask_for() -> None:
+    """Making the application loads neither DuckDB nor the client library of Prometheus: questions do."""
+    program = (
+        "import sys, hopscope.serve.api, hopscope.serve.scope, hopscope.direct.collectors.open\n"
+        "print({'duckdb', 'prometheus_client', 'numba'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

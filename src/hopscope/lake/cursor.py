@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,11 @@ import numpy.typing as npt
 from ..history.columns import quoted
 from ..history.errors import HistoryError
 from ..history.reading.filters import Filters, to_ns
-from ..history.reading.page import Order
-from ..history.reading.table import Table
 from ..wire.records import Records
+
+if TYPE_CHECKING:
+    from ..history.reading.page import Order
+    from ..history.reading.table import Table
 
 PATTERN = r"\d{1,19}-\d{1,5}-\d{1,20}-[A-Za-z0-9._-]{1,64}(@[A-Za-z0-9_-]{1,64})?"
 _KEY = ("time", "member", "shard", "sequence", "incarnation")

@@ -15,6 +15,8 @@ ABOUT = (
     "latencies are in ns, occupancy and utilization in the units that the source sends; 64-bit numbers "
     'above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
 )
+ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+"""What errors are answered with; as a `model` it would be built anew for each of them in each route."""
 _OF_ALL = {
     "421": "The Host header is another machine's, of a server on loopback",
     "500": "An error of the server, which its log names",
@@ -52,6 +54,5 @@ def _describe_fields(schemas: dict[str, Any]) -> None:
 def _describe_errors(method: str, responses: dict[str, Any]) -> None:
     """Add what is answered before a route is asked; 422, which FastAPI describes, is 400 here."""
     responses.pop("422", None)
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     for status, text in (_OF_ALL if method == "get" else _OF_ALL | _OF_BODIES).items():
-        responses.setdefault(status, {"description": text, "content": error})
+        responses.setdefault(status, {"description": text, "content": ERROR})

@@ -10,9 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import uvicorn
-from starlette.types import ASGIApp
-
 from ..base.errors import HopscopeError
 from ..base.names import Names
 from ..base.process.stop import Stop
@@ -27,6 +24,9 @@ from .access.tls import Certificate
 from .access.tokens import token_of
 
 if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
     from ..direct.collectors.group import CollectorGroup
 
 _BACKLOG = 128
@@ -146,6 +146,8 @@ async def serve_app(
     """Serve an application until `stop` is set; `closing` is set then, before connections end. With a
     certificate over TLS.
     """
+    import uvicorn
+
     from .connection import HEAD_BYTES, REQUEST_SECONDS, Connection
 
     config = uvicorn.Config(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...detect.records import Kind
-from ...history.reading.table import Table
 from .places import OF_FLOWS, WITH_IDENT, Place, times_ns
+
+if TYPE_CHECKING:
+    from ...history.reading.table import Table
 
 ALARM_KINDS = (Kind.RAISED.label, Kind.CLEARED.label, Kind.THRESHOLD.label)
 STORING_KINDS = (Kind.NEW_KEY.label, Kind.CHANGE.label, Kind.PUSH.label)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
-from .. import prometheus
 from ..context import Context, Ctx
 from ..models import collector as c
 from ..models.common import Error
@@ -41,6 +40,8 @@ async def metrics(context: Ctx, accept: Annotated[str, Header(include_in_schema=
 
     No label of a series identifies a flow, unless `serve.top_flows` asks for some.
     """
+    from .. import prometheus  # loads the client library, which only scrapes need
+
     openmetrics = prometheus.accepts_openmetrics(accept)
     text = await context.shared(
         prometheus.render_openmetrics if openmetrics else prometheus.render,

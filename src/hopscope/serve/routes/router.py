@@ -17,15 +17,15 @@ from ...cluster.merge.rules import rule_of
 from ...cluster.questions.answers import ClusterAnswer
 from ...settings.configuration.errors import did_you_mean
 from ..context import Context
-from ..models import common as m
+from ..description import ERROR
 from ..scope import OF_HISTORY, Handler, Question, Scope, asks_cluster, of_member, with_cluster
 
 PREFIX = "/api/v0"
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": m.Error, "description": "Invalid parameter"},
-    401: {"model": m.Error, "description": "A login is needed"},
-    403: {"model": m.Error, "description": "Not with this role, from this page, or without the CSRF token"},
-    503: {"model": m.Error, "description": "Collector unavailable"},
+    400: {"description": "Invalid parameter", "content": ERROR},
+    401: {"description": "A login is needed", "content": ERROR},
+    403: {"description": "Not with this role, from this page, or without the CSRF token", "content": ERROR},
+    503: {"description": "Collector unavailable", "content": ERROR},
 }
 
 

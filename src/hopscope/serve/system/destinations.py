@@ -9,7 +9,6 @@ from pathlib import Path
 from ...export.counters import LOST, NAMES, health_of, names_of, read_counters
 from ...export.positions import read_positions
 from ...history.errors import HistoryError
-from ...history.follow import EventFollower
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,8 @@ def destinations_of(folder: Path) -> Iterator[Destination]:
 
 def _ends(folder: Path) -> dict[int, int]:
     """1 + the sequence of the newest event, by shard."""
+    from ...history.follow import EventFollower  # loads DuckDB
+
     follower = EventFollower(folder)
     try:
         return {shard: follower.end(shard) for shard in follower.shards()}
