@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
+from nats.js.errors import NoKeysError
 
 from deploy.nats_servers import ClusterServers, certificates
 from hopscope.cluster.connection import MEMBER, ClusterError, Connection, Reply
 from hopscope.cluster.names import ClusterNames
 from hopscope.cluster.setup import init
 from hopscope.settings.cluster import ClusterSettings
-from support.waiting import eventually
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.e2e
 BUCKETS = ClusterNames("dc1")
@@ -35,20 +38,24 @@ def make(settings: ClusterSettings) -> None:
     as_user(settings, lambda js: js.add_stream(name="feed", subjects=["hopscope.dc1.feed"], num_replicas=3))
 
 
-def as_user(settings: ClusterSettings, work: Callable[[JetStreamContext], Awaitable[Any]]) -> Any:
-    """Its result, with a connection of its own."""
+def as_user(
+    settings: ClusterSettings,
+    work: Callable[[JetStreamContext], Awaitable[Any]],
+    seconds: float = HANG_SECONDS,
+) -> Any:
+    """Its result, with a connection of its own; `seconds`: for an answer."""
     with Connection(settings, "test") as connection:
 
         async def run() -> Any:
-            return await work(connection.client.jetstream(timeout=1))
+            return await work(connection.client.jetstream(timeout=seconds))
 
-        return connection.run(run(), 20)
+        return connection.run(run(), HANG_SECONDS)
 
 
 def refused(settings: ClusterSettings, work: Callable[[JetStreamContext], Awaitable[Any]]) -> str:
     """The error of what may not be done."""
     with pytest.raises(ClusterError) as caught:
-        as_user(settings, work)
+        as_user(settings, work, 1)  # a server does not answer what it refuses
     return str(caught.value)
 
 
@@ -65,9 +72,13 @@ async def write(js: JetStreamContext) -> Any:
 async def read(js: JetStreamContext) -> Any:
     """The key, its value, a history, and a message of the stream."""
     members, configuration = await js.key_value(BUCKETS.known), await js.key_value(BUCKETS.configuration)
-    history = await configuration.history("now")
+    while True:
+        with suppress(NoKeysError):  # a server that follows may not have it yet
+            history = await configuration.history("now")
+            break
+        await asyncio.sleep(0.1)
     subscription = await js.subscribe("hopscope.dc1.feed", ordered_consumer=True)
-    message = await subscription.next_msg(2)
+    message = await subscription.next_msg(HANG_SECONDS)
     value = (await members.get("c1")).value
     return (await members.keys()).count("c1"), value, history[-1].value, message.data
 
