@@ -46,6 +46,7 @@ def run(config: ConfigOption) -> None:
     from ..base.process.loop import Doze, Pause
     from ..base.process.loop import run as loop
     from ..base.process.service import Service
+    from ..base.process.stop import at_signals
     from ..settings.configuration.errors import ConfigError
     from ..switch.program import attach as attach_all
     from ..switch.program import attached
@@ -59,8 +60,7 @@ def run(config: ConfigOption) -> None:
     attach_all(settings)
     senders = Senders(settings, _outlet(settings))
     stop, service = threading.Event(), Service()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    at_signals(stop.set, signal.SIGINT, signal.SIGTERM)
     where = ", ".join(attached(settings))
     print(f"node {settings.node_id} runs at {where}, {', '.join(senders.places)}", flush=True)
     service.ready()
@@ -190,13 +190,13 @@ def serve(config: ConfigOption) -> None:
     import threading
 
     from ..base import log
+    from ..base.process.stop import at_signals
     from ..runtime.switch.agent import run
     from ..switch.settings import load_agent
 
     settings, agent = load_agent(config)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    at_signals(stop.set, signal.SIGINT, signal.SIGTERM)
     log.configure(level="info", form="auto")
 
     def ready(place: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from ..base import log
 from ..base.clock import SteadyClock
 from ..base.process import loop
-from ..base.process.stop import Stop
+from ..base.process.stop import Stop, at_signals
 from ..capture.errors import CaptureError
 from ..capture.ring.listener import RingListener
 from ..capture.ring.sender import RingSender
@@ -224,6 +224,5 @@ def run(
 
 def _until_signal() -> Stop:
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    at_signals(stop.set, signal.SIGTERM, signal.SIGINT)
     return stop

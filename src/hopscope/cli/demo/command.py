@@ -17,6 +17,7 @@ import typer
 
 from ...base.errors import HopscopeError
 from ...base.names import DISCOVERED
+from ...base.process.stop import at_signals
 from ..options.declare import Options, option
 from ..options.network import NetworkOptions
 from ..output.printer import Summary, SummaryOption
@@ -158,8 +159,7 @@ class _Demo:
         """Run the demo; raises typer.Exit."""
         from .processes import Collector, FabricProcess, free_udp_port
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: self._stop.set())
+        at_signals(self._stop.set, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         stack.callback(self._view.close)
         port = free_udp_port()
         collector = Collector(self._data, self._configure(port), self._folder / "collect.log")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...base.process.service import Service
+from ...base.process.stop import at_signals
 
 if TYPE_CHECKING:
     from ...base.counter import Counter
@@ -25,9 +26,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def until_stopped() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set."""
     stop = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    before = at_signals(stop.set, signal.SIGINT, signal.SIGTERM)
     try:
         yield stop
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ...base import log
 from ...base.errors import HopscopeError
 from ...base.process.service import Service
+from ...base.process.stop import at_signals
 from ...capture.sockets import require_linux
 from ...settings.collector import Settings
 from ..checks.environment import memory_text
@@ -35,12 +36,11 @@ def run(
     supervisor, due = Supervisor(settings, take_over=take_over), threading.Event()
     on_terminal = sys.stderr.isatty()
 
-    def hang_up(*_: object) -> None:
+    def hang_up() -> None:
         (supervisor.stopping if on_terminal and not sys.stderr.isatty() else due).set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: supervisor.stopping.set())
-    signal.signal(signal.SIGHUP, hang_up)
+    at_signals(supervisor.stopping.set, signal.SIGINT, signal.SIGTERM)
+    at_signals(hang_up, signal.SIGHUP)
     logger, service = log.logger("supervisor"), Service()
     supervisor.start()
     try:

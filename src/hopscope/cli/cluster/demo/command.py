@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ....base.errors import HopscopeError
+from ....base.process.stop import at_signals
 from ...options.declare import Options, option
 from ...output.printer import Summary, SummaryOption
 
@@ -70,8 +71,7 @@ def demo(options: DemoOptions) -> None:
     if sys.platform != "linux":
         raise HopscopeError("collectors need Linux")
     programs, stop, story = find(), threading.Event(), Story()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: stop.set())
+    at_signals(stop.set, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def turn(waits_for: str) -> None:
         if stop.is_set():
