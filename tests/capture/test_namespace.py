@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 
@@ -49,6 +51,28 @@ def test_loopback_is_down(namespace: Namespace) -> None:
     """In a new namespace, to which a sink is easily moved, an error of the first datagram says what to do."""
     with pytest.raises(CaptureError, match="Network is unreachable: the loopback interface is down"):
         namespace.inside(lambda: UdpSender("127.0.0.1", 9))
+
+
+@pytest.mark.parametrize("user", [0, 65534])
+def test_only_a_sink_of_root_or_of_this_user_is_one(namespace: Namespace, user: int) -> None:
+    """A name that another user has taken keeps no sink from forwarding."""
+
+    def take() -> socket.socket:
+        libc = ctypes.CDLL(None)
+        libc.setfsuid(user)  # of this thread alone
+        made = socket.socket(socket.AF_UNIX)
+        libc.setfsuid(0)
+        made.bind("\0hopscope-forwards-near")
+        made.listen()
+        return made
+
+    with namespace.inside(take):
+        if user:
+            namespace.inside(lambda: claim("near", "far")).close()
+        else:
+            with pytest.raises(CaptureError, match=rf"another sink \(process {os.getpid()}\) forwards"):
+                namespace.inside(lambda: claim("near", "far"))
+    namespace.inside(lambda: claim("near", "far")).close()
 
 
 @pytest.mark.parametrize(
