@@ -7,6 +7,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,13 @@ def sender_of(given: Settings, folder: Path) -> tuple[Sender, Any]:
 
 async def _read(urls: list[str], stream: str, subject: str) -> list[Any]:
     import nats
+    import nats.errors
 
     client = await nats.connect(urls)
-    subscription = await client.jetstream().pull_subscribe(subject, stream=stream)
+    while True:
+        with suppress(nats.errors.Error):  # the servers choose a leader
+            subscription = await client.jetstream().pull_subscribe(subject, stream=stream)
+            break
     found: list[Any] = []
     while True:
         try:

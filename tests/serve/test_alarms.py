@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from hopscope.present.collector_state import FRESH_SECONDS
 from hopscope.present.events import when
 
 pytestmark = pytest.mark.kernel
@@ -65,7 +66,9 @@ def test_a_beginning_that_the_ring_has_no_more_is_in_history(api: Any, collector
 
 
 def test_a_running_server_follows(api: Any, collector: Any) -> None:
-    """The same server sees an alarm begin, end and begin again."""
+    """The same server sees an alarm begin, end and begin again, also by a copy of the live state that still
+    has it when it has ended.
+    """
 
     async def use() -> None:
         async with api(collector.folder) as client:
@@ -75,6 +78,7 @@ def test_a_running_server_follows(api: Any, collector: Any) -> None:
                 return [(one["since"], one["peak"]) for one in items]
 
             assert await open_now() == []
+            await asyncio.sleep(2 * FRESH_SECONDS)
             collector.report(occupancy=700)
             ((first, peak),) = await open_now()
             collector.report(occupancy=20)

@@ -20,7 +20,7 @@ from hopscope.capture.ring.listener import RingListener, RingSender
 from hopscope.settings.listen import ListenSettings
 from hopscope.wire.records import Link
 
-from .waiting import HANG_SECONDS
+from .waiting import HANG_SECONDS, eventually
 
 T = TypeVar("T")
 BROADCAST = bytes.fromhex("ffffffffffff02000000000aabcd")
@@ -37,12 +37,14 @@ class Namespace:
         self.pair("near", "far")
 
     def pair(self, *ends: str) -> None:
-        """Make a veth pair, up."""
+        """Make a veth pair, up: the kernel drops frames until it has noticed the carrier."""
         self.ip("link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
         for end in ends:
             # no router solicitations, duplicate address detection, …: what comes is what was sent
             self.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
             self.ip("link", "set", end, "up")
+        for end in ends:
+            eventually(lambda end=end: "state UP" in self.ip("link", "show", "dev", end))  # type: ignore[misc]
 
     def run(self, *words: str) -> None:
         """A command inside."""

@@ -25,6 +25,7 @@ _SLOTS = {
 }
 _QUEUES = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)
 _OF_LABEL = {Metric.LABEL_LATENCY: "latency_ns", Metric.LABEL_OCCUPANCY: "occupancy"}
+LATEST = 2**63 - 1
 Place = tuple[int, int | None, int | None]
 """Switch, egress port (None: any) and queue (None: any)."""
 
@@ -37,6 +38,8 @@ class Seen:
     """None: it does not say."""
     value: int | None = None
     """The newest value."""
+    at_ns: int = LATEST
+    """When that came; LATEST: just now."""
     highest: int = 0
     """The highest value since `since_ns`."""
     since_ns: int = 0
@@ -81,10 +84,13 @@ class LiveAlarms:
             if found is None:
                 return Seen(False)
             row, slot, _ = found
-            return Seen(True, int(row["latest"][slot]), int(row["highest"][slot]), int(row["pushed_ns"]))
+            latest, highest = int(row["latest"][slot]), int(row["highest"][slot])
+            return Seen(True, latest, int(row["last_ns"]), highest, int(row["pushed_ns"]))
         if metric == Metric.FLOW_LATENCY:
             flow = self._flow(int(event["flow_id"]))
-            return Seen(False) if flow is None else Seen(bool(flow["alarm"]), int(flow["latency_latest"]))
+            if flow is None:
+                return Seen(False)
+            return Seen(bool(flow["alarm"]), int(flow["latency_latest"]), int(flow["last_ns"]))
         if metric == Metric.HOP_LATENCY:
             return Seen(any(self._flow(each) is not None for each in flow_ids))
         if metric in _OF_LABEL or metric == Metric.LABEL_AGE:

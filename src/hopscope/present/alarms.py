@@ -68,6 +68,8 @@ class OpenAlarms:
     def __init__(self, queue_by_port: bool = False) -> None:
         self._by_port = queue_by_port
         self.places: dict[str, OpenAlarm] = {}
+        self.ended: dict[str, int] = {}
+        """Time (ns) of the end of alarms by place; the last ones."""
         self._place_of: dict[str, str] = {}
 
     def take(self, events: Records) -> None:
@@ -75,7 +77,7 @@ class OpenAlarms:
         for row in events[self._of_interest(events)]:
             kind = int(row["kind"])
             if kind in ENDS:
-                self._end(alarm_key(row, self._by_port))
+                self._end(alarm_key(row, self._by_port), int(row["time_ns"]))
             elif kind in ENDS.values() and len(self._place_of) < MOST_OPEN:
                 self._begin(row)
             place = self.places.get(place_key(row, self._by_port))
@@ -103,13 +105,16 @@ class OpenAlarms:
             place = self.places[key] = OpenAlarm(key, row.copy(), int(row["time_ns"]), int(row["value"]))
         place.alarms[alarm] = int(row["flow_id"])
 
-    def _end(self, alarm: str) -> None:
+    def _end(self, alarm: str, time_ns: int) -> None:
         key = self._place_of.pop(alarm, None)
         if key is not None:
             place = self.places[key]
             del place.alarms[alarm]
             if not place.alarms:
                 del self.places[key]
+                if len(self.ended) >= MOST_OPEN:
+                    self.ended.clear()
+                self.ended[key] = time_ns
 
 
 class AlarmReader:
@@ -130,7 +135,7 @@ class AlarmReader:
             by_port = queues_by_port(self._state.ports())
             if self._followed is None or by_port != self._by_port or not self._catch_up(self._followed):
                 self._by_port, self._followed = by_port, self._begun(by_port)
-            found = self._confirmed(self._followed.places.values())
+            found = self._confirmed(self._followed)
         return sorted(found, key=lambda each: (-(each.since_ns or 0), each.key))
 
     def flows(self, alarms: Sequence[OpenAlarm]) -> dict[Place, FlowsAt]:
@@ -189,15 +194,17 @@ class AlarmReader:
         both = np.concatenate([ends, values])
         return both[np.argsort(both["time_ns"], kind="stable")]
 
-    def _confirmed(self, followed: Iterable[OpenAlarm]) -> list[OpenAlarm]:
-        """Copies of alarms that the live state has, with its values; all if no collector has left a state."""
+    def _confirmed(self, followed: OpenAlarms) -> list[OpenAlarm]:
+        """Copies of alarms that the live state has, with its values; all if no collector has left a state.
+        Also those of the live state that no event began; not if one has just ended them.
+        """
         if not self._state.workers() and not len(self._state.labels.ports()):
-            return [replace(place) for place in followed]
+            return [replace(place) for place in followed.places.values()]
         live = LiveAlarms(self._state, self._by_port)
         sure_ns, found = time.time_ns() - _UNSURE_NS, []
-        for place in followed:
+        for place in followed.places.values():
             seen = live.look(place.event, place.alarms.values())
-            if seen.value is not None:
+            if seen.value is not None and seen.at_ns >= (place.since_ns or 0):  # not of an alarm before
                 place.now = seen.value
                 place.peak = max(place.peak, seen.value)
             if place.since_ns is not None and seen.since_ns >= place.since_ns:
@@ -207,7 +214,7 @@ class AlarmReader:
         known = {place.key for place in found}
         for event, highest in live.alarmed():
             key = place_key(event, self._by_port)
-            if key not in known:
+            if key not in known and followed.ended.get(key, 0) <= sure_ns:
                 found.append(OpenAlarm(key, event, None, highest, int(event["value"])))
         return found
 
