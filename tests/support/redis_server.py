@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+from .server_process import free_port
 from .waiting import HANG_SECONDS
 
 
@@ -18,9 +18,7 @@ class RedisServer:
 
     def __init__(self, program: str, folder: Path, *options: str) -> None:
         self.program, self.folder, self.options = program, folder, options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.listen: tuple[str, ...] = ("--port",)
         self.process: subprocess.Popen[bytes] | None = None
         self._clients: list[Any] = []

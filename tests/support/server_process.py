@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import signal
 import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,18 @@ import httpx
 
 from .waiting import eventually
 
+_PORTS = range(10_000, 32_000)
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For requests without TLS: by itself, httpx reads all certificates for each one, which takes 18 ms."""
 
 
 def free_port() -> int:
-    """A TCP port of loopback that is free now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+    """A TCP port of loopback that is free now, and not one of those that outgoing connections get."""
+    while True:
+        port = secrets.choice(_PORTS)
+        with suppress(OSError), socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 class ServerProcess:

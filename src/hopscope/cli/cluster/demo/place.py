@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import socket
@@ -14,7 +15,7 @@ import subprocess
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,8 @@ UNPRIVILEGED = "nobody"
 HUB = "hub"
 """Part in which the servers and the demo itself are."""
 FABRIC = "fabric"
+_PORTS = range(10_000, 32_000)
+"""Below those that outgoing connections get: one of these could take a server's before it listens."""
 
 
 class Place(ABC):
@@ -78,14 +81,14 @@ class Place(ABC):
 
         def look() -> list[int]:
             kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
-            probes = [socket.socket(socket.AF_INET, kind) for _ in range(count)]
-            try:
-                for probe in probes:
-                    probe.bind(("", 0))
-                return [int(probe.getsockname()[1]) for probe in probes]
-            finally:
-                for probe in probes:
-                    probe.close()
+            found: list[int] = []
+            with ExitStack() as probes:
+                while len(found) < count:
+                    probe = probes.enter_context(socket.socket(socket.AF_INET, kind))
+                    with suppress(OSError):
+                        probe.bind(("", secrets.choice(_PORTS)))
+                        found.append(int(probe.getsockname()[1]))
+            return found
 
         return self.inside(part, look)
 

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pwd
+import re
 import secrets
 import signal
 import socket
@@ -24,6 +25,8 @@ from .place import UNPRIVILEGED, Place
 START_SECONDS = 60.0
 DATABASE = "hopscope"
 BUCKET = "hopscope"
+_FATAL = re.compile(r"^F\d{4} |\bFATAL\b|\[FTL\]")
+"""Lines in which SeaweedFS, PostgreSQL and NATS say why they end."""
 
 
 class ServerError(HopscopeError):
@@ -59,8 +62,9 @@ class Server:
         while not self._up():
             assert self.process is not None
             if self.process.poll() is not None or time.monotonic() > until:
-                lines = self.log.read_text(errors="replace").strip().splitlines()[-3:]
-                raise ServerError(f"{self.name} does not start: {' | '.join(lines) or 'its log is empty'}")
+                lines = self.log.read_text(errors="replace").strip().splitlines()
+                why = [line for line in lines if _FATAL.search(line)][-1:] or lines[-3:]
+                raise ServerError(f"{self.name} does not start: {' | '.join(why) or 'its log is empty'}")
             turn()
             time.sleep(0.05)
 
