@@ -149,7 +149,8 @@ def test_hosts_see_no_label_and_inner_links_do(live: Fabric, tmp_path: Path) -> 
     sent, received = frames_of(files["sent"]), frames_of(files["received"])
     assert len(sent) == count
     assert not Counter(received) - Counter(sent)
-    assert len(sent) - len(received) <= live.missed() - missed < 100
+    assert len(sent) - len(received) <= live.missed() - missed
+    assert len(received) > 100
     counted = live.registers.counters.sum(axis=0) - before
     assert counted[PortCounter.RESTORED] > 0
     label = "ip.proto == 253 or ipv6.nxt == 253"
