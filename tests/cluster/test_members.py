@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,10 @@ def keys(url: str, bucket: str) -> dict[str, dict[str, Any]]:
         from nats.js.errors import NoKeysError
 
         values = await jetstream.key_value(bucket)
-        try:
-            names = await values.keys()
-        except NoKeysError:
-            return {}
+        names = set[str]()
+        for _ in range(3):  # a list lacks a key that is written just then
+            with suppress(NoKeysError):
+                names |= set(await values.keys())
         return {name: json.loads((await values.get(name)).value) for name in names}
 
     return with_nats(url, read)
