@@ -84,8 +84,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def namespace() -> Iterator[Any]:
-    """A network namespace of the test's own."""
+def namespace(tool: Callable[..., str]) -> Iterator[Any]:
+    """A network namespace of the test's own, with the veth pair `near` and `far`."""
+    tool("ip")
     if os.geteuid() != 0:
         pytest.skip("a packet socket and a network namespace need root")
     from support.veth import Namespace  # scapy takes a second
@@ -93,9 +94,13 @@ def namespace() -> Iterator[Any]:
     try:
         made = Namespace(f"hopscope-test-{os.getpid()}")
     except (OSError, subprocess.CalledProcessError) as error:
+        if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
+            raise
         pytest.skip(f"no network namespace with a veth pair here: {error}")
-    yield made
-    made.remove()
+    try:
+        yield made
+    finally:
+        made.remove()
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,21 +44,11 @@ time.sleep(1000)
 
 
 @pytest.fixture
-def between(tool: Callable[..., str]) -> Iterator[Namespace]:
+def between(tool: Callable[..., str], namespace: Namespace) -> Namespace:
     """`far` to `near`, and `out` to `beyond`."""
-    tool("ip")
     built(tool)
-    try:
-        made = Namespace(f"hopscope-wire-{os.getpid()}")
-    except (OSError, subprocess.CalledProcessError) as error:
-        if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
-            raise
-        pytest.skip(f"no network namespaces with veth pairs here: {error}")
-    try:
-        made.pair("out", "beyond")
-        yield made
-    finally:
-        made.remove()
+    namespace.pair("out", "beyond")
+    return namespace
 
 
 def datagram(size: int = 100) -> Packet:

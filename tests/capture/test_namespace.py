@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
-import subprocess
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,22 +12,6 @@ from hopscope.capture.claim import claim
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.udp.sender import UdpSender
 from support.veth import Namespace
-
-
-@pytest.fixture
-def namespace(tool: Callable[..., str]) -> Iterator[Namespace]:
-    """`near` and `far`."""
-    tool("ip")
-    try:
-        made = Namespace(f"hopscope-claim-{os.getpid()}")
-    except (OSError, subprocess.CalledProcessError) as error:
-        if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
-            raise
-        pytest.skip(f"no network namespaces with veth pairs here: {error}")
-    try:
-        yield made
-    finally:
-        made.remove()
 
 
 def test_one_claim(namespace: Namespace) -> None:

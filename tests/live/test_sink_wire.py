@@ -7,11 +7,10 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -45,22 +44,12 @@ WITH_INT = [
 
 
 @pytest.fixture
-def wire(tool: Callable[..., str]) -> Iterator[Namespace]:
+def wire(tool: Callable[..., str], namespace: Namespace) -> Namespace:
     """`far` to `near`, and `out` to `beyond`: a sink belongs between `near` and `out`."""
-    tool("ip")
     built(tool)
-    try:
-        made = Namespace(f"hopscope-sink-wire-{os.getpid()}")
-    except (OSError, subprocess.CalledProcessError) as error:
-        if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
-            raise
-        pytest.skip(f"no network namespaces with veth pairs here: {error}")
-    try:
-        made.pair("out", "beyond")
-        made.ip("link", "set", "lo", "up")
-        yield made
-    finally:
-        made.remove()
+    namespace.pair("out", "beyond")
+    namespace.ip("link", "set", "lo", "up")
+    return namespace
 
 
 class Sink(Program):

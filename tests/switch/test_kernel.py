@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,23 +13,10 @@ from hopscope.switch.settings import SwitchSettings
 from support.veth import Namespace
 
 
-@pytest.fixture
-def namespace(pins: Path) -> Iterator[Namespace]:
-    """`near` and `far`, which this thread's /sys does not have, as under `nsenter --net`."""
-    try:
-        made = Namespace(f"hopscope-check-{os.getpid()}")
-    except (OSError, subprocess.CalledProcessError) as error:
-        if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
-            raise
-        pytest.skip(f"no network namespaces with veth pairs here: {error}")
-    try:
-        yield made
-    finally:
-        made.remove()
-
-
 def test_interfaces_of_the_namespace(namespace: Namespace, pins: Path) -> None:
-    """The kernel is asked for interfaces, and not /sys, which may be of another namespace."""
+    """The kernel is asked for interfaces, and not /sys, which this thread has of another namespace, as under
+    `nsenter --net`.
+    """
     settings = SwitchSettings(node_id=7, interfaces=("near", "nowhere"), pins=pins / "switch")
     advice = namespace.inside(lambda: {what: advice for what, _, advice in allowed(settings)})
     assert {what for what, text in advice.items() if text} == {"nowhere"}
