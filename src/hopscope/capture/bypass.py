@@ -81,7 +81,7 @@ class Bypass:
                 + _attribute(_BPF_FLAGS, struct.pack("<I", _DIRECT_ACTION))
             )
             info = _PRIORITY << 16 | _ALL_PROTOCOLS
-            # in place of an earlier one at once: no frame meets none
+            # replaces an earlier filter in one step, so that no frame comes between the two
             _request(_NEW_FILTER, _CREATE, index, _INGRESS, _HANDLE, info, b"bpf\0", options)
         except OSError as error:
             raise CaptureError(f"{interface}: no bypass ({error.strerror or error})") from error

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from .errors import CaptureError
 from .interface import ethernet_index_of
+from .netlink import attributes
 
 _SOCK_DIAG, _BY_FAMILY, _DUMP, _DONE = 4, 20, 0x301, (2, 3)  # linux/sock_diag.h; NLMSG_ERROR, NLMSG_DONE
 _SHOW_NAME_AND_USER, _NAME, _USER = 0x41, 0, 7  # linux/unix_diag.h
@@ -68,18 +69,8 @@ def _user(name: str) -> int | None:
                 length, kind = struct.unpack_from("=IH", answer)
                 if kind in _DONE:
                     return None
-                found = _attributes(answer[2 * _HEADER : length])
+                found = attributes(answer[2 * _HEADER : length])
                 if found.get(_NAME) == name.encode() and _USER in found:
                     return int.from_bytes(found[_USER], sys.byteorder)
                 answer = answer[-(-length // 4) * 4 :]
     return None
-
-
-def _attributes(octets: bytes) -> dict[int, bytes]:
-    """Values of netlink attributes by their type."""
-    found = {}
-    while len(octets) >= 4:
-        length, kind = struct.unpack_from("=HH", octets)
-        found[kind] = octets[4:length]
-        octets = octets[-(-max(length, 4) // 4) * 4 :]
-    return found

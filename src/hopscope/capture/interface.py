@@ -21,6 +21,14 @@ def index_of(interface: str, named: str = "") -> int:
         raise CaptureError(f"{named or interface}: this machine has no such interface") from error
 
 
+def exists(interface: str) -> bool:
+    """Whether this network namespace has an interface."""
+    try:
+        return socket.if_nametoindex(interface) > 0
+    except OSError:
+        return False
+
+
 def ethernet_index_of(interface: str) -> int:
     """Number of an Ethernet interface. Raises CaptureError."""
     index = index_of(interface)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ..base.errors import HopscopeError
+from ..capture.interface import exists
 from .decode.command import decide
 from .options.declare import Flag, Key, Options, option
 from .options.reading import DialectOptions
@@ -164,16 +164,10 @@ def sink(
 
 def _is_file(text: str) -> bool:
     """Whether an input is a capture file, and not an interface."""
-    if _is_interface(text):
+    if exists(text):
         return False
     path = Path(text)
     return text == "-" or path.exists() or len(path.parts) > 1 or path.suffix in _CAPTURES
-
-
-def _is_interface(name: str) -> bool:
-    with suppress(OSError):
-        return socket.if_nametoindex(name) > 0
-    return False
 
 
 def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> list[str]:
@@ -218,7 +212,7 @@ def _check_output(file: str, output: str, events: bool) -> None:
     if output != "-" and file != "-" and Path(output).exists() and Path(file).exists():
         if Path(output).samefile(file):
             raise HopscopeError(f"--output {output}: found the file that is read, expected another file")
-    elif _is_interface(output):
+    elif exists(output):
         raise HopscopeError(f"--output {output}: found an interface, expected a file for packets of a file")
 
 

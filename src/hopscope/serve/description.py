@@ -16,7 +16,9 @@ ABOUT = (
     'above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
 )
 ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-"""What errors are answered with; as a `model` it would be built anew for each of them in each route."""
+"""Content of every error. Declared as a `model`, FastAPI would build its schema again for each status of each
+route.
+"""
 _OF_ALL = {
     "421": "The Host header is another machine's, of a server on loopback",
     "500": "An error of the server, which its log names",

@@ -8,7 +8,7 @@ from contextlib import closing
 from ..bpf.kernel_types import enumeration, has_function
 from ..bpf.tc import file_system_problem
 from ..capture.errors import CaptureError
-from ..capture.interface import index_of
+from ..capture.interface import exists
 from .program import SwitchProgram
 from .segments import check_segments
 from .settings import SwitchSettings
@@ -37,9 +37,7 @@ def allowed(settings: SwitchSettings) -> Iterator[tuple[str, str, str]]:
     if problem := file_system_problem(settings.pins):
         yield "pins", f"{settings.pins} cannot be made", problem
     for interface in (*settings.interfaces, *settings.hosts):
-        try:
-            index_of(interface)
-        except CaptureError:
+        if not exists(interface):
             yield interface, "no such interface in this network namespace", "attach fails"
     try:
         check_segments(settings)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
-import struct
 import sys
 import time
 from contextlib import closing, suppress
@@ -19,7 +17,7 @@ from ..bpf.kernel_types import has_function
 from ..bpf.libbpf import BpfObject
 from ..bpf.tc import Direction, file_system_problem, remove, run_at
 from ..capture.errors import CaptureError
-from ..capture.interface import ethernet_index_of
+from ..capture.interface import ethernet_index_of, mtu_of
 from ..wire.records import Records
 from .counters import Counters, counters_of
 from .drops import LINK, REASONS, attach_drops, detach_drops
@@ -32,7 +30,6 @@ from .settings import SwitchSettings
 from .watches import write
 
 _ETHERNET = 14
-_SIOCGIFMTU = 0x8921
 _CONTEXT, _INGRESS_AT, _INDEX_AT, _GSO_AT = 192, 36, 40, 176
 """Bytes of struct __sk_buff, and where it has the indexes of interfaces and the size of segments."""
 
@@ -207,7 +204,10 @@ def _links(pins: Path) -> list[Path]:
 
 
 def _mtu(interface: str) -> int:
-    return int(struct.unpack_from("<I", _asked(interface, _SIOCGIFMTU), 16)[0])
+    try:
+        return mtu_of(interface)
+    except OSError as error:
+        raise CaptureError(f"{interface}: {error.strerror}") from error
 
 
 def _speed(interface: str) -> int:
@@ -215,11 +215,3 @@ def _speed(interface: str) -> int:
     with suppress(OSError, ValueError):
         return max(0, int(Path("/sys/class/net", interface, "speed").read_text()))
     return 0
-
-
-def _asked(interface: str, request: int) -> bytes:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        try:
-            return fcntl.ioctl(asked, request, struct.pack("16s24x", interface.encode()))
-        except OSError as error:
-            raise CaptureError(f"{interface}: {error.strerror}") from error

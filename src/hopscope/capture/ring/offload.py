@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from ..errors import CaptureError
 from ..interface import index_of
+from ..netlink import attributes
 from ..sockets import require_linux
 
 _SIOCETHTOOL = 0x8946
@@ -256,20 +257,8 @@ def _link(interface: str) -> tuple[str, str | None]:
         raise CaptureError(f"{interface}: the kernel does not report its type")
     if struct.unpack_from("<H", answer, 18)[0] == _LOOPBACK:
         return "loopback", None
-    found = _attributes(answer[32:])
-    kind = _attributes(found.get(_LINKINFO, b"")).get(_INFO_KIND, b"").rstrip(b"\0").decode()
+    found = attributes(answer[32:])
+    kind = attributes(found.get(_LINKINFO, b"")).get(_INFO_KIND, b"").rstrip(b"\0").decode()
     if kind != "veth" or _LINK_NETNSID in found:
         return kind, None
     return kind, socket.if_indextoname(struct.unpack("<I", found[_LINK])[0])
-
-
-def _attributes(octets: bytes) -> dict[int, bytes]:
-    """Attributes of a netlink message, by type."""
-    found: dict[int, bytes] = {}
-    while len(octets) >= 4:
-        length, kind = struct.unpack_from("<HH", octets)
-        if not 4 <= length <= len(octets):
-            break
-        found[kind & 0x3FFF] = octets[4:length]
-        octets = octets[(length + 3) & ~3 :]
-    return found

@@ -115,6 +115,11 @@ def change_limit(limits: LimitSettings, metric: str, node_id: int | None) -> int
     return general
 
 
+def known(value: int) -> int | None:
+    """None for NO_VALUE, which says that a value is unavailable."""
+    return None if int(value) == NO_VALUE else int(value)
+
+
 def live_object(
     row: np.void, hops: Records, values: FlowValues, force: LimitsInForce | None, names: Names, at_ns: int
 ) -> dict[str, Any]:
@@ -133,7 +138,7 @@ def live_object(
             stored=int(hop["latency_stored"]), total=int(hop["latency_sum"]), samples=int(hop["samples"]),
         )  # fmt: skip
         gauges = {
-            metric: _gauge(None if int(hop[name]) == NO_VALUE else int(hop[name]), None, metric, node, force)
+            metric: _gauge(known(hop[name]), None, metric, node, force)
             for metric, name in zip(_GAUGES, ("queue_latest", "utilization_latest"), strict=True)
         }
         items.append(_hop_object(index, node, None if port == NO_PORT else port, value, gauges, names))

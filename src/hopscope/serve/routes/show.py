@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...base.names import Names
-from ...detect.records import NO_PORT, NO_VALUE, Metric, PortKind
+from ...detect.records import NO_PORT, Metric, PortKind
 from ...present.events import flow_object, when, wide
+from ...present.flows.hops import known
 from ...present.history import safe
 from ...present.series.places import Place
 from ...wire.address import address
@@ -84,22 +85,16 @@ def flow_detail(row: np.void, hops: Records, names: Names) -> m.FlowDetail:
 def hop(row: np.void, names: Names) -> m.Hop:
     """One HOP_STATE record."""
     samples = int(row["samples"])
-    known = bool(int(row["state"]) & 1)
     return m.Hop(
         node=node(names, int(row["node_id"])),
         egress_port=port(names, int(row["node_id"]), int(row["egress_port"])),
-        latency_ns=int(row["latency_latest"]) if known else None,
+        latency_ns=int(row["latency_latest"]) if int(row["state"]) & 1 else None,
         latency_mean_ns=int(row["latency_sum"]) / samples if samples else None,
         samples=samples,
-        queue_occupancy=_known(row["queue_latest"]),
-        link_utilization=_known(row["utilization_latest"]),
+        queue_occupancy=known(row["queue_latest"]),
+        link_utilization=known(row["utilization_latest"]),
         alarms=alarms(int(row["alarm"])),
     )
-
-
-def _known(value: int) -> int | None:
-    """None for NO_VALUE, which says that a value is unavailable."""
-    return None if int(value) == NO_VALUE else int(value)
 
 
 def _slot_alarms(row: np.void) -> list[str]:
