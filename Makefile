@@ -77,11 +77,11 @@ e2e-2: kernels
 	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -l 'mark\.e2e' tests/cli/test_*.py tests/test_*.py)
 e2e-3: kernels
 	@echo "== $@"
-	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' $(CLUSTERS))
+	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' $(CLUSTERS) | sort)
 e2e-4: kernels
 	@echo "== $@"
 	$(PYTEST) $(REUSE) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | \
-		grep -Ev "^tests/(e2e|live|cli|test_)$$(printf '|^%s/' $(CLUSTERS))")
+		grep -Ev "^tests/(e2e|live|cli|test_)$$(printf '|^%s/' $(CLUSTERS))" | sort)
 
 checked: $(STAMP) ## Run tests of kernels that write state with bounds checks; tests/wire/test_plain.py does that for wire's
 	@echo "== $@"

@@ -82,9 +82,9 @@ class Demo:
         self._process.stderr.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """The demo."""
+    """The demo, which ends with the tests of the console: it takes a fifth of a processor."""
     made = Demo(tmp_path_factory.mktemp("demo") / "data")
     yield made
     made.close()
