@@ -15,7 +15,7 @@ from hopscope.wire.records import Link
 from support.cluster import make, settings_of
 from support.forgotten import collect_forgotten
 from support.server_process import NatsServer
-from support.three_members import CLUSTER, EVENTS, SENT, Three, reports
+from support.three_members import EVENTS, SENT, Three, reports
 from support.waiting import eventually
 
 _NUMBERS = itertools.count(1)
@@ -40,7 +40,7 @@ def cluster() -> str:
 def three(nats: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
     """Three members that have received their reports, one after the other."""
     found = Three(nats, tmp_path_factory.mktemp("three"))
-    make(settings_of(nats.url, CLUSTER, "c1", member_seconds=60))
+    make(settings_of(nats.url, found.cluster, "c1", member_seconds=60))
     try:
         for collector in found.collectors.values():
             collector.launch()

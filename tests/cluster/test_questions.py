@@ -19,7 +19,7 @@ from hopscope.cluster.questions.parts import NAME, PART, STATUS
 from support.cluster import with_nats
 from support.command import hopscope
 from support.server_process import NO_TLS
-from support.three_members import ANSWER_SECONDS, CLUSTER, NAMES, Three, by, text
+from support.three_members import ANSWER_SECONDS, NAMES, Three, by, text
 from support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -428,7 +428,7 @@ def flood(three: Three, answers: Callable[[Any], Any], question: Callable[[], An
             for headers, body in answers(message):
                 await client.publish(message.reply, body, headers=headers)
 
-        await client.subscribe(f"hopscope.{CLUSTER}.ask", cb=take)
+        await client.subscribe(f"hopscope.{three.cluster}.ask", cb=take)
         await client.flush()
         return await asyncio.to_thread(question)
 
@@ -493,7 +493,7 @@ def test_hostile_questions_are_counted_or_refused(three: Three) -> None:
     ]  # fmt: skip
 
     async def send(client: Any, _: Any) -> list[Any]:
-        subject = f"hopscope.{CLUSTER}.ask"
+        subject = f"hopscope.{three.cluster}.ask"
         inbox = client.new_inbox()
         answers = await client.subscribe(inbox)
         for body in bad:

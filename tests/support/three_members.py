@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,8 +20,8 @@ from .server_process import NO_TLS, NatsServer
 from .waiting import eventually
 
 T = TypeVar("T")
+_NUMBERS = itertools.count(1)
 NAMES = ("c1", "c2", "c3")
-CLUSTER = "asked"
 ANSWER_SECONDS = 3.0
 INSTRUCTIONS = 0b1111_0001_1000_0000  # node, ports, latency, queue, link and buffer
 SENT = {
@@ -48,6 +49,8 @@ class Three:
 
     def __init__(self, nats: NatsServer, folder: Path) -> None:
         self.nats = nats
+        self.cluster = f"asked{next(_NUMBERS)}"
+        """Of its own: a member with the name of one that was killed is let in after `member_seconds`."""
         self.collectors: dict[str, Collector] = {}
         self.config: dict[str, Path] = {}
         for name in NAMES:
@@ -57,7 +60,7 @@ class Three:
                 "[serve]\nport = 0\n[distributions]\nenabled = true\n"
                 "[detect]\npush_seconds = 0\nidle_seconds = 3600\nsilent_seconds = 0\n"  # none by time alone
                 "[detect.thresholds.queue_occupancy]\nraise_above = 500\nclear_below = 50\n"
-                f'[cluster]\nname = "{CLUSTER}"\nnats = ["{nats.url}"]\nreplicas = 1\n'
+                f'[cluster]\nname = "{self.cluster}"\nnats = ["{nats.url}"]\nreplicas = 1\n'
                 f"heartbeat_seconds = 0.5\nmember_seconds = 60\nanswer_seconds = {ANSWER_SECONDS}\n"
             )
             self.collectors[name] = Collector(folder / name, "--config", str(config))
