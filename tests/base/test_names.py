@@ -23,7 +23,8 @@ CSV = "node_id,port,name\n7,,agg-1-0\n0x0a,,core-3\n7,2,to core-3\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("names.toml", TOML), ("names.csv", CSV), ("bom.csv", "\ufeff" + CSV)]
+    ("name", "text"),
+    [("names.toml", TOML), ("names.csv", CSV), ("bom.csv", "\ufeff" + CSV), ("bom.toml", "\ufeff" + TOML)],
 )
 def test_both_formats_name_nodes_and_ports(tmp_path: Path, name: str, text: str) -> None:
     """A TOML and a CSV file with the same names are read as the same names."""

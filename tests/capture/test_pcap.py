@@ -126,6 +126,18 @@ def test_pcapng_interfaces_clocks_and_blocks(order: str, compiled: bool) -> None
 
 
 @BOTH
+def test_link_types_that_are_not_read_are_counted(compiled: bool) -> None:
+    """How many frames, and the link types that the file describes."""
+    raw = section("<") + interface("<") + interface("<", 105) + interface("<", 147)
+    raw += enhanced("<", 0, 1, b"one") + enhanced("<", 1, 2, b"two") + enhanced("<", 1, 3, b"three")
+    _, reader = frames_of(io.BytesIO(raw), compiled=compiled, batch=2)
+    assert reader.unread == 2
+    assert "2 frames are of link type 105, 147, which is not read" in reader.unread_text
+    _, reader = frames_of(io.BytesIO(pcap(PACKETS)), compiled=compiled)
+    assert (reader.unread, reader.unread_text) == (0, "")
+
+
+@BOTH
 def test_pcapng_sections_of_different_byte_order(compiled: bool) -> None:
     """A new section forgets the interfaces and may change the byte order (files joined with cat)."""
     raw = section("<") + interface("<") + enhanced("<", 0, 1, b"a")

@@ -10,6 +10,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -252,9 +253,33 @@ def test_a_cut_file_is_read_to_the_cut(small: Path) -> None:
     assert done.stderr.splitlines()[1].startswith(f"hopscope: {small}: is cut in the middle of a record")
 
 
+def test_frames_of_another_link_type_are_named(small: Path) -> None:
+    """The link type is on stderr, also of `replay`, in place of advice about ports; other frames are read."""
+    raw = small.read_bytes()
+    small.write_bytes(raw[:20] + (105).to_bytes(4, "little") + raw[24:])
+    line = f"hopscope: {small}: 3 frames are of link type 105, which is not read; Ethernet, raw IP, "
+    for command_ in ("decode", "replay"):
+        done = hopscope(command_, str(small))
+        assert done.returncode == 0
+        assert done.stderr.splitlines()[-1].startswith(line)
+        assert "no reports found" not in done.stderr
+
+
+def test_names_of_the_settings(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `hopscope.toml` in the current folder names nodes, as for other commands; --names comes first."""
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.toml").write_text(f'[nodes]\n5 = "{name}"\n')
+    (tmp_path / "hopscope.toml").write_text('names = "one.toml"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOPSCOPE_CONFIG", raising=False)
+    assert "4 → one" in hopscope("decode", str(small), "-f", "table").stdout
+    assert "4 → two" in hopscope("decode", str(small), "-f", "table", "--names", "two.toml").stdout
+
+
 @pytest.mark.parametrize(
     "words",
     [
+        ["--links", "x"],
         ["--flow", "x"],
         ["--prefix", "10.0.0"],
         ["--node", "leaf"],
@@ -309,6 +334,36 @@ def test_a_locale_without_arrows(small: Path) -> None:
         )
         assert done.stdout.isascii()
         assert (b"198.51.100.1:4000 ? 203.0.113.9:53" in done.stdout) == (form == "table")
+
+
+@pytest.mark.parametrize("words", [("decode", "{file}"), ("replay", "{file}"), ("config", "show")])
+def test_closed_output(small: Path, words: tuple[str, ...]) -> None:
+    """With `>&-` a command does its work, and what it would print is nowhere."""
+    command_ = " ".join(words).format(file=small)
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -c '{IMPORT}; main()' {command_} >&-"],
+        capture_output=True,
+        timeout=HANG_SECONDS,
+    )
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_modules_are_imported(small: Path) -> None:
+    """It ends the command by the signal, without a traceback; here at the import of Typer."""
+    interrupt = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *more):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from hopscope.cli import main\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", interrupt, "decode", str(small)], capture_output=True, timeout=HANG_SECONDS
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:

@@ -172,10 +172,16 @@ def rows_of(folder: Path) -> list[str]:
     ("words", "message"),
     [
         (("events", "--data", "{tmp}/nix"), "does not exist"),
+        (("events", "--data", "{data}/file"), "is not a folder"),
         (("events", "--data", "{tmp}"), "is not a Hopscope data folder"),
         (("events", "--data", "{data}", "--kind", "dorp"), "unknown kind 'dorp'"),
         (("events", "--data", "{data}", "--node", "nobody"), "unknown node 'nobody'"),
         (("events", "--data", "{data}", "--since", "soon"), "expected a time"),
+        (("events", "--data", "{data}", "--since", "1700000000"), "ns since 1970 (19 digits)"),
+        (
+            ("events", "--data", "{data}", "--since", "5m", "--until", "9m"),
+            "expected a time before --until 9m",
+        ),
         (("events", "--data", "{data}", "--until", "yesterday"), "expected a time"),
         (("events", "--data", "{data}", "--prefix", "10.0.0.0/40"), "expected an address or a prefix"),
         (("events", "--data", "{data}", "--flow-id", "x"), "hexadecimal"),
@@ -187,6 +193,7 @@ def test_mistakes_are_one_line_and_exit_status_2(
     data: Path, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     """No traceback, nothing on standard output."""
+    (data / "file").touch()
     done = run(*(word.replace("{data}", str(data)).replace("{tmp}", str(tmp_path)) for word in words))
     assert done.returncode == 2
     assert done.stdout == ""

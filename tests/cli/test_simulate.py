@@ -126,6 +126,8 @@ def test_rates() -> None:
         (("-o", "x.pcap", "--to", "udp://127.0.0.1:1"), "not both"),
         (("--topology", "ring:4", "-o", "x.pcap"), "unknown topology"),
         (("--fault", "flood@1", "-o", "x.pcap"), "fault 'flood@1': expected"),
+        (("--fault", "slow-hop@5,node=edge-0-0,port=1", "--duration", "5", "-o", "x.pcap"), "begins at 5 s"),
+        (("--fault", "slow-hop@10,node=edge-0-0,port=1", "-o", "x.pcap"), "begins at 10 s"),
         (("--sizes", "tiny", "-o", "x.pcap"), "web-search or data-mining"),
         (("--to", "tcp://127.0.0.1:1"), "expected udp://HOST:PORT"),
         (("--to", "udp://127.0.0.1:1", "--packets"), "--packets: expected --output FILE"),

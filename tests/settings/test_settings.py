@@ -247,6 +247,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         load(tmp_path / "binary.toml", environment={})
 
 
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    """Editors of other systems begin a file with U+FEFF."""
+    (tmp_path / "a.toml").write_bytes(b"\xef\xbb\xbf[serve]\r\nport = 81\r\n")
+    assert load(tmp_path / "a.toml", environment={}).settings.serve.port == 81
+
+
 def test_what_config_init_writes_can_be_read() -> None:
     """The template is TOML as it is and with every line switched on, and then means the defaults."""
     from hopscope.cli.config import _template

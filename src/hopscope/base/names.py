@@ -165,8 +165,7 @@ def _number(value: object, highest: int) -> int | None:
 
 
 def _toml_rows(path: Path) -> Iterator[tuple[str, object, object, object]]:
-    with path.open("rb") as file:
-        content = tomllib.load(file)
+    content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     for table in content:
         if table not in ("nodes", "ports"):
             raise NamesError(f"{path}: found table {table!r}, expected `nodes` or `ports`")

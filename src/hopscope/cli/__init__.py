@@ -14,7 +14,9 @@ from __future__ import annotations
 import gc
 import io
 import os
+import signal
 import sys
+from pathlib import Path
 
 _GARBAGE = 50_000
 """Objects after which Python looks for cycles: with 700, its own number, a collector starts 10 % slower."""
@@ -22,6 +24,10 @@ _GARBAGE = 50_000
 
 def main() -> None:
     """Entry point of `hopscope`."""
+    _open_closed_streams()
+    interrupted = signal.getsignal(signal.SIGINT)
+    if interrupted is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during imports ends them without a traceback
     from . import completion
 
     gc.set_threshold(_GARBAGE)
@@ -33,4 +39,13 @@ def main() -> None:
         return
     from .application import run
 
+    if interrupted is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupted)
     run()
+
+
+def _open_closed_streams() -> None:
+    """Discard what would go to a stream that the caller has closed (`>&-`): Python has None for it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115

@@ -93,7 +93,7 @@ def init(
 ) -> None:
     """Write a settings file with every default, commented out."""
     from ..settings.configuration.errors import ConfigError
-    from ..settings.configuration.file import default_file
+    from ..settings.configuration.places import default_file
 
     text = "\n".join(_template())
     if file is not None and str(file) == "-":

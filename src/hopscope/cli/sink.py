@@ -18,6 +18,7 @@ from .decode.command import decide
 from .options.declare import Flag, Key, Options, option
 from .options.reading import DialectOptions
 from .options.settings import LogOptions, NamedFolderOptions, ServingOptions
+from .output.file_end import end_of_file
 from .output.printer import Summary
 from .replay.feeding import FileOutput, feed, open_pipeline
 
@@ -237,4 +238,4 @@ def _file(
             forward = stack.enter_context(to_file(Path(stripped), settings.sink, pipeline.count))
         feed(batches, pipeline, dialect, 0, settings.detect, forward)
     output.print(pipeline, sys.stderr if output.events or stripped == "-" else sys.stdout)
-    output.end(reader)
+    end_of_file(reader)

@@ -16,7 +16,8 @@ def warmup(
         typer.Argument(
             metavar="PART",
             autocompletion=WORDS["PART"],
-            help="collector, sink, files (replay, decode), encoder, fabric, labels, direct; all if omitted.",
+            help="collector, sink, files (replay, decode), encoder, fabric, interfaces, mixed, labels, "
+            "direct; all if omitted.",
         ),
     ] = None,
 ) -> None:

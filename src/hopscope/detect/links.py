@@ -84,8 +84,7 @@ def _number(value: object, highest: int) -> int | None:
 
 
 def _toml_rows(path: Path) -> Iterator[tuple[str, object, object, object]]:
-    with path.open("rb") as file:
-        content = tomllib.load(file)
+    content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     for table, nodes in content.items():
         if table != "links" or not isinstance(nodes, dict):
             raise LinksError(f"{path}: found {table!r}, expected tables `links.NODE`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +24,8 @@ KINDS = {kind.label: kind for kind in Kind}
 METRICS = {metric.label: metric for metric in Metric if metric}
 """Kinds and metrics of events by their labels."""
 FLOW_PARTS = ("src", "dst", "proto", "sport", "dport")
+_PRINTED = re.compile(r"(\S+) (?:→|->) (\S+)(?: (\w+))?")
+"""A flow as tables have it (`units.flow_text`)."""
 FLOW_ORDER = {
     "latency": "latency_latest",
     "mean_latency": "latency_mean",
@@ -51,7 +54,12 @@ class FlowFilter:
 
     @classmethod
     def parse(cls, text: str, prefixes: Sequence[str] = ()) -> FlowFilter:
-        """Parts in the order of the 5-tuple (empty or `*`: any), or `name=value`. Raises UnreadableError."""
+        """Parts in the order of the 5-tuple (empty or `*`: any), or `name=value`; or a flow as tables have
+        it, `10.0.0.1:4000 → 10.0.1.2:53 udp`. Raises UnreadableError.
+        """
+        if printed := _PRINTED.fullmatch(text.strip()):
+            (src, sport), (dst, dport) = _end(printed[1]), _end(printed[2])
+            text = f"{src},{dst},{printed[3] or ''},{sport},{dport}"
         parts: dict[str, str | int] = {}
         for position, word in enumerate(text.split(",") if text else ()):
             name, equals, value = word.strip().partition("=")
@@ -92,6 +100,12 @@ class FlowFilter:
         if self.proto is not None:
             kept &= rows["proto"] == (self.proto if isinstance(self.proto, int) else protocol(self.proto))
         return kept
+
+
+def _end(text: str) -> tuple[str, str]:
+    """Address and port (empty: none) of one end of a printed flow."""
+    host, colon, port = text.rpartition(":")
+    return (host, port) if colon and (":" not in host or host.endswith("]")) else (text, "")
 
 
 @dataclass(frozen=True, slots=True)

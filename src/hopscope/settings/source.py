@@ -90,7 +90,9 @@ def _split(text: str) -> tuple[SplitResult, int | None]:
         split = urlsplit(text)
         port = None if split.scheme in _INTERFACES else split.port
     except ValueError as error:
-        raise SourceError(f"{text}: {error}; {_FORM}") from error
+        if text.count(":") > 3:
+            raise SourceError(f"{text}: expected brackets around IPv6, as in udp://[::1]:32766") from error
+        raise SourceError(f"{text}: found no port from 0 to 65535; {_FORM}") from error
     extra = split.path not in ("", "/") or split.fragment or split.username is not None
     if split.scheme not in _OPTIONS or not split.hostname or extra:
         raise SourceError(f"{text}: {_FORM}")

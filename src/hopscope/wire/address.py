@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from functools import lru_cache
 
 MAPPED = 0xFFFF << 32
 """What an IPv4 address is added to."""
+_BRACKETED = re.compile(r"\[([^\[\]]*:[^\[\]]*)\](/\d+)?")
 
 
 @lru_cache(maxsize=65_536)
@@ -24,9 +26,15 @@ def number_of(text: str) -> int:
 
 
 def network(text: str) -> tuple[int, int]:
-    """First and last address, 128 bits, of a network or an address. Raises ValueError."""
+    """First and last address, 128 bits, of a network or an address. IPv6 may have brackets.
+
+    Raises ValueError.
+    """
+    plain = text.strip()
+    if bracketed := _BRACKETED.fullmatch(plain):
+        plain = bracketed[1] + (bracketed[2] or "")
     try:
-        found = ipaddress.ip_network(text.strip(), strict=False)
+        found = ipaddress.ip_network(plain, strict=False)
     except ValueError as error:
         raise ValueError(
             f"{text!r} is not a network; expected one as in 192.0.2.0/24 or 2001:db8::/32"

@@ -37,6 +37,8 @@ _LINKS = {
     113: Link.LINUX_SLL,
     276: Link.LINUX_SLL2,
 }
+READ_LINKS = "Ethernet, raw IP, Linux cooked and loopback"
+"""The link types that are read, in words."""
 _OPTION_TSRESOL = 9
 _OPTION_TSOFFSET = 14
 
@@ -62,11 +64,19 @@ class Shape:
     """Byte order, `<` or `>`; of the current section in a pcapng."""
     interfaces: Records = field(default_factory=lambda: np.zeros(0, INTERFACE))
     """INTERFACE [interfaces]."""
+    unread: list[int] = field(default_factory=list)
+    """Link types of interfaces whose frames no decoder reads."""
 
     @property
     def big(self) -> bool:
         """Whether the file is big-endian."""
         return self.order == ">"
+
+    def note_link(self, linktype: int) -> None:
+        """Remember the link type of an interface if its frames are not read."""
+        linktype &= 0xFFFF
+        if link_of(linktype) is Link.OTHER and linktype not in self.unread:
+            self.unread.append(linktype)
 
 
 def pcap_shape(header: bytes) -> Shape | None:
@@ -75,7 +85,9 @@ def pcap_shape(header: bytes) -> Shape | None:
         return None
     order, scale = _PCAP_MAGICS[header[:4]]
     (linktype,) = struct.unpack_from(f"{order}I", header, 20)
-    return Shape(False, order, _interface(link_of(linktype), 0, Clock.MULTIPLY, scale, 0))
+    shape = Shape(False, order, _interface(link_of(linktype), 0, Clock.MULTIPLY, scale, 0))
+    shape.note_link(linktype)
+    return shape
 
 
 def read_section(buf: Buffer, at: int, end: int, shape: Shape) -> tuple[int, Walk]:
@@ -96,6 +108,7 @@ def read_section(buf: Buffer, at: int, end: int, shape: Shape) -> tuple[int, Wal
     if status == Walk.SECTION:
         linktype, _, snap_length = struct.unpack_from(f"{shape.order}HHI", buf, at + 8)
         clock, scale, offset = _clock(buf, at + 16, at + length - 4, shape.order)
+        shape.note_link(linktype)
         described = _interface(link_of(linktype), snap_length, clock, scale, offset)
         shape.interfaces = np.concatenate([shape.interfaces, described])
     return length, status

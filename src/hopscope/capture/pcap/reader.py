@@ -13,10 +13,19 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.records import FRAME, FrameBatch, Records
+from ...wire.records import FRAME, FrameBatch, Link, Records
 from ..errors import Damage, PcapError, name_of
 from ..layout import Walk
-from .format import GZIP_MAGIC, PCAP_HEADER, SECTION_MAGIC, Shape, pcap_shape, read_section, walk_plain
+from .format import (
+    GZIP_MAGIC,
+    PCAP_HEADER,
+    READ_LINKS,
+    SECTION_MAGIC,
+    Shape,
+    pcap_shape,
+    read_section,
+    walk_plain,
+)
 from .writer import PcapWriter
 
 __all__ = ["Damage", "PcapError", "PcapReader", "PcapWriter", "read"]
@@ -58,6 +67,8 @@ class PcapReader:
         self.name = "standard input" if source == "-" else name_of(source)
         self.packets = 0
         """Frames delivered."""
+        self.unread = 0
+        """Of them, frames whose link type no decoder reads."""
         self.damage: PcapError | None = None
         self._compiled = compiled
         self.frames_per_batch = frames_per_batch
@@ -104,6 +115,15 @@ class PcapReader:
     def position(self) -> int:
         """Bytes of the (uncompressed) file that have been read into frames."""
         return self._passed + self._at
+
+    @property
+    def unread_text(self) -> str:
+        """What is said of frames whose link type no decoder reads; empty: there are none."""
+        if not self.unread:
+            return ""
+        types = ", ".join(map(str, self._shape.unread))
+        found = f"{self.unread:,} frames are of link type {types}, which is not read"
+        return f"{self.name}: {found}; {READ_LINKS} are"
 
     # ------------------------------------------------------------------------------------------ bytes
 
@@ -176,6 +196,8 @@ class PcapReader:
             if count:
                 arena = self._arena.view()
                 arena.flags.writeable = False
+                if self._shape.unread:
+                    self.unread += int(np.count_nonzero(frames["link"][:count] == Link.OTHER))
                 first, self.packets = self.packets, self.packets + count
                 yield FrameBatch(arena, frames[:count], first)
             length = 0

@@ -15,7 +15,7 @@ from ...wire.records import FrameBatch, Link
 from ..errors import CaptureError, name_of
 from ..layout import Block
 from ..udp.headers import udp_frames
-from .format import linktype_of
+from .format import READ_LINKS, linktype_of
 
 _SNAP_LENGTH = 262_144
 _PCAP_END_NS = (1 << 32) * 1_000_000_000
@@ -44,7 +44,7 @@ class PcapWriter:
         self._tick = 1 if nanoseconds else 1000
         self._interfaces: dict[int, int] = {}
         if linktype_of(self._link) is None:
-            raise CaptureError(f"{self.name}: frames of link type {self._link.name} cannot be written")
+            raise self._not_written(self._link)
         self._closes = isinstance(path, str | Path) and path != "-"
         try:
             if path == "-":
@@ -123,13 +123,17 @@ class PcapWriter:
     def _interface(self, link: int) -> bytes:
         linktype = linktype_of(link)
         if linktype is None:
-            raise CaptureError(f"{self.name}: frames of link type {link} cannot be written")
+            raise self._not_written(link)
         self._interfaces[link] = len(self._interfaces)
         resolution = 9 if self._tick == 1 else 6
         # if_tsresol, then the end of the options
         body = struct.pack("<HHIHHB3xHH", linktype, 0, _SNAP_LENGTH, 9, 1, resolution, 0, 0)
         total = 12 + len(body)
         return struct.pack("<II", Block.INTERFACE, total) + body + struct.pack("<I", total)
+
+    def _not_written(self, link: int) -> CaptureError:
+        what = "another link type" if link == Link.OTHER else f"link type {Link(link).name}"
+        return CaptureError(f"{self.name}: frames of {what} cannot be written; {READ_LINKS} can")
 
     def _put(self, part: bytes) -> None:
         try:

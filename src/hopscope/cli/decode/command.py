@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
-import typer
 
+from ...base.errors import HopscopeError
 from ..options.declare import Options, option
 from ..options.filters import FlowFilters
 from ..options.reading import CaptureArgument, ReadingOptions
 from ..options.settings import NamesOption, SettingsOptions
+from ..output.file_end import end_of_file
 from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
 from .filter import ReportFilter
 from .rows import COLUMNS, rows
@@ -88,16 +89,17 @@ def decode(
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader
 
-    known = Names.load(names)
-    possible = reading.dialects(settings)
+    loaded = settings.load() if settings.given else None
+    known = Names.load(names if names or loaded is None else loaded.names)
+    possible = reading.dialects(loaded or settings)
     kept = ReportFilter(
         filters.flow, filters.prefix or (), filters.node or (), filters.kind or (), names=known
     )
+    joined = _joining(postcards)
     reader = PcapReader(file)
     printer = Printer(form, COLUMNS[form])
     summary = Summary()
     left = limit
-    joined = _joining(postcards)
     with until_reader_leaves(), Progress(reader, file) as progress:
         chosen, batches = decide(_batches(reader), possible)
         for frames, reports in joined(_counted(_decoded(reader, batches, chosen), summary), chosen):
@@ -116,11 +118,9 @@ def decode(
     print(summary.text(), file=sys.stderr)
     if reading.dialect == "spec" and summary.rejected.keys() & _OF_A_DIALECT:
         print("hopscope: these may be of another dialect: --dialect auto proposes one", file=sys.stderr)
-    if summary.other and not (summary.reports or summary.found or summary.rejected):
-        print(_nothing_found(reading), file=sys.stderr)
-    if reader.damage:
-        print(f"hopscope: {reader.damage}", file=sys.stderr)
-        raise typer.Exit(1)
+    if summary.other > reader.unread and not (summary.reports or summary.found or summary.rejected):
+        print(nothing_found(reading), file=sys.stderr)
+    end_of_file(reader)
 
 
 def decide(
@@ -137,7 +137,7 @@ def decide(
     return proposal.dialect, batches
 
 
-def _nothing_found(reading: ReadingOptions) -> str:
+def nothing_found(reading: ReadingOptions) -> str:
     """What to try on a capture in which no packet was decoded."""
     tries = [
         "other --port numbers" if reading.port else "--port N reads reports on a port of your own",
@@ -150,6 +150,8 @@ def _nothing_found(reading: ReadingOptions) -> str:
 def _joining(postcards: JoinOptions) -> Callable[[Batches, Dialect], Batches]:
     """A function that joins the postcards in decoded batches; paths come without frames."""
     if postcards.join is None:
+        if postcards.links is not None:
+            raise HopscopeError("--links: found without --join, which it is for")
         return lambda batches, dialect: batches
     from ...detect.postcards.joiner import Joiner
     from ...settings.postcards import PostcardSettings

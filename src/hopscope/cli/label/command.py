@@ -6,13 +6,12 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from ...present.events import when
 from ...present.units import duration, flow_text
 from ..options.declare import Commands, option
 from ..options.reading import CaptureArgument
 from ..options.settings import NamesOption
+from ..output.file_end import end_of_file
 from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
 from .run import run
 
@@ -98,9 +97,7 @@ def decode(
         f"by last hops, {labels} labels, {rejected.total()} rejected" + f" ({reasons})" * bool(reasons),
         file=sys.stderr,
     )
-    if reader.damage:
-        print(f"hopscope: {reader.damage}", file=sys.stderr)
-        raise typer.Exit(1)
+    end_of_file(reader)
 
 
 def _rows(form: Format, packet: dict[str, Any], known: Names) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
@@ -71,7 +72,12 @@ class GroupedCommand(TyperCommand):
         if "--format" in names and "--json" not in names:
             args = [each for arg in args for each in (["--format", "json"] if arg == "--json" else [arg])]
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
+            for parameter in self.params:
+                given = ctx.params.get(parameter.name)
+                if isinstance(given, float) and not math.isfinite(given):
+                    raise typer.BadParameter(f"{given} is no finite number", ctx, parameter)  # type: ignore[arg-type]
+            return rest
         except typer.BadParameter as error:
             error.message = error.message.removeprefix("Value error, ")
             raise

@@ -16,7 +16,8 @@ FlowOption = Annotated[
     str | None,
     option(
         "--flow", metavar="FLOW",
-        help="Only this flow: SRC,DST,PROTO,SPORT,DPORT or a part, as 192.0.2.1,192.0.2.9 or dport=53.",
+        help="Only this flow: SRC,DST,PROTO,SPORT,DPORT or a part, as 192.0.2.1,192.0.2.9 or dport=53; or as "
+        "tables print it.",
     ),
 ]  # fmt: skip
 NodeOption = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,14 @@ class SettingsOptions(Options):
         list[str] | None,
         option("--set", metavar="KEY=VALUE", help="Any setting, as detect.flow_rows=1024. Repeatable."),
     ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there may be settings other than defaults; quick, since none are loaded."""
+        from ...settings.configuration.places import LOCAL_FILE, default_file
+
+        named = not {"HOPSCOPE_CONFIG", "HOPSCOPE_NAMES"}.isdisjoint(os.environ)
+        return named or self != SettingsOptions() or LOCAL_FILE.is_file() or default_file().is_file()
 
     def load(self, *groups: Options, flags: list[Flag] | None = None) -> Settings:
         """Settings from these options, other groups and `flags`. Raises ConfigError."""

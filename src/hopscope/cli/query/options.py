@@ -34,6 +34,8 @@ OF_MEMBERS = ("member", "members")
 """Columns of a cluster's tables."""
 SLOW_SECONDS = 2.0
 """Above this, an answer about all of history comes with a hint."""
+EARLIEST_NS = 10**15
+"""Smaller numbers are no times in ns that somebody means (1970-01-12), but seconds, ms or a year."""
 _ALARMING = {kind.label for kind in ALARMING}
 FlowIdOption = Annotated[
     str | None, option("--flow-id", metavar="ID", help="Only the flow with this id (hexadecimal).")
@@ -47,16 +49,21 @@ class Window(Options):
     title: ClassVar = "Filters"
 
     since: Annotated[
-        str | None, option("--since", metavar="TIME", help="From this time on: 10m ago, or ISO 8601.")
+        str | None,
+        option("--since", metavar="TIME", help="From this time on: 10m (ago), or ISO 8601, UTC by default."),
     ] = None
     until: Annotated[
-        str | None, option("--until", metavar="TIME", help="Up to this time: 10m ago, or ISO 8601.")
+        str | None,
+        option("--until", metavar="TIME", help="Up to this time: 10m (ago), or ISO 8601, UTC by default."),
     ] = None
 
     def ns(self) -> tuple[int | None, int | None]:
         """Its start and end, ns since the epoch; None: open. Raises HopscopeError."""
         now = time.time_ns()
-        return moment("--since", self.since, now), moment("--until", self.until, now)
+        start, end = moment("--since", self.since, now), moment("--until", self.until, now)
+        if start is not None and end is not None and start >= end:
+            raise HopscopeError(f"--since {self.since}: expected a time before --until {self.until}")
+        return start, end
 
 
 @dataclass(frozen=True)
@@ -267,6 +274,10 @@ def age_ns(flag: str, text: str) -> int:
 
 def moment(flag: str, text: str | None, now_ns: int) -> int | None:
     """A time, ns since the epoch. Raises HopscopeError."""
+    if text and text.strip().isdecimal() and 0 < int(text) < EARLIEST_NS:
+        raise HopscopeError(
+            f"{flag} {text}: expected a time such as 2026-01-31T12:00:00Z, ns since 1970 (19 digits), or 5m"
+        )
     try:
         return None if text is None else parse_when(text, now_ns)
     except UnreadableError as error:

@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from ..decode.command import decide
+from ..decode.command import decide, nothing_found
 from ..options.declare import option
 from ..options.reading import CaptureArgument, ReadingOptions
 from ..options.settings import NamedOptions
+from ..output.file_end import end_of_file
 from ..output.printer import Summary
 from .feeding import FileOutput, feed, open_pipeline
 
@@ -38,6 +39,7 @@ def replay(
     """
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader
+    from ...detect.counters import INDEX
     from ...runtime.warmup import compile_parts
 
     loaded = settings.load()
@@ -53,4 +55,7 @@ def replay(
     if output.form is Summary.TEXT:
         sys.stdout.flush()  # in a pipe of both, what comes first is first
         print(f"took       {time.monotonic() - begin:.2f} s", file=sys.stderr)
-    output.end(reader)
+    counters = pipeline.shard.counters
+    if reader.packets > reader.unread and counters[INDEX["other_frames_total"]] == reader.packets:
+        print(nothing_found(reading), file=sys.stderr)
+    end_of_file(reader)

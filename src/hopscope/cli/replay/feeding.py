@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, TextIO
 
-import typer
-
 from ..options.declare import Options, option
 from ..output.printer import Summary, SummaryOption
 
 if TYPE_CHECKING:
     from ...base.names import Names
-    from ...capture.pcap.reader import PcapReader
     from ...runtime.pipeline.steps import Pipeline
     from ...runtime.sink.forward import Forward
     from ...settings.collector import Settings
@@ -46,12 +43,6 @@ class FileOutput(Options):
             print(json.dumps({key: count for key, count in counters.items() if count}), file=stream)
         else:
             print("\n".join(summary_lines(counters)), file=stream)
-
-    def end(self, reader: PcapReader) -> None:
-        """Report damage of the file. Raises typer.Exit."""
-        if reader.damage:
-            print(f"hopscope: {reader.damage}", file=sys.stderr)
-            raise typer.Exit(1)
 
 
 @contextmanager

@@ -35,7 +35,9 @@ class OutputOptions(Options):
     ] = None
     duration: Annotated[
         float | None,
-        option("--duration", metavar="S", help="Simulated seconds.", show_default="10; --to: unlimited"),
+        option(
+            "--duration", min=0, metavar="S", help="Simulated seconds.", show_default="10; --to: unlimited"
+        ),
     ] = None
     names: Annotated[
         Path | None, option("--names", metavar="FILE", help="Write the names of nodes and ports as TOML.")
@@ -112,10 +114,16 @@ def simulate(output: OutputOptions, network: FabricOptions) -> None:
     simulation = _build(fabric, network, live=listener is not None)
     reporter = Reporter(output.form)
     simulation.on_change = reporter.fault
+    seconds = 10.0 if output.duration is None and listener is None else output.duration
+    for fault in simulation.model.faults:
+        if seconds is not None and fault.start >= seconds:
+            raise HopscopeError(
+                f"--fault: {fault} begins at {fault.start:g} s, when the simulation has ended: see --duration"
+            )
     if listener is not None:
-        send(simulation, listener, output.duration, reporter, hold=output.hold)
+        send(simulation, listener, seconds, reporter, hold=output.hold)
     elif output.output is not None:
-        seconds = 10.0 if output.duration is None else output.duration
+        assert seconds is not None
         write(simulation, output.output, seconds, reporter, packets=output.packets)
 
 

@@ -110,7 +110,8 @@ class HistorySource:
         """`damaged` and `checked`: files that another one has found so, or whole."""
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise HistoryError(f"data folder {self.folder} does not exist")
+            found = "is not a folder" if self.folder.exists() else "does not exist"
+            raise HistoryError(f"data folder {self.folder} {found}")
         if not any((self.folder / part).is_dir() for part in ("journal", "segments")):
             raise HistoryError(
                 f"{self.folder} is not a Hopscope data folder: it has no journal and no segments"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-import platformdirs
 from pydantic import BaseModel, ValidationError
 
 from ...base.errors import HopscopeError
@@ -18,6 +17,7 @@ from ..collector import Settings
 from ..dialects import AUTO, known, unknown
 from ..section import Section, plain_type, section_of
 from .errors import ConfigError, did_you_mean, error_lines, origin_of
+from .places import LOCAL_FILE, default_file
 
 PREFIX = "HOPSCOPE_"
 _ELSEWHERE = {
@@ -27,8 +27,6 @@ _ELSEWHERE = {
 """Tables of other files, which are easily given to the wrong command."""
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
 """Variables with the prefix that are not settings."""
-LOCAL_FILE = Path("hopscope.toml")
-"""The file that is read from the current folder if no other is named."""
 OPEN = ("names_from", "export", "metrics", "switches", "dialects")
 """Tables whose keys are the user's own names."""
 
@@ -44,11 +42,6 @@ class Loaded:
     """The file that was read."""
     origins: dict[str, str]
     """Key, as `detect.flow_rows`, to the file, variable or flag that set it; others have their default."""
-
-
-def default_file() -> Path:
-    """The user's file, which is read if no other is named, none is in the current folder, and it exists."""
-    return Path(platformdirs.user_config_dir("hopscope")) / "config.toml"
 
 
 def _unnamed_file() -> Path | None:
@@ -123,7 +116,7 @@ def _check_dialects(settings: Settings, origins: Mapping[str, str]) -> None:
 def parse_set(text: str) -> tuple[str, str, str]:
     """`detect.flow_rows=1024`, the value of a flag `--set`, as `load` takes it."""
     key, equals, value = text.partition("=")
-    if not equals:
+    if not equals or not key.strip():
         raise ConfigError(f"--set {text}: expected KEY=VALUE, as in detect.flow_rows=1024")
     return f"--set {key.strip()}", key.strip(), value.strip()
 
@@ -141,7 +134,7 @@ def read_tables(file: Path | None) -> Tree:
 def read_toml(file: Path) -> Tree:
     """What is in a TOML file. Raises ConfigError."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError:
