@@ -187,13 +187,15 @@ def test_check(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 def test_replay(run: Run, capture: Path, tmp_path: Path) -> None:
-    """A summary of what was found; with --data it can be queried; a second run goes on in the same folder."""
+    """A summary of what was found; with --data it can be queried; a second run adds to the folder, and says so."""
     status, out, _ = run("replay", capture, *SMALL)
     assert status == 0
     assert "received   20 reports in 20 frames" in out
     assert "2 change" in out
     for times in (1, 2):
-        assert run("replay", capture, "--data", tmp_path / "data", *SMALL)[0] == 0
+        status, _, err = run("replay", capture, "--data", tmp_path / "data", *SMALL)
+        assert status == 0
+        assert ("has a history already: events are added to it" in err) == (times == 2)
         status, out, err = run(
             "query", "events", "--kind", "change", "--format", "json", "--data", tmp_path / "data"
         )

@@ -119,6 +119,13 @@ def test_rates() -> None:
             parse_rate(text)
 
 
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_numbers_without_measure(number: str) -> None:
+    """A number that is none, in an option without bounds, is an error of that option."""
+    done = simulate("-o", "x.pcap", "--load", number, status=2)
+    assert f"Invalid value for '--load': {number} is no finite number" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

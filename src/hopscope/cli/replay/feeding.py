@@ -71,6 +71,8 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     from ...history.writing.archive import archive_once
     from ...history.writing.periods import take_once
 
+    if any((data / "segments").glob("*.parquet")):
+        print(f"hopscope: {data} has a history already: events are added to it", file=sys.stderr)
     with DataFolder(data, settings.regions, keep_leftovers) as folder:
         if folder.events_wait:
             raise HistoryError(f"{data}: its disk does not take the events of the collector that ran before")
