@@ -187,7 +187,7 @@ def test_check(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 def test_replay(run: Run, capture: Path, tmp_path: Path) -> None:
-    """A summary of what was found; with --data it can be queried; a second run adds to the folder, and says so."""
+    """A summary of what was found, and with --data a history; a second run adds to it, and says so."""
     status, out, _ = run("replay", capture, *SMALL)
     assert status == 0
     assert "received   20 reports in 20 frames" in out
