@@ -114,9 +114,8 @@ class Members:
                 return
             if time.monotonic() >= self._silent_until:
                 self._announced()
-                self._log.info(
-                    "starting", waits_for=["kernels" if each == FORK_SERVER else each for each in waiting]
-                )
+                named = ["kernels" if each == FORK_SERVER else each for each in waiting]
+                self._log.info("starting", waiting_for=", ".join(named))
             self.turn()
             for member in [self.server, *members]:
                 if member.exits:
