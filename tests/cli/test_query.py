@@ -186,6 +186,7 @@ def rows_of(folder: Path) -> list[str]:
         (("events", "--data", "{data}", "--prefix", "10.0.0.0/40"), "expected an address or a prefix"),
         (("events", "--data", "{data}", "--flow-id", "x"), "hexadecimal"),
         (("events", "--data", "{data}", "--after", "here"), "expected the `after` of the page before"),
+        (("bottleneck", "--data", "{data}", "--by", "highest"), "--by highest: expected latest or mean"),
         (("sql", "SELEC", "--data", "{data}"), "syntax error"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from rich.console import Console
 from hopscope.base.names import Names
 from hopscope.cli.top.keys import Keys
 from hopscope.cli.top.screen import Screen, parse_filter
+from hopscope.cli.top.table import make_table
 from hopscope.cli.top.view import TopView
 from hopscope.detect.records import Kind
 from hopscope.labels.state import FILE_NAME, LabelRule
@@ -24,6 +26,7 @@ from hopscope.labels.table import LabelTable
 from hopscope.present.select import FLOW_ORDER, EventFilter, FlowFilter
 from hopscope.present.text import UnreadableError
 from hopscope.wire.label.records import LABEL
+from support.waiting import HANG_SECONDS
 
 NAMES = Names({7: "leaf-1"})
 
@@ -130,3 +133,32 @@ def test_labels_have_rows_and_a_table(tmp_path: Path) -> None:
         ["leaf-1", "3.00", "ms"],
     ]
     assert not any("flows" in line or "reports" in line for line in lines)
+
+
+def test_both_ends_of_a_flow_at_80_columns() -> None:
+    """A table of flows shows where a flow goes, and where its path begins."""
+    table = make_table("slowest flows", "latency", "mean", "reports", "path")
+    path = "leaf-1 → spine-1 → leaf-0"
+    table.add_row("10.0.0.2:37645 → 10.0.1.3:80 tcp", "44.9 µs", "10.3 µs", "12,345", path)
+    console = Console(width=80, file=io.StringIO(), legacy_windows=False)
+    console.print(table)
+    line = console.file.getvalue().splitlines()[1]  # type: ignore[attr-defined]
+    assert "10.0.0.2:37645 → 10.0.1.3:80" in line
+    assert "leaf-1 → " in line
+
+
+def test_a_terminal_that_cannot_be_drawn_on(tmp_path: Path) -> None:
+    """With TERM=dumb there is one frame, as with --once, or the reason why there is none."""
+    master, slave = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "hopscope", "top", "--data", str(tmp_path)],
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TERM": "dumb"},
+        timeout=HANG_SECONDS,
+    )
+    os.close(master)
+    os.close(slave)
+    assert done.returncode == 2
+    assert done.stderr == f"hopscope: no collector is running on {tmp_path}\n".encode()

@@ -59,6 +59,8 @@ def bottleneck(
     """
     from ...present.collector_state import CollectorState
 
+    if by not in ("latest", "mean"):
+        raise HopscopeError(f"--by {by}: expected latest or mean")
     of_flow = flow is not None or flow_id is not None
     if of_flow and source.scope is Scope.CLUSTER:
         raise HopscopeError("--scope cluster: expected no flow: its hops are known to one member")
@@ -71,8 +73,6 @@ def bottleneck(
             raise HopscopeError(
                 "--flow, --flow-id: expected no --since or --until: a flow has no time window"
             )
-        elif by not in ("latest", "mean"):
-            raise HopscopeError(f"--by {by}: expected latest or mean")
         else:
             order: Literal["latest", "mean"] = "mean" if by == "mean" else "latest"
             _flow(state, history, names, flow, flow_id, order, answer)

@@ -34,6 +34,7 @@ def top(
 
     Keys: q quits, p pauses, s changes the order of flows, a shows routine events too, / filters by kind,
     node, address or part of a flow. It reads the shared memory of the collector, and cannot slow it down.
+    In a pipe, and with TERM=dumb, it prints one frame, as with --once.
 
     Exit status 2: no collector is running for --once.
     """
@@ -59,7 +60,7 @@ def top(
     screen = Screen(chosen, known, all_events=all_events)
     view = TopView(loaded.data, known, screen)
     console = Console()
-    if once or not sys.stdout.isatty():
+    if once or not sys.stdout.isatty() or console.is_dumb_terminal:
         if not view.running:
             raise HopscopeError(f"no collector is running on {loaded.data}")
         view.draw(rows=0)

@@ -9,9 +9,11 @@ WORDS = ("path", "where", "flow", "switch", "port", "metric")
 
 
 def make_table(first: str, *columns: str) -> Table:
-    """A table without frames; the heading of its first column is its title."""
+    """A table without frames; the heading of its first column is its title. At 80 columns, a flow over IPv4
+    shows both of its ends.
+    """
     table = Table(box=None, pad_edge=False, expand=True, header_style="bold cyan")
-    table.add_column(first, no_wrap=True, min_width=14, ratio=None if columns[0] == "metric" else 1)
+    table.add_column(first, no_wrap=True, min_width=14, ratio=None if columns[0] == "metric" else 2)
     for column in columns:
         words = column in WORDS
         wide = column in ("path", "where", "flow")
@@ -19,7 +21,7 @@ def make_table(first: str, *columns: str) -> Table:
             column,
             justify="left" if words else "right",
             no_wrap=True,
-            min_width=16 if words else 12,
+            min_width=16 if words else 9,
             ratio=1 if wide else None,
         )
     return table
