@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -142,6 +145,18 @@ def test_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
         writer.write(batch_of([b"abc"]))
     out.seek(0)
     assert [bytes_of(batch) for batch in PcapReader(out)] == [[b"abc"]]
+
+
+def test_a_terminal_gets_no_capture() -> None:
+    """Bytes of a capture would be rubbish there: it is one clear line."""
+    master, slave = pty.openpty()
+    with (
+        os.fdopen(slave, "w") as terminal,
+        redirect_stdout(terminal),
+        pytest.raises(CaptureError, match="cannot be written to a terminal"),
+    ):
+        PcapWriter("-")
+    os.close(master)
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:

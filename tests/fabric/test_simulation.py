@@ -72,6 +72,14 @@ def test_frames_decode_to_the_truth(version: str, group: int, mode: str, link: L
         assert truth.reports["index"].max() == group - 1
 
 
+def test_the_last_window_may_be_shorter() -> None:
+    """A run ends at its time, not at the window before or after it."""
+    for seconds, windows in ((0.01, 1), (0.04, 2), (0.05, 3)):
+        simulation = Simulation(TREE, SimulationModel())
+        assert len(list(simulation.run(seconds, 0.02))) == windows
+        assert simulation.now == seconds
+
+
 def test_a_capture_decodes_to_the_truth(tmp_path: Path) -> None:
     """The same through a file, with times."""
     from hopscope.capture.pcap.reader import PcapWriter, read

@@ -74,8 +74,6 @@ def craft(
         ipaddress.ip_address(collector)
     except ValueError:
         raise HopscopeError(f"--collector {collector}: expected an IPv4 or IPv6 address") from None
-    if output == "-" and sys.stdout.isatty():
-        raise HopscopeError("a capture cannot be written to a terminal: give --output FILE")
     lines: array[int] = array("Q")
     name = "standard input" if file == "-" else file
     with nullcontext(sys.stdin) if file == "-" else Path(file).open(encoding="utf-8") as stream:

@@ -92,10 +92,12 @@ class Simulation:
         return parts[0] if len(parts) == 1 else _join(parts)
 
     def run(self, seconds: float, window: float = 0.01) -> Iterator[ReportBatch]:
-        """Windows of `window` s until `seconds`."""
-        first = round(self.now / window)
-        for number in range(first + 1, round(seconds / window) + 1):
+        """Windows of `window` s until `seconds`; the last one may be shorter."""
+        first, last = round(self.now / window), round(seconds / window, 9)
+        for number in range(first + 1, int(last) + 1):
             yield self.step(number * window)
+        if last % 1 and seconds > self.now:
+            yield self.step(seconds)
 
     def frames(self, reports: ReportBatch, link: Link = Link.UDP_PAYLOAD, port: int = 32766) -> FrameBatch:
         """Reports as frames: payloads of UDP with their source, or complete Ethernet frames for a capture."""

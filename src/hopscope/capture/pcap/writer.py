@@ -21,6 +21,13 @@ _SNAP_LENGTH = 262_144
 _PCAP_END_NS = (1 << 32) * 1_000_000_000
 
 
+def standard_output() -> BinaryIO:
+    """Where a capture goes for `-`. Raises CaptureError: a terminal shows no bytes."""
+    if sys.stdout.buffer.isatty():
+        raise CaptureError("a capture cannot be written to a terminal: give --output FILE")
+    return sys.stdout.buffer
+
+
 class PcapWriter:
     """Writes batches to a file (`-`: standard output): pcapng if the path ends in it, else pcap.
 
@@ -48,7 +55,7 @@ class PcapWriter:
         self._closes = isinstance(path, str | Path) and path != "-"
         try:
             if path == "-":
-                self._file: BinaryIO = sys.stdout.buffer
+                self._file: BinaryIO = standard_output()
             elif isinstance(path, str | Path):
                 self._file = Path(path).open("wb")  # noqa: SIM115
             else:

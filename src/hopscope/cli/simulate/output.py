@@ -53,10 +53,9 @@ class Reporter:
         self, truth: Truth, frames: int, seconds: float, unreachable: int = 0, *, packets: bool = False
     ) -> None:
         """Report the summary; `frames` are datagrams, or INT packets."""
-        line = (
-            f"simulated {seconds:.1f} s: {truth.emitted:,} packets, {truth.dropped:,} dropped, "
-            f"{truth.hops:,} port enqueues\n"
-        )
+        digits = 1 if seconds >= 1 else 3
+        line = f"simulated {seconds:.{digits}f} s: {truth.emitted:,} packets, {truth.dropped:,} dropped, "
+        line += f"{truth.hops:,} port enqueues\n"
         if packets:
             line += f"wrote     {frames:,} packets with INT"
         else:

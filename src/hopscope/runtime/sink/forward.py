@@ -235,13 +235,15 @@ class ToFile(Forwarder):
     """Frames are written to a capture file (`-`: standard output), of the link type of the first."""
 
     def __init__(self, path: Path | str, settings: SinkSettings, count: Count) -> None:
+        from ...capture.pcap.writer import standard_output
+
         super().__init__(settings, count)
         self._name = "standard output" if str(path) == "-" else str(path)
         self._pcapng = self._name.endswith(".pcapng")
         self._writer: PcapWriter | None = None
         try:
             # opened now: a path that cannot be written is reported before the work, not after it
-            self._file: BinaryIO = sys.stdout.buffer if str(path) == "-" else Path(path).open("wb")  # noqa: SIM115
+            self._file: BinaryIO = standard_output() if str(path) == "-" else Path(path).open("wb")  # noqa: SIM115
         except OSError as error:
             raise CaptureError(f"{self._name}: cannot be written ({error.strerror})") from error
 
