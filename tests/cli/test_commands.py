@@ -282,3 +282,10 @@ def test_ports_that_cannot_be(run: Run, words: str, port: str) -> None:
     assert (status, out) == (2, "")
     assert words.split()[-1] in err
     assert "Input should be" in err
+
+
+def test_no_links(run: Run, tmp_path: Path) -> None:
+    """Without a collector's state there are no links, and stderr says so."""
+    folder = tmp_path / "nobody"
+    status, out, err = run("control", "topology", "--format", "json", "--data", folder)
+    assert (status, out, err) == (0, "", f"hopscope: no links are known in {folder}\n")

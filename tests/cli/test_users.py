@@ -37,6 +37,9 @@ def listed(folder: Path) -> list[tuple[str, str]]:
 def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:
     """Each change works at once and is in the audit with who ran the command; a password is in none of it."""
     folder, secret = tmp_path / "data", tmp_path / "secret"
+    assert users(folder, "list", "--format", "json") == (
+        0, "", "hopscope: no users: `hopscope users add NAME` adds one\n"
+    )  # fmt: skip
     secret.write_text("correct horse\n")
     assert users(folder, "add", "Ada", "--role", "operator", "--password-file", secret)[0] == 0
     assert users(folder, "add", "vera", "--password-file", secret)[0] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -110,7 +111,8 @@ def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> N
         }
         for link in links_of(CollectorState(loaded.data))
     ]
-    print_rows(form, LINK_COLUMNS, rows)
+    if not print_rows(form, LINK_COLUMNS, rows):
+        print(f"hopscope: no links are known in {loaded.data}", file=sys.stderr)
 
 
 def _watch(settings: CollectorOptions, change: dict[str, Any] | None, form: Format) -> None:

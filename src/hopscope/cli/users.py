@@ -56,7 +56,8 @@ def list(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
         }
         for each in users.all()
     ]
-    print_rows(form, ("name", "role", "created", "password_set"), rows)
+    if not print_rows(form, ("name", "role", "created", "password_set"), rows):
+        print("hopscope: no users: `hopscope users add NAME` adds one", file=sys.stderr)
 
 
 @app.command()

@@ -58,7 +58,9 @@ def read_links(path: Path | None) -> Links:
                 raise LinksError(f"{path}: {where}: port {port} of node {node} leads to two nodes")
     except OSError as error:
         raise LinksError(f"{path}: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, csv.Error) as error:
+    except UnicodeDecodeError:
+        raise LinksError(f"{path}: found bytes that are not text, expected links as TOML or CSV") from None
+    except (tomllib.TOMLDecodeError, csv.Error) as error:
         raise LinksError(f"{path}: {error}") from error
     return links
 
