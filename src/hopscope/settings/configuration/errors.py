@@ -69,6 +69,8 @@ def error_lines(
         if not path:  # about several sections: the message begins with a key
             path, _, text = text.partition(": ")
         origin = origin_of(path, origins or {})
+        if item["type"] == "missing" and origin is None:
+            origin = origin_of(path.rpartition(".")[0], origins or {})
         where = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
         if item["type"] == "extra_forbidden":
             *above, last = item["loc"]
