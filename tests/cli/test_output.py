@@ -91,6 +91,8 @@ def test_a_table_has_times_with_units() -> None:
     ]
     columns = ("name", "latency_ns")
     assert printed(Format.TABLE, rows, columns) == "name  latency\na      640 ns\nb     11.8 ms\nc\n"
+    moments = printed(Format.TABLE, [{"switch_ns": 1_700_000_000_000_000_001}], ("switch_ns",))
+    assert moments == "switch\n2023-11-14T22:13:20.000000001Z\n"
     assert printed(Format.CSV, rows, columns) == "name,latency_ns\na,640\nb,11844201\nc,\n"
 
 

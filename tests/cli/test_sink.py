@@ -40,6 +40,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         (("in.pcap", "--workers", "2"), "a capture file is read by one process"),
         (("missing.pcap",), "missing.pcap"),
         (("eth1", "--report-to", "nowhere"), "sink.report.to"),
+        (("missing.pcap", "--report-to", "udp://127.0.0.1:7"), "missing.pcap: cannot be read"),
     ],
 )
 def test_a_mistake_is_one_line(run: Run, arguments: tuple[str, ...], expected: str) -> None:

@@ -1,8 +1,8 @@
 """Rows as JSON, CSV or a table on standard output: how every command prints.
 
 Rows are printed as they come: a table takes the widths of its columns from the first of them. In a table, a
-column whose name ends in `_ns` is headed without it, and has times with their units: 640 ns, 12.3 µs. In
-CSV, no text is a formula.
+column whose name ends in `_ns` is headed without it, and has times with their units: 640 ns, 12.3 µs, or the
+time of day. In CSV, no text is a formula.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ MEASURED = 64
 """Rows of which a table takes the widths of its columns."""
 NS = "_ns"
 """End of the names of columns with times in ns."""
+MOMENT_NS = 10**17
+"""From three years on, ns are no duration but a time since 1970."""
 RED, YELLOW, GREEN = "31", "33", "32"
 """Colours of a row (ECMA-48)."""
 _NUMBER = re.compile(r"-?[\d,]*\.?\d+( ?(ns|µs|ms|s|%|bytes))?")
@@ -168,5 +170,10 @@ def cell(value: Any) -> str:
 
 def _readable(column: str, value: Any) -> str:
     """A cell of a table."""
-    is_time = column.endswith(NS) and isinstance(value, int | float)
-    return duration(value) if is_time else cell(value)
+    if not column.endswith(NS) or not isinstance(value, int | float):
+        return cell(value)
+    if value < MOMENT_NS:
+        return duration(value)
+    from ...present.events import when
+
+    return when(int(value))
