@@ -46,3 +46,18 @@ def test_no_cell_of_csv_is_a_formula(demo: Any, browser: Any) -> None:
     found = browser.run(f"import('/console/any/lib/export.js').then((m) => m.csv(['=name'], {rows}))")
     cells = [row[0] for row in csv.reader(io.StringIO(found))]
     assert cells == ["'=name", *(cell for _, cell in CELLS), "-5", "-0.5"]
+
+
+def test_times_are_in_the_chosen_zone(demo: Any, browser: Any) -> None:
+    """By hand: local time of a browser in Tokyo, then UTC, then local again, with the zone's name."""
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+    browser.open(demo.url)
+    told = [
+        browser.run(
+            f"import('/console/any/lib/format.js').then((m) => {{ m.setZone('{zone}');"
+            " return [m.clock('2026-01-02T23:04:05.678Z', 3), m.moment('2026-01-02T23:04:05.678901Z')]; })"
+        )
+        for zone in ("local", "utc", "local")
+    ]
+    tokyo = ["2026-01-03 08:04:05.678", "2026-01-03 08:04:05.678901 Asia/Tokyo"]
+    assert told == [tokyo, ["2026-01-02 23:04:05.678", "2026-01-02 23:04:05.678901 UTC"], tokyo]

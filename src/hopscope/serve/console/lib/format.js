@@ -94,12 +94,20 @@ export function setZone(name) {
   localStorage.setItem("hopscope-zone", name);
 }
 
-function inZone(options, at) {
-  return new Intl.DateTimeFormat("sv-SE", { ...options, timeZone: zone() === "utc" ? "UTC" : undefined }).format(at);
-}
-
 const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const DAY = { year: "numeric", month: "2-digit", day: "2-digit" };
+/** Of these options, formats by zone: to make one takes much longer than to use it. */
+const FORMATS = new Map([[CLOCK, {}], [DAY, {}]]);
+
+function formatOf(options) {
+  const name = zone();
+  const timeZone = name === "utc" ? "UTC" : undefined;
+  return (FORMATS.get(options)[name] ??= new Intl.DateTimeFormat("sv-SE", { ...options, timeZone }));
+}
+
+function inZone(options, at) {
+  return formatOf(options).format(at);
+}
 
 /** Time of day, with tenths; the date in front if it is not today. `digits`: of the second. */
 export function clock(time, digits = 1) {
@@ -114,8 +122,7 @@ export function clock(time, digits = 1) {
 export function moment(time) {
   const at = typeof time === "number" ? time : ms(time);
   const rest = typeof time === "string" ? (MS.exec(time)?.[2] ?? "") : "";
-  const name = zone() === "utc" ? "UTC" : Intl.DateTimeFormat().resolvedOptions().timeZone;
-  return `${inZone(DAY, at)} ${inZone(CLOCK, at)}${rest ? "." + rest : ""} ${name}`;
+  return `${inZone(DAY, at)} ${inZone(CLOCK, at)}${rest ? "." + rest : ""} ${formatOf(DAY).resolvedOptions().timeZone}`;
 }
 
 const RFC_3339 = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g;

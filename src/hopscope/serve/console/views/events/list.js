@@ -57,13 +57,16 @@ function make(row) {
 
 function write(element, row) {
   element.__row = row;
+  const joined = `${row.count} ${row.event.time} ${row.first}`;
+  if (element.__joined === joined) return;
+  element.__joined = joined;
   const chip = element.querySelector(".count");
+  const time = element.querySelector("time");
   chip.hidden = row.count < 2;
+  if (chip.hidden) return say(time, clock(row.event.time, 3));
   say(chip, `× ${row.count}`);
   chip.title = `${moment(row.first)} – ${moment(row.last)}`;
-  if (row.count < 2) return;
-  const time = element.querySelector("time");
-  fill(time, `${clock(row.event.time, 1)}`, h("small", null, ` from ${clock(row.first, 1)}`));
+  fill(time, clock(row.event.time, 1), h("small", null, ` from ${clock(row.first, 1)}`));
 }
 
 function sourceOf(event) {
