@@ -24,7 +24,18 @@ def test_times_go_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yesterday", "-5y", "2023-13-01", "1e9", "9" * 40, "2023-01-01T00:00:00+99:99"]
+    "text",
+    [
+        "",
+        "yesterday",
+        "-5y",
+        "2023-13-01",
+        "1e9",
+        "1700000000",
+        "2023",
+        "9" * 40,
+        "2023-01-01T00:00:00+99:99",
+    ],
 )
 def test_no_time_is_one_line(text: str) -> None:
     """The line says what is expected."""

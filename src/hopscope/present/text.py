@@ -24,6 +24,9 @@ _UNITS = {
     "h": 3600 * 10**9,
     "d": 86400 * 10**9,
 }
+EARLIEST_NS = 10**15
+"""Smaller numbers are no times in ns that somebody means (1970-01-12), but seconds, ms or a year."""
+_EXPECTED = "expected a time such as 2026-01-31T12:00:00Z, ns since 1970 (19 digits), or 5m"
 _AGO = re.compile(r"-?(\d{1,9})(ns|us|ms|s|m|h|d)")
 
 
@@ -70,7 +73,10 @@ def parse_when(text: str, now_ns: int) -> int:
     if match := _AGO.fullmatch(text):
         return max(0, now_ns - int(match[1]) * _UNITS[match[2]])
     if re.fullmatch(r"\d{1,19}", text):
-        return min(int(text), 2**63 - 1)
+        number = min(int(text), 2**63 - 1)
+        if 0 < number < EARLIEST_NS:
+            raise UnreadableError(_EXPECTED)
+        return number
     fraction = 0
     if match := re.search(r"\.(\d{1,9})\d*", text):
         fraction = int(match[1].ljust(9, "0"))
@@ -81,7 +87,7 @@ def parse_when(text: str, now_ns: int) -> int:
             moment = moment.replace(tzinfo=UTC)
         return max(0, int(moment.timestamp()) * 10**9 + fraction)
     except (ValueError, OverflowError):
-        raise UnreadableError("expected a time such as 2026-01-31T12:00:00Z, ns since 1970, or 5m") from None
+        raise UnreadableError(_EXPECTED) from None
 
 
 def ns_of(text: str) -> int:

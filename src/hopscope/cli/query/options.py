@@ -34,8 +34,6 @@ OF_MEMBERS = ("member", "members")
 """Columns of a cluster's tables."""
 SLOW_SECONDS = 2.0
 """Above this, an answer about all of history comes with a hint."""
-EARLIEST_NS = 10**15
-"""Smaller numbers are no times in ns that somebody means (1970-01-12), but seconds, ms or a year."""
 _ALARMING = {kind.label for kind in ALARMING}
 FlowIdOption = Annotated[
     str | None, option("--flow-id", metavar="ID", help="Only the flow with this id (hexadecimal).")
@@ -274,10 +272,6 @@ def age_ns(flag: str, text: str) -> int:
 
 def moment(flag: str, text: str | None, now_ns: int) -> int | None:
     """A time, ns since the epoch. Raises HopscopeError."""
-    if text and text.strip().isdecimal() and 0 < int(text) < EARLIEST_NS:
-        raise HopscopeError(
-            f"{flag} {text}: expected a time such as 2026-01-31T12:00:00Z, ns since 1970 (19 digits), or 5m"
-        )
     try:
         return None if text is None else parse_when(text, now_ns)
     except UnreadableError as error:
