@@ -343,6 +343,7 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         ({"metrics": ["none"]}, "unknown metric 'none'"),
         ({"prefix": "10.0.0.0/99"}, "not an address or network"),
         ({"flow": Flow(dst="x")}, "not an address or network"),
+        ({"limit": -1}, "limit: found -1, expected 0 or more"),
         ({"after": "x' OR 1"}, "expected the `after` of the page before"),
     ],
 )

@@ -144,6 +144,8 @@ def test_a_data_folder(capture: Path, tmp_path: Path) -> None:
         assert len(folder.state.flows()) == 0
     with pytest.raises(hopscope.HopscopeError, match=r"data folder .* does not exist"):
         hopscope.open(tmp_path / "nowhere")
+    with pytest.raises(hopscope.HopscopeError, match="is not a folder"):
+        hopscope.open(__file__)
 
 
 def test_names_of_the_library() -> None:

@@ -337,7 +337,7 @@ def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Colle
 
     path = Path(folder)
     if not path.is_dir():
-        raise HopscopeError(f"data folder {path} does not exist")
+        raise HopscopeError(f"data folder {path} {'is not a folder' if path.exists() else 'does not exist'}")
     return Collection(path, Names.load(names, path))
 
 

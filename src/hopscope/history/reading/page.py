@@ -42,10 +42,12 @@ class Page:
     """At most `limit` events in an order, after those of another page; None: all.
 
     The keys of its rows are searched in batches of parts; then the rows are fetched.  HistoryError: `after`
-    is not what a table's `after` was.
+    is not what a table's `after` was, or the limit is negative.
     """
 
     def __init__(self, order: Order, limit: int | None, after: str | None) -> None:
+        if limit is not None and limit < 0:
+            raise HistoryError(f"limit: found {limit}, expected 0 or more, or None")
         self._order = order
         self._limit = _ALL if limit is None else limit
         self._after = None if after is None else _position(after)
