@@ -161,7 +161,8 @@ def test_a_hint_at_other_dialects(tmp_path: Path) -> None:
     path = tmp_path / "odd.pcap"
     path.write_bytes(pcap([ethernet(ipv4(udp(b"\xf0" + bytes(40), 32766)))]))
     hint = "hopscope: these may be of another dialect: --dialect auto proposes one\n"
-    assert hopscope("decode", str(path)).stderr.endswith(hint)
+    for command_ in ("decode", "replay"):
+        assert hopscope(command_, str(path)).stderr.endswith(hint)
     assert hint not in hopscope("decode", str(path), "--dialect", "bmv2").stderr
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -116,10 +116,8 @@ def decode(
                 break
     reader.close()
     print(summary.text(), file=sys.stderr)
-    if reading.dialect == "spec" and summary.rejected.keys() & _OF_A_DIALECT:
-        print("hopscope: these may be of another dialect: --dialect auto proposes one", file=sys.stderr)
-    if summary.other > reader.unread and not (summary.reports or summary.found or summary.rejected):
-        print(nothing_found(reading), file=sys.stderr)
+    nothing = summary.other > reader.unread and not (summary.reports or summary.found or summary.rejected)
+    advise(reading, summary.rejected, nothing)
     end_of_file(reader)
 
 
@@ -137,8 +135,15 @@ def decide(
     return proposal.dialect, batches
 
 
-def nothing_found(reading: ReadingOptions) -> str:
-    """What to try on a capture in which no packet was decoded."""
+def advise(reading: ReadingOptions, rejected: Collection[str], nothing: bool) -> None:
+    """Say on stderr what to try if reports were rejected for these reasons, or nothing was decoded."""
+    if reading.dialect == "spec" and not _OF_A_DIALECT.isdisjoint(rejected):
+        print("hopscope: these may be of another dialect: --dialect auto proposes one", file=sys.stderr)
+    if nothing:
+        print(_nothing_found(reading), file=sys.stderr)
+
+
+def _nothing_found(reading: ReadingOptions) -> str:
     tries = [
         "other --port numbers" if reading.port else "--port N reads reports on a port of your own",
         *(["--packets reads packets that carry INT"] if not reading.packets else []),

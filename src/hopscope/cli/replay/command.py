@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from ..decode.command import decide, nothing_found
+from ..decode.command import advise, decide
 from ..options.declare import option
 from ..options.reading import CaptureArgument, ReadingOptions
 from ..options.settings import NamedOptions
@@ -40,6 +40,7 @@ def replay(
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader
     from ...detect.counters import INDEX
+    from ...runtime.pipeline.summary import family
     from ...runtime.warmup import compile_parts
 
     loaded = settings.load()
@@ -55,7 +56,7 @@ def replay(
     if output.form is Summary.TEXT:
         sys.stdout.flush()  # in a pipe of both, what comes first is first
         print(f"took       {time.monotonic() - begin:.2f} s", file=sys.stderr)
-    counters = pipeline.shard.counters
-    if reader.packets > reader.unread and counters[INDEX["other_frames_total"]] == reader.packets:
-        print(nothing_found(reading), file=sys.stderr)
+    counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
+    others = counters["other_frames_total"]
+    advise(reading, family(counters, "rejected_reports_total"), reader.unread < others == reader.packets)
     end_of_file(reader)
