@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from hopscope.settings.collector import Settings
 from hopscope.settings.listen import ListenSettings
 from hopscope.settings.source import SourceError, parse, url
+from hopscope.wire.address import with_port
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,13 @@ def test_mistakes(text: str, line: str) -> None:
     assert str(caught.value).startswith(f"{text}: ")
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("host", "text"), [("::1", "[::1]:9"), ("a.b", "a.b:9")])
+def test_a_host_with_its_port(host: str, text: str) -> None:
+    """IPv6 is in brackets (RFC 3986), and what is printed is read as the same listener."""
+    assert with_port(host, 9) == text
+    assert url(parse(f"udp://{text}")) == f"udp://{text}"
 
 
 def test_strangers_choose_no_dialect() -> None:

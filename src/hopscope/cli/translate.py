@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from ..base.errors import HopscopeError
+from ..wire.address import with_port
 from .options.declare import Flag, Key, Options, option
 from .options.settings import FolderOptions, LogOptions, StoreOptions
 
@@ -89,7 +90,7 @@ def translate(
         )
         print(
             f"DTA reports ({translator.form}{'' if translator.form == 'sized' else '-byte header'}) on "
-            f"udp://{translator.host}:{process.port} into {where}",
+            f"udp://{with_port(translator.host, process.port)} into {where}",
             file=sys.stderr,
         )
         run_counted(process, TRANSLATOR_COUNTERS.counters, "dta_datagrams_total", "reports", stop, notify)

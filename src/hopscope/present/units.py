@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..wire.address import with_port
 from .text import protocol_name
 
 
@@ -60,4 +61,4 @@ def flow_text(flow: Mapping[str, Any]) -> str:
 def _end(host: str, port: int | None) -> str:
     if port is None:
         return host
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return with_port(host, port)

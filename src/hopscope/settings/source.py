@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from pydantic import ValidationError
 
 from ..base.errors import HopscopeError
-from ..wire.address import network
+from ..wire.address import network, with_port
 from .configuration.errors import error_lines
 from .listen import PORTS, ListenSettings
 
@@ -81,8 +81,7 @@ def url(settings: ListenSettings) -> str:
         return f"mirror://{settings.interface}"
     if settings.kind in ("ring", "xdp"):
         return f"{settings.kind}://{settings.interface}?port={settings.port}"
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"{settings.kind}://{host}:{settings.port}"
+    return f"{settings.kind}://{with_port(settings.host, settings.port)}"
 
 
 def _split(text: str) -> tuple[SplitResult, int | None]:

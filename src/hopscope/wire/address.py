@@ -41,3 +41,8 @@ def network(text: str) -> tuple[int, int]:
         ) from error
     base = MAPPED if found.version == 4 else 0
     return base | int(found.network_address), base | int(found.broadcast_address)
+
+
+def with_port(host: str, port: int) -> str:
+    """`HOST:PORT`, with brackets around an IPv6 address (RFC 3986)."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

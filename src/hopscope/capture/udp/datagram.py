@@ -9,7 +9,7 @@ import struct
 import numpy as np
 
 from ...settings.listen import ListenSettings
-from ...wire.address import address
+from ...wire.address import address, with_port
 from ...wire.records import FrameBatch
 from ..errors import CaptureError
 from ..sockets import bind_share, do_not_fragment
@@ -55,7 +55,7 @@ class DatagramSocket(UdpListener):
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * 1024 * 1024)
         self._file = handle.fileno()
         self._bound(handle)
-        named = f"udp://{self.settings.host}:{self.port}"
+        named = f"udp://{with_port(self.settings.host, self.port)}"
         self._senders = {trains: UdpSender.over(handle, named, trains=trains) for trains in (False, True)}
 
     def send(self, batch: FrameBatch) -> int:

@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 from ...settings.section import is_loopback
+from ...wire.address import with_port
 from ...wire.records import FRAME, FrameBatch, Link, Records
 from ..errors import CaptureError
 from ..layout import CONTROL_BYTES, IOVEC, MMSGHDR, NAME_BYTES
@@ -46,7 +47,7 @@ class UdpSender:
         source: str | None = None,
     ) -> None:
         require_linux()
-        named = f"udp://{host}:{port}"
+        named = f"udp://{with_port(host, port)}"
         family, address = resolve(host, port, named)
         handle = socket.socket(family, socket.SOCK_DGRAM)
         try:

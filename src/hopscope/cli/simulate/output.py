@@ -95,6 +95,7 @@ def send(
     """Send reports in real time until Ctrl-C or for `seconds`. Raises typer.Exit."""
     from ...capture.udp.sender import UdpSender
     from ...fabric.pace import play
+    from ...settings.source import url
 
     local = listener.host.startswith("127.")
     sender = UdpSender(listener.host, listener.port, trains=False, by_source=local)
@@ -104,7 +105,7 @@ def send(
             reporter.event("ready", "")
             if not sys.stdin.readline():
                 return
-        reporter.event("start", f"sending to udp://{listener.host}:{listener.port}, Ctrl-C ends it")
+        reporter.event("start", f"sending to {url(listener)}, Ctrl-C ends it")
         counted = _counted(sender.send, simulation, reporter)
         try:
             play(simulation, counted, seconds, port=listener.port, stop=stop.is_set)

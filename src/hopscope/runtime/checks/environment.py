@@ -20,6 +20,7 @@ from ...memory.huge_pages import huge_share_in
 from ...present.units import size
 from ...settings.collector import Settings
 from ...settings.listen import ListenSettings
+from ...wire.address import with_port
 from ..pipeline.mode import mode_of
 from ..processes.processors import check as check_processors
 
@@ -251,7 +252,7 @@ def page(settings: Settings) -> Finding:
     """Whether the API and the console can be served."""
     from ...serve.server import bind
 
-    what = f"http://{settings.serve.host}:{settings.serve.port}"
+    what = f"http://{with_port(settings.serve.host, settings.serve.port)}"
     try:
         bind(settings.serve, settings.data).close()
     except HopscopeError as error:

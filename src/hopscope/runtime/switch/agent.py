@@ -8,6 +8,7 @@ from pathlib import Path
 from ...base.process.stop import Stop
 from ...settings.agent import AgentSettings
 from ...settings.switches import EbpfSwitchSettings
+from ...wire.address import with_port
 
 
 def run(
@@ -19,6 +20,6 @@ def run(
 
     listener = bind(settings)
     host, port = listener.getsockname()[:2]
-    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    place = with_port(host, port)
     driver = EbpfDriver("agent", EbpfSwitchSettings(kind="ebpf", node=node_id, pins=pins))
     run(settings, driver, stop, listener, lambda: ready(place))
