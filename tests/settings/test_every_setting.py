@@ -32,6 +32,7 @@ SAMPLES: dict[str, Any] = {
     "sink.adapt.factor": 2.5,
     "direct.nic.hosts": ["127.0.0.3", "127.0.0.4"],
     "direct.query.collectors": ["http://192.0.2.7:8080", "data"],
+    "direct.translator.collectors": ["192.0.2.7", "2001:db8::7"],
     "direct.translator.rules[].lists": "100-107",
     "direct.translator.rules[].source": "10.1.0.0/16",
     "direct.translator.unnumbered": ["192.0.2.0/24", "2001:db8::/32"],

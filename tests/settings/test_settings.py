@@ -84,6 +84,10 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("serv = 1", "serv: no such setting"),
         ("[switch]\nnode_id = 7", "switch: no such setting; a file with [switch] is for `hopscope switch`: "),
         ("serve = 1", "serve: found 1, expected a table"),
+        (
+            "[direct.translator]\ncollectors = ['192.0.2.1:1']",
+            "found collector '192.0.2.1:1', expected",
+        ),
         ("[names_from.a]\nkind = 'snmp'", "names_from.a.hosts: not set, expected a value"),
         ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),
         ("[serve.oidc]\nissuer = 'https://a.example'", "serve.oidc: found issuer without client_id"),

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ..wire.address import network
+from ..wire.address import is_address, network
 from .section import Port, Seconds, Section, is_loopback
 
 
@@ -148,6 +148,9 @@ class TranslatorSettings(Section):
             raise ValueError("found no collectors, expected the address of at least one")
         if CLUSTER in self.collectors and len(self.collectors) > 1:
             raise ValueError(f'found collectors beside "{CLUSTER}", expected it alone, or addresses')
+        for text in self.collectors:
+            if text != CLUSTER and not is_address(text):
+                raise ValueError(f"found collector {text!r}, expected an IPv4 or IPv6 address without a port")
         return self
 
     @property

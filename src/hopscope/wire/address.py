@@ -25,6 +25,15 @@ def number_of(text: str) -> int:
     return int(found) | (MAPPED if found.version == 4 else 0)
 
 
+def is_address(text: str) -> bool:
+    """Whether this is an IPv4 or IPv6 address, without brackets or a port."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def network(text: str) -> tuple[int, int]:
     """First and last address, 128 bits, of a network or an address. IPv6 may have brackets.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 
 from ...base.names import Names
 from ...present.select import FLOW_ORDER, KINDS, EventFilter, FlowFilter, labelled
 from ...present.text import UnreadableError
+from ...wire.address import is_address
 from .keys import BACKSPACE, ENTER, ESCAPE
 
 HELP = "q quit   p pause   s sort flows   a all events   / filter   Esc no filter"
@@ -79,7 +79,7 @@ def parse_filter(text: str, names: Names) -> EventFilter:
     """A filter of words: kinds of events, nodes, networks, parts of a flow. Raises UnreadableError."""
     chosen = EventFilter()
     for word in text.split():
-        node = None if _is_address(word) else names.find_node(word)
+        node = None if is_address(word) else names.find_node(word)
         if word in KINDS:
             chosen = replace(chosen, kinds=(*chosen.kinds, *labelled("kind", (word,), KINDS)))
         elif node is not None:
@@ -93,12 +93,3 @@ def parse_filter(text: str, names: Names) -> EventFilter:
                 flow = replace(parts, prefixes=flow.prefixes)
             chosen = replace(chosen, flow=flow)
     return chosen
-
-
-def _is_address(word: str) -> bool:
-    """Whether a word is an address: that of a flow, though a node without INT may have it as its id."""
-    try:
-        ip_address(word)
-    except ValueError:
-        return False
-    return True
