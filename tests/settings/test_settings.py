@@ -46,6 +46,13 @@ def test_flags_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["DATA", "NAMES", "SERVE__CERT_FILE"])
+def test_an_empty_variable_is_no_path(name: str) -> None:
+    """It would be the current folder."""
+    with pytest.raises(ConfigError, match=rf"^HOPSCOPE_{name}: [a-z_.]+: found '', expected a path$"):
+        load(environment={f"HOPSCOPE_{name}": ""})
+
+
 def test_the_environment_names_the_file(tmp_path: Path) -> None:
     """HOPSCOPE_CONFIG is read where no --config is given."""
     file = tmp_path / "hopscope.toml"
@@ -84,6 +91,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("serv = 1", "serv: no such setting"),
         ("[switch]\nnode_id = 7", "switch: no such setting; a file with [switch] is for `hopscope switch`: "),
         ("serve = 1", "serve: found 1, expected a table"),
+        ("data = ''", "data: found '', expected a path"),
         (
             "[direct.translator]\ncollectors = ['192.0.2.1:1']",
             "found collector '192.0.2.1:1', expected",

@@ -212,6 +212,8 @@ def _parsed(key: str, value: Any, origin: str) -> Any:
     if not isinstance(value, str):
         return value
     kind = plain_type(_annotation(key))
+    if kind is Path and not value:  # it would be the current folder
+        raise ConfigError(f"{origin}: {key}: found '', expected a path")
     table, listed = get_origin(kind) is dict or section_of(kind), get_origin(kind) is tuple
     if (table and value.startswith("{")) or (listed and value.startswith(("[", "{"))):
         try:
