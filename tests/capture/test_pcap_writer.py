@@ -72,7 +72,15 @@ def test_round_trip(bodies: list[bytes], pcapng: bool, nanoseconds: bool, link: 
         assert (back.frames["time_ns"] == np.tile(batch.frames["time_ns"] // tick * tick, 2)).all()
 
 
-@pytest.mark.parametrize(("name", "kind"), [("a.pcap", "nanosecond pcap"), ("a.pcapng", "pcapng")])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.pcap", "nanosecond pcap"),
+        ("a.pcapng", "pcapng"),
+        ("a.pcap.gz", "nanosecond pcap (gzip"),
+        ("a.pcapng.gz", "pcapng (gzip"),
+    ],
+)
 def test_capinfos_reads_what_is_written(
     tmp_path: Path, tool: Callable[..., str], name: str, kind: str
 ) -> None:
@@ -169,3 +177,8 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         writer = PcapWriter("/dev/full")
         with pytest.raises(CaptureError, match=r"/dev/full: cannot be written \(No space left on device\)"):
             writer.close()
+        (tmp_path / "full.pcap.gz").symlink_to("/dev/full")
+        with pytest.raises(
+            CaptureError, match=r"full\.pcap\.gz: cannot be written \(No space left on device\)"
+        ):
+            PcapWriter(tmp_path / "full.pcap.gz").close()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 
@@ -21,15 +21,27 @@ _SNAP_LENGTH = 262_144
 _PCAP_END_NS = (1 << 32) * 1_000_000_000
 
 
-def standard_output() -> BinaryIO:
-    """Where a capture goes for `-`. Raises CaptureError: a terminal shows no bytes."""
-    if sys.stdout.buffer.isatty():
-        raise CaptureError("a capture cannot be written to a terminal: give --output FILE")
-    return sys.stdout.buffer
+def create(path: str | Path) -> BinaryIO:
+    """Begin a capture file (`-`: standard output), gzipped if its name ends in `.gz`. Raises CaptureError."""
+    if str(path) == "-":
+        if sys.stdout.buffer.isatty():
+            raise CaptureError("a capture cannot be written to a terminal: give --output FILE")
+        return sys.stdout.buffer
+    try:
+        if str(path).endswith(".gz"):
+            return cast(BinaryIO, gzip.open(path, "wb", compresslevel=1))
+        return Path(path).open("wb")
+    except OSError as error:
+        raise CaptureError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def is_pcapng(name: str) -> bool:
+    """Whether a file of this name is a pcapng, not a pcap."""
+    return name.removesuffix(".gz").endswith(".pcapng")
 
 
 class PcapWriter:
-    """Writes batches to a file (`-`: standard output): pcapng if the path ends in it, else pcap.
+    """Writes batches to a file that `create` makes: pcapng if its name says so (`is_pcapng`), else pcap.
 
     A pcap holds one `link`; a frame of another is rejected.  A pcapng gets an interface for each link.
     Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with made-up headers.
@@ -42,26 +54,20 @@ class PcapWriter:
         link: Link = Link.ETHERNET,
         nanoseconds: bool = True,
         pcapng: bool | None = None,
+        closes: bool = False,
     ) -> None:
+        """`closes`: whether `close` closes a file that is given, not its path."""
         self.name = "standard output" if path == "-" else name_of(path)
         self.packets = 0
         """Frames written."""
-        self._pcapng = self.name.endswith(".pcapng") if pcapng is None else pcapng
+        self._pcapng = is_pcapng(self.name) if pcapng is None else pcapng
         self._link = Link.ETHERNET if link == Link.UDP_PAYLOAD else link
         self._tick = 1 if nanoseconds else 1000
         self._interfaces: dict[int, int] = {}
         if linktype_of(self._link) is None:
             raise self._not_written(self._link)
-        self._closes = isinstance(path, str | Path) and path != "-"
-        try:
-            if path == "-":
-                self._file: BinaryIO = standard_output()
-            elif isinstance(path, str | Path):
-                self._file = Path(path).open("wb")  # noqa: SIM115
-            else:
-                self._file = path
-        except OSError as error:
-            raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
+        self._closes = closes or (isinstance(path, str | Path) and path != "-")
+        self._file = create(path) if isinstance(path, str | Path) else path
         self._put(self._section() if self._pcapng else self._header())
 
     def _header(self) -> bytes:
@@ -153,15 +159,14 @@ class PcapWriter:
     def close(self) -> None:
         """Flush, and close a file that was opened here. Raises CaptureError."""
         try:
-            self._file.flush()
+            if self._closes:
+                self._file.close()
+            else:
+                self._file.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
             raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
-        finally:
-            if self._closes:
-                with suppress(OSError):  # the flush has reported it
-                    self._file.close()
 
     def __enter__(self) -> PcapWriter:
         return self

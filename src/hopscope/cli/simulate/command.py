@@ -28,7 +28,13 @@ class OutputOptions(Options):
     """Where reports go, and for how long."""
 
     output: Annotated[
-        Path | None, option("--output", "-o", metavar="FILE", help="Write a capture; - for stdout.")
+        Path | None,
+        option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write a capture, gzipped if FILE ends in .gz; - for stdout.",
+        ),
     ] = None
     to: Annotated[
         str | None, option("--to", metavar="ADDRESS", help="Send in real time, as udp://127.0.0.1:32766.")

@@ -10,15 +10,13 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ...capture.errors import CaptureError
 from ...settings.sink import SinkSettings
 from ...wire.dialect import Dialect
 from ...wire.reasons import DropReason
@@ -235,17 +233,13 @@ class ToFile(Forwarder):
     """Frames are written to a capture file (`-`: standard output), of the link type of the first."""
 
     def __init__(self, path: Path | str, settings: SinkSettings, count: Count) -> None:
-        from ...capture.pcap.writer import standard_output
+        from ...capture.pcap.writer import create, is_pcapng
 
         super().__init__(settings, count)
-        self._name = "standard output" if str(path) == "-" else str(path)
-        self._pcapng = self._name.endswith(".pcapng")
+        self._pcapng = is_pcapng(str(path))
         self._writer: PcapWriter | None = None
-        try:
-            # opened now: a path that cannot be written is reported before the work, not after it
-            self._file: BinaryIO = standard_output() if str(path) == "-" else Path(path).open("wb")  # noqa: SIM115
-        except OSError as error:
-            raise CaptureError(f"{self._name}: cannot be written ({error.strerror})") from error
+        # now: a path that cannot be written is reported before the work, not after it
+        self._file = create(path)
 
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
         """Append the frames. Raises CaptureError."""
@@ -266,17 +260,13 @@ class ToFile(Forwarder):
         if self._writer is None:
             from ...capture.pcap.writer import PcapWriter
 
-            self._writer = PcapWriter(self._file, link=link, pcapng=self._pcapng)
+            closes = self._file is not sys.stdout.buffer
+            self._writer = PcapWriter(self._file, link=link, pcapng=self._pcapng, closes=closes)
         return self._writer
 
     def close(self) -> None:
         """Write what is buffered, and close. Even without frames, the file is complete."""
-        try:
-            self._open(Link.ETHERNET).close()
-        finally:
-            if self._file is not sys.stdout.buffer:
-                with suppress(OSError):  # the writer has reported it
-                    self._file.close()
+        self._open(Link.ETHERNET).close()
 
 
 def to_interface(
