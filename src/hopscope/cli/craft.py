@@ -50,7 +50,12 @@ def craft(
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is standard input.")] = "-",
     output: Annotated[
         str,
-        option("--output", "-o", metavar="FILE", help="pcap, or pcapng by its name, which may end in .gz; - for stdout (pcapng)."),
+        option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="pcap, or pcapng by its name, which may end in .gz; - for stdout (pcapng).",
+        ),
     ] = "-",
     collector: Annotated[
         str, option("--collector", metavar="ADDRESS", help="Address that reports are sent to.")
