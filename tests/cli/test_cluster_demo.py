@@ -76,7 +76,9 @@ def sockets(processes: list[str]) -> list[Path]:
     """Sockets that SeaweedFS has outside the demo's folder: they are named by its ports."""
     (server,) = (line for line in processes if "weed server" in line)
     ports = {word.partition("=")[2] for word in server.split() if ".port" in word}
-    return [path for path in Path("/tmp").glob("seaweedfs-*.sock") if path.stem.split("-")[-1] in ports]
+    return [
+        path for path in Path("/tmp").glob("seaweedfs-*-grpc-*.sock") if path.stem.split("-")[-1] in ports
+    ]
 
 
 def test_it_proves_that_no_event_is_missing(place: Place) -> None:

@@ -93,7 +93,7 @@ def test_without_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         (("--switches", "3", "--system", "sonar"), "expected int-postcards, marple-flowlet"),
         (("--switches", "0", "--rate", "1"), "switches: found 0"),
         (("--flows", "-5"), "flows: found -5"),
-        (("--flows", "nan"), "flows: found nan"),
+        (("--flows", "nan"), "'--flows': nan is no finite number"),
         (("--flows", "many"), "'--flows'"),
         (("--flows", "5", "--success", "1.5"), "success: found 1.5"),
         (("--flows", "5", "--wrong", "1e-40"), "64 bits, the longest"),

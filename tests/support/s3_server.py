@@ -59,6 +59,7 @@ class S3Server(ServerProcess):
             "-master.telemetry=false",
             "-master.electionTimeout=1s",  # of one; by default a second start takes 10-20 s
             "-volume.max=50",  # of the few, its own log would take all that buckets need
+            *(f"-{part}.localSocket={folder}/{part}.sock" for part in ("filer", "s3")),  # not in /tmp
             *ports,
         ]
         self._scheme, self._verify = "https" if tls else "http", NO_TLS
