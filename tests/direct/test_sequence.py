@@ -190,6 +190,33 @@ def test_rejected_reports_are_requested_again(form: Form) -> None:
     assert tracker.counts["lost"] == 2  # 4 and 5
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("first", [0, 7])
+def test_acknowledgments_after_a_loss_for_good(form: Form, first: int) -> None:
+    """None while a missing report may still be kept by its reporter, half a window; then they go on."""
+    tracker, kept = SequenceTracker(form), WINDOWS[form] // 2
+    acknowledged = []
+    for number in (first, *range(first + 2, first + 2 * kept + 2)):
+        reports, frames = batch([number & ((1 << form.sequence_bits) - 1)], flags=DtaFlag.RETRANSMIT)
+        tracker.track(reports, frames)
+        acknowledged += tracker.acks(reports, frames)["sequence"].tolist()
+    missing = first + 1
+    assert acknowledged == [first, *range(missing + kept, first + 2 * kept + 2)]
+    assert tracker.counts["lost"] == 1
+
+
+def test_a_first_report_without_room_comes_again() -> None:
+    """Number 0 is not taken for that of a reporter without numbers: sent again, nothing is missing."""
+    tracker = SequenceTracker(Form.SIZED)
+    for reason, missing in ((DtaReason.CONGESTED, 1), (DtaReason.NONE, 0)):
+        reports, frames = batch([0], flags=DtaFlag.RETRANSMIT)
+        tracker.track(reports, frames)
+        reports["reason"] = reason
+        tracker.nacks(reports, frames)
+        assert tracker.counts["lost"] == missing
+    assert len(tracker.acks(reports, frames)) == 1
+
+
 def test_the_form_without_numbers() -> None:
     """It cannot be followed, and says so."""
     with pytest.raises(ValueError, match="no sequence numbers"):

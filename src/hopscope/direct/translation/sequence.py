@@ -80,15 +80,16 @@ class SequenceTracker:
         return self._answers[: int(count)]
 
     def acks(self, reports: Records, frames: Records) -> Records:
-        """ACKs, DTA_ANSWER, of the same batch, for reporters that ask for retransmission and have no gaps.
+        """ACKs, DTA_ANSWER, of the same batch, for reporters that ask for retransmission and lack no report
+        that they may still keep.
 
         Valid until the next call.
         """
         from ...base.jit import readonly
 
         count = self._kernel.make_acks(
-            readonly(frames), readonly(reports), self._rows, self._touched, self._acks, self._limits,
-            self._tally,
+            readonly(frames), readonly(reports), self._rows, readonly(self._seen), self._touched, self._acks,
+            self._limits, self._tally,
         )  # fmt: skip
         return self._acks[: int(count)]
 

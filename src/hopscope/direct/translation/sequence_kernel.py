@@ -145,6 +145,22 @@ def forget_range(seen: Any, base: Any, number: Any, count: Any, window: Any) -> 
         left -= take
 
 
+@kernel
+def has_gap(seen: Any, base: Any, newest: Any, count: Any, window: Any) -> Any:
+    """Whether one of the last `count` numbers, `newest` included, is missing."""
+    left, number = count, newest
+    while left:
+        at = number & (window - ONE)
+        bit = at & U64(63)
+        take = min(left, bit + ONE)
+        bits = (NONE >> (U64(64) - take)) << (bit + ONE - take)
+        if ~seen[base + (at >> SIX)] & bits:
+            return True
+        number -= take
+        left -= take
+    return False
+
+
 @inlined
 def begin(row: Any, seen: Any, base: Any, number: Any, window: Any) -> None:
     """Track a numbering from `number` on, which has been received."""
@@ -180,9 +196,9 @@ def settle(
             tally[RESTARTS] += ONE
             return ZERO, U8(0)
     if distance < window:
-        if number == ZERO and distance == ZERO and depth == ONE:
-            return ZERO, U8(0)
         if seen[index] & bit:
+            if number == ZERO and distance == ZERO and depth == ONE:
+                return ZERO, U8(0)
             row.duplicate += ONE
             tally[DUPLICATE] += ONE
             return ZERO, IS_DUPLICATE
@@ -321,10 +337,10 @@ def make_nacks(
 
 @kernel
 def make_acks(
-    frames: Any, reports: Any, reporters: Any, touched: Any, answers: Any, limits: Any, tally: Any
+    frames: Any, reports: Any, reporters: Any, seen: Any, touched: Any, answers: Any, limits: Any, tally: Any
 ) -> Any:
-    """ACKs of a translated batch: the newest number of every reporter that asked for retransmission and has
-    no gaps. Returns their number, at most one per reporter.
+    """ACKs of a translated batch: the newest number of every reporter that asked for retransmission and lacks
+    none of the last half window, as many as a reporter keeps. Returns their number, at most one per reporter.
 
     `touched`, uint32 [reporters]: 0 before and after.
     """
@@ -342,12 +358,15 @@ def make_acks(
                 continue
         asked += U64(touched[at] == U32(0))
         touched[at] = U32(frames[i].source_port) + U32(1)
-    count, row = ZERO, ZERO
+    count, row, half = ZERO, ZERO, limits[WINDOW] >> ONE
     while asked:
         if touched[row] != U32(0):
             asked -= ONE
             reporter = reporters[row]
-            if reporter.lost == ZERO:
+            kept = min(U64(reporter.depth), half)
+            if reporter.lost == ZERO or not has_gap(
+                seen, row * (half >> U64(5)), U64(reporter.newest), kept, half + half
+            ):
                 answer = answers[count]
                 answer.source_hi = reporter.source_hi
                 answer.source_lo = reporter.source_lo
