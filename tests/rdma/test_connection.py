@@ -170,6 +170,26 @@ def test_an_rtu_that_never_comes() -> None:
     assert net.asked[1].state is ConnectionState.ESTABLISHED
 
 
+def test_a_peer_that_restarts_with_its_old_number() -> None:
+    """A REQ of another transaction is a new one, which replaces the old connection once it is established; a
+    repeated REQ is answered with the same REP.
+    """
+    net = Network()
+    side = net.sides[B]
+    again = dataclasses.replace(GOOD, transaction=2, psn=GOOD.psn + 1)
+    side.receive(C, GOOD, net.now)
+    side.confirm(net.asked[0])
+    for request in (again, again):
+        side.receive(C, request, net.now)
+    first, second = net.asked
+    replies = [message for _, message in side.outgoing(net.now) if isinstance(message, Reply)]
+    assert [reply.local_id for reply in replies] == [first.local_id, second.local_id, second.local_id]
+    assert first.state is ConnectionState.ESTABLISHED
+    side.confirm(second)
+    assert (first.state, second.state) == (ConnectionState.CLOSED, ConnectionState.ESTABLISHED)
+    assert second.remote_psn == again.psn
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

@@ -58,8 +58,8 @@ class Connections:
     """For unpredictable connection numbers, so that others cannot end a connection."""
     counters: CmCounters = field(default_factory=CmCounters)
     _by_id: dict[int, Connection] = field(default_factory=dict)
-    _passive: dict[tuple[int, int], Connection] = field(default_factory=dict)
-    """Passive connections by peer and the peer's number."""
+    _passive: dict[tuple[int, int, int], Connection] = field(default_factory=dict)
+    """Passive connections by peer, the peer's number and transaction: a restarted peer may use its number again."""
     _out: list[tuple[int, Message]] = field(default_factory=list)
     _changed: list[Connection] = field(default_factory=list)
     _next_ns: int = 0
@@ -163,7 +163,7 @@ class Connections:
             self.counters.duplicates += 1
 
     def _request(self, peer: int, message: Request, now_ns: int) -> None:
-        known = self._passive.get((peer, message.local_id))
+        known = self._passive.get((peer, message.local_id, message.transaction))
         if known is not None:
             self.counters.duplicates += 1
             if known.message is not None and known.state in (
@@ -199,7 +199,7 @@ class Connections:
     def _accept(self, connection: Connection, answer: Accept, now_ns: int) -> None:
         self._number(connection)
         connection.begun_ns = now_ns
-        self._passive[connection.peer, connection.remote_id] = connection
+        self._passive[connection.peer, connection.remote_id, connection.transaction] = connection
         connection.queue_pair, connection.psn = answer.queue_pair, answer.psn
         reply = Reply(
             transaction=connection.transaction, local_id=connection.local_id, remote_id=connection.remote_id,
@@ -322,7 +322,7 @@ class Connections:
 
     def _forget(self, connection: Connection) -> None:
         del self._by_id[connection.local_id]
-        self._passive.pop((connection.peer, connection.remote_id), None)
+        self._passive.pop((connection.peer, connection.remote_id, connection.transaction), None)
 
     def _overdue(self, connection: Connection, now_ns: int) -> None:
         """Handle a timeout: retransmit, or close."""
