@@ -59,7 +59,7 @@ class Connections:
     counters: CmCounters = field(default_factory=CmCounters)
     _by_id: dict[int, Connection] = field(default_factory=dict)
     _passive: dict[tuple[int, int, int], Connection] = field(default_factory=dict)
-    """Passive connections by peer, the peer's number and transaction: a restarted peer may use its number again."""
+    """Passive connections by peer, its number and transaction: a peer that restarts may reuse a number."""
     _out: list[tuple[int, Message]] = field(default_factory=list)
     _changed: list[Connection] = field(default_factory=list)
     _next_ns: int = 0
