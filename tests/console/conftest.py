@@ -84,7 +84,7 @@ class Demo:
 
 @pytest.fixture(scope="package")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """The demo, which ends with the tests of the console: it takes a fifth of a processor."""
+    """The demo, which ends with the tests of the console: it takes half a processor."""
     made = Demo(tmp_path_factory.mktemp("demo") / "data")
     yield made
     made.close()

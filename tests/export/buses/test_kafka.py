@@ -43,23 +43,23 @@ def cluster() -> Iterator[MockCluster]:
 
 
 def messages(brokers: list[str], count: int) -> list[Any]:
-    """The first `count` messages of the topic, by partition, and those that follow at once."""
+    """All messages of the topic, by partition, once there are `count`: each look is by a new consumer."""
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": ",".join(brokers), "group.id": "none", "log_level": 0})
-    partitions = consumer.list_topics(TOPIC, 60).topics[TOPIC].partitions
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in partitions])
     found: list[Any] = []
 
     def read() -> bool:
-        one = consumer.poll(1)
-        if one is not None and one.error() is None:
-            found.append(one)
-            return False
+        consumer = Consumer({"bootstrap.servers": ",".join(brokers), "group.id": "none", "log_level": 0})
+        partitions = consumer.list_topics(TOPIC, 60).topics[TOPIC].partitions
+        consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in partitions])
+        found.clear()
+        while (one := consumer.poll(2)) is not None:
+            if one.error() is None:
+                found.append(one)
+        consumer.close()
         return len(found) >= count
 
-    eventually(read)
-    consumer.close()
+    eventually(read, lambda: f"{len(found)} messages, not {count}")
     return found
 
 
