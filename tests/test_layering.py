@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "base", "detect", "direct", "export.destination", "export.nats_access", "history",
         "lake", "memory", "present", "settings", "wire",
     },
-    "naming": {"base", "memory", "settings"},
+    "naming": {"base", "memory", "settings", "wire.address"},
     "operators": {"base", "memory", "settings"},
     "present": {
         "base", "control.neighbours", "control.status", "control.topology", "detect", "history", "labels",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import sys
 from array import array
@@ -16,6 +15,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ..base.errors import HopscopeError
+from ..wire.address import is_address
 from .options.declare import option
 from .options.reading import DialectOptions
 from .options.settings import SettingsOptions
@@ -75,10 +75,8 @@ def craft(
     chosen, *others = writing.dialects(settings)
     if others:
         raise HopscopeError(f"--dialect {writing.dialect}: is for reading; expected one of them")
-    try:
-        ipaddress.ip_address(collector)
-    except ValueError:
-        raise HopscopeError(f"--collector {collector}: expected an IPv4 or IPv6 address") from None
+    if not is_address(collector):
+        raise HopscopeError(f"--collector {collector}: expected an IPv4 or IPv6 address")
     lines: array[int] = array("Q")
     name = "standard input" if file == "-" else file
     with nullcontext(sys.stdin) if file == "-" else Path(file).open(encoding="utf-8") as stream:

@@ -81,11 +81,7 @@ class ReportOptions(Options):
 
     report_to: Annotated[
         str | None,
-        option(
-            "--report-to",
-            metavar="HOST:PORT",
-            help="Also send Telemetry Reports to this collector.",
-        ),
+        option("--report-to", metavar="HOST:PORT", help="Also send Telemetry Reports to this collector."),
         Key("sink.report.to", lambda flag, given: given.removeprefix("udp://")),
     ] = None
     report_when: Annotated[

@@ -443,6 +443,11 @@ INDEX: dict[str, int] = {counter.key: i for i, counter in enumerate(COUNTERS)}
 """Key of a counter to its slot in the block."""
 
 
+def by_key(counters: npt.NDArray[np.uint64]) -> dict[str, int]:
+    """Counters of a block, uint64 [COUNTERS], by their keys."""
+    return {key: int(counters[slot]) for key, slot in INDEX.items()}
+
+
 def tally_slots(**kernels: Any) -> tuple[Slots, Slots]:
     """(slots of the kernels' tally, places in COUNTERS that they are added to), int64 [n] each.
 

@@ -22,6 +22,7 @@ from ..base.names import Names, clean_name
 from ..settings.configuration.errors import ConfigError
 from ..settings.configuration.secrets import value_of
 from ..settings.names_from import GnmiSettings
+from ..wire.address import with_port
 from .device import DEVICE_SECONDS, MAX_PORT, MAX_REASON, DeviceClient, DeviceError, PortCounters
 
 HOST_NAMES = ("system/state/hostname", "system/config/hostname")
@@ -83,7 +84,7 @@ class GnmiClient(DeviceClient):
             channel.close()  # ends the calls of a thread that is no longer waited for
 
     def _channel(self, host: str) -> Any:
-        place = f"[{host}]:{self._settings.port}" if ":" in host else f"{host}:{self._settings.port}"
+        place = with_port(host, self._settings.port)
         if self._credentials is None:
             return grpc.insecure_channel(place, _OPTIONS)
         name = self._settings.server_name

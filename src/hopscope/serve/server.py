@@ -19,6 +19,7 @@ from ..settings.collector import Settings
 from ..settings.configuration.secrets import value_of
 from ..settings.section import is_loopback, reached_at
 from ..settings.serve import ServeSettings
+from ..wire.address import with_port
 from .access.oidc import Provider
 from .access.tls import Certificate
 from .access.tokens import token_of
@@ -97,8 +98,7 @@ def url_of(listener: socket.socket, *, bound: bool = False, tls: bool = False) -
     host, port = listener.getsockname()[:2]
     if not bound:
         host = reached_at(host)
-    name = f"[{host}]" if ":" in host else host
-    return f"{'https' if tls else 'http'}://{name}:{port}/"
+    return f"{'https' if tls else 'http'}://{with_port(host, port)}/"
 
 
 def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | None = None) -> None:

@@ -118,7 +118,7 @@ class PcapReader:
 
     @property
     def unread_text(self) -> str:
-        """What is said of frames whose link type no decoder reads; empty: there are none."""
+        """A message about frames whose link type no decoder reads; empty if there are none."""
         if not self.unread:
             return ""
         types = ", ".join(map(str, self._shape.unread))

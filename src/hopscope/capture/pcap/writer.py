@@ -21,7 +21,7 @@ _SNAP_LENGTH = 262_144
 _PCAP_END_NS = (1 << 32) * 1_000_000_000
 
 
-def create(path: str | Path) -> BinaryIO:
+def _create(path: str | Path) -> BinaryIO:
     """Begin a capture file (`-`: standard output), gzipped if its name ends in `.gz`. Raises CaptureError."""
     if str(path) == "-":
         if sys.stdout.buffer.isatty():
@@ -35,44 +35,49 @@ def create(path: str | Path) -> BinaryIO:
         raise CaptureError(f"{path}: cannot be written ({error.strerror})") from error
 
 
-def is_pcapng(name: str) -> bool:
-    """Whether a file of this name is a pcapng, not a pcap."""
-    return name.removesuffix(".gz").endswith(".pcapng")
-
-
 class PcapWriter:
-    """Writes batches to a file that `create` makes: pcapng if its name says so (`is_pcapng`), else pcap.
+    """Writes batches to a file (`-`: standard output), gzipped if its name ends in `.gz`: pcapng by its name,
+    else pcap.
 
-    A pcap holds one `link`; a frame of another is rejected.  A pcapng gets an interface for each link.
-    Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with made-up headers.
+    A pcap holds one `link` (None: that of the first frame); a frame of another is rejected.  A pcapng gets an
+    interface for each link.  Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with
+    made-up headers.
     """
 
     def __init__(
         self,
         path: str | Path | BinaryIO,
         *,
-        link: Link = Link.ETHERNET,
+        link: Link | None = Link.ETHERNET,
         nanoseconds: bool = True,
         pcapng: bool | None = None,
-        closes: bool = False,
     ) -> None:
-        """`closes`: whether `close` closes a file that is given, not its path."""
-        self.name = "standard output" if path == "-" else name_of(path)
+        standard = str(path) == "-"
+        self.name = "standard output" if standard else name_of(path)
         self.packets = 0
         """Frames written."""
-        self._pcapng = is_pcapng(self.name) if pcapng is None else pcapng
-        self._link = Link.ETHERNET if link == Link.UDP_PAYLOAD else link
+        by_name = self.name.removesuffix(".gz").endswith(".pcapng")
+        self._pcapng = by_name if pcapng is None else pcapng
+        self._link = Link.ETHERNET
+        self._begun = False
         self._tick = 1 if nanoseconds else 1000
         self._interfaces: dict[int, int] = {}
-        if linktype_of(self._link) is None:
-            raise self._not_written(self._link)
-        self._closes = closes or (isinstance(path, str | Path) and path != "-")
-        self._file = create(path) if isinstance(path, str | Path) else path
-        self._put(self._section() if self._pcapng else self._header())
+        head = b"" if link is None else self._head(link)
+        self._closes = isinstance(path, str | Path) and not standard
+        self._file = _create(path) if isinstance(path, str | Path) else path
+        self._put(head)
 
-    def _header(self) -> bytes:
+    def _head(self, link: int) -> bytes:
+        """The beginning of a file whose frames are of this link."""
+        link = Link.ETHERNET if link == Link.UDP_PAYLOAD else Link(link)
+        linktype = linktype_of(link)
+        if linktype is None:
+            raise self._not_written(link)
+        self._link, self._begun = link, True
+        if self._pcapng:
+            return self._section()
         magic = 0xA1B23C4D if self._tick == 1 else 0xA1B2C3D4
-        return struct.pack("<IHHiIII", magic, 2, 4, 0, 0, _SNAP_LENGTH, linktype_of(self._link))
+        return struct.pack("<IHHiIII", magic, 2, 4, 0, 0, _SNAP_LENGTH, linktype)
 
     def _section(self) -> bytes:
         return struct.pack("<IIIHHqI", Block.SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
@@ -83,6 +88,8 @@ class PcapWriter:
             return
         if (batch.frames["link"] == Link.UDP_PAYLOAD).any():
             batch = udp_frames(batch)
+        if not self._begun:
+            self._put(self._head(int(batch.frames["link"][0])))
         self._put(self._enhanced(batch) if self._pcapng else self._records(batch))
         self.packets += len(batch)
 
@@ -157,7 +164,11 @@ class PcapWriter:
             raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
 
     def close(self) -> None:
-        """Flush, and close a file that was opened here. Raises CaptureError."""
+        """Flush, and close a file that was opened here; even without frames, it is complete. Raises
+        CaptureError.
+        """
+        if not self._begun:
+            self._put(self._head(self._link))
         try:
             if self._closes:
                 self._file.close()

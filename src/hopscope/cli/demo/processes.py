@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import HopscopeError
-from ...detect.counters import COUNTERS, INDEX, attach_counters, counter_files
+from ...detect.counters import COUNTERS, attach_counters, by_key, counter_files
 from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
 from ...present.feed import Cursor, Feed
@@ -157,7 +157,7 @@ class Collector:
         total = np.zeros(len(COUNTERS), np.uint64)
         for counters in self._counters:
             total += counters
-        return {key: int(total[slot]) for key, slot in INDEX.items()}
+        return by_key(total)
 
     def events(self) -> Records:
         """New events of the rings, EVENT records by time."""

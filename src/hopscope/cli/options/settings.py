@@ -40,7 +40,7 @@ class SettingsOptions(Options):
 
     @property
     def given(self) -> bool:
-        """Whether there may be settings other than defaults; quick, since none are loaded."""
+        """Whether there is a settings file, a flag, or a variable that names a file; loads nothing."""
         from ...settings.configuration.places import LOCAL_FILE, default_file
 
         named = not {"HOPSCOPE_CONFIG", "HOPSCOPE_NAMES"}.isdisjoint(os.environ)

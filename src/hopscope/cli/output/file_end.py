@@ -1,4 +1,4 @@
-"""What is said on stderr at the end of a capture file."""
+"""Messages on stderr at the end of a capture file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def end_of_file(reader: PcapReader) -> None:
-    """Say what of a file was not read. Raises typer.Exit(1) if it is damaged or cut."""
-    if reader.unread:
-        print(f"hopscope: {reader.unread_text}", file=sys.stderr)
+    """Report frames that were not read, and damage. Raises typer.Exit(1) if the file is damaged or cut."""
+    if text := reader.unread_text:
+        print(f"hopscope: {text}", file=sys.stderr)
     if reader.damage:
         print(f"hopscope: {reader.damage}", file=sys.stderr)
         raise typer.Exit(1)

@@ -39,7 +39,7 @@ def replay(
     """
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader
-    from ...detect.counters import INDEX
+    from ...detect.counters import by_key
     from ...runtime.pipeline.summary import family
     from ...runtime.warmup import compile_parts
 
@@ -56,7 +56,7 @@ def replay(
     if output.form is Summary.TEXT:
         sys.stdout.flush()  # in a pipe of both, what comes first is first
         print(f"took       {time.monotonic() - begin:.2f} s", file=sys.stderr)
-    counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
+    counters = by_key(pipeline.shard.counters)
     others = counters["other_frames_total"]
     advise(reading, family(counters, "rejected_reports_total"), reader.unread < others == reader.packets)
     end_of_file(reader)

@@ -35,10 +35,10 @@ class FileOutput(Options):
 
     def print(self, pipeline: Pipeline, stream: TextIO) -> None:
         """Print the summary."""
-        from ...detect.counters import INDEX
+        from ...detect.counters import by_key
         from ...runtime.pipeline.summary import summary_lines
 
-        counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
+        counters = by_key(pipeline.shard.counters)
         if self.form is Summary.JSON:
             print(json.dumps({key: count for key, count in counters.items() if count}), file=stream)
         else:

@@ -6,7 +6,6 @@ that cannot be restored, go on unchanged.  Forwarding never waits: dropped frame
 
 from __future__ import annotations
 
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,12 +19,11 @@ import numpy.typing as npt
 from ...settings.sink import SinkSettings
 from ...wire.dialect import Dialect
 from ...wire.reasons import DropReason
-from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Link, ReportBatch
+from ...wire.records import FRAME, HOP, REPORT, FrameBatch, ReportBatch
 from ...wire.rewrite.strip_batch import Stripper, totals
 
 if TYPE_CHECKING:
     from ...capture.bypass import Heartbeat
-    from ...capture.pcap.writer import PcapWriter
 
 Count = Callable[[str, int], object]
 """Adds to a counter of `detect.counters.COUNTERS`, by its key."""
@@ -233,13 +231,10 @@ class ToFile(Forwarder):
     """Frames are written to a capture file (`-`: standard output), of the link type of the first."""
 
     def __init__(self, path: Path | str, settings: SinkSettings, count: Count) -> None:
-        from ...capture.pcap.writer import create, is_pcapng
+        from ...capture.pcap.writer import PcapWriter
 
         super().__init__(settings, count)
-        self._pcapng = is_pcapng(str(path))
-        self._writer: PcapWriter | None = None
-        # now: a path that cannot be written is reported before the work, not after it
-        self._file = create(path)
+        self._writer = PcapWriter(path, link=None)
 
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
         """Append the frames. Raises CaptureError."""
@@ -250,23 +245,15 @@ class ToFile(Forwarder):
             stripper = self._stripper(dialect)
             frames = stripper.strip(frames, reports)
             results = stripper.stripped, stripper.unverified, stripper.damaged
-        self._open(Link(int(frames.frames["link"][0]))).write(frames)
+        self._writer.write(frames)
         self._count_forwarded(len(frames), *results)
 
     def flush(self) -> None:
         """Nothing waits."""
 
-    def _open(self, link: Link) -> PcapWriter:
-        if self._writer is None:
-            from ...capture.pcap.writer import PcapWriter
-
-            closes = self._file is not sys.stdout.buffer
-            self._writer = PcapWriter(self._file, link=link, pcapng=self._pcapng, closes=closes)
-        return self._writer
-
     def close(self) -> None:
-        """Write what is buffered, and close. Even without frames, the file is complete."""
-        self._open(Link.ETHERNET).close()
+        """Write what is buffered, and close."""
+        self._writer.close()
 
 
 def to_interface(

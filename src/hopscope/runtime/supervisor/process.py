@@ -15,7 +15,7 @@ from ...base.names import DISCOVERED
 from ...capture.sockets import bind_share
 from ...control import rules
 from ...control.status import read_status
-from ...detect.counters import COUNTERS, DETECTOR, INDEX, attach_counters, counter_files
+from ...detect.counters import COUNTERS, DETECTOR, attach_counters, by_key, counter_files
 from ...detect.links import read_links
 from ...detect.thresholds import CONTROL_FILE, create_control
 from ...history.writing.start_clock import StartClock, check_clock
@@ -350,5 +350,4 @@ class Supervisor:
         total = np.zeros(len(COUNTERS), np.uint64)
         for path in counter_files(self.folder.regions).values():
             total += attach_counters(path)
-        workers = {key: int(total[slot]) for key, slot in INDEX.items()}
-        return workers | LABEL_COUNTERS.read(self.folder.regions)
+        return by_key(total) | LABEL_COUNTERS.read(self.folder.regions)

@@ -42,7 +42,7 @@ function make(row) {
   const mood = eventMood(event);
   const href = eventLink(event);
   const element = h("li", { tabindex: "-1", class: mood, data: { href } },
-    h("a", { class: "when", href, title: moment(event.time) }, h("time", { datetime: event.time }, clock(event.time, 3))),
+    h("a", { class: "when", href, title: moment(event.time) }, h("time", { datetime: event.time })),
     h("span", { class: "what" },
       h("button", { type: "button", class: mood || "soft", title: "Only this kind", onclick: () => set({ kind: event.kind, all: null }, true) },
         h("span", { "aria-hidden": "true" }, `${SIGNS[mood]} `), words(event.kind)), " ", h("span", { class: "value" }, valueOf(event))),
