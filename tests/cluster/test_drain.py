@@ -103,12 +103,19 @@ def test_a_member_that_is_away_is_drained_when_it_comes(
         eventually(lambda: Drains(connection).progress("c1").stage == "drained")
 
 
+@pytest.mark.parametrize("turn_seconds", [0.02, 0.1])
 def test_it_waits_for_silence(
-    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    nats: NatsServer,
+    cluster: str,
+    connection: Connection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    turn_seconds: float,
 ) -> None:
-    """While reports come it waits, and says how many switches send; after `silence_seconds` it goes on, and
-    says what did not happen.
+    """While reports come it waits, however rarely it looks, and says how many switches send; after
+    `silence_seconds` it goes on, and says what did not happen.
     """
+    monkeypatch.setattr(Drain, "seconds", turn_seconds)
     reports = iter(range(10**9))
 
     class Busy(CollectorState):

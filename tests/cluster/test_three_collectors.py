@@ -32,7 +32,8 @@ pytestmark = pytest.mark.e2e
 NAMES = ("c1", "c2", "c3")
 FLOWS, PACKETS = 40, 300
 PATHS = [(11, 15, 19), (11, 16, 19), (12, 15, 18, 19), (12, 19)]
-QUICK = {"heartbeat_seconds": 0.3, "member_seconds": 2.0, "replicas": 1, "answer_seconds": 30}
+QUICK = {"heartbeat_seconds": 0.3, "member_seconds": 60, "replicas": 1, "answer_seconds": 30}
+"""A member that a busy machine stops for seconds is not gone: its flows would move while their postcards come."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def collectors(tmp_path_factory: pytest.TempPathFactory, nats: NatsServer) -> It
         "detect.queue_reports": 8192,
         "history.ring_events": 16384,
         "postcards.packets": 1024,
-        "postcards.window_ms": 3000,
+        "postcards.window_ms": 8000,
     }
     made = {}
     for name in (*NAMES, "alone"):

@@ -201,9 +201,9 @@ class Drain(Part):
         """(sources with a report in the last QUIET_SECONDS, whether no report came for as long)."""
         now, reports = time.monotonic(), self._state.counters()["reports_total"]
         if reports != self._reports:
-            if self._reports >= 0:
-                self._quiet_since = now
-            self._reports = reports
+            if self._reports < 0:  # a first look, however late it is: nothing was silent before
+                self._since = now
+            self._reports, self._quiet_since = reports, now
         rows = self._state.sources()
         recent = time.time_ns() - int(QUIET_SECONDS * 1e9)
         return int((rows["last_ns"] >= recent).sum()), now - self._quiet_since >= QUIET_SECONDS
