@@ -33,7 +33,7 @@ NAMES = ("c1", "c2", "c3")
 FLOWS, PACKETS = 40, 300
 PATHS = [(11, 15, 19), (11, 16, 19), (12, 15, 18, 19), (12, 19)]
 QUICK = {"heartbeat_seconds": 0.3, "member_seconds": 60, "replicas": 1, "answer_seconds": 30}
-"""A member that a busy machine stops for seconds is not gone: its flows would move while their postcards come."""
+"""A member that a busy machine stops for seconds is not gone: its flows would move."""
 
 
 @pytest.fixture(scope="module")

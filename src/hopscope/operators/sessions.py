@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from ..settings.access import Role
-from .database import Database, Tables
+from .database import Database, OperatorsError, Tables
 from .users import TABLES as USERS
 from .users import User
 
@@ -110,7 +111,7 @@ class Sessions:
             return None
         session = Session(*rows[0])
         if now - session.seen_ns > _SEEN_EVERY_NS:
-            with self._database.transaction() as connection:
+            with suppress(OperatorsError), self._database.transaction() as connection:  # the disk may be full
                 connection.execute("UPDATE sessions SET seen_ns = ? WHERE hash = ?", (now, hashed))
         return session
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.routing import APIRoute
 
+from hopscope.operators import sessions as operators
 from hopscope.operators.audit import Author
 from hopscope.operators.codes import Codes
+from hopscope.operators.database import Database, OperatorsError
 from hopscope.operators.sessions import MOST_OF_ONE
 from hopscope.serve.access import access as module
+from hopscope.serve.access import identity
 from hopscope.serve.access.guard import LOGGING_IN, OWN, READING, SAFE, below
 from hopscope.serve.access.pages import safe_next
+from hopscope.serve.live import stream as streaming
+from support.small_disk import fill, small_disk
+from support.waiting import HANG_SECONDS
 
 from .conftest import PASSWORDS, TOKEN, Server, run
 
@@ -399,7 +406,7 @@ def test_a_websocket_ends_with_its_session(made: Any, monkeypatch: pytest.Monkey
     """
     from hopscope.serve.access import guard
 
-    monkeypatch.setattr(guard, "_STILL_SECONDS", -1.0)
+    monkeypatch.setattr(identity, "LASTS_SECONDS", -1.0)
     monkeypatch.setattr(module, "KEPT_SECONDS", 0.0)
 
     async def talk() -> None:
@@ -432,3 +439,69 @@ def test_a_websocket_ends_with_its_session(made: Any, monkeypatch: pytest.Monkey
         assert await talking == ["websocket.accept", "websocket.close"]
 
     run(talk())
+
+
+@pytest.mark.parametrize("ends", ["the session", "the user", "the password"])
+def test_a_live_feed_ends_with_its_session(made: Any, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    """It goes on for as long as who reads it may, and ends by itself; then a login is needed."""
+    monkeypatch.setattr(identity, "LASTS_SECONDS", -1.0)
+    monkeypatch.setattr(module, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(streaming, "KEEPALIVE_SECONDS", 0.0)
+    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.01)
+
+    async def talk() -> None:
+        server: Server = made(token=TOKEN)
+        vera, _ = await server.logged_in("vera")
+        name, secret = next(iter(vera.cookies.items()))
+        frames: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            frames.put_nowait(message.get("body", b""))
+
+        scope = {
+            "type": "http", "method": "GET", "path": "/api/v0/events/live", "query_string": b"",
+            "headers": [(b"host", b"127.0.0.1:8080"), (b"cookie", f"{name}={secret}".encode())],
+            "scheme": "http", "client": ("192.0.2.7", 4711), "server": ("127.0.0.1", 8080),
+        }  # fmt: skip
+        feed = asyncio.create_task(server.guarded(scope, receive, send))
+        while await frames.get() != b": still here\n\n":
+            assert not feed.done()
+        if ends == "the session":
+            server.access.sessions.end(server.access.sessions.all()[0].number)
+        elif ends == "the user":
+            server.access.users.remove("vera", Author("test"))
+        else:
+            server.access.users.set_password("vera", "one more password", Author("test"))
+        await asyncio.wait_for(feed, HANG_SECONDS)
+        assert (await vera.get("/api/v0/events/live")).status_code == 401
+        await vera.aclose()
+
+    run(talk())
+
+
+def test_a_full_disk_logs_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a session was used now cannot be noted then; it goes on, and notes it once there is room."""
+    monkeypatch.setattr(operators, "_SEEN_EVERY_NS", -1)
+    with small_disk(tmp_path / "small", "1m") as folder:
+        database = Database(folder)
+        sessions = operators.Sessions(database, 3600.0, 86_400.0)
+        secret = sessions.start("token", "operator", "token", "192.0.2.7")
+        first = sessions.find(secret)
+        assert first is not None
+        kept = sessions.find(secret)
+        assert kept is not None
+        assert kept.seen_ns > first.seen_ns
+        full = fill(folder)
+        with pytest.raises(OperatorsError, match="full"):
+            sessions.start("token", "operator", "token", "192.0.2.7")
+        found = sessions.find(secret)
+        assert found is not None
+        full.unlink()
+        sessions.find(secret)
+        later = sessions.find(secret)
+        assert later is not None
+        assert later.seen_ns > found.seen_ns
+        database.close()

@@ -5,8 +5,7 @@ may.
 from __future__ import annotations
 
 import hmac
-import time
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 from urllib.parse import quote
 
@@ -17,7 +16,7 @@ from . import answers
 from .bodies import BODY_BYTES, has_two_lengths, limited, too_long
 from .headers import of_api, with_headers
 from .host_and_origin import Sites
-from .identity import Identity, remember
+from .identity import Identity, Lasts, lasts, remember
 
 CSRF_HEADER = "x-hopscope-csrf"
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -31,8 +30,6 @@ _OPEN = ("/login", "/healthz", "/api/v0/session", "/console", "/favicon.ico")
 """Paths that anyone may read; the console's files have no data in them."""
 _STATUS_OPEN = {"/readyz"}
 """Without a login, load balancers and probes get the status alone, and not the components."""
-_STILL_SECONDS = 5.0
-"""How often it is asked whether the session of a WebSocket has ended."""
 
 
 class Knows(Protocol):
@@ -104,7 +101,7 @@ class Guard:
         self, scope: Scope, headers: Headers, identity: Identity | None, receive: Receive, send: Send
     ) -> None:
         if identity is not None:
-            remember(scope, identity)
+            remember(scope, identity, Lasts(partial(self.access.identify, scope, headers)))
         if scope["method"] in SAFE:
             await self.app(scope, receive, send)
         elif too_long(headers):
@@ -160,15 +157,8 @@ class Guard:
             assert rejection is not None
             await send({"type": "websocket.close", "code": 1008, "reason": rejection[1][:120]})
             return
-        remember(scope, identity)
-        if identity.session is None:
-            await self.app(scope, receive, send)
-            return
-
-        async def still() -> bool:
-            return await self.access.identify(scope, headers) is not None
-
-        await self.app(scope, receive, _while(still, send))
+        remember(scope, identity, Lasts(partial(self.access.identify, scope, headers)))
+        await self.app(scope, receive, _while_it_lasts(scope, send))
 
 
 def below(path: str, paths: tuple[str, ...]) -> bool:
@@ -176,20 +166,17 @@ def below(path: str, paths: tuple[str, ...]) -> bool:
     return any(path == each or path.startswith(f"{each}/") for each in paths)
 
 
-def _while(still: Callable[[], Awaitable[bool]], send: Send) -> Send:
+def _while_it_lasts(scope: Scope, send: Send) -> Send:
     """Send to a WebSocket while its session lasts, and then close it."""
-    asked, closed = time.monotonic(), False
+    closed = False
 
     async def sender(message: Message) -> None:
-        nonlocal asked, closed
+        nonlocal closed
         if closed:
             return
-        if time.monotonic() - asked > _STILL_SECONDS:
-            asked = time.monotonic()
-            if not await still():
-                closed = True
-                message = {"type": "websocket.close", "code": 1008, "reason": "the session has ended"}
-        closed |= message["type"] == "websocket.close"
+        if not await lasts(scope):
+            message = {"type": "websocket.close", "code": 1008, "reason": "the session has ended"}
+        closed = message["type"] == "websocket.close"
         await send(message)
 
     return sender

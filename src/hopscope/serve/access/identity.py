@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ from ...operators.audit import Author
 from ...settings.access import Role
 
 _KEY = "hopscope.identity"
+_LASTS = "hopscope.lasts"
+LASTS_SECONDS = 5.0
+"""How often it is asked again who a client is whose answer has no end."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,24 @@ class Identity:
         return Author(self.name or "HTTP client", self.address)
 
 
-def remember(scope: MutableMapping[str, Any], identity: Identity) -> None:
-    """Note who makes a request."""
-    scope[_KEY] = identity
+class Lasts:
+    """Whether a client may still read what it was let in for: its session may have ended since."""
+
+    def __init__(self, ask: Callable[[], Awaitable[Identity | None]]) -> None:
+        self._ask = ask
+        self._asked = time.monotonic()
+
+    async def __call__(self) -> bool:
+        """Asks every LASTS_SECONDS."""
+        if time.monotonic() - self._asked <= LASTS_SECONDS:
+            return True
+        self._asked = time.monotonic()
+        return await self._ask() is not None
+
+
+def remember(scope: MutableMapping[str, Any], identity: Identity, lasts: Lasts) -> None:
+    """Note who makes a request, and how to learn whether they may go on."""
+    scope[_KEY], scope[_LASTS] = identity, lasts
 
 
 def identity_of(scope: MutableMapping[str, Any]) -> Identity:
@@ -49,3 +68,9 @@ def identity_of(scope: MutableMapping[str, Any]) -> Identity:
     client = scope.get("client")
     found: Identity = scope.get(_KEY) or Identity("", "viewer", "", client[0] if client else "")
     return found
+
+
+async def lasts(scope: MutableMapping[str, Any]) -> bool:
+    """Whether who makes a request may still read, for answers that go on."""
+    noted: Lasts | None = scope.get(_LASTS)
+    return noted is None or await noted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import numpy as np
 
@@ -26,15 +26,22 @@ _recent: dict[bytes, str] = {}
 
 
 async def stream(
-    context: Context, client: str, chosen: EventFilter, cursor: Cursor | None
+    context: Context,
+    client: str,
+    chosen: EventFilter,
+    cursor: Cursor | None,
+    lasts: Callable[[], Awaitable[bool]],
 ) -> AsyncIterator[bytes]:
     """Frames of text/event-stream: `event` and `lost`, each with the cursor as its id.
 
-    Raises nothing of its own: the stream ends when the server closes.
+    Raises nothing of its own: the stream ends when the server closes, or `lasts` is false: the client's
+    session has ended.
     """
     context.streaming[client] += 1
     try:
         async for frames in _frames(context, chosen, cursor):
+            if not await lasts():
+                return
             yield frames
     finally:
         context.streaming[client] -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import Annotated
 
 from fastapi import Header, HTTPException, Query, Request
@@ -15,6 +16,7 @@ from ....present.events import when
 from ....present.feed import parse_cursor
 from ....present.history import Past
 from ....present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
+from ...access.identity import lasts
 from ...context import Context, Ctx, client_of
 from ...live.stream import stream
 from ...models import common as m
@@ -172,5 +174,5 @@ async def live(
     chosen = _chosen(context, kind, metric, node, port, flow, prefix)
     client = client_of(request)
     context.reject_further_stream(client)
-    frames = stream(context, client, chosen, parse_cursor(last_event_id))
+    frames = stream(context, client, chosen, parse_cursor(last_event_id), partial(lasts, request.scope))
     return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
