@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from starlette.datastructures import Headers
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Send
+
+from . import answers
 
 BODY_BYTES = 256 * 1024
 """Largest body of a request to the API or the login form."""
@@ -22,17 +24,28 @@ def has_two_lengths(headers: Headers) -> bool:
     return "content-length" in headers and "transfer-encoding" in headers
 
 
-def limited(receive: Receive) -> Receive:
-    """A `receive` that ends an overlong body without a length as if the client had disconnected."""
+async def reject(send: Send) -> None:
+    """Answer that a body is too long."""
+    await answers.reject(send, 413, f"the request's body is longer than {BODY_BYTES:,} bytes")
+
+
+def limited(receive: Receive, send: Send) -> tuple[Receive, Send]:
+    """Take a body whose length is not known before. Once it is too long, that is the answer, and what reads
+    the body learns that the client is gone.
+    """
     taken = 0
 
     async def receiver() -> Message:
         nonlocal taken
         message = await receive()
-        if message["type"] == "http.request":
+        if message["type"] == "http.request" and taken <= BODY_BYTES:
             taken += len(message.get("body", b""))
             if taken > BODY_BYTES:
-                return {"type": "http.disconnect"}
-        return message
+                await reject(send)
+        return message if taken <= BODY_BYTES else {"type": "http.disconnect"}
 
-    return receiver
+    async def sender(message: Message) -> None:
+        if taken <= BODY_BYTES:
+            await send(message)
+
+    return receiver, sender

@@ -12,8 +12,7 @@ from urllib.parse import quote
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from . import answers
-from .bodies import BODY_BYTES, has_two_lengths, limited, too_long
+from . import answers, bodies
 from .headers import of_api, with_headers
 from .host_and_origin import Sites
 from .identity import Identity, Lasts, lasts, remember
@@ -75,7 +74,7 @@ class Guard:
         send = with_headers(send, path, secure=secure)
         if scope["method"] == "HEAD" and of_api(path):
             scope, send = {**scope, "method": "GET"}, answers.without_body(send)
-        if has_two_lengths(headers):
+        if bodies.has_two_lengths(headers):
             line = "found Content-Length and Transfer-Encoding, expected one of them"
             await answers.reject(send, 400, line, [(b"connection", b"close")])
             return
@@ -104,10 +103,10 @@ class Guard:
             remember(scope, identity, Lasts(partial(self.access.identify, scope, headers)))
         if scope["method"] in SAFE:
             await self.app(scope, receive, send)
-        elif too_long(headers):
-            await answers.reject(send, 413, f"the request's body is longer than {BODY_BYTES:,} bytes")
+        elif bodies.too_long(headers):
+            await bodies.reject(send)
         else:
-            await self.app(scope, limited(receive), send)
+            await self.app(scope, *bodies.limited(receive, send))
 
     def _foreign(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
         """Why a request is none for this server, or none of its own pages."""
