@@ -146,7 +146,7 @@ def test_ports(tmp_path: Path) -> None:
     done = hopscope("decode", str(elsewhere))
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == (
-        "1 packets: 0 reports, 0 rejected, 1 other\n"
+        "1 packet: 0 reports, 0 rejected, 1 other\n"
         "hopscope: no reports found; --port N reads reports on a port of your own, --packets reads packets "
         "that carry INT, `hopscope label decode` reads labels\n"
     )
@@ -164,6 +164,25 @@ def test_a_hint_at_other_dialects(tmp_path: Path) -> None:
     for command_ in ("decode", "replay"):
         assert hopscope(command_, str(path)).stderr.endswith(hint)
     assert hint not in hopscope("decode", str(path), "--dialect", "bmv2").stderr
+
+
+def test_a_hint_where_another_dialect_finds_hops(tmp_path: Path) -> None:
+    """A Report 1.0 of INTCollector's generator reads like a drop of 0.5, without hops: the dialect that finds
+    its hop is named. A drop of 0.5 has no hint.
+    """
+    telemetry = bytes.fromhex(
+        "01000b00 00000803ff000000"  # shim, INT 1.0 as version 0
+        "00000004 00050003 00000190 00050258 000002bc 5ad9f940 000503e8 00000001"
+    )
+    head = bytes.fromhex("11000040 00000009 00000001 5ad88132")
+    path, drop = tmp_path / "1.0.pcap", tmp_path / "0.5.pcap"
+    path.write_bytes(pcap([ethernet(ipv4(udp(head + ethernet(ipv4(udp(telemetry, 5000))), 54321)))]))
+    drop.write_bytes(pcap([ethernet(ipv4(udp(head + bytes(8) + ethernet(ipv4(udp(b"", 53))), 54321)))]))
+    hint = "hopscope: these reports have no hops; --dialect intcollector finds 1 in the first of them\n"
+    for command_ in ("decode", "replay"):
+        assert hopscope(command_, str(path)).stderr.endswith(hint)
+        assert "have no hops" not in hopscope(command_, str(drop)).stderr
+    assert "have no hops" not in hopscope("decode", str(path), "--dialect", "intcollector").stderr
 
 
 @pytest.mark.parametrize(
@@ -471,7 +490,7 @@ def test_join_makes_paths_of_postcards(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("limit", "counted"),
     [
-        ("1", "1 packets: 1 reports, 0 rejected, 0 other"),
+        ("1", "1 packet: 1 report, 0 rejected, 0 other"),
         ("2", "2 packets: 2 reports, 0 rejected, 0 other"),
         ("3", "3 packets: 2 reports, 1 rejected (1 truncated), 0 other"),
     ],

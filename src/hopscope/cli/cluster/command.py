@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...present.units import many
 from ..options.declare import Commands, option
 from ..output.printer import Format, Summary, SummaryOption, print_rows
 from .announce import announce
@@ -161,7 +162,7 @@ def _state(found: Overview, record: MemberRecord) -> str:
 
 def _sum(found: Overview) -> str:
     count = len(found.living)
-    text = f"{count} member{'s' * (count != 1)}, {len(found.missing)} missing"
+    text = f"{many(count, 'member')}, {len(found.missing)} missing"
     if found.newest.number:
         text += f", revision {found.newest.number} of the configuration"
     lags = [record.lag_events for record in found.living.values() if record.lag_events is not None]

@@ -24,6 +24,7 @@ from .rows import COLUMNS, rows
 
 if TYPE_CHECKING:
     from ...capture.pcap.reader import PcapReader
+    from ...settings.collector import Settings
     from ...wire.dialect import Dialect
     from ...wire.records import FrameBatch, ReportBatch
 
@@ -118,6 +119,8 @@ def decode(
     print(summary.text(), file=sys.stderr)
     nothing = summary.other > reader.unread and not (summary.reports or summary.found or summary.rejected)
     advise(reading, summary.rejected, nothing)
+    if summary.reports and not summary.hops:
+        advise_without_hops(file, reading, loaded or settings)
     end_of_file(reader)
 
 
@@ -141,6 +144,27 @@ def advise(reading: ReadingOptions, rejected: Collection[str], nothing: bool) ->
         print("hopscope: these may be of another dialect: --dialect auto proposes one", file=sys.stderr)
     if nothing:
         print(_nothing_found(reading), file=sys.stderr)
+
+
+def advise_without_hops(file: str, reading: ReadingOptions, settings: Settings | SettingsOptions) -> None:
+    """Say on stderr which dialect reads hops where that of the specifications reads reports without any: a
+    report of another dialect may look like one about a drop.
+    """
+    if reading.dialect != "spec" or not Path(file).is_file():
+        return
+    from ...capture.pcap.reader import PcapReader
+    from ...wire.decode import evidence
+
+    reader = PcapReader(file)
+    possible = replace(reading, dialect="auto").dialects(settings)
+    proposal, _ = evidence.decide(_batches(reader), possible)
+    reader.close()
+    if proposal.fits and proposal.hops:
+        name, hops = proposal.dialect.name, proposal.hops
+        print(
+            f"hopscope: these reports have no hops; --dialect {name} finds {hops:,} in the first of them",
+            file=sys.stderr,
+        )
 
 
 def _nothing_found(reading: ReadingOptions) -> str:
@@ -212,7 +236,7 @@ class Summary:
     """Counts what was in a file."""
 
     def __init__(self) -> None:
-        self.packets = self.reports = self.found = self.other = 0
+        self.packets = self.reports = self.found = self.other = self.hops = 0
         self.rejected: Counter[str] = Counter()
         self._stopped = False
 
@@ -220,7 +244,7 @@ class Summary:
         """Count one batch."""
         from ...wire.reasons import Reason
 
-        self._before = self.packets, self.reports, self.found, self.other, self.rejected.copy()
+        self._before = self.packets, self.reports, self.found, self.other, self.hops, self.rejected.copy()
         self._newest = frames, reports
         reasons = np.bincount(reports.reports["reason"], minlength=1)
         for reason in np.flatnonzero(reasons):
@@ -231,6 +255,7 @@ class Summary:
         self.reports += int(reasons[0]) - found
         self.found += found
         self.other += reports.other
+        self.hops += int(reports.reports["hop_count"].sum())
 
     def stop_after(self, printed: ReportBatch) -> None:
         """Of the batch that was added last, count only the packets up to that of the last printed report."""
@@ -240,7 +265,7 @@ class Summary:
             return  # a joined path, of packets of several batches
         packets = int(printed.reports["packet"][-1]) + 1
         rows = reports.reports[reports.reports["packet"] < packets]
-        self.packets, self.reports, self.found, self.other, self.rejected = self._before
+        self.packets, self.reports, self.found, self.other, self.hops, self.rejected = self._before
         self.add(
             replace(frames, frames=frames.frames[:packets]),
             replace(reports, reports=rows, other=packets - len(np.unique(rows["packet"]))),
@@ -248,11 +273,14 @@ class Summary:
 
     def text(self) -> str:
         """As `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`."""
+        from ...present.units import many
+
         total = self.rejected.total()
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.rejected.most_common())
         rejected = f"{total} rejected" + f" ({reasons})" * bool(total)
         found = f", {self.found} with INT or IOAM" if self.found else ""
-        text = f"{self.packets} packets: {self.reports} reports{found}, {rejected}, {self.other} other"
+        packets, reports = many(self.packets, "packet"), many(self.reports, "report")
+        text = f"{packets}: {reports}{found}, {rejected}, {self.other} other"
         return f"{text}; --limit left the rest unread" if self._stopped else text
 
 

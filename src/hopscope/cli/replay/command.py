@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from ..decode.command import advise, decide
+from ..decode.command import advise, advise_without_hops, decide
 from ..options.declare import option
 from ..options.reading import CaptureArgument, ReadingOptions
 from ..options.settings import NamedOptions
@@ -59,4 +59,6 @@ def replay(
     counters = by_key(pipeline.shard.counters)
     others = counters["other_frames_total"]
     advise(reading, family(counters, "rejected_reports_total"), reader.unread < others == reader.packets)
+    if counters["reports_total"] and not counters["hops_total"]:
+        advise_without_hops(file, reading, loaded)
     end_of_file(reader)

@@ -108,6 +108,8 @@ class Proposal:
     """Why, for the user."""
     found: bool = True
     """Whether there was a report, or a packet with INT, at all."""
+    hops: int = 0
+    """Hops that it read."""
 
 
 class Evidence:
@@ -231,7 +233,7 @@ def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
     if other is not None:
         lines.append(_runner_up(best, other))
     lines.extend(_other_sources(best, ranked, sources))
-    return Proposal(best.dialect, True, lines)
+    return Proposal(best.dialect, True, lines, hops=best.hops)
 
 
 def _runner_up(best: Reading, other: Reading) -> str:
