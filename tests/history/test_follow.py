@@ -12,6 +12,7 @@ import pytest
 
 from hopscope.detect.records import EVENT, EVENT_VERSION, Kind, Metric
 from hopscope.history.files.names import list_journals, list_segments
+from hopscope.history.files.segments import merge_segments, read_events
 from hopscope.history.follow import EventFollower
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
@@ -102,6 +103,28 @@ def test_a_gap_is_jumped_over(written: tuple[Path, Events]) -> None:
     folder, events = written
     list_segments(folder)[0].path.unlink()
     assert seen(followed(folder, 3, 5, 400)) == seen(events[700:])
+
+
+@pytest.mark.parametrize(("gone", "first"), [("merged", 5), ("deleted", 700)])
+def test_a_segment_that_goes_while_it_is_opened(
+    written: tuple[Path, Events], monkeypatch: pytest.MonkeyPatch, gone: str, first: int
+) -> None:
+    """What a merge has moved between a look at the folder and the read is read where it is now; of a segment
+    that is deleted then, nothing is left, and the one beside it follows.
+    """
+    folder, events = written
+    small = list_segments(folder)
+
+    def late(connection: Any, path: Path, position: int, until: int) -> Events:
+        if small[0].path.exists():
+            if gone == "merged":
+                merge_segments(folder, small)
+            else:
+                small[0].path.unlink()
+        return read_events(connection, path, position, until)
+
+    monkeypatch.setattr("hopscope.history.follow.read_events", late)
+    assert seen(followed(folder, 3, 5, 400)) == seen(events[first:])
 
 
 def test_a_journal_that_grows_is_followed(written: tuple[Path, Events], make_events: MakeEvents) -> None:

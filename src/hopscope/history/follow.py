@@ -156,9 +156,10 @@ class EventFollower:
         covering = segment_covering(segments, shard, position)
         if covering is not None:
             rows = self._from_segment(covering.path, position)
-            if rows is not None and len(rows):
+            if rows is None:
+                return self._from_files(shard, position, limit)
+            if len(rows):
                 return self._cut(shard, rows, limit)
-            position = covering.last + 1  # damaged: what comes after it
         begins = (*(file.first for file in journals), *(file.first for file in segments))
         later = [first for first in begins if first > position]
         return self._from_files(shard, min(later), limit) if later else None
@@ -186,7 +187,7 @@ class EventFollower:
         return rows if len(rows) else None
 
     def _from_segment(self, path: Path, position: int) -> Records | None:
-        """Events of one segment; None: it is damaged, which readers of history report."""
+        """Events of one segment; None: it is gone, merged into another, deleted, or set aside."""
         if self._segments is None:
             self._segments = connect(256 * 1024**2, threads=1)
         try:
