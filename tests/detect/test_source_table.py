@@ -105,6 +105,22 @@ def test_stray_number(make: Any) -> None:
     assert not events
 
 
+def test_strays_are_forgotten(make: Any) -> None:
+    """Two numbers from far away are strays if the numbering went on between them, however near each other."""
+    row, events = follow(make, [*range(5000, 5100), 12, *range(5100, 5200), 15, *range(5200, 5300)])
+    assert told(row) == (0, 0, 2)
+    assert (row["restarts"], row["highest"]) == (0, 5299)
+    assert not events
+
+
+def test_restart_the_wrong_way_round(make: Any) -> None:
+    """The first two reports after a restart may come in either order: what is lost is what never came."""
+    row, events = follow(make, [*range(500_000, 500_100), 4, 1, 2, *range(5, 10)])
+    assert told(row) == (1, 0, 2)
+    assert (row["restarts"], row["highest"], row["first"]) == (1, 9, 1)
+    assert [(event.kind, event.value, event.previous) for event in events] == [("gap", 2, 2)]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.permutations(range(30)), st.sets(st.integers(1, 28)), st.sampled_from([0, (1 << 22) - 15]))
 def test_lost_is_what_is_missing(make: Any, order: list[int], gone: set[int], begin: int) -> None:

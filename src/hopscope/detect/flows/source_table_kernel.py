@@ -5,8 +5,8 @@ each (source address, hw id).  Compared with the highest number so far, a report
 
 * the next, or up to 2^20 (2^24) ahead: the numbers between count as lost for now, in a GAP event;
 * less than 64 behind: a duplicate, or reordered, and then one less is lost;
-* anywhere else: a suspect, counted as reordered.  If a later one follows it by less than 64, the source has
-  restarted its numbering, and the jump lost nothing; if not, it was a stray.
+* anywhere else: a suspect, counted as reordered.  If another one is less than 64 from it before the numbering
+  goes on, the source has restarted its numbering, and the jump lost nothing; if not, it was a stray.
 
 ===================== ==========================================================================
 `sources`, `at`       SOURCE [power of two], and the index of a row
@@ -157,17 +157,19 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
         tally[LOST] += ahead - U64(1)
         s.suspected = U16(0)
         return ahead - U64(1)
-    after = (number - U64(s.suspect)) & mask
-    if s.suspected != U16(0) and after != U64(0) and after < WINDOW:
-        s.window = (U64(1) << after) | U64(1)
-        s.highest = U32(number)
-        s.first = s.suspect
-        s.depth = U32(after + U64(1))
-        s.lost += after - U64(1)
-        tally[LOST] += after - U64(1)
+    suspect = U64(s.suspect)
+    step = min((number - suspect) & mask, (suspect - number) & mask)
+    if s.suspected != U16(0) and step != U64(0) and step < WINDOW:
+        after = (number - suspect) & mask == step  # else its first two reports came the wrong way round
+        s.window = (U64(1) << step) | U64(1)
+        s.highest = U32(number if after else suspect)
+        s.first = U32(suspect if after else number)
+        s.depth = U32(step + U64(1))
+        s.lost += step - U64(1)
+        tally[LOST] += step - U64(1)
         s.restarts += U64(1)
         s.suspected = U16(0)
-        return after - U64(1)
+        return step - U64(1)
     s.suspect = U32(number)
     s.suspected = U16(1)
     s.reordered += U64(1)
@@ -222,6 +224,7 @@ def check_sequence(
     if number == ((U64(s.highest) + U64(1)) & ((U64(1) << bits) - U64(1))) and U64(s.depth) == WINDOW:
         s.highest = U32(number)
         s.window = (s.window << U64(1)) | U64(1)
+        s.suspected = U16(0)
     else:
         missing = count_sequence(sources, at, number, (U64(1) << bits) - U64(1), tally)
     if s.silent != U32(0):
@@ -232,6 +235,6 @@ def check_sequence(
     order()
     s.version = (version | U32(1)) + U32(1)
     if missing:
-        first = (number - missing) & ((U64(1) << bits) - U64(1))
+        first = (U64(s.highest) - missing) & ((U64(1) << bits) - U64(1))
         n = emit_source(events, n, tally, reports, i, GAP, missing, first)
     return n, at
