@@ -20,6 +20,7 @@ from hopscope.detect.records import INLINE_HOPS, WAYS, Kind, Metric
 from hopscope.detect.thresholds import set_limits
 from hopscope.settings.limits import ThresholdSettings
 from hopscope.wire.records import Link
+from support import xdp_make
 from support.corpus import corpus
 from support.mutants import Mutator
 from support.xdp_make import (
@@ -39,6 +40,8 @@ from support.xdp_make import (
 
 pytestmark = pytest.mark.kernel
 ALWAYS, NEVER = 0, 1 << 62
+LATER = 1 << 61
+"""A time, ns, at which every source has been silent for long."""
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
@@ -181,6 +184,26 @@ def test_full_ring(filtering: Filtering) -> None:
         received += count
     assert received == counts[Count.UNFILTERED]
     assert received + counts[Count.RING_FULL] == len(frames) * (needed // len(frames) + 1)
+
+
+def test_restart_after_silence(filtering: Filtering, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that was silent and begins its numbering again, and then loses two reports: as without the
+    kernel.
+    """
+    plain, _ = detected([])
+    numbers = [*range(50_000, 50_200), *range(300), *range(302, 400)]
+    monkeypatch.setattr(xdp_make, "_numbers", lambda *_: np.array(numbers))
+    frames = traffic(seed=9, count=len(numbers), flows=1)
+    for part in (frames[:200], frames[200:]):
+        give(filtering, part, seed=1, most=2)
+        detected(part, detector=plain)
+        for detector in (filtering.detector, plain):
+            list(detector.tick(LATER))
+        filtering.filter.merge()
+    assert differences(plain, filtering.detector) == []
+    (row,) = plain.tables["sources"]["sources"][plain.tables["sources"]["sources"]["bits"] != 0]
+    assert (row["restarts"], row["lost"], row["highest"]) == (1, 2, 399)
+    assert filtering.filtered > 400
 
 
 def test_limits_change_while_it_runs(filtering: Filtering) -> None:

@@ -156,10 +156,13 @@ def _numbers(random: np.random.Generator, source: npt.NDArray[np.int64]) -> npt.
 
 
 def detected(
-    frames: Sequence[bytes], settings: DetectSettings = SETTINGS, dialect: Dialect = DEFAULT
+    frames: Sequence[bytes],
+    settings: DetectSettings = SETTINGS,
+    dialect: Dialect = DEFAULT,
+    detector: Detector | None = None,
 ) -> tuple[Detector, Records]:
-    """A detector that has seen these frames without the kernel, and its events."""
-    detector, decoder = Detector(settings, secret=b"x"), Decoder(dialect)
+    """A detector that has seen these frames without the kernel, and its events; `detector`: it goes on."""
+    detector, decoder = detector or Detector(settings, secret=b"x"), Decoder(dialect)
     events = [np.empty(0, EVENT)]
     for frame in frames:
         one = np.zeros(1, FRAME)

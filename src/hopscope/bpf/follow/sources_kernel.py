@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, inlined, kernel, order
+from ...base.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...detect.flows.source_table_kernel import NODE_CARRIED, WINDOW, hash_source
 from ...wire.records import Flag
 from ..layout import NOWHERE, PROBES, Mark, State
@@ -41,7 +41,10 @@ def is_source(sources: Any, at: Any, k_sources: Any) -> Any:
 
 @kernel
 def merge_source(sources: Any, at: Any, k_sources: Any, merged: Any, received: Any, epoch_ns: Any) -> None:
-    """Add the reports in sequence up to `received` to a source of the detector."""
+    """Add the reports in sequence up to `received` to a source of the detector.
+
+    Those after a suspect confirm it: the program follows a source that was silent from its first report on.
+    """
     more = received - merged[at]
     merged[at] = received
     if more == U64(0) or not is_source(sources, at, k_sources):
@@ -52,8 +55,16 @@ def merge_source(sources: Any, at: Any, k_sources: Any, merged: Any, received: A
     s.version = version | U32(1)
     order()
     s.received += more
+    if s.suspected != U16(0):
+        s.suspected = U16(0)
+        s.restarts += U64(1)
+        s.highest = s.suspect
+        s.first = s.suspect
+        s.window = U64(1)
+        s.depth = U32(1)
     s.highest = U32((U64(s.highest) + more) & mask)
     s.window = (s.window << more) | ((U64(1) << more) - U64(1)) if more < WINDOW else ~U64(0)
+    s.depth = U32(min(U64(s.depth) + more, WINDOW) if more < WINDOW else WINDOW)
     s.last_ns = max(s.last_ns, k_sources[at].last_ns + epoch_ns)
     order()
     s.version = (version | U32(1)) + U32(1)
