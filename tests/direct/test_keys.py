@@ -11,7 +11,7 @@ from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.key_write import KeyWriteLayout
 from hopscope.direct.stores.folder import open_stores, read_store, store_names
 from hopscope.direct.stores.keys import parse_key, parse_keys, show_key
-from hopscope.direct.stores.spec import StoreSpec, options_of, parse_size, parse_store
+from hopscope.direct.stores.spec import StoreSpec, described, options_of, parse_size, parse_store
 from hopscope.direct.stores.store import StoreError
 
 
@@ -89,6 +89,18 @@ def test_a_store_that_cannot_be_created_is_reported(text: str, said: str) -> Non
         parse_store(text)
 
 
+def test_a_layout_is_described_as_it_is_set() -> None:
+    """What a message says of a store makes the same store; an `IntEnum` and a truth value have names."""
+    for text in (
+        "key-write,slots=16,copies=2,spread=true,hashing=crc,collectors=4",
+        "append,batches=8,lists=3",
+        "postcarding,chunks=5,padded=false",
+    ):
+        layout = parse_store(text).layout
+        assert parse_store(described(layout)).layout == layout
+        assert set(described(layout).split(",")) <= set(text.split(","))
+
+
 def test_a_folder_of_stores_is_continued(tmp_path: Path) -> None:
     """A restarted writer finds what it wrote; readers find it by name; another layout is rejected."""
     spec = parse_store("a=key-write,slots=16")
@@ -97,8 +109,9 @@ def test_a_folder_of_stores_is_continued(tmp_path: Path) -> None:
     assert store_names(tmp_path) == ["a"]
     assert np.all(read_store(tmp_path, "a").memory == 7)
     assert not read_store(tmp_path, "a").memory.flags.writeable
-    with pytest.raises(StoreError, match="the settings say"):
-        open_stores(tmp_path, [parse_store("a=key-write,slots=17")])
+    said = "holds key-write,slots=16, the settings say key-write,collectors=2,slots=17: "
+    with pytest.raises(StoreError, match=said):
+        open_stores(tmp_path, [parse_store("a=key-write,slots=17,collectors=2")])
     with pytest.raises(StoreError, match="known: a"):
         read_store(tmp_path, "b")
     (tmp_path / "b.region").write_bytes(b"nothing of ours")

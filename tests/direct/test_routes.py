@@ -169,7 +169,7 @@ def test_stores_of_one_primitive_are_distinguished() -> None:
     assert [route.data_bytes for route in routes_of(two)] == [4, 20]
     with pytest.raises(RouteError, match="does not distinguish"):
         routes_of([two[0], two[0]])
-    with pytest.raises(RouteError, match="spread over 1 collectors, expected 2"):
+    with pytest.raises(RouteError, match="store key-write has collectors=1, but 2 are written to"):
         routes_of(two[:1], 2)
     with pytest.raises(RouteError, match="expected collectors 0 to 0"):
         compile_routes([Route(layout=two[0], at=((1, 0),))], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hopscope.cli.options.settings import StoreOptions
 from hopscope.direct.monitors.events import Events, read_bytes
 from hopscope.direct.monitors.registry import MONITORS, make_monitors
 from hopscope.direct.monitors.run import start
+from hopscope.direct.stores.spec import StoreSpec
 from hopscope.direct.translation.routes import RouteError
 from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.output import TranslatorOptions
@@ -53,6 +55,16 @@ def test_all_monitors_run_together(tmp_path: Path) -> None:
         else:
             assert (store.memory == alone.store.memory).all(), name
     together.close()
+
+
+def test_a_monitor_may_have_several_collectors() -> None:
+    """Options after its name are those of its store, beside those that it chooses."""
+    given = StoreOptions(monitor=["int-path-tracing:64,collectors=2", "netseer-losses:64,collectors=2"])
+    options = {key: value for _, key, value in given.flags()}
+    for described in options["direct.stores"]:
+        spec = StoreSpec.of(described["name"], described["primitive"], described["options"])
+        alone = make_monitors([spec.name])[spec.name].layout(64)
+        assert spec.layout == replace(alone, collectors=2)
 
 
 def test_stores_that_would_take_the_same_report_are_rejected(tmp_path: Path) -> None:

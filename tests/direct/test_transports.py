@@ -356,6 +356,27 @@ def test_an_idle_collector_that_dies_is_noticed(tmp_path: Path) -> None:
         output._socket.close()
 
 
+def test_a_collector_that_does_not_fit_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its store is for one collector, two are written to: one line says what to give it, however often it
+    connects.
+    """
+    monkeypatch.setattr("hopscope.runtime.direct.remote.RETRY_NS", 0)
+    lines: list[str] = []
+    with opened(tmp_path / "nic", own_host(63), specs_of("paths=key-write,slots=64")) as nic:
+        process = remote(tmp_path / "translator", own_host(64), own_host(63), own_host(65))
+        output = process.output
+        assert isinstance(output, RemoteStores)
+        monkeypatch.setattr(output, "_notify", lines.append)
+        for _ in range(3):
+            turned(process, nic, until=lambda: output._sessions[0] is not None)
+            turned(process, nic, until=lambda: output._sessions[0] is None)
+        process.intakes[0].close()
+        output._socket.close()
+    said = [line for line in lines if own_host(63) in line]
+    assert len(said) == 1
+    assert "store paths has collectors=1, but 2 are written to: give it collectors=2" in said[0]
+
+
 def test_entries_that_a_connection_lost_are_counted() -> None:
     """The writer had numbered 32 entries, 16 have arrived: it goes on with the next batch and the reader
     counts 16 as lost.

@@ -238,7 +238,7 @@ class StoreOptions(Options):
         option(
             "--monitor", metavar="MONITOR[:KEYS]",
             help="A store for this monitor (see `direct monitors`) and this many keys or events, 65,536 by "
-            "default. Repeatable.",
+            "default; options of the store may follow, as MONITOR,collectors=2. Repeatable.",
         ),
     ] = None  # fmt: skip
 
@@ -266,12 +266,16 @@ class StoreOptions(Options):
         if not self.monitor:
             return []
         from ...direct.monitors.registry import make_monitors
+        from ...direct.stores.spec import StoreSpec, options_of, split_store
 
         found = []
         for text in self.monitor:
-            name, _, expected = text.partition(":")
+            _, chosen, options = split_store(text)
+            name, _, expected = chosen.partition(":")
             (monitor,) = make_monitors([name]).values()
-            found.append((monitor, monitor.layout(_expected(text, expected))))
+            layout = monitor.layout(_expected(text, expected))
+            spec = StoreSpec.of(monitor.name, layout.name, options_of(layout) | options)
+            found.append((monitor, spec.layout))
         return found
 
 

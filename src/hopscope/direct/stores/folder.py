@@ -8,7 +8,7 @@ from pathlib import Path
 from ...memory.huge_pages import huge_share
 from ...memory.region import HUGE_PAGE, RegionError
 from ..primitive import attach
-from .spec import StoreSpec
+from .spec import StoreSpec, described
 from .store import Store, StoreError
 
 SUFFIX = ".region"
@@ -37,8 +37,8 @@ def open_stores(folder: Path, specs: Iterable[StoreSpec], *, huge_pages: bool = 
         found = attach(path, writable=True)
         if found.layout != spec.layout:
             raise StoreError(
-                f"{path}: holds {found.layout}, the settings say {spec.layout}: "
-                "remove the file, or rename the store"
+                f"{path}: holds {described(found.layout)}, the settings say {described(spec.layout)}: set "
+                "the store as it was, give the new one another name, or remove the file and what it holds"
             )
         stores[spec.name] = found
     if huge_pages:

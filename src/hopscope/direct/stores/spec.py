@@ -81,6 +81,12 @@ def options_of(layout: Layout) -> dict[str, int | str | bool]:
     return options
 
 
+def described(layout: Layout) -> str:
+    """A layout as `parse_store` takes it, without a name."""
+    given = (f"{key}={str(value).lower()}" for key, value in options_of(layout).items())
+    return ",".join((layout.name, *given))
+
+
 def parse_size(value: int | str) -> int:
     """Bytes of `64MiB`, `64M` (both 2^26), `1e6` or a number. Raises StoreError."""
     if isinstance(value, int):

@@ -162,7 +162,8 @@ def _routes(
     spread = collectors == 1 or layout.collectors == len(shares)
     if layout.opcode != APPEND and not spread:
         raise RouteError(
-            f"{layout.name}: its keys are spread over {layout.collectors} collectors, expected {len(shares)}"
+            f"store {rule.store} has collectors={layout.collectors}, but {len(shares)} are written to: give "
+            f"it collectors={len(shares)} at each of them (--store NAME=…,collectors={len(shares)})"
         )
     if layout.opcode != APPEND and rule.lists:
         raise RouteError(f"store {rule.store}: a rule with lists, but its primitive is {layout.name}")

@@ -64,6 +64,7 @@ class RemoteStores:
         self._up = [False] * len(self._addresses)
         self._next_ns = [0] * len(self._addresses)
         self._idle_ns = [0] * len(self._addresses)
+        self._said = [""] * len(self._addresses)
         self._stores: list[tuple[int, str, Layout]] = []
         self._translator = self._make([])
         self.connections = Counter(made=0, lost=0)
@@ -117,7 +118,7 @@ class RemoteStores:
                     )
                 except RdmaError as error:
                     self._next_ns[number] = now + RETRY_NS
-                    self._notify(f"collector {self._addresses[number]}: {error}")
+                    self._say(number, str(error))
 
     def continue_counters(self, other: RemoteStores) -> None:
         """Continue the counters of another one, which is closed."""
@@ -152,7 +153,6 @@ class RemoteStores:
         if not session.ready:
             self._give_up(number, session, now)
             return
-        address = self._addresses[number]
         stores = _stores_of(session)
         if not stores:
             session.lost = "it announces no store that is known here"
@@ -175,7 +175,7 @@ class RemoteStores:
         self._translator.fanout.connect(number, session)
         session.renewed = list(session.advertisement.regions)
         self._renew(number, session)
-        self._notify(f"collector {address}: connected, {_listed(stores)}")
+        self._say(number, f"connected, {_listed(stores)}")
 
     def _renew(self, number: int, session: Session) -> None:
         """Begin with the regions of a collector that have a new memory, or are those of a new peer."""
@@ -209,9 +209,13 @@ class RemoteStores:
         self._translator.fanout.connect(number, None)
         self._ended += _counts(session)
         if not self._closing:
-            self._notify(
-                f"collector {self._addresses[number]}: {session.lost or 'disconnected'}; trying again"
-            )
+            self._say(number, f"{session.lost or 'disconnected'}; trying again")
+
+    def _say(self, number: int, line: str) -> None:
+        """A line about a collector, unless it was the last one, too."""
+        if line != self._said[number]:
+            self._said[number] = line
+            self._notify(f"collector {self._addresses[number]}: {line}")
 
     def _make(self, stores: list[tuple[int, str, Layout]]) -> Translator:
         """A translator for these stores, none connected; it counts on."""
