@@ -110,7 +110,7 @@ def test_ports_that_are_in_use(tmp_path: Path) -> None:
         ),
         (("--set", "serve.port"), "expected KEY=VALUE"),
         (("--config", "missing.toml"), "missing.toml: No such file"),
-        (("--names", "missing.toml"), "missing.toml: No such file"),
+        (("--names", "missing.toml"), "missing.toml (names of switches): No such file"),
         (("--http-host", "0.0.0.0"), "which needs a login"),
         (("--listen", "tcp://127.0.0.1:1"), "expected udp://HOST:PORT"),
         (("--listen", "udp://127.0.0.1:0?dialect=klingon"), "unknown dialect 'klingon'; known are spec, "),

@@ -74,7 +74,7 @@ class Names:
             for place, node, port, name in rows:
                 names._add(f"{path}: {place}", node, port, name)
         except OSError as error:
-            raise NamesError(f"{path}: {error.strerror}") from error
+            raise NamesError(f"{path} (names of switches): {error.strerror}") from error
         except UnicodeDecodeError:
             raise NamesError(
                 f"{path}: found bytes that are not text, expected names as TOML or CSV"
