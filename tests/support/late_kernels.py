@@ -290,6 +290,7 @@ def _dta_reports() -> list[bytes]:
         reporter.append(np.arange(100, dtype=np.uint32) % 3, keys),
         reporter.key_increment(keys, np.ones(100, np.uint64), redundancy=1),
         *(reporter.postcard(keys, hop, keys) for hop in range(1, 4)),
+        reporter.report(16, keys, keys),
     ):
         made += [
             batch.arena[start : start + length].tobytes()
@@ -303,6 +304,7 @@ _STORES = [
     {"name": "events", "primitive": "append", "options": {"lists": 10, "batches": 1 << 6}},
     {"name": "hosts", "primitive": "key-increment", "options": {"slots": 1 << 10}},
     {"name": "paths", "primitive": "postcarding", "options": {"chunks": 1 << 10}},
+    {"name": "who", "primitive": "cardinality", "options": {"sketches": 128}},
 ]
 
 
@@ -338,27 +340,34 @@ def translate(**translator: Any) -> None:
 
 
 def nic() -> None:
-    """A software NIC, and a translator that writes to it."""
+    """Two software NICs, and a translator that spreads keys over both."""
     from hopscope.direct.stores.spec import parse_store
     from hopscope.runtime.direct.nic import NicProcess
     from hopscope.settings.direct import DirectSettings
 
     in_namespace()
     compile_parts("direct")
-    other = threading.Thread(target=forked, args=(lambda: measured(_translate_to_nic),))
+    late: list[str] = []
+    other = threading.Thread(target=lambda: late.extend(forked(lambda: measured(_translate_to_nic))))
     stop = threading.Event()
     with tempfile.TemporaryDirectory() as folder:
-        specs = [parse_store(text) for text in ("kw=key-write,bytes=64KiB", "lists=append,bytes=64KiB")]
-        settings = DirectSettings.model_validate({"nic": {"hosts": ["127.0.0.1"], "any_ip_id": False}})
+        specs = [
+            parse_store(text)
+            for text in ("kw=key-write,bytes=64KiB,collectors=2", "lists=append,bytes=64KiB")
+        ]
+        settings = DirectSettings.model_validate(
+            {"nic": {"hosts": ["127.0.0.1", "127.0.0.3"], "any_ip_id": False}}
+        )
         process = NicProcess(settings, Path(folder), specs)
         process.open()
         other.start()
         threading.Thread(target=lambda: (other.join(), stop.set())).start()  # type: ignore[func-returns-value]
         process.run(stop)
+    assert not late, f"the translator: {late}"
 
 
 def _translate_to_nic() -> None:
-    translate(transport="rocev2", collectors=["127.0.0.1"], address="127.0.0.2")
+    translate(transport="rocev2", collectors=["127.0.0.1", "127.0.0.3"], address="127.0.0.2")
 
 
 def measured(role: Callable[[], None]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...direct.primitive import WriterStart, load
+from ...direct.primitives.cardinality import CardinalityLayout
 from ...direct.primitives.key_increment import KeyIncrementWriter
 from ...direct.reporter import Reporter
 from ...direct.stores.store import Layout, Store
@@ -70,13 +71,13 @@ def warm_progress(layouts: Sequence[Layout]) -> None:
 
 
 def warm_translator(layouts: Sequence[Layout], form: Form, *, combined: bool = False) -> None:
-    """A report of every primitive of the paper through parser and translator, into memory of its own.
-    `combined`: additions to counters are combined.
+    """A report of every primitive through parser and translator, into memory of its own that two collectors
+    share. `combined`: additions to counters are combined.
     """
-    small = {layout.opcode: type(layout).sized(1 << 20) for layout in layouts}
+    small = {layout.opcode: type(layout).sized(1 << 20, collectors=2) for layout in layouts}
     stores = [Store.create(None, layout) for layout in small.values()]
     acknowledger = Acknowledger(SequenceTracker(form)) if form.sequence_bits else None
-    translator = Translator(list(small.values()), MemoryTransport(stores))
+    translator = Translator(list(small.values()), [MemoryTransport(stores)] * 2)
     for route, writer in zip(translator.routes, translator.writers, strict=True):
         if isinstance(writer, KeyIncrementWriter) and combined:
             writer.combine()
@@ -89,6 +90,7 @@ def warm_translator(layouts: Sequence[Layout], form: Form, *, combined: bool = F
         reporter.append(np.zeros(2, np.uint32), value),
         reporter.key_increment(key, np.ones(2, np.uint64), redundancy=1),
         reporter.postcard(key, 1, value),
+        *((reporter.report(CardinalityLayout.opcode, key, value),) if form is Form.SIZED else ()),
     ):
         reports = parser.parse(batch)
         if acknowledger is not None:
