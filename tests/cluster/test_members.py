@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hopscope.cluster.buckets import Bucket
 from hopscope.cluster.connection import ClusterError, Connection
 from hopscope.cluster.counters import CLUSTER_COUNTERS
 from hopscope.cluster.membership.members import Directory, MemberRecord, Seat, decode
@@ -108,6 +109,23 @@ def test_without_buckets_the_remedy_is_named(nats: NatsServer, cluster: str, tmp
         member.await_state("joined")
     finally:
         member.stop()
+
+
+def test_whatever_is_done_with_a_missing_bucket_says_so(nats: NatsServer, cluster: str) -> None:
+    """Nobody answers who writes to it, as if JetStream was switched off; the error names the bucket."""
+    with Connection(settings_of(nats.url, cluster, "c1").cluster, "test") as connection:
+        bucket = Bucket(connection, connection.names.members)
+        for ask in (
+            lambda: bucket.put("c1", b"{}"),
+            lambda: bucket.change("c1", b"{}", 0),
+            lambda: bucket.change("c1", b"{}", 7),
+            lambda: bucket.delete("c1"),
+            lambda: bucket.get("c1"),
+            bucket.entries,
+            bucket.seconds,
+        ):
+            with pytest.raises(ClusterError, match=r"members is missing; `hopscope cluster init` makes it"):
+                ask()
 
 
 def test_a_member_comes_back_by_itself(tmp_path: Path, tool: Any) -> None:

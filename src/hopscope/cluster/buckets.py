@@ -93,18 +93,13 @@ class Bucket:
     def put(self, key: str, value: bytes) -> int:
         """Store a value; its revision."""
 
-        async def put() -> int:
-            return await self._values().put(key, value)
-
-        return self._run(put())
+        return self._run(self._write(self._values().put(key, value)))
 
     def delete(self, key: str, revision: int = 0) -> None:
         """Remove a key; only if its newest entry is `revision`, unless that is 0."""
 
-        async def delete() -> None:
-            await self._values().delete(key, revision or None, validate_keys=False)
-
-        self._run(delete())
+        delete = self._values().delete(key, revision or None, validate_keys=False)
+        self._run(self._write(delete))
 
     def seconds(self) -> float:
         """How long entries are kept; 0: for ever."""
@@ -175,10 +170,21 @@ class Bucket:
         from nats.js.errors import KeyWrongLastSequenceError
 
         values = self._values()
+        write = values.update(key, value, revision) if revision else values.create(key, value)
         try:
-            return await (values.update(key, value, revision) if revision else values.create(key, value))
+            return await self._write(write)
         except KeyWrongLastSequenceError:
             return None
+
+    async def _write(self, write: Coroutine[Any, Any, T]) -> T:
+        """Write an entry. Nobody answers if the bucket is missing, too: then that is the error."""
+        from nats.js.errors import NoStreamResponseError
+
+        try:
+            return await write
+        except NoStreamResponseError:
+            await self._connection.jetstream.stream_info(self._stream)
+            raise
 
     def _entry(self, message: RawStreamMsg) -> Entry | None:
         """None: the key was removed."""
