@@ -165,6 +165,32 @@ def test_the_archive_sets_a_damaged_journal_aside(tmp_path: Path) -> None:
     assert "set aside as" in lines[0]
 
 
+@pytest.mark.parametrize("by", ["archive", "start"])
+@pytest.mark.parametrize("part", ["header", "record"])
+def test_numbers_of_damaged_events_are_not_used_again(tmp_path: Path, by: str, part: str) -> None:
+    """A number that somebody may have seen stays that of its event, also after the next starts; what follows
+    a damaged record is kept beside the journal, whoever finds it.
+    """
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(some(100))
+    (journal,) = list_journals(tmp_path)
+    raw = bytearray(journal.path.read_bytes())
+    raw[20 if part == "header" else HEADER_BYTES + 40 * EVENT_BYTES] ^= 1
+    journal.path.write_bytes(raw)
+    lines: list[str] = []
+    if by == "archive":
+        archive_once(tmp_path, HistorySettings(), lines.append)
+    for _ in range(2):
+        with JournalWriter(tmp_path, 0, notify=lines.append) as writer:
+            assert writer.next_sequence == 100
+    assert len(lines) == 1
+    with History(tmp_path) as history:
+        assert len(history.events(limit=None)) == (0 if part == "header" else 40)
+    if part == "record":
+        (cut,) = (tmp_path / "journal").glob("*.cut")
+        assert cut.read_bytes() == raw[HEADER_BYTES + 40 * EVENT_BYTES :]
+
+
 def test_a_damaged_note_of_the_next_number(tmp_path: Path) -> None:
     """It is set aside, and numbers go on far after any that it may have had."""
     with JournalWriter(tmp_path, 0) as writer:

@@ -23,7 +23,6 @@ from ...wire.records import Records
 from ..columns import connect
 from ..errors import DamagedError, HistoryError
 from ..files.checksums import wrong_sums
-from ..files.journal_file import read_journal
 from ..files.names import (
     JournalFile,
     SegmentFile,
@@ -38,6 +37,7 @@ from ..files.names import (
 from ..files.period_files import FOLDER, all_files, check_periods, list_files
 from ..files.segment_index import index_path
 from ..files.segments import check_footers, check_range, index_segment, merge_segments, write_segment
+from .journal import cut_damage, set_journal_aside
 from .periods import PeriodArchive
 from .retention import expire, note_sequence
 from .space import free_bytes, kept_bytes
@@ -239,9 +239,9 @@ def _archive_journals(folder: Path, result: ArchiveResult, notify: Callable[[str
     following = -1
     for journal in list_journals(folder):
         try:
-            events = _closed_events(journal)
+            events = _closed_events(folder, journal, notify)
         except DamagedError as error:
-            notify(f"{error}; set aside as {set_aside(journal.path)}")
+            notify(f"{error}; set aside as {set_journal_aside(folder, journal)}")
             result.quarantined += 1
             continue
         if events is None:
@@ -269,8 +269,9 @@ def _archive_run(folder: Path, run: list[JournalFile], blocks: list[Records], re
     _checked[segment.path] = _stamp(segment.path)
 
 
-def _closed_events(journal: JournalFile) -> Records | None:
-    """Events of a closed journal; None if it is being written or has none. DamagedError: it is damaged.
+def _closed_events(folder: Path, journal: JournalFile, notify: Callable[[str], None]) -> Records | None:
+    """Events of a closed journal, without what a damaged one has after them; None if it is being written or
+    has none. DamagedError: its header is damaged.
 
     A journal without events stays: its writer may be about to replace it.
     """
@@ -282,7 +283,7 @@ def _closed_events(journal: JournalFile) -> Records | None:
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        events = read_journal(journal.path)
+        events, _ = cut_damage(folder, journal, notify)
         return events if len(events) else None
     except (BlockingIOError, FileNotFoundError):
         return None

@@ -11,6 +11,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,16 @@ from ..files.journal_file import (
     push_header,
     read_journals,
 )
-from ..files.names import journal_path, list_journals, list_segments, noted_path, set_aside, sync_folder
+from ..files.names import (
+    JournalFile,
+    journal_path,
+    list_journals,
+    list_segments,
+    noted_path,
+    set_aside,
+    sync_folder,
+)
+from .retention import note_sequence
 from .space import free_bytes, kept_bytes
 from .syncer import Syncer
 
@@ -209,24 +219,17 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
         if journal.shard != shard:
             continue
         try:
-            reader = JournalReader(journal.path)
-            events = reader.read()
-            end = HEADER_BYTES + len(events) * reader.record_bytes
-            torn = journal.path.stat().st_size - end
-            if torn > 0:
-                kept = _keep_rest(journal.path, end)
-                notify(f"{journal.path}: {torn} bytes of a torn write cut{kept}, {len(events)} events kept")
-                os.truncate(journal.path, end)
+            events, past = cut_damage(folder, journal, notify)
             if not len(events):
                 journal.path.unlink()
         except FileNotFoundError:  # a segment by now
             following += [s.last + 1 for s in list_segments(folder) if s.shard == shard]
             continue
         except DamagedError as error:
-            following.append(journal.first + journal.path.stat().st_size // EVENT_BYTES)
-            notify(f"{error}; set aside as {set_aside(journal.path)}")
-            continue
-        following.append(journal.first + len(events))
+            past = _past(journal)
+            with suppress(OSError):  # a full disk: the archive does it later
+                notify(f"{error}; set aside as {set_journal_aside(folder, journal)}")
+        following.append(past)
     noted = noted_path(folder, shard)
     try:
         following.append(int(noted.read_text()))
@@ -240,14 +243,47 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
     return max(following, default=0)
 
 
-def _keep_rest(path: Path, end: int) -> str:
-    """Copy what is after `end` into a file *.cut if it may be events after a damaged one; says so."""
-    with path.open("rb") as file:
+def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]) -> tuple[Records, int]:
+    """Cut what is after the last whole event of a journal that nobody writes, and keep it in a file *.cut if
+    it may be events after a damaged one: their numbers are noted, and not used again.
+
+    Returns the whole events, and a number after all that it had. FileNotFoundError, DamagedError pass.
+    """
+    reader = JournalReader(journal.path)
+    events = reader.read()
+    end, past = HEADER_BYTES + len(events) * reader.record_bytes, journal.first + len(events)
+    torn = journal.path.stat().st_size - end
+    if torn <= 0:
+        return events, past
+    kept = ""
+    with journal.path.open("rb") as file:
         file.seek(end)
         rest = file.read()
-    if len(rest) < EVENT_BYTES or not rest.strip(b"\0"):
-        return ""
-    cut = path.with_suffix(".cut")
+    if len(rest) >= reader.record_bytes and rest.strip(b"\0"):
+        past += len(rest) // reader.record_bytes
+        try:
+            note_sequence(folder, journal.shard, past)
+        except OSError:  # a full disk: the archive cuts it later
+            return events, past
+        kept = _keep(journal.path.with_suffix(".cut"), rest)
+    notify(f"{journal.path}: {torn} bytes of a torn write cut{kept}, {len(events)} events kept")
+    os.truncate(journal.path, end)
+    return events, past
+
+
+def set_journal_aside(folder: Path, journal: JournalFile) -> str:
+    """Rename a damaged journal, of whose numbers none is used again; returns its new name. OSError passes."""
+    note_sequence(folder, journal.shard, _past(journal))
+    return set_aside(journal.path)
+
+
+def _past(journal: JournalFile) -> int:
+    """A number after all that a journal without a header may have."""
+    return journal.first + journal.path.stat().st_size // EVENT_BYTES
+
+
+def _keep(cut: Path, rest: bytes) -> str:
+    """Write what is cut into a file; says so."""
     try:
         cut.touch(mode=0o640)
         cut.write_bytes(rest)
