@@ -23,6 +23,7 @@ SETTINGS = DetectSettings(
     push_seconds=0,
     thresholds=ThresholdSettings(hop_latency=MetricLimits(change=100, raise_above=1000, clear_below=500)),
 )
+UTILIZATION = Have.TX_UTILIZATION
 SAMPLED = Have.NODE_ID | Have.PORTS | Have.HOP_LATENCY
 
 
@@ -75,6 +76,22 @@ def test_nodes_that_saw_a_flow(make: ModuleType, detector: Detector) -> None:
     found = flow(detector)
     assert (found["packets"], found["hop_count"]) == (512 + 512 + 1 + 1000, 2)
     assert found["state"] & (FlowState.HAS_PATH | FlowState.INCOMPLETE) == FlowState.INCOMPLETE
+
+
+def test_large_interface_numbers(make: ModuleType, detector: Detector) -> None:
+    """Ethernet1/1, Ethernet1/2 and port-channel1 of a switch: the upper bits of ifIndexes are the type."""
+    indexes = [436_207_616, 436_211_712, 369_098_752]
+    links = [
+        make.Report(
+            [make.Hop(7, l2_port=index, utilization=10 * k, have=Have.NODE_ID | Have.L2_PORTS | UTILIZATION)],
+            flow=None, int_version=0, version=SFLOW,
+        )
+        for k, index in enumerate(indexes)
+    ]  # fmt: skip
+    events = make.run(detector, links)
+    assert [(e.kind, e.ident, e.value) for e in events] == [
+        ("new_key", index, 10 * k) for k, index in enumerate(indexes)
+    ]
 
 
 def test_alarms(make: ModuleType, detector: Detector) -> None:

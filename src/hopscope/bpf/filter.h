@@ -80,7 +80,7 @@ inlined struct hop *hop_of(struct flow *flow, __u32 index)
 
 inlined __u64 key_of(int kind, __u32 place, __u32 node)
 {
-	return (__u64)kind << 56 | (__u64)(place & 0xffffff) << 32 | node;
+	return (__u64)kind << 62 | (__u64)(place & 0x3fffffff) << 32 | node;
 }
 
 inlined __u64 queue_key(__u32 word, __u32 port, __u32 node)
@@ -109,7 +109,7 @@ inlined void set_bounds(const struct port *row, struct metric *metric)
 {
 	metric->low = low_of(metric->stored, metric->change);
 	metric->high = high_of(metric->stored, metric->change, metric->above,
-			       row->key >> 56 == KIND_EGRESS ? 0xffffffff : 0xffffff);
+			       row->key >> 62 == KIND_EGRESS ? 0xffffffff : 0xffffff);
 }
 
 inlined void set_hop_bounds(struct hop *hop)

@@ -301,9 +301,13 @@ class PortKind(IntEnum):
     BUFFER = 3
 
 
+KIND_AT = 62
+"""Bit of a port's key at which its kind begins."""
+PLACE = (1 << 30) - 1
+"""Mask of the place in a port's key."""
 PORT = np.dtype(
     [
-        ("key", "<u8"),  # kind << 56 | place << 32 | node_id, place in 24 bits; 0 is empty, 1 was expired
+        ("key", "<u8"),  # kind << 62 | place << 32 | node_id, place in 30 bits; 0 is empty, 1 was expired
         ("last_ns", "<i8"),
         ("samples", "<u8"),
         ("latest", "<u4", (2,)),  # EGRESS: utilisation, -; QUEUE: occupancy, congestion; BUFFER: occupancy, -
@@ -328,7 +332,7 @@ PORT = np.dtype(
 """One switch's queue, buffer or egress port, 128 bytes, in an open-addressing table.
 
 The place in the key is a port, a buffer id, or a queue: egress port << 8 | queue id, without the port if
-queues are keyed by (switch, queue).
+queues are keyed by (switch, queue).  30 bits have room for an ifIndex of sFlow.
 
 Fields written by every report are in the first cache line.
 """
@@ -400,5 +404,5 @@ OWNERS = 1024
 KEYS = 10
 """Keys of hashes: one for each 32 bits of a 5-tuple."""
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 """Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""

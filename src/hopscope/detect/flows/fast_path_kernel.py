@@ -26,6 +26,7 @@ from . import hop_kernel
 from .event_kernel import NO_PORT, PORT_QUEUES
 from .flow_cache_kernel import FLOW_LATENCY, HAS_LATENCY, HOP_LATENCY, INLINE
 from .path_kernel import NODE_ID
+from .port_table_kernel import port_key
 
 SHAPE = (
     NODE_ID
@@ -74,7 +75,7 @@ def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds
         queue = U64(hop.queue_id) if have & hop_kernel.OCCUPANCY else U64(hop.congestion_queue_id)
         if knobs[PORT_QUEUES]:
             queue |= (U64(hop.egress_port) if have & hop_kernel.PORTS else NO_PORT) << U64(8)
-        key = hop_kernel.KIND_QUEUE << U64(56) | queue << U64(32) | node
+        key = port_key(hop_kernel.KIND_QUEUE, queue, node)
         at = U64(state.queue_slot)
         if have & hop_kernel.OCCUPANCY and not row_is_steady(
             ports, at, key, U64(0), U64(hop.queue_occupancy), bounds, hop_kernel.QUEUE_OCCUPANCY
@@ -88,8 +89,8 @@ def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds
         ):
             return False
     if have & hop_kernel.UTILIZATION and have & (hop_kernel.PORTS | hop_kernel.L2_PORTS):
-        link = U64(hop.egress_port) if have & hop_kernel.PORTS else U64(hop.l2_egress_port & U32(0xFFFFFF))
-        key = hop_kernel.KIND_EGRESS << U64(56) | link << U64(32) | node
+        link = U64(hop.egress_port) if have & hop_kernel.PORTS else U64(hop.l2_egress_port)
+        key = port_key(hop_kernel.KIND_EGRESS, link, node)
         if not row_is_steady(
             ports,
             U64(state.port_slot),
@@ -101,7 +102,7 @@ def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds
         ):
             return False
     if have & hop_kernel.BUFFER:
-        key = hop_kernel.KIND_BUFFER << U64(56) | U64(hop.buffer_id) << U64(32) | node
+        key = port_key(hop_kernel.KIND_BUFFER, U64(hop.buffer_id), node)
         if not row_is_steady(
             ports,
             U64(state.buffer_slot),

@@ -17,6 +17,7 @@ from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
+from .. import records
 from ..records import ClearReason, Metric, PortKind
 from .event_kernel import (
     ALARMS,
@@ -31,6 +32,8 @@ from .event_kernel import (
 )
 from .fair_kernel import OWNERS, add_share, end_share, owner_of, rank, rank_of_new
 
+KIND_AT = U64(records.KIND_AT)
+PLACE = U64(records.PLACE)
 DELETED = U64(1)
 QUEUE = U64(PortKind.QUEUE)
 EGRESS = U64(PortKind.EGRESS)
@@ -42,8 +45,8 @@ CANDIDATES = 32
 
 @inlined
 def port_key(kind: Any, place: Any, node: Any) -> Any:
-    """Key of a row: kind, place (24 bits) and node."""
-    return (kind << U64(56)) | ((place & U64(0xFFFFFF)) << U64(32)) | node
+    """Key of a row: kind, place (30 bits) and node."""
+    return (kind << KIND_AT) | ((place & PLACE) << U64(32)) | node
 
 
 @kernel
@@ -79,8 +82,8 @@ def find_port(
     row.version |= U32(1)
     order()
     row.key = key
-    row.kind = U8(key >> U64(56))
-    row.ident = U32((key >> U64(32)) & (U64(0xFF) if key >> U64(56) == QUEUE else U64(0xFFFFFF)))
+    row.kind = U8(key >> KIND_AT)
+    row.ident = U32((key >> U64(32)) & (U64(0xFF) if key >> KIND_AT == QUEUE else PLACE))
     row.node_id = U32(key)
     row.owner = U16(owner)
     row.first_ns = now

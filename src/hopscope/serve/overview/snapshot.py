@@ -13,7 +13,7 @@ import numpy as np
 from ...base.log import logger
 from ...detect.flows.reading.flow_hops import FlowHops
 from ...detect.flows.reading.state import queues_by_port
-from ...detect.records import FLOW, ROUTINE, Kind, Metric, PortKind
+from ...detect.records import FLOW, KIND_AT, PLACE, ROUTINE, Kind, Metric, PortKind
 from ...present.collector_state import LimitsInForce
 from ...present.feed import Cursor
 from ...present.select import ordered
@@ -178,7 +178,7 @@ class _Strip:
         return [
             HotRow(
                 node_id=key & 0xFFFFFFFF,
-                ident=key >> 32 & (0xFF if key >> 56 == PortKind.QUEUE else 0xFFFFFF),
+                ident=key >> 32 & (0xFF if key >> KIND_AT == PortKind.QUEUE else PLACE),
                 port=ports.get(key, 0xFFFF),
                 values=empty + [column.get(key, 0) for column in self.columns],
                 now=self.columns[-1].get(key, 0),
@@ -334,10 +334,10 @@ def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...], by_port
     """
     rows = events[np.isin(events["metric"], metrics) & (events["kind"] != Kind.PUSH)]
     rows = rows[np.argsort(rows["value"], kind="stable")]
-    place = rows["ident"].astype(np.uint64) & np.uint64(0xFFFFFF)
+    place = rows["ident"].astype(np.uint64) & np.uint64(PLACE)
     if kind == PortKind.QUEUE and by_port:
         place |= rows["port"].astype(np.uint64) << np.uint64(8)
-    keys = np.uint64(kind) << np.uint64(56) | place << np.uint64(32) | rows["node_id"].astype(np.uint64)
+    keys = np.uint64(kind) << np.uint64(KIND_AT) | place << np.uint64(32) | rows["node_id"].astype(np.uint64)
     return dict(zip(keys.tolist(), rows["value"].tolist(), strict=True))
 
 
