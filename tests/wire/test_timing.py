@@ -97,6 +97,16 @@ def test_own_hop_and_report_have_the_clock_too() -> None:
     assert batch.reports["ingress_time"][0] == 40
 
 
+@pytest.mark.parametrize(("version", "null"), [(20, (1 << 64) - 1), (10, (1 << 32) - 1)])
+def test_a_report_without_a_time_gets_none(version: int, null: int) -> None:
+    """All ones in a report's header is no time, and stays so whatever the clock."""
+    for clock in (Clock(unit_ns=8), Clock(bits=32), Clock(bits=48), Clock(latency="timestamps")):
+        batch = one(carried=int(Carried.INGRESS_TIME), ingress_time=null)
+        batch.reports["version"] = version
+        timing.apply(batch, clock)
+        assert batch.reports["ingress_time"][0] == null
+
+
 def test_refused_reports_stay() -> None:
     """What was read of a refused report before its damage is not touched."""
     assert after(one(ingress=7, egress=9, reason=3), Clock(unit_ns=1000)) == (7, 9, 0)

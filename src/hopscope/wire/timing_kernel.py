@@ -22,6 +22,8 @@ ERA = U64(1_000_000_000 << 32)
 """ns after which the seconds of IOAM wrap."""
 LOW = U64(0xFFFFFFFF)
 LARGEST = U64(0xFFFFFFFFFFFFFFFE)
+NULL = LARGEST + U64(1)
+"""All ones in a report's header: the switch has no time; in 32 bits before 2.0: LOW."""
 LARGEST_LATENCY = U64(0xFFFFFFFE)
 
 
@@ -48,8 +50,8 @@ def width_of(bits: Any, layout: Any, times: Any) -> Any:
     used, else 32.
     """
     if bits:
-        return LARGEST + U64(1) if bits >= U64(64) else (U64(1) << bits) - U64(1)
-    return LARGEST + U64(1) if layout == U64(20) or times > LOW else LOW
+        return NULL if bits >= U64(64) else (U64(1) << bits) - U64(1)
+    return NULL if layout == U64(20) or times > LOW else LOW
 
 
 @inlined
@@ -104,6 +106,6 @@ def apply_clock(reports: Any, hops: Any, unit: Any, bits: Any, measured: Any, fo
             take_hop(hops[first + U64(h)], layout, unit, bits, measured, form)
         if carried & OWN_HOP:
             take_hop(hops[first + count], own, unit, bits, measured, form)
-        if carried & TIME_CARRIED:
-            time = U64(r.ingress_time)
+        time = U64(r.ingress_time)
+        if carried & TIME_CARRIED and time != (NULL if version == U64(20) else LOW):
             r.ingress_time = scaled(time & width_of(bits, own, time), unit, LARGEST)
