@@ -22,7 +22,7 @@ from hopscope.lake.counters import LAKE_COUNTERS
 from hopscope.lake.maintenance import maintain
 from hopscope.lake.members import RefusedError, retire
 from hopscope.lake.process import LakeProcess
-from hopscope.lake.status import flush, read_marks, read_status
+from hopscope.lake.status import flush, read_marks, read_status, write_marks
 from hopscope.lake.writer import LakeWriter
 from hopscope.settings.history import HistorySettings
 from hopscope.settings.lake import LakeSettings
@@ -110,6 +110,18 @@ def test_what_is_not_in_the_lake_does_not_age(local: LakeSettings, tmp_path: Pat
         journal.append(recent(5))
         assert (writer.commit(), writer.counts["lost"]) == (5, 50)
         writer.close()
+
+
+@pytest.mark.parametrize(
+    "marks", ['"marks": {"0": "x"}', '"marks": {"": 5}', '"marks": [5]', '"marks": 5', '"mark": {"0": 5}']
+)
+def test_damaged_marks_are_none(tmp_path: Path, marks: str) -> None:
+    """They end neither the archive nor the writer: nothing ages until the next commit notes them again."""
+    settings = LakeSettings(catalog="postgresql://hopscope@127.0.0.1/hopscope", data="/lake")
+    write_marks(tmp_path, settings, {0: 5})
+    noted = tmp_path / "lake.marks"
+    noted.write_text(noted.read_text().replace('"marks": {"0": 5}', marks))
+    assert read_marks(tmp_path, settings) == {}
 
 
 def test_a_flush_and_an_orderly_stop_commit_what_waits(

@@ -45,11 +45,14 @@ def write_marks(folder: Path, settings: LakeSettings, marks: Mapping[int, int]) 
 
 
 def read_marks(folder: Path, settings: LakeSettings) -> dict[int, int]:
-    """What the lake had at the last commit; empty: nothing, or that was another lake."""
+    """What the lake had at the last commit; empty: nothing, that was another lake, or the file is damaged."""
     noted = _read(folder / MARKS_NAME)
     if noted.get("lake") != _identity(settings):
         return {}
-    return {int(shard): int(mark) for shard, mark in noted["marks"].items()}
+    try:
+        return {int(shard): int(mark) for shard, mark in noted["marks"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
 
 
 def _identity(settings: LakeSettings) -> list[str]:
