@@ -88,6 +88,12 @@ class Rig:
         assert self.sender.ended(HANG_SECONDS)
 
 
+def begun(folder: Path) -> bool:
+    """Whether the destination knows where it begins."""
+    path = folder / "export" / "here.positions"
+    return path.exists() and not Positions(folder, "here").is_new
+
+
 def timed(events: Events, step: int = 1) -> Events:
     """Each `step` events have one time."""
     events["time_ns"] = 10**18 + np.arange(len(events)) // step
@@ -200,13 +206,50 @@ def test_what_retention_deleted_is_counted(tmp_path: Path) -> None:
         assert rig.counts("expired") == [6]
 
 
+@pytest.mark.parametrize("at", [0, 67, 90])
+def test_damaged_positions_are_set_aside(tmp_path: Path, capfd: pytest.CaptureFixture[str], at: int) -> None:
+    """In the magic number, the name of an array or the type of a field: the log says that the destination
+    begins anew, and it does.
+    """
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(10, seed=1)))
+        rig = Rig(tmp_path)
+        rig.sender.start()
+        rig.stop()
+        path = tmp_path / "export" / "here.positions"
+        damaged = bytearray(path.read_bytes())
+        damaged[at] ^= 16
+        path.write_bytes(damaged)
+        again = Rig(tmp_path)
+        again.sender.start()
+        again.stop()
+    assert again.destination.sequences == list(range(10))
+    assert path.with_name("here.positions.damaged").read_bytes() == damaged
+    assert capfd.readouterr().out.count("set aside as here.positions.damaged") == 1
+
+
+def test_a_disk_without_room_for_positions_ends_nothing(tmp_path: Path) -> None:
+    """The destination says so, and begins once there is room; others go on, since only its thread waits."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(10, seed=1)))
+        folder = tmp_path / "export"
+        folder.touch()
+        rig = Rig(tmp_path)
+        rig.sender.start()
+        eventually(lambda: rig.counts("retried")[0] > 1)
+        assert health_of(rig.row[0]).problem == f"{folder}: File exists"
+        folder.unlink()
+        eventually(lambda: rig.destination.sequences == list(range(10)))
+        rig.stop()
+
+
 def test_a_new_destination_begins_now(tmp_path: Path) -> None:
     """With `begin = "now"` what was there before is not sent, and what comes later is."""
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(timed(random_events(10, seed=1)))
         rig = Rig(tmp_path, begin="now")
         rig.sender.start()
-        eventually(lambda: not Positions(tmp_path, "here").is_new)
+        eventually(lambda: begun(tmp_path))
         writer.append(timed(random_events(3, seed=2, start=10)))
         rig.stop()
         assert rig.destination.sequences == [10, 11, 12]
@@ -216,7 +259,7 @@ def test_a_shard_that_appears_later_is_sent_whole(tmp_path: Path) -> None:
     """With `begin = "now"` a destination that began before there was any event misses none."""
     rig = Rig(tmp_path, begin="now")
     rig.sender.start()
-    eventually(lambda: not Positions(tmp_path, "here").is_new)
+    eventually(lambda: begun(tmp_path))
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(timed(random_events(5, seed=1)))
         eventually(lambda: rig.destination.sequences == [0, 1, 2, 3, 4])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from ..base.log import logger
+from ..history.files.names import set_aside
 from ..memory.region import Region, RegionError
 
 KIND = "export-positions"
@@ -20,10 +23,12 @@ POSITION = np.dtype(
     ]
 )
 """One shard."""
+ARRAYS = {"positions": (POSITION, SHARDS), "begun": (np.dtype(np.uint64), 1)}
 
 
 class Positions:
-    """The positions of the destination `name`; only its thread writes them.
+    """The positions of the destination `name`; only its thread writes them. RegionError: the file cannot be
+    made.
 
     A block has its ends here before it is sent, so that a process that was killed sends the same block again,
     with the same id.
@@ -31,12 +36,7 @@ class Positions:
 
     def __init__(self, folder: Path, name: str) -> None:
         path = folder / FOLDER / f"{name}.positions"
-        arrays = {"positions": (POSITION, SHARDS), "begun": (np.dtype(np.uint64), 1)}
-        try:
-            self._region = Region.attach(path, KIND, VERSION, writable=True)
-        except RegionError:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            self._region = Region.create(path, KIND, VERSION, arrays)
+        self._region = _kept(path) or _created(path)
         self._rows, self._begun = self._region["positions"], self._region["begun"]
 
     @property
@@ -74,10 +74,39 @@ class Positions:
         self._region.close()
 
 
+def _kept(path: Path) -> Region | None:
+    """The file; None: there is none. A damaged one is set aside, and the log names it."""
+    if not path.exists():
+        return None
+    try:
+        return _attached(path, writable=True)
+    except RegionError as error:
+        problem = str(error)
+    with suppress(OSError):
+        problem += f"; set aside as {set_aside(path)}"
+    logger("export").warning("the destination begins anew", reason=problem)
+    return None
+
+
+def _attached(path: Path, writable: bool = False) -> Region:
+    region = Region.attach(path, KIND, VERSION, writable)
+    if region.shape() != ARRAYS:
+        raise RegionError(f"{path}: its arrays are not those of positions")
+    return region
+
+
+def _created(path: Path) -> Region:
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise RegionError(f"{path.parent}: {error.strerror}") from error
+    return Region.create(path, KIND, VERSION, ARRAYS)
+
+
 def read_positions(folder: Path, name: str) -> npt.NDArray[np.uint64] | None:
     """The next event of each shard for a destination, uint64 [SHARDS]; None: it takes no events."""
     try:
-        with Region.attach(folder / FOLDER / f"{name}.positions", KIND, VERSION) as region:
+        with _attached(folder / FOLDER / f"{name}.positions") as region:
             return region["positions"]["next"].copy()
     except RegionError:
         return None

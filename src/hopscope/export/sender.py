@@ -7,11 +7,14 @@ retention deletes meanwhile are counted as lost.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from ..history.follow import EventFollower
+from ..memory.region import RegionError
 from ..wire.records import Records
 from .block import EventBlock, EventFilter
 from .counters import DestinationRow
@@ -33,10 +36,15 @@ class Sender(DeliveryThread[Destination]):
         super().__init__(destination, row)
         self._settings = destination.settings
         self._filter = EventFilter(self._settings)
-        self._positions = Positions(folder, destination.context.name)
+        self._folder = folder
         self._follower = EventFollower(folder)
         self._idle: set[int] = set()
         self._waiting_since: dict[int, float] = {}
+
+    @cached_property
+    def _positions(self) -> Positions:
+        """Opened by the thread: a disk that has no room for the file ends no other destination."""
+        return Positions(self._folder, self.destination.context.name)
 
     def _idle_seconds(self) -> float:
         patient = self._settings.batch_seconds > 100 * POLL_SECONDS
@@ -45,7 +53,8 @@ class Sender(DeliveryThread[Destination]):
     def _close(self) -> None:
         super()._close()
         self._follower.close()
-        self._positions.close()
+        with suppress(RegionError):
+            self._positions.close()
 
     def _turn(self, ending: bool) -> bool:
         """Deliver at most one block of every shard."""

@@ -302,7 +302,7 @@ def _check(path: Path, head: bytes, file: Any, size: int, kind: str, version: in
             offset + dtype.itemsize * length
             for dtype, (_, _, length, offset) in zip(dtypes, table, strict=True)
         ]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, SyntaxError) as error:  # NumPy's of a dtype
         raise RegionError(f"{path}: its array table is damaged") from error
     if any(dtype.hasobject or dtype.subdtype or not dtype.itemsize for dtype in dtypes):
         raise RegionError(f"{path}: its array table is damaged")
