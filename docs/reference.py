@@ -665,8 +665,7 @@ def sql() -> str:
     ]
     parts += [f"## `{view.name}`\n\n{view.meaning}\n\n{table(view.columns)}" for view in VIEWS]
     parts.append(
-        "Queries over a lake of all members (`scope=cluster`) see two more in `events`:\n\n"
-        + table(CLUSTER_COLUMNS)
+        "Queries of all members (`scope=cluster`) see two more in `events`:\n\n" + table(CLUSTER_COLUMNS)
     )
     parts.append("## Queries to begin with\n")
     parts += [f"{each.title}:\n\n```sql\n{each.sql}\n```\n" for each in EXAMPLES]

@@ -24,6 +24,7 @@ from hopscope.detect.records import Kind, Metric
 from hopscope.history.errors import HistoryError
 from hopscope.history.query import History
 from hopscope.history.reading.filters import Flow
+from hopscope.history.sandbox.query import SqlError
 from hopscope.history.writing.journal import JournalWriter
 from support.cluster import Member, make, running, settings_of
 from support.event_make import Events, random_events
@@ -237,13 +238,19 @@ def test_labels_and_coverage_are_those_of_each_member(history: MembersHistory, f
 
 
 def test_sql_runs_at_each_member(history: MembersHistory) -> None:
-    """A count is one of each member, beside its name; a SELECT that fails everywhere is in no answer."""
+    """A count is one of each member, beside its name, also where the SELECT has it, as over a lake; one that
+    fails everywhere is an error that says where.
+    """
     table = history.sql("SELECT count(*) AS n, max(sequence) AS last FROM events")
     whole(history)
     assert table.rows() == [{"member": name, "n": 400, "last": 399} for name in NAMES]
-    assert not len(history.sql("SELECT nothing FROM events"))
-    assert history.answer.missing.keys() == set(NAMES)
-    assert all("nothing" in reason for reason in history.answer.missing.values())
+    table = history.sql("SELECT member, count(*) AS n FROM events GROUP BY ALL")
+    assert table.rows() == [{"member": name, "n": 400} for name in NAMES]
+    table = history.sql("SELECT 'x' AS member FROM events LIMIT 1")
+    assert table.rows() == [{"member_": name, "member": "x"} for name in NAMES]
+    assert next(iter(history.sql("FROM events LIMIT 1").columns)) == "member"
+    with pytest.raises(SqlError, match=r"nothing.*\(line 1, column 8\)$"):
+        history.sql("SELECT nothing FROM events")
 
 
 def test_what_no_history_of_a_cluster_knows_is_refused(history: MembersHistory) -> None:

@@ -59,6 +59,7 @@ class History(EventQuestions):
     """The events of the data folder `folder`. Threads may share one.
 
     `names` adds the columns `node` and `port_name`.  `memory_bytes` and `threads` limit its queries.
+    `member`: whose history it is in a cluster; SQL has it as the column `member` of `events`.
     HistoryError (of every method): one line that says what to do.
     """
 
@@ -69,9 +70,10 @@ class History(EventQuestions):
         *,
         memory_bytes: int = 1024**3,
         threads: int | None = None,
+        member: str = "",
     ) -> None:
         super().__init__(names)
-        self.folder = Path(folder)
+        self.folder, self._member = Path(folder), member
         self._source = HistorySource(self.folder)
         self._sandbox = Sandbox()
         self._connection = connect(memory_bytes, threads or min(4, os.cpu_count() or 1))
@@ -165,7 +167,7 @@ class History(EventQuestions):
         That process can only read the folder of segments, cannot write, and is limited to `seconds` and
         `memory_bytes`: see `sandbox.query`.  It is killed when `stop` is set.
         """
-        source = folder_source(self.folder, *self._source.check())
+        source = folder_source(self.folder, *self._source.check(), self._member)
         return self._sandbox.run(
             text, source, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
         )
@@ -180,7 +182,7 @@ class History(EventQuestions):
         stop: threading.Event | None = None,
     ) -> ParquetFile:
         """The answer of `sql` as a Parquet file."""
-        source = folder_source(self.folder, *self._source.check())
+        source = folder_source(self.folder, *self._source.check(), self._member)
         return self._sandbox.parquet(
             text, source, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
         )

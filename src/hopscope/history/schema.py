@@ -113,9 +113,9 @@ VIEWS = (
 )
 CLUSTER_COLUMNS = (
     Column("member", "VARCHAR", "", "whose event it is; the first column"),
-    Column("incarnation", "VARCHAR", "", "of the member's data folder; the last column"),
+    Column("incarnation", "VARCHAR", "", "of the member's data folder; the last column, with a lake only"),
 )
-"""What the view `events` has besides, in queries over a lake of all members."""
+"""What the view `events` has besides, in queries of all members."""
 EXAMPLES = (
     Example(
         "Events per minute, by kind",

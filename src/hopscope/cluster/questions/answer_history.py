@@ -30,7 +30,7 @@ class HistoryAnswerer:
         from ...history.query import History  # DuckDB is not needed before
 
         self._name, self._sql_memory_bytes = name, sql_memory_bytes
-        self._history = History(folder, memory_bytes=MEMORY_BYTES, threads=1)
+        self._history = History(folder, memory_bytes=MEMORY_BYTES, threads=1, member=name)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="history")
 
     def close(self) -> None:
@@ -51,9 +51,15 @@ class HistoryAnswerer:
         stop = threading.Event()
 
         def work() -> Answer:
+            from ...history.sandbox.query import SqlError
+
             if stop.is_set():
                 return Answer(503, b"its deadline has passed")
-            return Answer(200, encode(asked.ask(self._history, self._name, stop), self._history.problems))
+            try:
+                found = asked.ask(self._history, self._name, stop)
+            except SqlError as error:
+                return Answer(400, str(error).encode())
+            return Answer(200, encode(found, self._history.problems))
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -31,6 +31,8 @@ LEAST_SECONDS = 0.05
 CLOSE_SECONDS = 1.0
 NO_ANSWER = "no answer"
 _TEXT = 300
+REJECTED = "error 400: "
+"""How the reason of a member begins that cannot answer because of the question."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from ...history.reading.table import Table
 from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
 from .answers import ClusterAnswer
-from .ask import Asker, gone
+from .ask import REJECTED, Asker, gone
 from .history_question import MOST_FLOWS, FiltersModel, FlowModel, HistoryQuestion
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
@@ -255,20 +255,28 @@ class MembersHistory:
         memory_bytes: int = 512 * 1024**2,
         stop: threading.Event | None = None,
     ) -> Table:
-        """Each member runs the SELECT over its own history: the rows of all, with the member first. A sum is
-        thus one of each member.
+        """Each member runs the SELECT over its own history: the rows of all, with the member first, unless
+        the SELECT has it. A sum is thus one of each member. Raises SqlError if no member can run it.
         """
+        from ...history.sandbox.query import SqlError
+
         question = HistoryQuestion(
             method="sql", text=text, limit=limit, seconds=min(seconds, 60.0), memory_bytes=memory_bytes
         )
         found = self._ask(question, read_any_rows)
-        every = dict.fromkeys(name for each in found.values() for name in each.columns)
-        member = "member"
-        while member in every:
-            member += "_"
-        rows = [{**row, member: name} for name, each in found.items() for row in each.rows]
+        rejected = [why for why in self.answer.missing.values() if why.startswith(REJECTED)]
+        if rejected and not found:
+            raise SqlError(rejected[0].removeprefix(REJECTED))
+        columns = list(dict.fromkeys(name for each in found.values() for name in each.columns))
+        rows = [(name, row) for name, each in found.items() for row in each.rows]
         truncated = len(rows) > limit or any(each.truncated for each in found.values())
-        return table_of(rows[:limit], (member, *every), truncated=truncated)
+        if "member" in columns and all(row.get("member") == name for name, row in rows):
+            return table_of([row for _, row in rows[:limit]], columns, truncated=truncated)
+        member = "member"
+        while member in columns:
+            member += "_"
+        named = [{**row, member: name} for name, row in rows[:limit]]
+        return table_of(named, (member, *columns), truncated=truncated)
 
     # ----------------------------------------------------------------------------------------- asking
 
@@ -306,7 +314,7 @@ class MembersHistory:
         from ...history.query import History
 
         try:
-            with History(self.folder) as history:
+            with History(self.folder, member=self._member) as history:
                 return Answer(200, encode(question.ask(history, self._member), history.problems))
         except HistoryError as local:
             raise HistoryError(f"{error}; and {local}") from None

@@ -46,13 +46,16 @@ class SqlError(HistoryError):
 
 
 def folder_source(
-    folder: Path, damaged: Mapping[Path, DamagedError], checked: Collection[Path] = ()
+    folder: Path, damaged: Mapping[Path, DamagedError], checked: Collection[Path] = (), member: str = ""
 ) -> dict[str, Any]:
-    """A data folder, without its `damaged` files; `checked` ones are known to be whole."""
+    """A data folder, without its `damaged` files; `checked` ones are known to be whole. `member`: see
+    `History`.
+    """
     return {
         "folder": str(folder),
         "damaged": {str(path): str(error) for path, error in damaged.items()},
         "checked": list(map(str, checked)),
+        "member": member,
     }
 
 
@@ -87,7 +90,8 @@ def _of_folder(request: dict[str, Any]) -> Table | bytes:
         snapshot = source.undamaged(source.snapshot())
         connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
         periods = source.periods()
-        connection.execute(f"CREATE VIEW events AS {snapshot.select(connection)}")
+        member = f"{quoted(request['member'])} AS member, " if request["member"] else ""
+        connection.execute(f"CREATE VIEW events AS SELECT {member}* FROM ({snapshot.select(connection)})")
         connection.execute(f"CREATE VIEW distributions AS {periods.select(connection)}")
         folder = Path(request["folder"]).absolute()
         pipe = Pipe() if request.get("parquet") else None

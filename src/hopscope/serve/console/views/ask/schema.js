@@ -19,7 +19,7 @@ export function schemaPanels(schema, { insert, open }) {
   views.body.append(
     ...schema.views.map((view, at) => h("details", { open: at === 0 }, h("summary", null, h("code", null, view.name), h("small", null, ` ${view.columns.length} columns`)),
       h("p", { class: "note" }, name(view.name, view.meaning), " ", prose(view.meaning)), h("ul", { class: "columns" }, view.columns.map(column)))),
-    h("details", null, h("summary", null, "In a cluster with a lake"), h("ul", { class: "columns" }, schema.cluster_columns.map(column))),
+    h("details", null, h("summary", null, "In a cluster"), h("ul", { class: "columns" }, schema.cluster_columns.map(column))),
     h("p", { class: "note" }, `One SELECT in DuckDB's SQL. At most ${si(schema.limits.rows)} rows, ${span(schema.limits.seconds)} and ${Math.round(schema.limits.memory_bytes / 2 ** 20)} MiB: serve.sql_rows, serve.sql_seconds, serve.sql_memory_bytes.`));
   return [examples.element, views.element];
 }
