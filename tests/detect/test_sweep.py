@@ -101,6 +101,22 @@ def test_pool_blocks_come_back(make: Any) -> None:
     assert detector.tables["flows"]["pool"][0] == 4
 
 
+def test_means_of_more_samples_than_fit(make: Any) -> None:
+    """A hop's mean stays when its number of samples, of 32 bits, comes near its end."""
+    detector = Detector(DetectSettings(push_seconds=8, **SMALL))
+    make.run(detector, [make.Report(make.path(*range(1, 11), latency=10))])
+    hops, flow = detector.tables["flows"]["hops"], detector.tables["flows"]["flows"]
+    many = (1 << 32) - 100
+    flow["packets"][flow["packets"] == 1] = many
+    hops["latency_sum"][hops["samples"] == 1] = 10 * many
+    hops["samples"][hops["samples"] == 1] = many
+    list(detector.tick(make.T0))
+    list(detector.tick(make.T0 + SECOND))
+    make.run(detector, [make.Report(make.path(*range(1, 11), latency=10), time=SECOND)] * 200)
+    events = make.events_of(detector.end(make.T0 + SECOND))
+    assert [e.value for e in events if e.metric == "hop_latency"] == [10] * 10
+
+
 def test_no_push_without_detection(make: Any) -> None:
     """With detection off every value is stored already."""
     detector = Detector(DetectSettings(enabled=False, push_seconds=1, idle_seconds=1000, **SMALL))

@@ -278,7 +278,7 @@ HOP_STATE = np.dtype(
         ("alarm", "u1"),
         ("state", "u1"),  # bit per sink.records.Measure: values in the sums; the collector only has bit 0
         ("latency_sum", "<u8"),
-        ("samples", "<u4"),  # packets in the sums
+        ("samples", "<u4"),  # packets in the sums, which are halved with it before it is full
         ("port_slot", "<u4"),  # row of (switch, egress port) in the port table; a hint, verified by key
         ("queue_slot", "<u4"),  # the same of its queue; in the sink, row of its distributions
         ("buffer_slot", "<u4"),

@@ -22,8 +22,18 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, kernel, order
 from ..records import WAYS, ClearReason, Kind
-from .event_kernel import ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
-from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, clear_flow, emit_flow, forget_flow
+from .event_kernel import ENABLED, EXPIRIES, NO_PORT, NOT_FOUND, NOTHING, emit, put_hop
+from .flow_cache_kernel import (
+    FLOW_RECORD,
+    INLINE,
+    ROW_WORDS,
+    VERSION,
+    WAY,
+    clear_flow,
+    emit_flow,
+    forget_flow,
+    hop_at,
+)
 from .port_table_kernel import DELETED, clear_port, forget_port, metric_of
 
 PUSH = U64(Kind.PUSH)
@@ -32,12 +42,24 @@ EXPIRED = U64(ClearReason.EXPIRED)
 STOPPED = U64(ClearReason.STOPPED)
 ROW_ROOM = U64(WAYS * 138)
 """Most events of one row: 12 flows with 64 hops, 8 parts of a path, a latency, 65 alarms."""
+HALF_FULL = U64(1 << 31)
 
 
 @kernel
 def is_due(now: Any, last: Any, pushed: Any, push_ns: Any) -> Any:
     """Whether a key had reports since its last push, and that was long enough ago."""
     return push_ns > 0 and last > pushed and now - pushed >= push_ns
+
+
+@kernel
+def halve_sums(flows: Any, f: Any, states: Any) -> None:
+    """Halve the sums of flow f's hops whose number of samples is half full: their means stay."""
+    flow = flows[f]
+    for k in range(flow.hop_count):
+        at = hop_at(f, U64(k), U64(flow.pool_block), U64(len(flows)) * INLINE)
+        if at != NOT_FOUND and U64(states[at].samples) >= HALF_FULL:
+            states[at].samples >>= U32(1)
+            states[at].latency_sum >>= U64(1)
 
 
 @kernel
@@ -62,11 +84,14 @@ def sweep_flows(
             idle = ends or now - flow.last_ns >= idle_ns
             due = is_due(now, flow.last_ns, flow.pushed_ns, push_ns) and knobs[ENABLED] != U64(0)
             set_back = not ends and max(flow.last_ns, flow.pushed_ns) > now
-            if not (idle or due or set_back):
+            many = flow.packets >= HALF_FULL
+            if not (idle or due or set_back or many):
                 continue
             version = tags[row * ROW_WORDS + VERSION]
             tags[row * ROW_WORDS + VERSION] = version | U32(1)
             order()
+            if many:
+                halve_sums(flows, f, states)
             if set_back:
                 flow.last_ns = min(flow.last_ns, now)
                 flow.pushed_ns = min(flow.pushed_ns, now)
@@ -75,7 +100,7 @@ def sweep_flows(
                 n = emit_flow(events, n, tally, flows, f, states, path, FLOW_RECORD, flow.last_ns)
                 forget_flow(tags, flows, f, pool)
                 tally[EXPIRIES] += U64(not ends)
-            else:
+            elif due:
                 n = emit_flow(events, n, tally, flows, f, states, path, PUSH, now)
                 flow.pushed_ns = now
             order()
