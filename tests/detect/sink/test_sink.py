@@ -552,6 +552,32 @@ def test_queues_are_shown_after_the_clock_was_set_back(make: Any) -> None:
     assert [int(row["samples"]) for row in rows[rows["key"] > 1] if row["kind"] == 2] == [2]
 
 
+def shown_samples(detector: SinkDetector) -> list[int]:
+    """Samples of each row of the table of queues and ports."""
+    rows = detector.tables["ports"]["ports"]
+    return [int(row["samples"]) for row in rows[rows["key"] > 1]]
+
+
+def test_a_restart_counts_no_value_twice(make: Any, tmp_path: Path) -> None:
+    """Queues and links of a sink that goes on have the samples that they had, and those after it."""
+    for expected in (1, 2, 3):
+        detector = SinkDetector(config(), tmp_path)
+        list(detector.update(make.batch([make.Report(hops=[make.Hop()], version=0, time=expected)])))
+        list(detector.tick(make.T0 + expected))
+        assert shown_samples(detector) == [expected, expected]
+
+
+def test_queues_without_packets_leave(make: Any) -> None:
+    """Those of the last packet, too, and they stay away."""
+    detector = SinkDetector(config(idle_seconds=1.0))
+    list(detector.update(make.batch([make.Report(hops=[make.Hop()], version=0)])))
+    left = []
+    for step in range(30):
+        list(detector.tick(make.T0 + step * 10**8))
+        left.append(len(shown_samples(detector)))
+    assert (left[0], left[12:]) == (2, [0] * 18)
+
+
 def test_a_full_table_of_distributions_makes_room(make: Any) -> None:
     """In a sink, too: queues that were silent for a minute go, packets are counted at the right ones, and
     queues and ports show each value once.

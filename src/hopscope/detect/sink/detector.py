@@ -17,14 +17,14 @@ from ...wire.records import Records, ReportBatch
 from ..counters import COUNTERS, INDEX, tally_slots
 from ..distributions.region import Distributions
 from ..flows.tables import alarms_in, open_tables
-from ..records import EVENT, HOP_STATE, KEYS, NO_NODE, NO_PORT, Kind
+from ..records import BINS, DISTRIBUTED, EVENT, HOP_STATE, KEYS, NO_NODE, NO_PORT, Kind
 from ..sweep import Sweep
 from ..switch_limits import overrides, resolve
 from ..thresholds import open_control, read_tables
 from .adaptive import AdaptiveThresholds
 from .limits import METRICS, bounds_of, for_kernel
 from .quota import Buckets
-from .records import EVICTED, EVICTED_VERSION, SINK_EVENT, SINK_EVENT_VERSION, EvictionReason, Type
+from .records import EVICTED, EVICTED_VERSION, SINK_EVENT, SINK_EVENT_VERSION, EvictionReason, Measure, Type
 from .rings import EVENT_RING, EVICTION_RING
 
 EVENT_BUFFER = 8192
@@ -128,7 +128,7 @@ class SinkDetector:
         self._counts = (counts.rows, counts.bins, counts.edges)
         self._flow_rows = len(flows["rows"])
         self._ports = (self.tables["ports"]["ports"], self.tables["ports"]["shares"])
-        self._copied = np.zeros(int(port_rows_kernel.SEEN) * len(counts.rows), np.uint64)
+        self._copied = _counted_so_far(counts)
         self._copied_ns = 0
         without_push = self.settings.model_copy(update={"push_seconds": 0.0})
         self._sweep = Sweep(without_push, len(flows["rows"]), len(self._ports[0]))
@@ -297,3 +297,10 @@ class SinkDetector:
         self._overrides = overrides(nodes)
         raised = round(self.adaptive.scale * 1000) - 1000
         self.counters[INDEX["sink_threshold_increase_permille"]] = raised
+
+
+def _counted_so_far(counts: Distributions) -> npt.NDArray[np.uint64]:
+    """`seen` of `port_rows_kernel`: a worker that goes on copies nothing twice."""
+    totals = counts.bins.reshape(len(counts.rows), DISTRIBUTED, BINS).sum(axis=2, dtype=np.uint64)
+    places = [totals[:, Measure.QUEUE_OCCUPANCY], totals[:, Measure.LINK_UTILIZATION], counts.rows["key"]]
+    return np.stack(places, axis=1, dtype=np.uint64).reshape(-1)

@@ -31,12 +31,17 @@ def update_port(
     ports: Any, shares: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any,
     events: Any, tally: Any, knobs: Any,
 ) -> None:  # fmt: skip
-    """Copy the latest and highest value of a measure of distribution row `at` to the port table."""
+    """Copy the latest and highest value of a measure of distribution row `at` to the port table, if there was
+    one since the last copy: a row that has expired stays away.
+    """
     row = rows[at]
     total = U64(0)
     base = (at * U64(DISTRIBUTED) + measure) * U64(BINS)
     for k in range(BINS):
         total += bins[base + U64(k)]
+    before = at * SEEN + measure - OCCUPANCY
+    if total == seen[before]:
+        return
     _, to = find_port(ports, shares, key, U64(0), row.last_ns, events, U64(0), tally, knobs)
     if to == NOT_FOUND:
         return
@@ -46,7 +51,6 @@ def update_port(
         port.last_ns = row.last_ns
         port.port = row.port
     port.highest[U64(0)] = max(port.highest[U64(0)], row.highest[measure])
-    before = at * SEEN + measure - OCCUPANCY
     port.samples += total - seen[before]
     port.state |= U8(1)
     seen[before] = total
