@@ -324,7 +324,7 @@ def translate(**translator: Any) -> None:
     from hopscope.settings.direct import DirectSettings
 
     payloads = forked(_dta_reports)
-    if not translator:
+    if "transport" not in translator:
         in_namespace()
     compile_parts("direct")
     with tempfile.TemporaryDirectory() as folder:
@@ -402,6 +402,7 @@ ROLES: dict[str, Callable[[], None]] = {
     "sink-flow-reports": lambda: sink_reports("flow"),
     "labels": labels,
     "translate": translate,
+    "translate-limited": lambda: translate(rate_limit=500),
     "nic": nic,
 }
 

@@ -12,6 +12,7 @@ from ...direct.primitives.key_increment import KeyIncrementWriter
 from ...direct.reporter import Reporter
 from ...direct.stores.store import Layout, Store
 from ...direct.translation.acknowledge import Acknowledger
+from ...direct.translation.rate import TokenBucket
 from ...direct.translation.sequence import SequenceTracker
 from ...direct.translation.translator import Translator
 from ...direct.transport import MemoryTransport
@@ -99,3 +100,5 @@ def warm_translator(layouts: Sequence[Layout], form: Form, *, combined: bool = F
         if acknowledger is not None:
             acknowledger.answers(reports, parser.frames)
     translator.flush()
+    translator.limit = TokenBucket(1)
+    translator.translate(reports, batch.arena, parser.frames)
