@@ -120,9 +120,9 @@ class TranslatorSettings(Section):
     transport: Literal["memory", "rocev2"] = "memory"
     """`memory`: writes to stores of this data folder; `rocev2`: writes to stores of collectors."""
     collectors: tuple[str, ...] = ("127.0.0.1",)
-    """Addresses of the collectors' NICs (UDP port 4791), one for each share of the keys: an address that is
-    there several times has several shares. `["cluster"]`: the owners of the cluster (`hopscope cluster
-    owners`), also when they change."""
+    """With `rocev2`, addresses of the collectors' NICs (UDP port 4791), one for each share of the keys: an
+    address that is there several times has several shares. `["cluster"]`: the owners of the cluster
+    (`hopscope cluster owners`), also when they change."""
     address: str = "127.0.0.2"
     """Our own address towards the collectors: RoCEv2 has one UDP port for both sides."""
     reliable: bool = True
