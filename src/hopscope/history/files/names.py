@@ -132,6 +132,15 @@ def write_file(path: Path, data: bytes) -> None:
             part.unlink(missing_ok=True)
 
 
+def note_sequence(folder: Path, shard: int, following: int) -> None:
+    """Store a shard's next sequence, to continue its numbers after the last of its files is deleted."""
+    path = noted_path(folder, shard)
+    with suppress(FileNotFoundError, ValueError):
+        following = max(following, int(path.read_text()))
+    write_file(path, f"{following}\n".encode())
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """fsync a folder: its entries (a rename, a removal) are on disk."""
     fd = os.open(folder, os.O_RDONLY)

@@ -29,6 +29,7 @@ from ..files.names import (
     all_segments,
     list_journals,
     list_segments,
+    note_sequence,
     remove_orphans,
     segment_covering,
     set_aside,
@@ -39,7 +40,7 @@ from ..files.segment_index import index_path
 from ..files.segments import check_footers, check_range, index_segment, merge_segments, write_segment
 from .journal import cut_damage, set_journal_aside
 from .periods import PeriodArchive
-from .retention import expire, note_sequence
+from .retention import expire
 from .space import free_bytes, kept_bytes
 
 SEGMENT_EVENTS = 1_000_000

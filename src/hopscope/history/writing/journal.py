@@ -32,11 +32,11 @@ from ..files.names import (
     journal_path,
     list_journals,
     list_segments,
+    note_sequence,
     noted_path,
     set_aside,
     sync_folder,
 )
-from .retention import note_sequence
 from .space import free_bytes, kept_bytes
 from .syncer import Syncer
 

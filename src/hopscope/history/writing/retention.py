@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from ...memory.data_folder import read_owner
 from ...settings.history import HistorySettings
-from ..files.names import SegmentFile, list_segments, noted_path, sync_folder, write_file
+from ..files.names import SegmentFile, list_segments, note_sequence
 from ..files.period_files import list_files
 from .space import free_bytes, kept_bytes
 
@@ -80,12 +79,3 @@ def expire(
         size -= stat.st_size
         free += stat.st_blocks * 512  # some file systems free it later
         yield path, segment, stat.st_size
-
-
-def note_sequence(folder: Path, shard: int, following: int) -> None:
-    """Store a shard's next sequence, to continue its numbers after the last of its files is deleted."""
-    path = noted_path(folder, shard)
-    with suppress(FileNotFoundError, ValueError):
-        following = max(following, int(path.read_text()))
-    write_file(path, f"{following}\n".encode())
-    sync_folder(path.parent)
