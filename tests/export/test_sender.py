@@ -22,7 +22,7 @@ from hopscope.export.counters import DESTINATION, DestinationRow, health_of
 from hopscope.export.destination import Context, DeliveryError, Destination
 from hopscope.export.positions import Positions
 from hopscope.export.sender import Sender
-from hopscope.history.files.names import list_journals
+from hopscope.history.files.names import list_journals, note_sequence
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.destinations.common import ExportSettings
 from support.event_make import Events, random_events
@@ -204,6 +204,31 @@ def test_what_retention_deleted_is_counted(tmp_path: Path) -> None:
         rig.stop()
         assert rig.destination.sequences == list(range(10, 20))
         assert rig.counts("expired") == [6]
+
+
+def test_a_position_that_history_never_had(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of a folder that was copied back in part, or damaged: every event that comes is sent, and the log says
+    why. The number after events that retention has deleted is one that history had.
+    """
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(10, seed=1)))
+        Positions(tmp_path, "here").start(0, 30)
+        Positions(tmp_path, "here").start(1, 30)
+        note_sequence(tmp_path, 1, 30)
+        rig = Rig(tmp_path)
+        rig.sender.start()
+        eventually(lambda: Positions(tmp_path, "here").next(0) == 10)
+        writer.append(timed(random_events(30, seed=2, start=10)))
+        rig.stop()
+    assert rig.destination.sequences == list(range(10, 40))
+    with JournalWriter(tmp_path, 1) as writer:
+        assert writer.append(timed(random_events(5, seed=3))) == 30
+        again = Rig(tmp_path)
+        again.sender.start()
+        again.stop()
+    assert again.destination.sequences == list(range(30, 35))
+    assert again.counts("expired") == [0]
+    assert capfd.readouterr().out.count("position after the end of history") == 1
 
 
 @pytest.mark.parametrize("at", [0, 67, 90])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 import time
@@ -82,6 +83,31 @@ def test_a_name_belongs_to_one_data_folder(local: LakeSettings, tmp_path: Path) 
     assert retire(local, "c1").incarnation == "one"
     writers[1].connect()
     for writer in writers:
+        writer.close()
+
+
+def test_a_data_folder_that_is_older_than_the_lake(local: LakeSettings, tmp_path: Path) -> None:
+    """New events with numbers of events in the lake would be taken for these: the writer refuses, until the
+    journal has later numbers. It notes which, for the collector's next start.
+    """
+    folder = tmp_path / "data"
+    with JournalWriter(folder, 0) as journal:
+        journal.append(recent(100))
+        writer = LakeWriter(local, folder, "c1", "one")
+        writer.connect()
+        assert writer.commit() == 100
+        writer.close()
+    shutil.rmtree(folder)
+    with JournalWriter(folder, 0) as journal:
+        journal.append(recent(60))
+        writer = LakeWriter(local, folder, "c1", "one")
+        for _ in range(2):
+            with pytest.raises(RefusedError, match=r"up to 99, and local history ends before 60.*100 on"):
+                writer.connect()
+        journal.skip_to(read_marks(folder, local)[0])
+        journal.append(recent(30))
+        writer.connect()
+        assert (writer.commit(), writer.marks, writer.counts["lost"]) == (30, {0: 130}, 0)
         writer.close()
 
 

@@ -38,6 +38,8 @@ class Sender(DeliveryThread[Destination]):
         self._filter = EventFilter(self._settings)
         self._folder = folder
         self._follower = EventFollower(folder)
+        self._known: set[int] = set()
+        """Shards whose position is one that history has had."""
         self._idle: set[int] = set()
         self._waiting_since: dict[int, float] = {}
 
@@ -95,6 +97,8 @@ class Sender(DeliveryThread[Destination]):
 
     def _next(self, shard: int, ending: bool) -> EventBlock | None:
         """The next block of a shard; None: too few events wait, and none for long."""
+        if shard not in self._known:
+            self._check(shard)
         position, end = self._positions.next(shard), self._positions.under_way(shard)
         limit = self._settings.batch_events + 1 if end is None else end - position
         files = self._follower.from_files
@@ -119,6 +123,22 @@ class Sender(DeliveryThread[Destination]):
         return EventBlock(
             self.destination.context.member, shard, position, position + len(events) - 1, wanted
         )
+
+    def _check(self, shard: int) -> None:
+        """Begin with the next event if history has had none at the position of a shard: it is damaged, or
+        history is an older one.
+        """
+        position, end = self._positions.next(shard), self._follower.following(shard)
+        if position > end:
+            self._log.warning(
+                "position after the end of history",
+                to=self.row.place,
+                shard=shard,
+                position=position,
+                end=end,
+            )
+            self._positions.start(shard, end)
+        self._known.add(shard)
 
     def _cut(self, shard: int, position: int, events: Records) -> Records:
         """At most a batch of events; those with the same time stay together."""

@@ -24,7 +24,7 @@ from ..wire.records import Records
 from .columns import connect
 from .errors import HistoryError
 from .files.journal_file import HEADER_BYTES, pull_header
-from .files.names import JournalFile, list_journals, list_segments, segment_covering
+from .files.names import JournalFile, list_journals, list_segments, noted_sequence, segment_covering
 from .files.segments import first_line, read_events
 
 SCAN_SECONDS = 1.0
@@ -85,6 +85,10 @@ class EventFollower:
             if segment.shard == shard:
                 found = max(found, segment.last + 1)
         return found
+
+    def following(self, shard: int) -> int:
+        """A number above those of all events of a shard, also of what retention has deleted."""
+        return max(self.end(shard), noted_sequence(self._folder, shard))
 
     def read(self, shard: int, position: int, limit: int) -> Records:
         """EVENT [at most `limit`], by sequence without gaps, from `position` on; empty: there is none yet.

@@ -1,7 +1,8 @@
 """How far the lake has a member's events, in files: the lake process writes, all others read.
 
 `lake.status` in the folder of regions shows the process; `lake.marks` in the data folder states what the lake
-has, for retention of local history, and to notice that a catalog is older than it.
+has: for retention of local history, to notice that a catalog is older than it, and to give no event a number
+that one in the lake has.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..history.files.names import sync_folder, write_file
 from ..memory.text_file import read_text, write_text
 from ..settings.lake import LakeSettings
 
@@ -39,9 +41,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def write_marks(folder: Path, settings: LakeSettings, marks: Mapping[int, int]) -> None:
-    """Note what the lake has: the next sequence of every shard."""
+    """Note what the lake has: the next sequence of every shard. The note is on disk; else OSError."""
     text = {"lake": _identity(settings), "marks": {str(shard): mark for shard, mark in marks.items()}}
-    write_text(folder / MARKS_NAME, json.dumps(text))
+    write_file(folder / MARKS_NAME, json.dumps(text).encode())
+    sync_folder(folder)
 
 
 def read_marks(folder: Path, settings: LakeSettings) -> dict[int, int]:

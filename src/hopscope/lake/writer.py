@@ -94,6 +94,19 @@ class LakeWriter:
         if marks:
             self._transact(lake, [self._mark_row(shard, mark) for shard, mark in marks.items()])
         self.marks = self._read_marks(lake)
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """RefusedError: history ends before the lake, which would take new events for those that it has."""
+        for shard, mark in self.marks.items():
+            end = self._follower.following(shard)
+            if end < mark:
+                write_marks(self._folder, self.settings, self.marks)
+                raise RefusedError(
+                    f"{self.settings.place}: the lake has events of shard {shard} up to {mark - 1}, and local"
+                    f" history ends before {end}: the data folder is an older copy; restart the collector,"
+                    f" whose new events then have numbers from {mark} on"
+                )
 
     def _read_marks(self, lake: Lake) -> dict[int, int]:
         rows = self._run(

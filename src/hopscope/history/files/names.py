@@ -58,6 +58,14 @@ def noted_path(folder: Path, shard: int) -> Path:
     return folder / "journal" / f"{shard:05d}.next"
 
 
+def noted_sequence(folder: Path, shard: int) -> int:
+    """The note at `noted_path`; 0: there is none, or it is damaged."""
+    try:
+        return int(noted_path(folder, shard).read_text())
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
 def list_journals(folder: Path) -> list[JournalFile]:
     """Journals of a data folder by (shard, first). HistoryError: a *.journal is not ours."""
     found = []
@@ -135,8 +143,7 @@ def write_file(path: Path, data: bytes) -> None:
 def note_sequence(folder: Path, shard: int, following: int) -> None:
     """Store a shard's next sequence, to continue its numbers after the last of its files is deleted."""
     path = noted_path(folder, shard)
-    with suppress(FileNotFoundError, ValueError):
-        following = max(following, int(path.read_text()))
+    following = max(following, noted_sequence(folder, shard))
     write_file(path, f"{following}\n".encode())
     sync_folder(path.parent)
 

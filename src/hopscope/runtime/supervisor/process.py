@@ -35,6 +35,7 @@ from .live_limits import LiveLimits
 from .member import Member
 from .members import FORK_SERVER, CollectorError, Members
 from .needed import check_needed
+from .numbers import keep_numbers
 from .reload import reload
 from .take_over import VERSION as TAKE_OVER_VERSION
 from .take_over import Estate, hand_over, may_take_over, take_over
@@ -99,6 +100,8 @@ class Supervisor:
             if estate is None:
                 self.folder.acquire()
                 self.folder.remove_orphans(self._log.warning)
+                if not self.folder.events_wait:
+                    keep_numbers(self.folder.path, self.settings, self._log.warning)
             if self._clock.problem:
                 self._log.warning(self._clock.problem)
             if not hash_secret(self.folder.path):
