@@ -61,6 +61,18 @@ def test_0_5_numbers_by_hardware(make: Any) -> None:
     assert (detector.tables["sources"]["sources"]["bits"] != 0).sum() == 1
 
 
+def test_0_5_events_name_one_source(make: Any) -> None:
+    """A source of Report 0.5 has no node in any of its events, also if its report names one: alarms end."""
+    detector = Detector(DetectSettings(**SMALL))
+    make.run(detector, [make.Report(flow=None, version=5, int_version=0, node=None, hw=2)])
+    events = make.events_of(detector.tick(make.T0 + 10 * SECOND))
+    report = make.Report(flow=None, version=5, int_version=0, node=3, hw=2, sequence=3, time=11 * SECOND)
+    events += make.run(detector, [report])
+    assert [(event.kind, event.node, event.ident) for event in events] == [
+        ("silent", 0, 2), ("returned", 0, 2), ("gap", 0, 2)
+    ]  # fmt: skip
+
+
 def test_late_report_is_not_lost(make: Any) -> None:
     """A report that comes late was counted as lost and is no more; it is reordered."""
     row, events = follow(make, [1, 2, 4, 5, 3])

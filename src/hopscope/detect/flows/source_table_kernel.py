@@ -179,12 +179,13 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
 
 @kernel
 def emit_source(
-    events: Any, n: Any, tally: Any, reports: Any, i: Any, kind: Any, value: Any, before: Any
-) -> Any:
-    """One event about the source of report i. Returns events so far."""
+    events: Any, n: Any, tally: Any, sources: Any, at: Any, reports: Any, i: Any, kind: Any, value: Any,
+    before: Any,
+) -> Any:  # fmt: skip
+    """One event about the source of report i, row `at`, whose node it names. Returns events so far."""
     r = reports[i]
     emit(events, n, tally, kind, U64(0), r.time_ns, value, before)
-    put_hop(events, n, U64(r.node_id), U64(r.hw_id), NO_PORT, NOTHING, NOTHING)
+    put_hop(events, n, U64(sources[at].node_id), U64(r.hw_id), NO_PORT, NOTHING, NOTHING)
     events[n].sequence = i
     events[n].src_hi = r.source_hi
     events[n].src_lo = r.source_lo
@@ -230,11 +231,11 @@ def check_sequence(
     if s.silent != U32(0):
         s.silent = U32(0)
         silent_ns = U64(max(r.time_ns - s.last_ns, 0))  # the clock may have been set back
-        n = emit_source(events, n, tally, reports, i, RETURNED, U64(0), silent_ns)
+        n = emit_source(events, n, tally, sources, at, reports, i, RETURNED, U64(0), silent_ns)
     s.last_ns = r.time_ns
     order()
     s.version = (version | U32(1)) + U32(1)
     if missing:
         first = (U64(s.highest) - missing) & ((U64(1) << bits) - U64(1))
-        n = emit_source(events, n, tally, reports, i, GAP, missing, first)
+        n = emit_source(events, n, tally, sources, at, reports, i, GAP, missing, first)
     return n, at
