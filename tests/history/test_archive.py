@@ -186,6 +186,26 @@ def test_retention_by_free_space(tmp_path: Path) -> None:
             assert writer.next_sequence == 30_000
 
 
+def test_a_full_disk_with_a_damaged_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no room to note its last number before it is renamed; retention makes some all the same."""
+    monkeypatch.setattr(archive_module, "_checked", {})
+    with small_disk(tmp_path / "small", "4m") as folder:
+        for _ in range(4):
+            journals(folder, [3000])
+            archive_once(folder, SETTINGS)
+        damaged = list_segments(folder)[3].path
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+        archive_module._checked.clear()
+        fill(folder)
+        tight = HistorySettings(keep_free="1%")
+        with pytest.raises(OSError, match="No space left"):
+            archive_once(folder, tight)
+        assert archive_once(folder, tight).quarantined == 1
+        assert damaged not in [segment.path for segment in list_segments(folder)]
+        with JournalWriter(folder, 0) as writer:
+            assert writer.next_sequence == 12_000
+
+
 @pytest.mark.parametrize("damage", ["cut", "footer", "range"])
 def test_a_damaged_segment_is_set_aside(tmp_path: Path, damage: str) -> None:
     """It is reported and renamed; the other events stay readable, and its sequences are not given out

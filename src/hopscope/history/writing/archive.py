@@ -154,7 +154,11 @@ def archive_once(
     with _exclusive(folder):
         for part in [*(folder / "segments").glob("*.part"), *(folder / FOLDER).glob("*.part")]:
             part.unlink()
-        _quarantine(folder, result, notify)
+        try:
+            _quarantine(folder, result, notify)
+        except OSError:  # a full disk, which has no room to note a number
+            _expire(folder, settings, result, marks)
+            raise
         _remove_covered(folder, result)
         for files in (folder / "segments", folder / FOLDER):
             remove_orphans(files)
