@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.capture.errors import CaptureError
+from hopscope.capture.ring.offload import speed_of
 from hopscope.switch.kernel import allowed
 from hopscope.switch.program import attach, detach
 from hopscope.switch.settings import SwitchSettings
@@ -20,6 +21,13 @@ def test_interfaces_of_the_namespace(namespace: Namespace, pins: Path) -> None:
     settings = SwitchSettings(node_id=7, interfaces=("near", "nowhere"), pins=pins / "switch")
     advice = namespace.inside(lambda: {what: advice for what, _, advice in allowed(settings)})
     assert {what for what, text in advice.items() if text} == {"nowhere"}
+
+
+def test_speed_of_an_interface_of_the_namespace(namespace: Namespace) -> None:
+    """A veth has 10 Gbit/s, as in /sys, which this thread has of another namespace; loopback has none."""
+    assert namespace.inside(lambda: [speed_of(name) for name in ("near", "lo")]) == [10_000, 0]
+    with pytest.raises(CaptureError, match="no such interface"):
+        namespace.inside(lambda: speed_of("nowhere"))
 
 
 def test_no_bpf_file_system(

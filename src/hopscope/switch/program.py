@@ -18,6 +18,7 @@ from ..bpf.libbpf import BpfObject
 from ..bpf.tc import Direction, file_system_problem, remove, run_at
 from ..capture.errors import CaptureError
 from ..capture.interface import ethernet_index_of, mtu_of
+from ..capture.ring.offload import speed_of
 from ..wire.records import Records
 from .counters import Counters, counters_of
 from .drops import LINK, REASONS, attach_drops, detach_drops
@@ -122,7 +123,7 @@ def attach(settings: SwitchSettings) -> None:
         with closing(SwitchProgram(settings, pins=pins)) as program:
             for name, index in indexes.items():
                 asked = "egress_utilization" in settings.instructions
-                program.allow(index, mtus[name], _speed(name) if asked else 0)
+                program.allow(index, mtus[name], speed_of(name) if asked else 0)
             for role, direction, name in places:
                 # names of interfaces may have dots, which names in a BPF file system may not
                 pin = pins / f"{direction.label}-{indexes[name]}"
@@ -208,10 +209,3 @@ def _mtu(interface: str) -> int:
         return mtu_of(interface)
     except OSError as error:
         raise CaptureError(f"{interface}: {error.strerror}") from error
-
-
-def _speed(interface: str) -> int:
-    """Of the link, Mbit/s; 0 if the interface does not say it."""
-    with suppress(OSError, ValueError):
-        return max(0, int(Path("/sys/class/net", interface, "speed").read_text()))
-    return 0

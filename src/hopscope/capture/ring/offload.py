@@ -25,6 +25,8 @@ from ..sockets import require_linux
 _SIOCETHTOOL = 0x8946
 _SET_INFO, _STRINGS, _GET, _SET = 0x37, 0x1B, 0x3A, 0x3B  # ETHTOOL_GSSET_INFO, GSTRINGS, G- and SFEATURES
 _DRIVER_INFO = 0x3  # ETHTOOL_GDRVINFO
+_LINK_SETTINGS = 0x1  # ETHTOOL_GSET
+_SPEED_UNKNOWN = 0xFFFFFFFF
 _FEATURE_NAMES = 4  # ETH_SS_FEATURES
 _STRING_BYTES = 32
 
@@ -118,6 +120,24 @@ def driver_of(interface: str) -> str:
         return ""
     finally:
         device.close()
+
+
+def speed_of(interface: str) -> int:
+    """Speed of an interface's link, Mbit/s; 0: unknown. The kernel is asked, not /sys, which may be that of
+    another network namespace. Raises CaptureError if there is no such interface.
+    """
+    require_linux()
+    device = _Device(interface)
+    try:
+        settings = device.call(struct.pack("<I40x", _LINK_SETTINGS))
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            raise _failure(interface, error) from error
+        return 0
+    finally:
+        device.close()
+    low, high = struct.unpack_from("<H14xH", settings, 12)
+    return 0 if high << 16 | low == _SPEED_UNKNOWN else high << 16 | low
 
 
 def kind_of(interface: str) -> str:
