@@ -113,6 +113,28 @@ def test_interface_that_returns(namespace: Namespace, listener: XdpListener) -> 
         assert [payload for payload, _, _ in received(listener, 1)] == [b"report"]
 
 
+def test_interface_that_returns_with_another_program(
+    namespace: Namespace, listener: XdpListener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One warning says why the program is not there; once the other one is gone, it is attached."""
+    namespace.ip("link", "del", "near")
+    namespace.ip("link", "add", "near", "type", "veth", "peer", "name", "far")
+    for end in ("near", "far"):
+        namespace.ip("link", "set", end, "up")
+    other = XdpListener(ListenSettings(kind="xdp", interface="near"))
+    namespace.inside(other.open)
+    for _ in range(3):
+        listener._due_ns = 0
+        namespace.inside(listener.receive)
+    assert "".join(capsys.readouterr()).count("near has an XDP program already") == 1
+    other.close()
+    listener._due_ns = 0
+    namespace.inside(listener.receive)
+    with namespace.raw() as far:
+        far.send(bytes(ETHERNET / IP(src="192.0.2.1", dst="192.0.2.2") / REPORT))
+        assert [payload for payload, _, _ in received(listener, 1)] == [b"report"]
+
+
 def test_frames_for_other_machines(namespace: Namespace, listener: XdpListener) -> None:
     """They pass to the network stack, as long as the interface's address is another one; a promiscuous
     listener takes them.

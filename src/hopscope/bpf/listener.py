@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ..base.log import logger
 from ..capture.errors import CaptureError
 from ..settings.listen import ListenSettings
 from ..settings.source import url
@@ -46,6 +46,8 @@ class XdpListener:
         self._member: socket.socket | None = None
         """Keeps the interface promiscuous."""
         self._due_ns = 0
+        self._trouble = ""
+        """Why the program could not be attached again."""
 
     def open(self) -> None:
         """Load the kernels, then the program, and attach it. Raises CaptureError."""
@@ -96,13 +98,24 @@ class XdpListener:
         if now_ns < self._due_ns:
             return
         self._due_ns = now_ns + LOOK_NS
-        with suppress(OSError, CaptureError):  # it is not back yet
+        try:
             index = socket.if_nametoindex(self.settings.interface)
             if index != self._program.index:
                 self._program.detach()
                 self._native = self._program.attach()
                 self._join()
             self._program.look()
+        except OSError:  # it is not back yet
+            return
+        except CaptureError as error:
+            self._program.detach()
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                logger("xdp").warning(
+                    "interface is back, but its program is not; trying again", reason=str(error)
+                )
+            return
+        self._trouble = ""
 
     def finish(self) -> None:
         """Detach the program: what it sent up is still received."""

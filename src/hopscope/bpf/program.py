@@ -73,7 +73,7 @@ class XdpProgram:
         """Size of the ring: `listen.ring_bytes`, or the next power of two."""
         self._settings = settings
         self.index = 0
-        """Number of the interface that it is attached to."""
+        """Number of the interface that it is attached to; 0: none."""
         named = url(settings)
         index_of(settings.interface, named)
         try:
@@ -121,6 +121,7 @@ class XdpProgram:
     def detach(self) -> None:
         """Run it no longer; what it sent up stays in the ring."""
         self._object.detach()
+        self.index = 0
 
     def counts(self) -> dict[Count, int]:
         """Datagrams by what became of them."""
