@@ -197,7 +197,9 @@ def test_what_retention_deleted_is_counted(tmp_path: Path) -> None:
         writer.append(timed(random_events(10, seed=1)))
         writer.rotate()
         writer.append(timed(random_events(10, seed=2, start=10)))
-        Positions(tmp_path, "here").start(0, 4)
+        positions = Positions(tmp_path, "here")
+        positions.start(0, 4)
+        positions.begin()
         list_journals(tmp_path)[0].path.unlink()
         rig = Rig(tmp_path)
         rig.sender.start()
@@ -212,12 +214,14 @@ def test_a_position_that_history_never_had(tmp_path: Path, capfd: pytest.Capture
     """
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(timed(random_events(10, seed=1)))
-        Positions(tmp_path, "here").start(0, 30)
-        Positions(tmp_path, "here").start(1, 30)
+        positions = Positions(tmp_path, "here")
+        positions.begin()
+        for shard in (0, 1):
+            positions.start(shard, 30)
         note_sequence(tmp_path, 1, 30)
         rig = Rig(tmp_path)
         rig.sender.start()
-        eventually(lambda: Positions(tmp_path, "here").next(0) == 10)
+        eventually(lambda: positions.next(0) == 10)
         writer.append(timed(random_events(30, seed=2, start=10)))
         rig.stop()
     assert rig.destination.sequences == list(range(10, 40))
@@ -266,6 +270,26 @@ def test_a_disk_without_room_for_positions_ends_nothing(tmp_path: Path) -> None:
         folder.unlink()
         eventually(lambda: rig.destination.sequences == list(range(10)))
         rig.stop()
+
+
+@pytest.mark.parametrize(("begin", "sequences"), [("oldest", [*range(10, 23)]), ("now", [20, 21, 22])])
+def test_a_new_destination_has_lost_nothing(tmp_path: Path, begin: str, sequences: list[int]) -> None:
+    """What retention deleted before there was the destination is not counted as lost, or all of a shard."""
+    (tmp_path / "journal").mkdir()
+    note_sequence(tmp_path, 1, 50)
+    with JournalWriter(tmp_path, 0) as writer, JournalWriter(tmp_path, 1) as other:
+        writer.append(timed(random_events(10, seed=1)))
+        writer.rotate()
+        writer.append(timed(random_events(10, seed=2, start=10)))
+        list_journals(tmp_path)[0].path.unlink()
+        rig = Rig(tmp_path, begin=begin)
+        rig.sender.start()
+        eventually(lambda: begun(tmp_path))
+        writer.append(timed(random_events(3, seed=3, start=20)))
+        other.append(timed(random_events(2, seed=4, start=50)))
+        rig.stop()
+    assert sorted(rig.destination.sequences) == [*sequences, 50, 51]
+    assert rig.counts("expired") == [0]
 
 
 def test_a_new_destination_begins_now(tmp_path: Path) -> None:

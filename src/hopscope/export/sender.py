@@ -61,9 +61,8 @@ class Sender(DeliveryThread[Destination]):
     def _turn(self, ending: bool) -> bool:
         """Deliver at most one block of every shard."""
         if self._positions.is_new:
-            if self._settings.begin == "now":
-                for shard in self._follower.shards():
-                    self._positions.start(shard, self._follower.end(shard))
+            for shard in self._follower.shards():
+                self._positions.start(shard, self._beginning(shard))
             self._positions.begin()
         self._connect()
         self._tick(ending)
@@ -123,6 +122,12 @@ class Sender(DeliveryThread[Destination]):
         return EventBlock(
             self.destination.context.member, shard, position, position + len(events) - 1, wanted
         )
+
+    def _beginning(self, shard: int) -> int:
+        """Where a new destination begins: what retention deleted before it was there is not lost to it."""
+        if self._settings.begin == "oldest" and len(oldest := self._follower.read(shard, 0, 1)):
+            return int(oldest["sequence"][0])
+        return self._follower.following(shard)
 
     def _check(self, shard: int) -> None:
         """Begin with the next event if history has had none at the position of a shard: it is damaged, or

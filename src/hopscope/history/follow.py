@@ -24,7 +24,14 @@ from ..wire.records import Records
 from .columns import connect
 from .errors import HistoryError
 from .files.journal_file import HEADER_BYTES, pull_header
-from .files.names import JournalFile, list_journals, list_segments, noted_sequence, segment_covering
+from .files.names import (
+    JournalFile,
+    list_journals,
+    list_segments,
+    noted_sequence,
+    noted_shards,
+    segment_covering,
+)
 from .files.segments import first_line, read_events
 
 SCAN_SECONDS = 1.0
@@ -60,14 +67,15 @@ class EventFollower:
             self._segments.close()
 
     def shards(self) -> list[int]:
-        """Shards that have events, by number, as of at most SCAN_SECONDS ago."""
+        """Shards that have or had events, by number, as of at most SCAN_SECONDS ago."""
         if time.monotonic() - self._scanned_at < SCAN_SECONDS:
             return self._shards
         self._scanned_at = time.monotonic()
         rings = (_RING.fullmatch(path.name) for path in (self._folder / "regions").glob("worker-*.events"))
         journals = (file.shard for file in list_journals(self._folder))
         segments = (file.shard for file in list_segments(self._folder))
-        self._shards = sorted({*(int(match[1]) for match in rings if match), *journals, *segments})
+        noted = noted_shards(self._folder)
+        self._shards = sorted({*(int(match[1]) for match in rings if match), *journals, *segments, *noted})
         return self._shards
 
     def end(self, shard: int) -> int:

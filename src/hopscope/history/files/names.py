@@ -20,6 +20,7 @@ CHECKSUM = ".crc32"
 """Suffix of the checksum beside a Parquet file."""
 INDEX = ".index"
 """Suffix of the index beside a segment."""
+_NOTED = re.compile(r"\d{5}\.next")
 _JOURNAL = re.compile(r"(\d{5})-(\d{20})\.journal")
 _SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")
 
@@ -64,6 +65,11 @@ def noted_sequence(folder: Path, shard: int) -> int:
         return int(noted_path(folder, shard).read_text())
     except (FileNotFoundError, ValueError):
         return 0
+
+
+def noted_shards(folder: Path) -> list[int]:
+    """Shards whose next sequence is noted: events of theirs may all be deleted."""
+    return [int(path.stem) for path in listing(folder / "journal", ".next") if _NOTED.fullmatch(path.name)]
 
 
 def list_journals(folder: Path) -> list[JournalFile]:
