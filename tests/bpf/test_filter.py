@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from random import Random
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hopscope.bpf.layout import FLOW, MAX_PAYLOAD, Count
 from hopscope.bpf.program import XdpProgram
 from hopscope.capture.errors import CaptureError
 from hopscope.detect.counters import INDEX
-from hopscope.detect.records import INLINE_HOPS, WAYS, Kind, Metric
+from hopscope.detect.records import EVENT, INLINE_HOPS, WAYS, Kind, Metric
 from hopscope.detect.thresholds import set_limits
 from hopscope.settings.limits import ThresholdSettings
 from hopscope.wire.records import Link
@@ -204,6 +205,60 @@ def test_restart_after_silence(filtering: Filtering, monkeypatch: pytest.MonkeyP
     (row,) = plain.tables["sources"]["sources"][plain.tables["sources"]["sources"]["bits"] != 0]
     assert (row["restarts"], row["lost"], row["highest"]) == (1, 2, 399)
     assert filtering.filtered > 400
+
+
+def odd_numbers(chance: Random, count: int) -> list[int]:
+    """Sequence numbers in runs; between them some are missing, late, double, far away, or begin again."""
+    number, found = chance.choice([0, (1 << 22) - 80, 70_000]), list[int]()
+    while len(found) < count:
+        what = chance.random()
+        if what < 0.4:
+            number += chance.choice([2, 3, 70, 300])
+            found.append(number)
+        elif what < 0.7:
+            found.append(number - chance.choice([0, 1, 5, 59, 64, 4000, 1 << 21]))
+        elif what < 0.8:
+            number = chance.choice([0, number - 5000, number + (1 << 21)])
+            found.append(number)
+        run = chance.randrange(1, 150)
+        found += range(number + 1, number + 1 + run)
+        number += run
+    return [number % (1 << 22) for number in found[:count]]
+
+
+@pytest.mark.parametrize("tick_ns", [ALWAYS, NEVER])
+def test_any_numbering(program: XdpProgram, monkeypatch: pytest.MonkeyPatch, tick_ns: int) -> None:
+    """Whatever the sequence numbers, however many reports are on their way, and with silence between: what
+    is lost, late and double is as without the kernel.
+    """
+    monkeypatch.setattr(filter_module, "TICK_NS", tick_ns)
+    for seed in range(20):
+        chance = Random(seed)
+        numbers = odd_numbers(chance, 600)
+        monkeypatch.setattr(xdp_make, "_numbers", lambda *_, of=numbers: np.array(of))
+        frames = traffic(seed=9, count=len(numbers), flows=1)
+        clear(program)
+        filtering, (plain, _) = Filtering(program), detected([])
+        gaps, at, now = [np.empty(0, EVENT)], 0, LATER
+        while at < len(frames):
+            part = frames[at : at + chance.randrange(1, 60)]
+            at += len(part)
+            filtering.give(part)
+            filtering.turn()
+            gaps.append(detected(part, detector=plain)[1])
+            if chance.random() < 0.1:
+                filtering.drain()
+                now += 10**11
+                for detector in (filtering.detector, plain):
+                    list(detector.tick(now))
+                filtering.filter.merge()
+        filtering.drain()
+        found, expected = (
+            [(int(e["value"]), int(e["previous"])) for e in events[events["kind"] == Kind.GAP]]
+            for events in (filtering.events, np.concatenate(gaps))
+        )
+        assert found == expected, seed
+        assert [line for line in differences(plain, filtering.detector) if "sources." in line] == [], seed
 
 
 def test_limits_change_while_it_runs(filtering: Filtering) -> None:

@@ -522,12 +522,12 @@ inlined enum order order_of(struct source *source, const struct numbering *numbe
 {
 	__u32 mask = number->bits == 22 ? 0x3fffff : 0xffffffff;
 	__u32 ahead = (number->sequence - source->highest) & mask, behind = (source->highest - number->sequence) & mask;
+	if (behind < 64)
+		return ORDER_BEHIND;
 	if (source->state == WATCHED)
 		return ORDER_FIRST;
 	if (ahead == 1)
 		return ORDER_NEXT;
-	if (behind < 64)
-		return ORDER_BEHIND;
 	return ahead <= (number->bits == 22 ? 1 << 20 : 1 << 24) ? ORDER_AHEAD : ORDER_FAR;
 }
 

@@ -76,7 +76,7 @@ class Filter:
         self._seen = np.zeros((flows, 4), np.uint64)
         self._seen_hops = np.zeros((states, 2), np.uint64)
         self._seen_ports = np.zeros((ports, 2), np.uint64)
-        self._merged = np.zeros(sources, np.uint64)
+        self._merged = np.zeros((sources, sources_kernel.MERGED), np.uint64)
         self._watched = np.zeros((WATCHED, 2), np.uint64)
         self._watching = 0
         self._boundary: int | None = None

@@ -13,6 +13,7 @@
 `watched`             uint64 [n, 2]: what was installed last, and its decisive state then
 `seen`, `seen_hops`   what the program had counted when it was merged last: uint64 [flows, 4] packets, sum and
                       number of latencies, time of the last push; uint64 [as `states`, 2] sum and number
+`merged`              uint64 [sources, MERGED], see `sources_kernel`
 `seen_ports`          uint64 [ports, 2]: samples merged, time of the last push
 ===================== ==========================================================================
 """

@@ -1,4 +1,4 @@
-"""Sequence numbers of sources: which the program follows, and what it counted of them."""
+"""Sequence numbers of sources: which the program follows, and what it counted of them (`merged`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ _WATCHED = U32(State.WATCHED)
 _NUMBERED = U8(Flag.NUMBERED)
 _PROBES = U64(PROBES)
 _NOWHERE = U64(NOWHERE)
+
+# Of each source in `merged`.
+RECEIVED = U64(0)
+"""Reports in sequence that were added."""
+SEEN = U64(1)
+"""Those before the last that came up and that the detector has seen."""
+SEEN_WINDOW = U64(2)
+"""Its window then, and its depth; only while RECEIVED is more than SEEN."""
+SEEN_DEPTH = U64(3)
+MERGED = 4
 
 
 @kernel
@@ -40,13 +50,23 @@ def is_source(sources: Any, at: Any, k_sources: Any) -> Any:
 
 
 @kernel
-def merge_source(sources: Any, at: Any, k_sources: Any, merged: Any, received: Any, epoch_ns: Any) -> None:
+def merge_source(
+    sources: Any, at: Any, k_sources: Any, merged: Any, received: Any, came_up: Any, epoch_ns: Any
+) -> None:
     """Add the reports in sequence up to `received` to a source of the detector.
 
-    Those after a suspect confirm it: the program follows a source that was silent from its first report on.
+    `came_up`: the detector has seen all that came up before them.  If `merge_sources` was ahead of that, the
+    difference is taken back, with the window as it was.  Reports after a suspect confirm it: the program
+    follows a source that was silent from its first report on.
     """
-    more = received - merged[at]
-    merged[at] = received
+    m = merged[at]
+    more = received - m[RECEIVED]
+    back = more >> U64(63) != U64(0)
+    steps = received - m[SEEN] if back else more
+    ahead = m[RECEIVED] != m[SEEN]
+    m[RECEIVED] = received
+    if came_up:
+        m[SEEN] = received
     if more == U64(0) or not is_source(sources, at, k_sources):
         return
     s = sources[at]
@@ -63,8 +83,14 @@ def merge_source(sources: Any, at: Any, k_sources: Any, merged: Any, received: A
         s.window = U64(1)
         s.depth = U32(1)
     s.highest = U32((U64(s.highest) + more) & mask)
-    s.window = (s.window << more) | ((U64(1) << more) - U64(1)) if more < WINDOW else ~U64(0)
-    s.depth = U32(min(U64(s.depth) + more, WINDOW) if more < WINDOW else WINDOW)
+    if back:
+        s.window = m[SEEN_WINDOW]
+        s.depth = U32(m[SEEN_DEPTH])
+    elif not ahead:
+        m[SEEN_WINDOW] = s.window
+        m[SEEN_DEPTH] = U64(s.depth)
+    s.window = (s.window << steps) | ((U64(1) << steps) - U64(1)) if steps < WINDOW else ~U64(0)
+    s.depth = U32(min(U64(s.depth) + steps, WINDOW) if steps < WINDOW else WINDOW)
     s.last_ns = max(s.last_ns, k_sources[at].last_ns + epoch_ns)
     order()
     s.version = (version | U32(1)) + U32(1)
@@ -77,7 +103,7 @@ def merge_marked(
     """Merge the sources of the datagrams of a batch whose numbers the detector is to look at."""
     for k in range(count):
         if U64(marks[k]) & U64(Mark.MERGE):
-            merge_source(sources, U64(rows[k]), k_sources, merged, received[k], epoch_ns)
+            merge_source(sources, U64(rows[k]), k_sources, merged, received[k], True, epoch_ns)
 
 
 @kernel
@@ -109,13 +135,13 @@ def install_sources(
             ):
                 row = k_sources[at]
                 if row.state == _ABSENT and U64(s.depth) == WINDOW and not s.suspected and not s.silent:
+                    if not is_source(sources, at, k_sources):  # else some may be on their way
+                        merged[at, RECEIVED] = merged[at, SEEN] = row.received
                     row.high = s.source_hi
                     row.low = s.source_lo
                     row.node = s.node_id
                     row.hardware = s.hw_id
                     row.bits = s.bits
-                    row.received = U64(0)
-                    merged[at] = U64(0)
                     order()
                     row.state = _WATCHED
                 break
@@ -133,4 +159,4 @@ def merge_sources(sources: Any, k_sources: Any, merged: Any, epoch_ns: Any) -> N
         elif sources[at].silent:
             k_sources[at].state = _WATCHED
         else:
-            merge_source(sources, at, k_sources, merged, k_sources[at].received, epoch_ns)
+            merge_source(sources, at, k_sources, merged, k_sources[at].received, False, epoch_ns)
