@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, 
 from hopscope.export import delivery
 from hopscope.export.block import EventBlock
 from hopscope.export.counters import DESTINATION, DestinationRow
+from hopscope.export.databases import twins
 from hopscope.export.databases.influx import Influx
 from hopscope.export.databases.line_protocol import IntCollectorEncoder, LineEncoder
 from hopscope.export.destination import Context
@@ -206,6 +208,55 @@ def test_metrics(server: InfluxServer) -> None:
     sums = {"latency_seconds_count": 3, "latency_seconds_sum": 4.5}
     assert hop == [about | {"node": "1", "node_id": "1"} | sums]
     assert asked("hopscope") == [about | {"flows": 12}]
+
+
+def of_few_times(n: int, span: int) -> Any:
+    """Records of flows as they expire: those of one time are far apart, but within `span` events."""
+    events = random_events(n, seed=2)
+    events["time_ns"] = events["time_ns"][0] + np.arange(n) // span * 10 + np.arange(n) * 7919 % 10
+    events["kind"], events["metric"] = Kind.FLOW_RECORD, Metric.FLOW_LATENCY
+    events["node_id"] = np.where(np.arange(n) % 3 == 0, NO_NODE, 1)
+    events["sequence"] = np.arange(n)
+    return events
+
+
+def test_events_of_one_time_in_other_blocks_replace_none(tmp_path: Path, server: InfluxServer) -> None:
+    """All are in the database, also those that another sender sent."""
+    data, events = tmp_path / "data", of_few_times(3000, 3000)
+    with JournalWriter(data, 2) as writer:
+        for at in (0, 1700):
+            one, row = sender(data, server.url, Names(), batch_events=50)
+            writer.append(events[at : 1700 if at == 0 else None])
+            one.start()
+            eventually(lambda at=at, row=row: row["events_total"][0] == (1700 if at == 0 else 1300))
+            one.finish()
+            assert one.ended(HANG_SECONDS)
+    found = server.query("SELECT sequence FROM int_event", "hopscope")
+    assert sorted(int(str(each["sequence"])) for each in found) == list(range(3000))
+
+
+@pytest.mark.parametrize("window", [128, twins.WINDOW])
+def test_twins_are_counted_alike_by_every_process(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    """No two points are the same one if those of one time are within a window; a block that is sent again
+    makes the same points, and so does a process that was shown what came before.
+    """
+    monkeypatch.setattr(twins, "WINDOW", window)
+    events = of_few_times(1000, min(window, 700))
+
+    def blocks(begin: int, end: int, size: int) -> list[EventBlock]:
+        cuts = [*range(begin, end, size), end]
+        return [EventBlock("m", 0, a, b - 1, events[a:b]) for a, b in pairwise(cuts)]
+
+    one, points = LineEncoder(Names(), "m"), []
+    for block in blocks(0, 1000, 70):
+        body = one.encode(block)
+        assert one.encode(block) == body
+        points += [(*line.split(" ")[::2],) for line in body.decode().splitlines()]
+        other = LineEncoder(Names(), "m")
+        for earlier in blocks(max(0, block.first - 2 * window), block.first, 33):
+            other.recall(earlier)
+        assert other.encode(block) == body
+    assert len(set(points)) == len(points) == 1000
 
 
 def test_what_a_database_rejects_is_counted(tmp_path: Path, server: InfluxServer) -> None:

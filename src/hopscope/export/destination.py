@@ -94,6 +94,9 @@ class Destination(AnyDestination, ABC):
     buffers: ClassVar[bool] = False
     """Whether `send` only keeps a block, and `tick` delivers."""
 
+    remembers: ClassVar[int] = 0
+    """How many events before the first block of a shard it is shown by `recall`."""
+
     @classmethod
     def check(cls, settings: Any) -> None:
         """Raises HopscopeError if it cannot work with these settings; called before the collector starts."""
@@ -106,6 +109,10 @@ class Destination(AnyDestination, ABC):
         It is called again with the same block after a failure, perhaps by another process: a destination that
         can tell copies apart does it by `block.id`.
         """
+
+    def recall(self, block: EventBlock) -> None:
+        """See events that were sent before, perhaps by another process; called before `send`."""
+        return
 
     def tick(self, idle: Collection[int], ending: bool) -> int:
         """Do what is due, and return how many deliveries succeeded; called before blocks are read.

@@ -7,7 +7,7 @@ retention deletes meanwhile are counted as lost.
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -27,6 +27,8 @@ POLL_SECONDS = 0.1
 reads again what waits."""
 RUN_EVENTS = 65_536
 """Most events with one time; longer runs are cut."""
+RECALLED_EVENTS = 16_384
+"""Events that a destination is shown at a time."""
 
 
 class Sender(DeliveryThread[Destination]):
@@ -42,6 +44,8 @@ class Sender(DeliveryThread[Destination]):
         """Shards whose position is one that history has had."""
         self._idle: set[int] = set()
         self._waiting_since: dict[int, float] = {}
+        self._given: dict[int, tuple[int, int]] = {}
+        """By shard, where the last block that was offered begins, and the position after it."""
 
     @cached_property
     def _positions(self) -> Positions:
@@ -160,6 +164,23 @@ class Sender(DeliveryThread[Destination]):
         others = np.flatnonzero(events["time_ns"] != times[0])
         return events[: int(others[0])] if len(others) else events
 
+    def _recall(self, block: EventBlock) -> None:
+        """Show the destination the events before a block, unless they were in the one that it had last."""
+        first, after = self._given.get(block.shard, (-1, -1))
+        self._given[block.shard] = block.first, block.last + 1
+        if not self.destination.remembers or block.first in (first, after):
+            return
+        at = max(0, block.first - self.destination.remembers)
+        with closing(EventFollower(self._folder)) as follower:
+            while at < block.first:
+                events = follower.read(block.shard, at, min(RECALLED_EVENTS, block.first - at))
+                events = events[events["sequence"] < block.first]
+                if not len(events):
+                    return
+                begin, at = int(events["sequence"][0]), int(events["sequence"][-1]) + 1
+                if len(wanted := self._filter.of(events)):
+                    self.destination.recall(EventBlock(block.member, block.shard, begin, at - 1, wanted))
+
     def _due(self, shard: int) -> bool:
         """Whether the events of a shard have waited long enough for a full batch."""
         now = time.monotonic()
@@ -169,6 +190,7 @@ class Sender(DeliveryThread[Destination]):
     def _deliver(self, block: EventBlock) -> None:
         """Send one block; it is under way until it is confirmed or given up."""
         taken = 0
+        self._recall(block)
         if len(block):
             taken = self._offer(lambda: self.destination.send(block), block.id, len(block))
         self._positions.sent(block.shard)

@@ -7,12 +7,14 @@ from ..block import EventBlock
 from ..destination import Context, Destination
 from .influx_client import InfluxClient
 from .line_protocol import IntCollectorEncoder, LineEncoder
+from .twins import WINDOW
 
 
 class Influx(Destination):
     """One server."""
 
     Settings = InfluxSettings
+    remembers = 2 * WINDOW
 
     def __init__(self, settings: InfluxSettings, context: Context) -> None:
         super().__init__(settings, context)
@@ -24,6 +26,11 @@ class Influx(Destination):
         """Create the database or bucket, if asked to and it is missing."""
         self.close()
         self._client = InfluxClient(self.settings, self.settings.timeout_seconds)
+
+    def recall(self, block: EventBlock) -> None:
+        """See which points there are."""
+        if isinstance(self._encoder, LineEncoder):
+            self._encoder.recall(block)
 
     def send(self, block: EventBlock) -> None:
         """Write the points of a block in one request."""

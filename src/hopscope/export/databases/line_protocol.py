@@ -2,8 +2,8 @@
 
 `LineEncoder`: an event is a point of the measurement `int_event` at its time in ns.  Tags are bounded: kind,
 metric, node, port, queue, collector, shard.  The flow is a field.  Points with the same tags and time would
-replace each other: the second and later ones in a block have a tag `n`.  A block that is sent again writes
-the same points, so each is there once.
+replace each other: the second and later ones have a tag `n`.  A block that is sent again writes the same
+points, so each is there once.
 
 `IntCollectorEncoder`: the measurements that INTCollector wrote, for dashboards that read them.
 """
@@ -24,6 +24,7 @@ from ...wire.records import Records
 from ..block import EventBlock
 from ..event_columns import QUEUED, labels_by_code, path_columns
 from ..rendering import Column, Lines, Mask
+from .twins import Twins
 
 _address = lru_cache(1 << 16)(address)
 MAX_INTEGER = 2**63 - 1
@@ -51,12 +52,20 @@ class LineEncoder:
     def __init__(self, names: Names, member: str) -> None:
         self._names = names
         self._member = tag(member)
+        self._twins: dict[int, Twins] = {}
+
+    def recall(self, block: EventBlock) -> None:
+        """See events before those that are encoded next."""
+        self._twins_of(block, block.records[~continues(block.records)])
+
+    def _twins_of(self, block: EventBlock, records: Records) -> Column:
+        return self._twins.setdefault(block.shard, Twins()).of(block, records)
 
     def encode(self, block: EventBlock) -> bytes:
         """A line for each event; a long path is one event."""
         records = block.records[~continues(block.records)]
         lines = Lines(len(records))
-        self._tags(lines, records, block.shard)
+        self._tags(lines, records, block)
         _values(lines, records)
         _flow(lines, records)
         kind, metric = records["kind"], records["metric"]
@@ -76,7 +85,7 @@ class LineEncoder:
         lines.text("\n")
         return lines.encoded()
 
-    def _tags(self, lines: Lines, records: Records, shard: int) -> None:
+    def _tags(self, lines: Lines, records: Records, block: EventBlock) -> None:
         """Measurement and tags."""
         node, port = records["node_id"], records["port"].astype(np.uint64)
         with_node = node != NO_NODE
@@ -103,8 +112,8 @@ class LineEncoder:
         lines.number(port, with_port)
         lines.text(",queue=", queued)
         lines.number(records["ident"], queued)
-        lines.text(f",shard={shard}")
-        twin = _earlier_twins(records, queued)
+        lines.text(f",shard={block.shard}")
+        twin = self._twins_of(block, records)
         lines.text(",n=", twin > 0)
         lines.number(twin, twin > 0)
 
@@ -144,27 +153,6 @@ def _flow(lines: Lines, records: Records) -> None:
     for name in ("sport", "dport", "proto"):
         _integer(lines, name, records[name], flow)
     _integer(lines, "hw_id", records["ident"], source)
-
-
-def _earlier_twins(records: Records, queued: Mask) -> Column:
-    """How many events before each have the same tags and time, uint64 [n]."""
-    keys = (
-        records["time_ns"],
-        records["kind"],
-        records["metric"],
-        records["node_id"],
-        np.where(records["node_id"] != NO_NODE, records["port"], NO_PORT),
-        np.where(queued, records["ident"], 0),
-    )
-    order = np.lexsort(keys)
-    begins = np.ones(len(order), bool)
-    for at, key in enumerate(keys):
-        changed = np.diff(key[order]) != 0
-        begins[1:] = changed if at == 0 else begins[1:] | changed
-    place = np.arange(len(order))
-    twins = np.empty(len(order), np.uint64)
-    twins[order] = place - np.maximum.accumulate(np.where(begins, place, 0))
-    return twins
 
 
 _VALUES = np.array([Kind.NEW_KEY, Kind.CHANGE, Kind.PATH_CHANGE, Kind.PUSH, Kind.VALUE], np.uint8)

@@ -1,0 +1,73 @@
+"""Events that would be the same point of a time series: numbered, so that none replaces another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...detect.records import NO_NODE, NO_PORT
+from ...wire.records import Records
+from ..block import EventBlock
+from ..event_columns import QUEUED
+from ..rendering import Column
+
+WINDOW = 1 << 17
+"""Twins that are at most as many events apart get different numbers."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Twins:
+    """How many earlier events of a shard have the same tags and time as each.
+
+    Records of flows have the time of the last report, but come when the flow expires or is evicted: those of
+    one time are many events apart. Events count as earlier from the last but one multiple of WINDOW on: what
+    is counted depends on sequences alone, and another process that has seen them counts the same.
+    """
+
+    def __init__(self) -> None:
+        self._window = 0
+        self._earlier = self._keys = np.empty(0, np.uint64)
+        """Keys of the window before, and of this one, in order."""
+        self._answer: tuple[str, Column] = "", self._keys
+
+    def of(self, block: EventBlock, records: Records) -> Column:
+        """Uint64 [n] for the records of a block, the same if it is asked for again."""
+        if block.id == self._answer[0]:
+            return self._answer[1]
+        windows, keys = records["sequence"] // WINDOW, _place_and_time(records)
+        twins = np.zeros(len(records), np.uint64)
+        for window in np.unique(windows).tolist():
+            part = windows == window
+            twins[part] = self._count(window, keys[part])
+        self._answer = block.id, twins
+        return twins
+
+    def _count(self, window: int, keys: Column) -> Column:
+        if window != self._window:
+            self._earlier = self._keys if window == self._window + 1 else self._keys[:0]
+            self._window, self._keys = window, self._keys[:0]
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        before = np.searchsorted(self._keys, ordered)
+        count = np.arange(len(keys)) - np.searchsorted(ordered, ordered)
+        count += np.searchsorted(self._keys, ordered, "right") - before
+        count += np.searchsorted(self._earlier, ordered, "right") - np.searchsorted(self._earlier, ordered)
+        self._keys = np.insert(self._keys, before, ordered)
+        twins = np.empty(len(keys), np.uint64)
+        twins[order] = count
+        return twins
+
+
+def _place_and_time(records: Records) -> Column:
+    """Hashes of tags and time, uint64 [n]."""
+    place = records["node_id"] != NO_NODE
+    keys = records["time_ns"].astype(np.uint64)
+    for column in (
+        records["kind"],
+        records["metric"],
+        records["node_id"],
+        np.where(place, records["port"], NO_PORT),
+        np.where(np.isin(records["metric"], QUEUED), records["ident"], 0),
+    ):
+        keys = (keys ^ column.astype(np.uint64)) * _MIX
+        keys ^= keys >> np.uint64(32)
+    return keys
