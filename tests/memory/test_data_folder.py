@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.memory.data_folder import DataFolder, FolderError, owned_stores
+from hopscope.memory.data_folder import DataFolder, FolderError, owned_stores, read_owner
 from hopscope.memory.private_file import HASH_SECRET, hash_secret
 from hopscope.memory.region import Region
+from support.small_disk import fill, small_disk
 
 
 def test_a_link_in_place_of_the_regions_is_not_followed(tmp_path: Path) -> None:
@@ -172,3 +173,18 @@ def test_a_folder_is_left_to_another_process(tmp_path: Path) -> None:
     assert not second.regions.exists()
     third.acquire()
     third.close()
+
+
+def test_an_owner_on_a_full_disk(tmp_path: Path) -> None:
+    """A collector starts, and reads its settings again, on a disk that has no room for one more file."""
+    with small_disk(tmp_path / "small", "1m") as small:
+        data = small / "data"
+        with DataFolder(data, tmp_path) as folder:
+            folder.write_owner(names="a file with a long name")
+            fill(small)
+            folder.write_owner(names="short")
+            assert read_owner(data)["names"] == "short"
+            with pytest.raises(FolderError, match=r"owner\.json: No space left on device"):
+                folder.write_owner(names="x" * 8192)
+            assert read_owner(data)["names"] == "short"
+            assert not (data / ".owner.json").exists()

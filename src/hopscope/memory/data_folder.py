@@ -224,7 +224,10 @@ class DataFolder:
             return True
 
     def write_owner(self, **more: Any) -> None:
-        """Write `owner.json` atomically, and into the folder of regions to whom it belongs."""
+        """Write `owner.json` atomically, and into the folder of regions to whom it belongs.
+
+        On a full disk, the text takes the place of the one before in its file.
+        """
         (self.regions / OWNER_NAME).write_text(str(self.path), encoding="utf-8")
         owner = {
             "schema": SCHEMA,
@@ -234,9 +237,15 @@ class DataFolder:
             "started_ns": time.time_ns(),
             **more,
         }
-        draft = self.path / ".owner.json"
-        draft.write_text(json.dumps(owner, indent=1) + "\n", encoding="utf-8")
-        draft.replace(self.path / "owner.json")
+        path, draft = self.path / "owner.json", self.path / ".owner.json"
+        text = (json.dumps(owner, indent=1) + "\n").encode()
+        try:
+            draft.write_bytes(text)
+            draft.replace(path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            if not _overwrite(path, text):
+                raise FolderError(f"{path}: {error.strerror}") from error
 
     def close(self, *, left: bool = False) -> None:
         """Delete the shared memory, but for rings if `events_wait`, and release the lock; `left`: another
@@ -306,6 +315,19 @@ def _findable(place: Path) -> Iterator[None]:
             yield
         finally:
             place.unlink(missing_ok=True)
+
+
+def _overwrite(path: Path, text: bytes) -> bool:
+    """Write into the blocks that a file has on the disk; False: there is none, or they have no room."""
+    try:
+        with path.open("rb+") as file:
+            if len(text) > os.fstat(file.fileno()).st_blocks * 512:
+                return False
+            file.write(text)
+            file.truncate()
+    except OSError:
+        return False
+    return True
 
 
 def _delete_files(folder: Path, kept: set[str]) -> None:
