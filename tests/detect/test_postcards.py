@@ -231,6 +231,15 @@ def test_missing_end() -> None:
     assert [path.whole for path in run(one, cards)] == [True, False, False, True, True, True]
 
 
+def test_missing_ends_of_many_flows() -> None:
+    """A path without its last hop is complete for none of them, whatever the hashes of the flows."""
+    one = joiner(packets=1024)
+    whole = [card for flow in range(256) for card in hops_of(1, 2, 3, flow=flow)]
+    cut = [card for flow in range(256) for card in hops_of(1, 2, flow=flow, packet=2)]
+    assert [path.whole for path in run(one, whole)] == [True] * 256
+    assert [path.whole for path in run(one, cut)] == [False] * 256
+
+
 def test_switches_that_do_not_count_ttl() -> None:
     """Where TTLs do not tell hops apart, arrival orders them, and any shorter path is incomplete."""
     one = joiner()

@@ -14,7 +14,7 @@ newest to the oldest.
 `cards`, `hops`       REPORT and HOP [cards]: a postcard, and what its node did
 `links`, `free`       uint32 [cards]: the postcard that arrived before; unused places
 `periods`, `numbers`  uint64 [cards]: wrap of the ingress time, number of the packet in the capture
-`longest`             LONGEST_PATH [power of two], by hash of the flow
+`longest`             LONGEST_PATH [power of two], rows of eight ways by hash of the flow
 `work`, `topology`    see `order_kernel`
 `rows`, `row_hops`    REPORT and HOP [n]: joined paths
 `row_numbers`         uint64 [n]: as `numbers`, of their last postcards; `hop_numbers`: of each hop
@@ -85,7 +85,15 @@ def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any, keys
     """Whether a path is not part of a longer recent one of its flow; if so, it is remembered."""
     hashed = hash_flow(packet.src_hi, packet.src_lo, packet.dst_hi, packet.dst_lo, packet.l4, keys)
     n = U64(packet.count)
-    row = longest[hashed & (U64(len(longest)) - U64(1))]
+    at = (hashed & (U64(len(longest)) // WAYS - U64(1))) * WAYS
+    oldest = at
+    for w in range(WAYS):
+        if longest[at + U64(w)].hash == hashed:
+            oldest = at + U64(w)
+            break
+        if longest[at + U64(w)].last_ns < longest[oldest].last_ns:
+            oldest = at + U64(w)
+    row = longest[oldest]
     if row.hash == hashed and packet.opened_ns - row.last_ns < FORGET_NS and n < U64(row.count):
         if flat or U64(row.first) != first or U64(row.end) != last:
             return False

@@ -31,6 +31,8 @@ from ..links import read_links, topology
 from ..records import KEYS
 
 CARDS_PER_PACKET = 4
+PATHS_PER_PACKET = 4
+"""Flows whose longest path is remembered, for each packet whose postcards can wait."""
 MAX_HOPS = 64
 _NO_TIME = -(1 << 63)
 _OWN_HOP, _MX = int(Carried.OWN_HOP), int(Mode.MX)
@@ -198,7 +200,7 @@ class _Table:
             np.arange(cards, dtype=np.uint32)[::-1].copy(),  # free
             np.zeros(cards, np.uint64),  # periods
             np.zeros(cards, np.uint64),  # numbers
-            np.zeros(packets, LONGEST_PATH),
+            np.zeros(PATHS_PER_PACKET * packets, LONGEST_PATH),
         )
         words = [np.zeros(MAX_HOPS, np.uint64) for _ in range(6)]
         # order, chained, nodes, nexts, ends, after, steps
