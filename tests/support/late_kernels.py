@@ -370,6 +370,26 @@ def _translate_to_nic() -> None:
     translate(transport="rocev2", collectors=["127.0.0.1", "127.0.0.3"], address="127.0.0.2")
 
 
+def switch_direct() -> None:
+    """The reporter of DTA at a switch: one report of its programs."""
+    from hopscope.runtime.warmup import _REPORT
+    from hopscope.switch.direct_sender import DirectSender, DtaOutlet
+    from hopscope.wire.records import Link
+    from support.wire_cases import frame_batch
+
+    datagrams, stop = frame_batch([_REPORT], Link.UDP_PAYLOAD), threading.Event()
+    sender = DirectSender(["int-path-tracing", "packetscope-traversal"], DtaOutlet("127.0.0.1", 4000))
+
+    def turn() -> int:
+        sender.take(datagrams)
+        stop.set()
+        return 1
+
+    sender.turn = turn  # type: ignore[method-assign]
+    loop.run(sender, stop, lambda found: None)
+    assert sender.made, "the report is none of its monitors'"
+
+
 def measured(role: Callable[[], None]) -> list[str]:
     """Run a role; the kernels that it called too late."""
     log.configure()
@@ -404,6 +424,7 @@ ROLES: dict[str, Callable[[], None]] = {
     "translate": translate,
     "translate-limited": lambda: translate(rate_limit=500),
     "nic": nic,
+    "switch-direct": switch_direct,
 }
 
 

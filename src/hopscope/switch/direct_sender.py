@@ -8,15 +8,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
 from ..capture.errors import CaptureError
 from ..capture.udp.sender import UdpSender
-from ..direct.monitors.monitor import Reports
+from ..direct.monitors.monitor import Reports, no_reports
 from ..direct.monitors.registry import make_monitors
 from ..direct.reporter import Reporter
 from ..wire.decode.decoder import Decoder
 from ..wire.dialect import DEFAULT
 from ..wire.dta.codec import Form
-from ..wire.records import FrameBatch
+from ..wire.records import FRAME, FrameBatch
 from .observations import observations_of
 
 
@@ -38,7 +40,8 @@ class DtaOutlet:
 
     def __init__(self, host: str, port: int) -> None:
         """Raises CaptureError: the name is not known."""
-        self._reporter = Reporter(Form.SIZED)
+        self._reporter, none = Reporter(Form.SIZED), no_reports()
+        self._reporter.send(none.records, none.arena)  # loads the kernels
         self._udp = UdpSender(host, port)
 
     def take(self, reports: Reports) -> int:
@@ -66,6 +69,7 @@ class DirectSender:
         self._outlet = outlet
         ports = () if int_port is None else (int_port,)
         self._decoder = Decoder(replace(DEFAULT, int_ports=ports))
+        self._decoder.decode(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)))  # loads the kernel
         self._packets = 0
         self.made = 0
         """Reports that monitors made."""

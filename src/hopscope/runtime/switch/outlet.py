@@ -12,7 +12,9 @@ from ...direct.monitors.monitor import Reports
 from ...settings.direct import DirectSettings
 from ..direct.output import TranslatorOptions
 from ..direct.remote import RemoteStores
+from ..direct.stores import store_specs
 from ..direct.translator import BATCH_TIMEOUT_NS, FLUSH_SECONDS, TICK_NS, WAIT_SECONDS
+from ..direct.warm import warm_translator
 
 
 class RoceOutlet:
@@ -25,6 +27,7 @@ class RoceOutlet:
         given = {"transport": "rocev2", "collectors": list(collectors), "address": address}
         settings = DirectSettings.model_validate({"translator": given})
         options = TranslatorOptions.of(settings, self._make_room)
+        warm_translator([spec.layout for spec in store_specs(DirectSettings())], options.form)
         self._remote = RemoteStores(settings, options, notify)
         self._tick, self._flush = Timer(TICK_NS), Timer(options.flush_ns // 2)
         self._wait_until_ns = 0
