@@ -12,7 +12,7 @@ from hopscope.settings.watch import prefix
 from hopscope.switch.counters import read_counters
 from hopscope.switch.program import attach, control_of, detach
 from hopscope.switch.settings import SwitchSettings, load_switch
-from hopscope.switch.watches import rows_of
+from hopscope.switch.watches import read_watches, rows_of
 
 LEAST = '[switch]\nnode_id = 7\ninterfaces = ["eth1"]\n'
 
@@ -65,4 +65,6 @@ def test_nothing_is_left_of_what_cannot_be_attached(tmp_path: Path) -> None:
     assert not (tmp_path / "pins").exists()
     with pytest.raises(CaptureError, match=r"^nothing is attached: .*pins"):
         read_counters(settings.pins)
+    with pytest.raises(CaptureError, match=r"^nothing is attached: .*pins"):  # what `control status` shows
+        read_watches(settings.pins)
     assert not detach(settings)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..bpf.map_shape import mapped
 from ..bpf.tc import pinned
+from ..capture.errors import CaptureError
 from ..settings.watch import WatchSettings, prefix
 from ..wire.records import Records
 from .layout import WATCH, WATCHES, IntMode, Protocol
@@ -93,7 +94,10 @@ def _prefix(address: bytes, mask: bytes) -> str:
 @contextmanager
 def _mapped(pins: Path) -> Iterator[np.void]:
     """The pinned map, WATCHES, for one process at a time."""
-    descriptor = pinned(pins / "watches")
+    try:
+        descriptor = pinned(pins / "watches")
+    except CaptureError as error:
+        raise CaptureError(f"nothing is attached: {error}") from error
     try:
         rows = mapped(descriptor, WATCHES, 1, pins / "watches")
     finally:
