@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, permutations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -368,6 +368,17 @@ def test_topology_knows_what_is_missing(links: Path, missing: int) -> None:
     assert [(list(path.nodes), path.whole) for path in found] == [(nodes, False)]
 
 
+def test_topology_of_a_loop(links: Path) -> None:
+    """The port at which a packet came in says whose link it took: a switch's second time is not its first, in
+    whatever order the postcards arrive.
+    """
+    loop = [Card(1, ttl=64, ports=(0, 9)), Card(2, ttl=63, ports=(1, 3)), Card(3, ttl=62, ports=(2, 2)),
+            Card(2, ttl=61, ports=(3, 8))]  # fmt: skip
+    for order in permutations(loop):
+        found = run(joiner(links=links), [replace(card, time=time) for time, card in enumerate(order)])
+        assert [(path.nodes, path.whole) for path in found] == [((1, 2, 3, 2), True)]
+
+
 def test_topology_without_ports(links: Path) -> None:
     """Where hops carry no ports, links order nodes, and the window decides."""
     cards = [Card(3, 0), Card(2, 1), Card(1, 2)]
@@ -520,6 +531,9 @@ class Twin:
                     leads = (card.node, cards[b].node) in pairs
                 else:
                     leads = self.links.get((card.node, card.ports[1])) == cards[b].node
+                came_in = cards[b].ports
+                if came_in is not None:
+                    leads &= self.links.get((cards[b].node or 0, came_in[0]), card.node) == card.node
                 if leads:
                     after[k] = b
                     break

@@ -119,6 +119,15 @@ def leads_to(a: Any, b: Any, nodes: Any, nexts: Any, ends: Any, pairs: Any) -> A
     return ends[a] == UNKNOWN and find_number(pairs, nodes[a] << U64(32) | nodes[b]) < U64(len(pairs))
 
 
+@inlined
+def may_follow(hop: Any, node: Any, previous: Any, link_keys: Any, link_nodes: Any) -> Any:
+    """Whether a packet may have come to a hop from node `previous`: unless it came in by another's link."""
+    if not U64(hop.present & ~hop.null) & PORTS:
+        return True
+    link = find_number(link_keys, node << U64(16) | U64(hop.ingress_port))
+    return link == U64(len(link_keys)) or U64(link_nodes[link]) == previous
+
+
 @kernel
 def chain(
     n: Any, cards: Any, hops: Any, order_: Any, chained: Any,
@@ -142,7 +151,11 @@ def chain(
     for k in range(n):
         for j in range(U64(1), n):
             b = (U64(k) + U64(j)) % n
-            if after[b] < HAS_PREVIOUS and leads_to(U64(k), b, nodes, nexts, ends, pairs):
+            if (
+                after[b] < HAS_PREVIOUS
+                and leads_to(U64(k), b, nodes, nexts, ends, pairs)
+                and may_follow(hops[order_[b]], nodes[b], nodes[U64(k)], link_keys, link_nodes)
+            ):
                 after[b] += HAS_PREVIOUS
                 after[U64(k)] += b + U64(1)
                 break
