@@ -77,6 +77,19 @@ def test_a_listener_comes_back_with_its_cursor(tmp_path: Path) -> None:
     assert (read["sequence"].tolist(), lost) == ([*range(4, 10), 12, 13, 14], 2)
 
 
+def test_a_listener_from_before_the_first_event_misses_none(tmp_path: Path) -> None:
+    """Its cursor is no empty text, which a browser would not send back."""
+    feed = Feed(tmp_path)
+    text = cursor_text(feed.now())
+    assert text
+    ring(tmp_path).write(events(0, 3))
+    feed.poll()
+    cursor = parse_cursor(text)
+    assert cursor is not None
+    read, lost = feed.read(cursor)
+    assert (len(read), lost, cursor) == (3, 0, {0: 3})
+
+
 @pytest.mark.parametrize("text", [None, "", "x", "1", "0-1;1-2", "0-1,", "0-" + "9" * 30, "0-1," * 900])
 def test_a_strange_cursor_is_none(text: str | None) -> None:
     """What is no cursor starts at the newest event."""

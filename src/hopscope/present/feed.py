@@ -1,8 +1,8 @@
 """The live feed: rings are read once for all listeners, and each listener learns what it missed.
 
-A cursor is the number of the next event of each shard, written as `0-1234,1-99`.  Events are numbered without
-gaps, so a gap in a listener's numbers is exactly what it lost: overwritten in a ring, dropped from this
-buffer, or while the listener was away.
+A cursor is the number of the next event of each shard, written as `0-1234,1-99`, and as `-` before the first
+event of all.  Events are numbered without gaps, so a gap in a listener's numbers is exactly what it lost:
+overwritten in a ring, dropped from this buffer, or while the listener was away.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Cursor = dict[int, int]
 
 KEEP = 65_536
 """Events of one shard that are kept for listeners that come back or are slow."""
+_NO_EVENT = "-"
+"""A client that had an empty id would send none, and miss what came while it was away."""
 _PART = re.compile(r"(\d{1,5})-(\d{1,20})")
 
 
@@ -33,6 +35,8 @@ def parse_cursor(text: str | None) -> Cursor | None:
     """Cursor after a Last-Event-ID; None if it is not one."""
     if not text or len(text) > 2000:
         return None
+    if text == _NO_EVENT:
+        return {}
     parts = [_PART.fullmatch(part) for part in text.split(",")]
     if not all(parts):
         return None
@@ -41,7 +45,7 @@ def parse_cursor(text: str | None) -> Cursor | None:
 
 def cursor_text(cursor: Cursor) -> str:
     """The Last-Event-ID of a cursor."""
-    return ",".join(f"{shard}-{sequence}" for shard, sequence in sorted(cursor.items()))
+    return ",".join(f"{shard}-{sequence}" for shard, sequence in sorted(cursor.items())) or _NO_EVENT
 
 
 class Feed:
