@@ -368,12 +368,13 @@ def test_topology_knows_what_is_missing(links: Path, missing: int) -> None:
     assert [(list(path.nodes), path.whole) for path in found] == [(nodes, False)]
 
 
-def test_topology_of_a_loop(links: Path) -> None:
+@pytest.mark.parametrize("ttls", [(64, 63, 62, 61), (64, 64, 64, 64)])
+def test_topology_of_a_loop(links: Path, ttls: tuple[int, ...]) -> None:
     """The port at which a packet came in says whose link it took: a switch's second time is not its first, in
-    whatever order the postcards arrive.
+    whatever order the postcards arrive, also where nobody decrements the TTL.
     """
-    loop = [Card(1, ttl=64, ports=(0, 9)), Card(2, ttl=63, ports=(1, 3)), Card(3, ttl=62, ports=(2, 2)),
-            Card(2, ttl=61, ports=(3, 8))]  # fmt: skip
+    way = [(1, (0, 9)), (2, (1, 3)), (3, (2, 2)), (2, (3, 8))]
+    loop = [Card(node, ttl=ttl, ports=ports) for ttl, (node, ports) in zip(ttls, way, strict=True)]
     for order in permutations(loop):
         found = run(joiner(links=links), [replace(card, time=time) for time, card in enumerate(order)])
         assert [(path.nodes, path.whole) for path in found] == [((1, 2, 3, 2), True)]
@@ -490,7 +491,7 @@ class Twin:
             return
         cards = self.waiting[key]["cards"]
         same = [c for _, c, _ in cards if c.node == card.node is not None and c.ttl == card.ttl]
-        if same:
+        if any(not c.ports or not card.ports or c.ports[0] == card.ports[0] for c in same):
             self.counts["duplicates"] += 1
             return
         cards.append((number, card, clock.comparable and card.ingress is not None))
@@ -533,7 +534,8 @@ class Twin:
                     leads = self.links.get((card.node, card.ports[1])) == cards[b].node
                 came_in = cards[b].ports
                 if came_in is not None:
-                    leads &= self.links.get((cards[b].node or 0, came_in[0]), card.node) == card.node
+                    back = self.links.get((cards[b].node or 0, came_in[0]))
+                    leads &= back == card.node or (back is None and (cards[b].node, card.node) not in pairs)
                 if leads:
                     after[k] = b
                     break

@@ -29,10 +29,10 @@ from typing import Any
 from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
 from ...wire.records import Carried, Flag, Have
 from ..evidence.datagram_kernel import NOT_HELD
-from ..flows.event_kernel import FLOW_CARRIED, NO_NODE, hash_flow, pack_l4
+from ..flows.event_kernel import FLOW_CARRIED, NO_NODE, NO_PORT, hash_flow, pack_l4
 from ..flows.path_kernel import NODE_ID, node_of
 from ..flows.slow_path_kernel import MX, NODE_CARRIED, OWN_HOP, own_node
-from .order_kernel import HOST_TO_HOST, NO_TTL, PLAUSIBLE, TTL_MISSING, put_in_order
+from .order_kernel import HOST_TO_HOST, NO_TTL, PLAUSIBLE, PORTS, TTL_MISSING, put_in_order
 
 DROPPED = U64(Flag.DROPPED)
 CONGESTED = U64(Flag.CONGESTED)
@@ -210,11 +210,21 @@ def is_packet(packet: Any, r: Any, l4: Any) -> Any:
 
 
 @inlined
-def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any) -> Any:
-    """Whether the packet has no postcard of this node with this TTL: in a loop, the TTL differs."""
+def came_in_by(hop: Any) -> Any:
+    """Ingress port of a hop, or NO_PORT."""
+    return U64(hop.ingress_port) if U64(hop.present & ~hop.null) & PORTS else NO_PORT
+
+
+@inlined
+def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any, port: Any) -> Any:
+    """Whether the packet has no postcard of this node with this TTL and ingress port, if both name one: in a
+    loop, one of these differs.
+    """
     at = packet.last
     for _ in range(packet.count):
-        if node != NO_NODE and own_node(cards, at, hops) == node and cards[at].ttl == ttl:
+        other = came_in_by(hops[at])
+        same = (port == other) | (port == NO_PORT) | (other == NO_PORT)
+        if same and node != NO_NODE and own_node(cards, at, hops) == node and cards[at].ttl == ttl:
             return False
         at = links[at]
     return True
@@ -341,7 +351,7 @@ def join_kernel(
         node = node_of(
             batch_hops, U64(r.first_hop), U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NO_NODE
         )
-        if not is_new(packet, hops, links, cards, node, r.ttl):
+        if not is_new(packet, hops, links, cards, node, r.ttl, came_in_by(batch_hops[U64(r.first_hop)])):
             tally[DUPLICATES] += U64(1)
             continue
         ring[FREE] -= U64(1)

@@ -120,12 +120,14 @@ def leads_to(a: Any, b: Any, nodes: Any, nexts: Any, ends: Any, pairs: Any) -> A
 
 
 @inlined
-def may_follow(hop: Any, node: Any, previous: Any, link_keys: Any, link_nodes: Any) -> Any:
-    """Whether a packet may have come to a hop from node `previous`: unless it came in by another's link."""
+def may_follow(hop: Any, node: Any, previous: Any, link_keys: Any, link_nodes: Any, pairs: Any) -> Any:
+    """Whether a packet may have come to a hop from node `previous`, by its ingress port and the link back."""
     if not U64(hop.present & ~hop.null) & PORTS:
         return True
     link = find_number(link_keys, node << U64(16) | U64(hop.ingress_port))
-    return link == U64(len(link_keys)) or U64(link_nodes[link]) == previous
+    if link < U64(len(link_keys)):
+        return U64(link_nodes[link]) == previous
+    return find_number(pairs, node << U64(32) | previous) == U64(len(pairs))
 
 
 @kernel
@@ -154,7 +156,7 @@ def chain(
             if (
                 after[b] < HAS_PREVIOUS
                 and leads_to(U64(k), b, nodes, nexts, ends, pairs)
-                and may_follow(hops[order_[b]], nodes[b], nodes[U64(k)], link_keys, link_nodes)
+                and may_follow(hops[order_[b]], nodes[b], nodes[U64(k)], link_keys, link_nodes, pairs)
             ):
                 after[b] += HAS_PREVIOUS
                 after[U64(k)] += b + U64(1)
