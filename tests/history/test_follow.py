@@ -98,6 +98,26 @@ def test_the_ring_comes_first_and_files_have_the_rest(written: tuple[Path, Event
     follower.close()
 
 
+def test_numbers_that_the_ring_lacks(tmp_path: Path, make_events: MakeEvents) -> None:
+    """A ring whose numbers jump, as after a damaged note of the next one, gives each event once."""
+    (tmp_path / "regions").mkdir()
+    writer = RingWriter(create_ring(tmp_path / "regions/worker-3.events", EVENT, 64, EVENT_VERSION))
+    events = make_events(60)
+    events["shard"] = 3
+    events["sequence"] = [*range(20), *range(1000, 1040)]
+    writer.write(events)
+    follower = EventFollower(tmp_path)
+    for position, first, end in (
+        (0, 0, 7),
+        (15, 15, 20),
+        (20, 1000, 1007),
+        (999, 1000, 1007),
+        (1038, 1038, 1040),
+    ):
+        assert follower.read(3, position, 7)["sequence"].tolist() == [*range(first, end)]
+    follower.close()
+
+
 def test_a_gap_is_jumped_over(written: tuple[Path, Events]) -> None:
     """If retention has deleted what is at the position, the next events that are there follow."""
     folder, events = written

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from bisect import bisect_left
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,9 @@ class EventFollower:
         return self._rings[shard]
 
     def _from_ring(self, shard: int, position: int, limit: int) -> Records | None:
-        """Events of the ring from `position` on, or from its oldest; None: there is none, or it is empty."""
+        """Events of the ring from `position` on, or from the next that it has; None: there is none, or it is
+        empty.
+        """
         ring = self._ring(shard)
         if ring is None:
             return None
@@ -149,9 +152,12 @@ class EventFollower:
             return None
         if position >= newest:
             return np.empty(0, EVENT)
-        reader.cursor = max(0, head - (newest - position))
+        sequences, mask = region["records"]["sequence"], reader.capacity - 1
+        kept = range(max(0, head - reader.capacity), head)
+        reader.cursor = kept.start + bisect_left(kept, position, key=lambda at: int(sequences[at & mask]))
         records, _ = reader.read(limit)
-        return records
+        jumps = np.flatnonzero(np.diff(records["sequence"]) != 1)
+        return records[: int(jumps[0]) + 1] if len(jumps) else records
 
     # ------------------------------------------------------------------------------------------- files
 
