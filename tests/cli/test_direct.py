@@ -62,6 +62,16 @@ def test_a_key_is_answered(data: Path) -> None:
     assert table.stdout.splitlines()[1].split() == ["7", "found", "0000beef", "2"]
 
 
+def test_one_of_several_collectors_says_so(tmp_path: Path) -> None:
+    """A key that is empty at one collector may be at another: the error output names how to ask all."""
+    words = ("query", "paths", "7", "--data", str(tmp_path))
+    open_stores(tmp_path / "direct", [parse_store("paths=key-write,slots=1024,collectors=2")])
+    done = run(*words)
+    assert "paths is spread over 2 collectors, and one was asked: name all by --collector" in done.stderr
+    both = run(*words, "--collector", str(tmp_path), "--collector", str(tmp_path))
+    assert (both.returncode, both.stderr) == (1, "")
+
+
 def test_stores_are_listed(data: Path) -> None:
     """Every store with its layout; one that cannot be read says why."""
     stores = [json.loads(line) for line in run("list", "--data", str(data), "-f", "json").stdout.splitlines()]

@@ -136,6 +136,12 @@ def query(
     answers = query_decoded(group, store, keys, request, _epoch(options.epoch), decoder)
     columns = _columns(ANSWER_COLUMNS.get(group.primitive(store), ("key", "status")), answers)
     print_rows(form, columns, answers if form is Format.JSON else map(readable, answers))
+    if any(answer["status"] == "empty" for answer in answers) and (number := group.spread_over(store)):
+        print(
+            f"hopscope: {store} is spread over {number} collectors, and one was asked: name all by "
+            "--collector or direct.query.collectors",
+            file=sys.stderr,
+        )
     if any(answer["status"] != "found" for answer in answers):
         raise typer.Exit(1)
 

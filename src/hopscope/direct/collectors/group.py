@@ -137,6 +137,13 @@ class CollectorGroup:
         """Name of a store's primitive."""
         return str(self._description(store)["primitive"])
 
+    def spread_over(self, store: str) -> int:
+        """Collectors over which a store is spread if only one of them is asked: what is empty there may be
+        at another. Else 0.
+        """
+        collectors = self._layout(store).collectors
+        return collectors if len(self._shares) == 1 and collectors > 1 else 0
+
     def _layout(self, store: str) -> Layout:
         found = self._description(store)
         return StoreSpec.of(store, found["primitive"], found["layout"]).layout
