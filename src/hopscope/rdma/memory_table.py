@@ -27,6 +27,8 @@ class MemoryTable:
         """MEMORY_REGION [ROWS]; the lower 8 bits of a key are the region's row."""
         self.memories: list[npt.NDArray[np.uint8]] = []
         """By target number, uint8 [bytes]."""
+        self.numbers: npt.NDArray[np.uint16] = np.arange(NO_TARGET + 1, dtype=np.uint16)
+        """What notices call a target, by target number: several may be regions of one store."""
 
     def add(
         self,

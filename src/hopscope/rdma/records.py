@@ -195,7 +195,7 @@ NOTICE = np.dtype(
         ("length", "<u4"),  # bytes written; 0 after an atomic operation
         ("immediate", "<u4"),
         ("queue_pair", "<u4"),
-        ("target", "<u2"),  # 65535: an empty write without a region
+        ("target", "<u2"),  # store, counted from 0; 65535: an empty write without a region
         ("flags", "u1"),  # bits of NoticeFlag
         ("spare", "u1"),
     ]

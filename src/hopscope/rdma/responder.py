@@ -86,7 +86,9 @@ class Responder:
         if fill[NOTICES]:
             self.notices_written += int(fill[NOTICES])
             if self._ring is not None:
-                self._ring.write(self._notices[: fill[NOTICES]])
+                notices = self._notices[: fill[NOTICES]]
+                notices["target"] = self.table.numbers[notices["target"]]
+                self._ring.write(notices)
         for row, pair in self._received[: fill[RECEIVED]]:
             record = records[row]
             at, operation = int(record["payload_at"]), int(record["opcode"]) & 31

@@ -122,6 +122,23 @@ def test_verbs_over_sockets(tmp_path: Path, mtu: int) -> None:
         loop.until(lambda: not loop.nic.ports.peers)
 
 
+def test_a_notice_names_the_store_in_every_epoch(tmp_path: Path) -> None:
+    """Each store has two regions, in turn those of the current epoch: notices have the store's number."""
+    with Loop(tmp_path, 10) as loop:
+        session = loop.connect()
+        for epoch in range(3):
+            verbs = np.zeros(2, VERB)
+            verbs["kind"], verbs["length"], verbs["flags"] = Verb.WRITE, 5, VerbFlag.IMMEDIATE
+            verbs["target"] = 0, 1
+            session.submit(VerbBlock(verbs, np.frombuffer(b"hello", np.uint8), np.array([2, 5], np.uint64)))
+            loop.until(lambda: session.idle)
+            for keeper in loop.nic._stores.keepers:
+                keeper.swap(time.time_ns())
+            loop.until(lambda: not any(regions.moving for regions in loop.nic._regions.values()))
+            notices, _ = RingReader(attach_ring(tmp_path / NOTICES_FILE, NOTICE_VERSION), "oldest").read()
+            assert notices["target"].tolist() == [0, 1] * (epoch + 1)
+
+
 def test_nics_share_their_stores(tmp_path: Path) -> None:
     """Two NICs of one collector: peers of either write to the same memory, both are counted, and both move to
     a new epoch.

@@ -72,6 +72,7 @@ class NicProcess:
             for name, store in self.stores.items()
         }
         self._of_target = [store for store in self.stores.values() for _ in range(2)]
+        table.numbers[: len(self._of_target)] = np.arange(len(self._of_target)) // 2
         self.notices = create_notices(folder / NOTICES_FILE)
         """The ring of NOTICE records."""
         self.ports = NicPorts(settings.nic, table, self.notices, port)
