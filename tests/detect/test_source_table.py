@@ -109,6 +109,20 @@ def test_restart(make: Any) -> None:
     assert not events
 
 
+@pytest.mark.parametrize("last", [3_200_000, 4_000_000, (1 << 22) - 65_600])
+def test_restart_that_could_be_a_wrap(make: Any, last: int) -> None:
+    """In the last quarter of the numbers, too, a source that begins at 0 again has lost nothing."""
+    row, events = follow(make, [*range(last - 100, last), *range(100)])
+    assert (row["lost"], row["restarts"], row["highest"]) == (0, 1, 99)
+    assert not events
+
+
+def test_gap_over_the_wrap(make: Any) -> None:
+    """A loss over the wrap is one, also if the next number is among the first."""
+    row, (event,) = follow(make, [*range((1 << 22) - 60_000, (1 << 22) - 59_900), 20])
+    assert (row["lost"], row["restarts"], event.value) == (59_920, 0, 59_920)
+
+
 def test_stray_number(make: Any) -> None:
     """One number from far away is a stray: the numbering goes on where it was."""
     row, events = follow(make, [*range(5000, 5010), 12, *range(5010, 5020)])

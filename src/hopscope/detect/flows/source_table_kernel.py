@@ -3,7 +3,8 @@
 Each (source address, node id, hw id) numbers its reports, modulo 2^22 (Report 2.0) or 2^32; in Report 0.5
 each (source address, hw id).  Compared with the highest number so far, a report is
 
-* the next, or up to 2^20 (2^24) ahead: the numbers between count as lost for now, in a GAP event;
+* the next, or up to 2^20 (2^24) ahead: the numbers between count as lost for now, in a GAP event; but
+  not if it is one of the first 64 numbers, and more than 2^16 ahead: a restart is more likely than that loss;
 * less than 64 behind: a duplicate, or reordered, and then one less is lost;
 * anywhere else: a suspect, counted as reordered.  If another one is less than 64 from it before the numbering
   goes on, the source has restarted its numbering, and the jump lost nothing; if not, it was a stray.
@@ -43,6 +44,7 @@ GAP = U64(Kind.GAP)
 RETURNED = U64(Kind.RETURNED)
 NODE_CARRIED = U64(Carried.NODE_ID)
 WINDOW = U64(64)
+BEGINS_AHEAD = U64(1 << 16)
 PROBES = 64
 
 
@@ -149,7 +151,8 @@ def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) ->
             else:  # another member accounts for it, see `detect.moved`
                 s.moved -= U64(1)
         return U64(0)
-    if ahead <= (mask >> U64(2) if mask < U64(0xFFFFFFFF) else U64(1 << 24)):
+    begins = (number < WINDOW) & (ahead > BEGINS_AHEAD)
+    if not begins and ahead <= (mask >> U64(2) if mask < U64(0xFFFFFFFF) else U64(1 << 24)):
         s.window = (s.window << ahead) | U64(1) if ahead < WINDOW else U64(1)
         s.highest = U32(number)
         s.depth = U32(min(depth + ahead, WINDOW))
