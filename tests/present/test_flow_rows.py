@@ -226,6 +226,9 @@ def test_past_flows_have_the_values_of_their_events(folder: Path) -> None:
         for at, row in enumerate(rows.records):
             mine = events[int(row["flow_id"])]
             latencies = [e["value"] for e in mine if e["kind"] == "change"]
+            latencies += [
+                e["previous"] for e in mine if e["kind"] == "flow_record" and e["metric"] == "flow_latency"
+            ]
             packets = [e["value"] for e in mine if e["kind"] == "flow_record"]
             sums = rows.sums(at)
             assert sums == {

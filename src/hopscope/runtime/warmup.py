@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base import announce
+from ..present.units import many
 from ..settings.collector import Settings
 from ..settings.detect import DetectSettings
 from ..settings.dialects import Changes
@@ -158,13 +159,15 @@ def _follow(
                     kernels, name = kernels + 1, line
                 if kernels and time.monotonic() - notified > every:
                     notified = time.monotonic()
-                    notify(f"compiling kernels: {done} of {len(steps)} parts, {kernels} kernels, {name}")
+                    notify(
+                        f"compiling kernels: {done} of {len(steps)} parts, {many(kernels, 'kernel')}, {name}"
+                    )
     if failed := [child for child in children if child.wait()]:
         from ..base.errors import HopscopeError
 
         raise HopscopeError(f"compiling kernels: a process ended with {failed[0].returncode}")
     if kernels:
-        notify(f"compiled {kernels} kernels")
+        notify(f"compiled {many(kernels, 'kernel')}")
 
 
 def compile_parts(*parts: str) -> None:

@@ -70,7 +70,8 @@ class EventQuestions(ABC):
         """
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Flows with events, newest first: 5-tuple, first and last time, numbers of events by kind.
+        """Flows with events, newest first: 5-tuple, first and last time, numbers of events by kind, and
+        `highest_latency`, of events and the last one of a flow record; others may have been higher.
 
         The sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest
         mean latency, `worst_node_id`, `worst_port`, `worst_latency`, of those that match; NULL while the flow
@@ -104,8 +105,8 @@ class EventQuestions(ABC):
             shown += ", list_sort(list(DISTINCT member)) AS members"
         return f"""SELECT {shown}, min(time) AS first, max(time) AS last, count(*) AS events,
             count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,
-            max(value) FILTER (metric = 'flow_latency' AND kind NOT IN ('flow_record', 'cleared'))
-                AS highest_latency,
+            max(CASE kind WHEN 'flow_record' THEN greatest(value, previous) ELSE value END)
+                FILTER (metric = 'flow_latency' AND kind != 'cleared') AS highest_latency,
             any_value(r.packets) AS packets, any_value(r.mean_latency) AS mean_latency,
             arg_max(node_id, value) FILTER ({_OF_HOP}) AS worst_node_id,
             arg_max(port, value) FILTER ({_OF_HOP}) AS worst_port,

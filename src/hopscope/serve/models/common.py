@@ -116,7 +116,8 @@ class FlowHistory(Model):
     path_changes: int
     drops: int
     highest_latency_ns: Wide | None
-    """Highest flow latency of an event, ns."""
+    """Highest latency end to end that history has, ns: of events, and the last one of a flow record. Others
+    may have been higher."""
 
 
 class Flow(OfMember):
@@ -366,7 +367,8 @@ class PastFlow(OfMembers):
     path_changes: int
     drops: int
     highest_latency: Wide | None
-    """Highest latency end to end of an event, ns."""
+    """Highest latency end to end that history has, ns: of events, and the last one of a flow record. Others
+    may have been higher."""
     mean_latency: float | None
     """Mean of all packets end to end, ns."""
     worst_hop: WorstHop | None

@@ -20,8 +20,8 @@ export function flowTable(onSort) {
     columns: [
       { name: "flow", title: "Source → destination", sorts: false, value: (each) => `${end(each.flow.src, each.flow.sport)} > ${end(each.flow.dst, each.flow.dport)}`,
         cell: (each) => h("a", { href: link(["flows", each.flow.id]) }, `${end(each.flow.src, each.flow.sport)} → ${end(each.flow.dst, each.flow.dport)}`) },
-      { name: "latency", title: "Latency", number: true, phone: "plain", help: "Latest; of a past flow the highest that history has", value: (each) => number(each.latency_ns ?? each.history?.highest_latency_ns),
-        cell: (each) => (each.latency_ns === null && each.history ? `≤ ${time(each.history.highest_latency_ns)}` : time(each.latency_ns)) },
+      { name: "latency", title: "Latency", number: true, phone: "plain", help: "Latest; of a past flow the highest that history has: others may have been higher", value: (each) => number(each.latency_ns ?? each.history?.highest_latency_ns),
+        cell: (each) => (each.latency_ns === null && each.history ? `≥ ${time(each.history.highest_latency_ns)}` : time(each.latency_ns)) },
       { name: "mean_latency", title: "Mean", number: true, value: (each) => each.latency_mean_ns, cell: (each) => time(each.latency_mean_ns) },
       { name: "proto", title: "Protocol", sorts: false, phone: "plain", cell: (each) => protocol(each.flow.proto) },
       { name: "state", title: "State", sorts: false, phone: "plain", value: stateText, cell: (each) => h("span", { class: each.alarms.length ? "bad" : each.state === "past" ? "faint" : "" }, stateText(each)) },
