@@ -380,6 +380,12 @@ def test_topology_of_a_loop(links: Path, ttls: tuple[int, ...]) -> None:
         assert [(path.nodes, path.whole) for path in found] == [((1, 2, 3, 2), True)]
 
 
+def test_topology_without_ingress_ports(links: Path) -> None:
+    """A switch whose ingress port leads nowhere that is known, as one that always says 0, is on the path."""
+    cards = [Card(node, ports=ports) for node, ports in ((1, (0, 9)), (2, (0, 3)), (3, (0, 7)))]
+    assert [(path.nodes, path.whole) for path in run(joiner(links=links), cards)] == [((1, 2, 3), True)]
+
+
 def test_topology_without_ports(links: Path) -> None:
     """Where hops carry no ports, links order nodes, and the window decides."""
     cards = [Card(3, 0), Card(2, 1), Card(1, 2)]
@@ -523,22 +529,22 @@ class Twin:
         n = len(cards)
         pairs = {(node, after) for (node, _), after in self.links.items()}
         after: dict[int, int] = {}
-        for k, card in enumerate(cards):
-            for j in range(1, n):
-                b = (k + j) % n
-                if b in after.values() or card.node is None or cards[b].node is None:
-                    continue
-                if card.ports is None:
-                    leads = (card.node, cards[b].node) in pairs
-                else:
-                    leads = self.links.get((card.node, card.ports[1])) == cards[b].node
-                came_in = cards[b].ports
-                if came_in is not None:
-                    back = self.links.get((cards[b].node or 0, came_in[0]))
-                    leads &= back == card.node or (back is None and (cards[b].node, card.node) not in pairs)
-                if leads:
-                    after[k] = b
-                    break
+        for unlinked in (False, True):
+            for k, card in enumerate(cards):
+                for j in range(1, n):
+                    b = (k + j) % n
+                    there = cards[b]
+                    if k in after or b in after.values() or card.node is None or there.node is None:
+                        continue
+                    if card.ports is None:
+                        leads = (card.node, there.node) in pairs
+                    else:
+                        leads = self.links.get((card.node, card.ports[1])) == there.node
+                    if there.ports is not None:
+                        back = self.links.get((there.node, there.ports[0]))
+                        leads &= unlinked if back is None else back == card.node
+                    if leads:
+                        after[k] = b
         chains: list[list[int]] = []
         seen: set[int] = set()
         for begins in ([k for k in range(n) if k not in after.values()], range(n)):

@@ -120,14 +120,16 @@ def leads_to(a: Any, b: Any, nodes: Any, nexts: Any, ends: Any, pairs: Any) -> A
 
 
 @inlined
-def may_follow(hop: Any, node: Any, previous: Any, link_keys: Any, link_nodes: Any, pairs: Any) -> Any:
-    """Whether a packet may have come to a hop from node `previous`, by its ingress port and the link back."""
+def may_follow(hop: Any, node: Any, previous: Any, link_keys: Any, link_nodes: Any, unlinked: Any) -> Any:
+    """Whether a packet came to a hop from node `previous`, by its ingress port: that leads there, or, if
+    `unlinked`, nowhere that is known.
+    """
     if not U64(hop.present & ~hop.null) & PORTS:
         return True
     link = find_number(link_keys, node << U64(16) | U64(hop.ingress_port))
     if link < U64(len(link_keys)):
         return U64(link_nodes[link]) == previous
-    return find_number(pairs, node << U64(32) | previous) == U64(len(pairs))
+    return unlinked
 
 
 @kernel
@@ -150,17 +152,17 @@ def chain(
                 ends[U64(k)] = LINK
                 nexts[U64(k)] = U64(link_nodes[link])
         after[U64(k)] = U64(0)
-    for k in range(n):
-        for j in range(U64(1), n):
-            b = (U64(k) + U64(j)) % n
-            if (
-                after[b] < HAS_PREVIOUS
-                and leads_to(U64(k), b, nodes, nexts, ends, pairs)
-                and may_follow(hops[order_[b]], nodes[b], nodes[U64(k)], link_keys, link_nodes, pairs)
-            ):
-                after[b] += HAS_PREVIOUS
-                after[U64(k)] += b + U64(1)
-                break
+    for turn in range(2):
+        for k in range(n):
+            for j in range(U64(1), n):
+                b = (U64(k) + U64(j)) % n
+                if after[U64(k)] & POSITION or after[b] & HAS_PREVIOUS:
+                    continue
+                if leads_to(U64(k), b, nodes, nexts, ends, pairs) and may_follow(
+                    hops[order_[b]], nodes[b], nodes[U64(k)], link_keys, link_nodes, turn == 1
+                ):
+                    after[b] += HAS_PREVIOUS
+                    after[U64(k)] += b + U64(1)
     written = U64(0)
     parts = U64(0)
     for turn in range(2):  # first from hops without a previous one, then loops
