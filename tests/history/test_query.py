@@ -17,6 +17,7 @@ from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, ClearReason, Kind, 
 from hopscope.history.columns import connect
 from hopscope.history.errors import HistoryError
 from hopscope.history.files.checksums import sum_path
+from hopscope.history.files.names import list_segments
 from hopscope.history.files.segments import VERSION_KEY
 from hopscope.history.query import Flow, History
 from hopscope.history.writing.archive import archive_once
@@ -283,6 +284,26 @@ def test_long_paths_are_joined(tmp_path: Path) -> None:
             assert len(rows) == (2 if node is None else 1)
             assert sum(row["events"] for row in history.summary(nodes=nodes).rows()) == len(rows)
             assert history.paths(nodes=nodes).rows()[0]["path"] == list(range(19))
+
+
+def test_a_long_path_that_goes_on_in_a_damaged_segment(tmp_path: Path) -> None:
+    """The event that begins it is an answer, with the nodes that are left; the damaged segment is named."""
+    events = np.zeros(2, EVENT)
+    events["kind"], events["metric"] = Kind.NEW_KEY, Metric.FLOW_PATH
+    events["flow_id"], events["ip_version"] = 9, 4
+    events["hop"], events["hop_count"] = [0, 8], 16
+    events["path"] = np.arange(16).reshape(2, 8)
+    events["time_ns"] = 10
+    for part in (events[:1], events[1:]):
+        with JournalWriter(tmp_path, 0) as writer:
+            writer.append(part)
+        archive_once(tmp_path, HistorySettings())
+    _, following = list_segments(tmp_path)
+    following.path.write_bytes(following.path.read_bytes()[:-1])
+    with History(tmp_path) as history:
+        (row,) = history.events(flow=Flow(flow_id=9), order="sequence", limit=1).rows()
+        assert row["path"] == list(range(8))
+        assert [line for line in history.problems if f"{following.path} is damaged" in line]
 
 
 def test_why_an_alarm_was_cleared(tmp_path: Path) -> None:

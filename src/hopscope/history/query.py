@@ -120,7 +120,7 @@ class History(EventQuestions):
 
             for batch in page.batches(snapshot):
                 search(self._source.undamaged(batch))
-            return _with_long_paths(page.fetch(snapshot, cursor), snapshot, cursor)
+            return self._with_long_paths(page.fetch(snapshot, cursor), snapshot, cursor)
 
         table = self._ask(ask, lambda: self._source.snapshot(page.limited(wanted(filters)), long=False))
         _complete(table)
@@ -216,7 +216,7 @@ class History(EventQuestions):
                     WHERE flow_id {"" if chosen[1] else "NOT"} IN (SELECT id FROM chosen)"""
             statement = self._selected(select, every, filters, recorded, lambda: snapshot.long_paths(cursor))
             table = fetch(cursor, statement, limit, described)
-            return _with_long_paths(table, snapshot, cursor) if "path" in table.columns else table
+            return self._with_long_paths(table, snapshot, cursor) if "path" in table.columns else table
 
         criteria = wanted(filters if recorded is None else recorded)
         if chosen is not None and chosen[1] and len(chosen[0]) <= _MOST_KEYS:
@@ -224,6 +224,17 @@ class History(EventQuestions):
             criteria = replace(criteria, keys=(*criteria.keys, ids))
         long = recorded is None  # with RECORDED, addresses are read as numbers
         return self._ask(ask, lambda: self._source.snapshot(criteria, long))
+
+    def _with_long_paths(self, table: Table, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
+        """Add the further records of long paths to the rows that begin them."""
+
+        def find(table: Table, rows: npt.NDArray[np.intp]) -> str | None:
+            shards, later = table["shard"][rows], table["sequence"][rows] + np.uint64(1)
+            both = np.concatenate([later, later + np.uint64(MOST_RECORDS)])
+            holding = snapshot.holding(np.concatenate([shards, shards]), both)
+            return self._source.undamaged(holding).long_paths(cursor)
+
+        return add_long_paths(table, cursor, LOCAL.shard, find)
 
     def _ask(
         self, ask: Callable[[Files, duckdb.DuckDBPyConnection], Result], look: Callable[[], Files]
@@ -241,17 +252,6 @@ class History(EventQuestions):
                         raise HistoryError(first_line(error)) from error
                     self._source.blame(snapshot.paths, error)
         raise AssertionError
-
-
-def _with_long_paths(table: Table, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
-    """Add the further records of long paths to the rows that begin them."""
-
-    def find(table: Table, rows: npt.NDArray[np.intp]) -> str | None:
-        shards, later = table["shard"][rows], table["sequence"][rows] + np.uint64(1)
-        both = np.concatenate([later, later + np.uint64(MOST_RECORDS)])
-        return snapshot.holding(np.concatenate([shards, shards]), both).long_paths(cursor)
-
-    return add_long_paths(table, cursor, LOCAL.shard, find)
 
 
 def _complete(table: Table) -> None:
