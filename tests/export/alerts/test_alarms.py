@@ -12,6 +12,7 @@ from hopscope.base.names import Names
 from hopscope.detect.records import ClearReason, Kind, Metric
 from hopscope.export.alerts import alarms as module
 from hopscope.export.alerts.alarms import Alarms
+from hopscope.export.alerts.texts import values
 from hopscope.export.block import EventFilter
 from hopscope.settings.destinations.alerts.common import AlertSettings
 from support.alert_events import SECOND, event, flow, joined
@@ -123,6 +124,17 @@ def test_an_alarm_without_an_end_expires() -> None:
     )
     assert (ends["time"], ends["lasted_ns"]) == ("2023-11-14T22:16:00.000000000Z", 160 * SECOND)
     assert sent(found, joined(event(CLEARED, 300))) == []
+
+
+def test_only_an_end_by_a_value_has_a_limit() -> None:
+    """A flow that expires ends its alarm without one: 0 would be read as a limit."""
+    limits = {}
+    for reason in ClearReason:
+        events = joined(event(RAISED, 0), event(CLEARED, 60, reason=reason, previous=7))
+        _, ends = alarms().take(events)
+        limits[reason] = values(ends, "m1")["limit"]
+    assert limits.pop(ClearReason.VALUE) == "7"
+    assert set(limits.values()) == {""}
 
 
 def test_alarms_of_a_silent_switch_end() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from string import Template
 from urllib.parse import quote
 
-from ...detect.records import Kind, Metric
+from ...detect.records import ClearReason, Kind, Metric
 from ...present.events import label
 from ...present.units import amount, duration, flow_text
 from ...settings.destinations.alerts.common import VARIABLES, AlertSettings
@@ -82,7 +82,8 @@ def values(alert: Alert, member: str) -> dict[str, str]:
     }
     if alert["metric"] != Metric.FLOW_PATH.label:
         found["value"] = amount(alert["value"], alert["unit"])
-        found["limit"] = amount(alert["previous"], "ns" if source else alert["unit"])
+        if alert["reason"] in (None, ClearReason.VALUE.label):  # else no limit ended the alarm
+            found["limit"] = amount(alert["previous"], "ns" if source else alert["unit"])
     found["place"] = _place(found)
     return found | {"summary": _summary(alert, found)}
 
@@ -102,7 +103,7 @@ def _summary(alert: Alert, found: dict[str, str]) -> str:
         side = "below" if alert["metric"] == Metric.LABEL_COVERAGE.label else "above"
         return f"{found['metric']} {found['value']} {side} {found['limit']}{at}{flow}"
     if kind == Kind.CLEARED.label:
-        why = "" if alert["reason"] == "value" else f" ({alert['reason']})"
+        why = "" if alert["reason"] == ClearReason.VALUE.label else f" ({alert['reason']})"
         return f"{found['metric']} {found['value']}{at} after {found['lasted']}{why}{flow}"
     if kind == Kind.SILENT.label:
         return f"no reports from {found['source']}{at} for {found['limit']}"
