@@ -23,10 +23,12 @@ from ..memory.ring import RingReader, attach_ring
 from ..memory.rings import ring_end
 from ..wire.records import Records
 from .columns import connect
-from .errors import HistoryError
+from .errors import DamagedError, HistoryError
+from .files.checksums import check_again, wrong_sums
 from .files.journal_file import HEADER_BYTES, pull_header
 from .files.names import (
     JournalFile,
+    SegmentFile,
     list_journals,
     list_segments,
     noted_sequence,
@@ -45,7 +47,8 @@ _RING = re.compile(r"worker-(\d+)\.events")
 class EventFollower:
     """Reads the events of the data folder `folder`. It belongs to one thread.
 
-    HistoryError (of `read`): a file in the folder is not ours, or of a later version.
+    HistoryError (of `read`): a file in the folder is not ours, of a later version, or damaged; the archive
+    sets a damaged one aside, and then the events after it follow.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,6 +59,8 @@ class EventFollower:
         self._shards: list[int] = []
         self._scanned_at = -SCAN_SECONDS
         self._segments: duckdb.DuckDBPyConnection | None = None
+        self._undamaged: dict[int, Path] = {}
+        """The last segment of each shard that had its checksum."""
         self.from_files = 0
         """Events that were read from files, since the ring did not have them any more."""
 
@@ -173,7 +178,7 @@ class EventFollower:
         segments = [segment for segment in list_segments(self._folder) if segment.shard == shard]
         covering = segment_covering(segments, shard, position)
         if covering is not None:
-            rows = self._from_segment(covering.path, position)
+            rows = self._from_segment(covering, position)
             if rows is None:
                 return self._from_files(shard, position, limit)
             if len(rows):
@@ -204,16 +209,25 @@ class EventFollower:
         rows = opened.read(position, limit)
         return rows if len(rows) else None
 
-    def _from_segment(self, path: Path, position: int) -> Records | None:
+    def _from_segment(self, segment: SegmentFile, position: int) -> Records | None:
         """Events of one segment; None: it is gone, merged into another, deleted, or set aside."""
+        path = segment.path
         if self._segments is None:
             self._segments = connect(256 * 1024**2, threads=1)
         try:
+            if self._undamaged.get(segment.shard) != path:
+                for damage in wrong_sums([path]).values():
+                    raise damage
+                self._undamaged[segment.shard] = path
             return read_events(self._segments, path, position, position + SEGMENT_ROWS)
-        except duckdb.Error as error:
-            if path.exists():
-                raise HistoryError(f"{path} cannot be read: {first_line(error)}") from error
-            return None
+        except (duckdb.Error, DamagedError, UnicodeError) as error:
+            try:
+                check_again(path)  # the archive sets it aside if it is damaged
+            except FileNotFoundError:
+                return None
+            except OSError:
+                pass  # of another user
+            raise HistoryError(f"{path} cannot be read: {first_line(error)}") from error
 
 
 def ends_of(folder: Path) -> dict[int, int]:

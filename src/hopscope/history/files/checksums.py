@@ -36,6 +36,12 @@ def wrong_sums(paths: Iterable[Path]) -> dict[Path, DamagedError]:
         return {path: error for path, error in found if error is not None}
 
 
+def check_again(path: Path) -> None:
+    """Have the archive check a file that it has checked before: it knows these by their times and sizes."""
+    stat = path.stat()
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+
+
 def _wrong(path: Path) -> DamagedError | None:
     try:
         expected = sum_path(path).read_text(errors="replace")
