@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -375,6 +376,26 @@ def test_a_collector_that_does_not_fit_is_named_once(tmp_path: Path, monkeypatch
     said = [line for line in lines if own_host(63) in line]
     assert len(said) == 1
     assert "store paths has collectors=1, but 2 are written to: give it collectors=2" in said[0]
+
+
+def test_packets_that_are_not_of_a_connection_are_counted(tmp_path: Path) -> None:
+    """From a collector's address they are rejected, from another one denied; the connection goes on."""
+    collector, own = own_host(66), own_host(67)
+    with opened(tmp_path / "nic", collector, specs_of("paths=key-write,slots=64")) as nic:
+        process = remote(tmp_path / "translator", own, collector)
+        output = process.output
+        assert isinstance(output, RemoteStores)
+        turned(process, nic, until=lambda: not process.translator.fanout.any_down and output.idle())
+        before = output.received
+        for source in (collector, own_host(68)):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                sender.bind((source, 0))
+                sender.sendto(b"\xff" * 40, (own, 4791))
+        turned(process, nic, until=lambda: (output.received - before)["denied"] == 1)
+        turned(process, nic, until=lambda: (output.received - before)["rejected"] == 1)
+        assert not process.translator.fanout.any_down
+        process.intakes[0].close()
+        output._socket.close()
 
 
 def test_entries_that_a_connection_lost_are_counted() -> None:

@@ -141,6 +141,18 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
         "dta_lost_connections_total", "Connections to collectors that were lost.",
         of="output.connections.lost",
     ),
+    Counter(
+        "rdma_received_packets_total", "Packets received from collectors' addresses.",
+        of="output.received.packets",
+    ),
+    Counter(
+        "rdma_rejected_packets_total", "Of these, packets that were damaged, repeated or of no connection.",
+        of="output.received.rejected",
+    ),
+    Counter(
+        "rdma_denied_total", "Datagrams to the port of RoCEv2 from other addresses.",
+        of="output.received.denied",
+    ),
     *(
         Counter(f"rdma_{counter.name}", counter.help, counter.label, of=f"output.requesters.{counter.key}")
         for counter in RDMA_COUNTERS

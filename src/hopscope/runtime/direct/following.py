@@ -70,6 +70,11 @@ class FollowingStores:
         """See `RemoteStores`."""
         return Counter() if self._remote is None else self._remote.requesters
 
+    @property
+    def received(self) -> Counter[str]:
+        """See `RemoteStores`."""
+        return Counter() if self._remote is None else self._remote.received
+
     def turn(self) -> int:
         """See `Output`."""
         return 0 if self._remote is None else self._remote.turn()

@@ -19,7 +19,7 @@ class LocalStores:
     """Stores in a folder, written by this process, with their epochs."""
 
     ready = True
-    connections = requesters = generation = None
+    connections = requesters = generation = received = None
 
     def __init__(self, settings: DirectSettings, folder: Path, options: TranslatorOptions) -> None:
         """Raises StoreError, RegionError and RouteError."""

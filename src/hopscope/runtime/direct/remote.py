@@ -71,6 +71,7 @@ class RemoteStores:
         """Counts; lost: neither side had disconnected."""
         self._closing = False
         self._ended: Counter[str] = Counter()
+        self._received: Counter[str] = Counter()
         self._generation = int(time.time()) & 0xFFFFFF
 
     @property
@@ -125,6 +126,7 @@ class RemoteStores:
         self._translator.continue_counters(other._translator)
         self.connections.update(other.connections)
         self._ended += other.requesters
+        self._received += other.received
 
     def idle(self) -> bool:
         """Whether all that was submitted is acknowledged; what a lost connection held cannot be."""
@@ -134,6 +136,15 @@ class RemoteStores:
     def requesters(self) -> Counter[str]:
         """What the requesters of all connections counted, by key of `rdma.counters.COUNTERS`."""
         return sum((_counts(session) for session in self._sessions), self._ended)
+
+    @property
+    def received(self) -> Counter[str]:
+        """Packets from the collectors' addresses, those that were rejected, and datagrams of others."""
+        return self._received + Counter(
+            packets=self._endpoint.packets,
+            rejected=int(self._endpoint.responder.counts[1:].sum()),
+            denied=self._socket.counts()["denied_frames_total"],
+        )
 
     def close(self) -> None:
         """End the connections, and wait a little for the answers."""
