@@ -378,6 +378,26 @@ def test_a_collector_that_does_not_fit_is_named_once(tmp_path: Path, monkeypatch
     assert "store paths has collectors=1, but 2 are written to: give it collectors=2" in said[0]
 
 
+def test_collectors_with_other_stores_are_told_apart(tmp_path: Path) -> None:
+    """Of the same name and primitive: the line says where the second one's store differs."""
+    hosts = own_host(71), own_host(72)
+    lines: list[str] = []
+    first, second = (specs_of(f"paths=key-write,slots={slots},collectors=2") for slots in (64, 65))
+    with opened(tmp_path / "a", hosts[0], first) as one, opened(tmp_path / "b", hosts[1], second) as two:
+        process = remote(tmp_path / "translator", own_host(73), *hosts)
+        output = process.output
+        assert isinstance(output, RemoteStores)
+        output._notify = lines.append  # type: ignore[method-assign,unused-ignore]
+        turned(process, one, until=lambda: output.ready)
+        turned(process, one, two, until=lambda: any("announces" in line for line in lines))
+        process.intakes[0].close()
+        output._socket.close()
+    assert lines[-1] == (
+        f"collector {hosts[1]}: it announces paths=key-write,collectors=2,slots=65, "
+        "the first collector paths=key-write,collectors=2,slots=64; trying again"
+    )
+
+
 def test_packets_that_are_not_of_a_connection_are_counted(tmp_path: Path) -> None:
     """From a collector's address they are rejected, from another one denied; the connection goes on."""
     collector, own = own_host(66), own_host(67)

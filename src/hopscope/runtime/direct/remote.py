@@ -10,6 +10,7 @@ from dataclasses import replace
 from ...capture.udp.datagram import DatagramSocket
 from ...direct.primitive import WriterStart, load
 from ...direct.stores.params import OPCODE
+from ...direct.stores.spec import described
 from ...direct.stores.store import Layout, StoreError
 from ...direct.translation.routes import RouteError, routes_of
 from ...direct.translation.translator import Translator
@@ -175,7 +176,9 @@ class RemoteStores:
             except MemoryError:
                 session.lost = f"not enough memory to write {_listed(stores)}"
         elif stores != self._stores:
-            session.lost = f"it announces {_listed(stores)}, the first collector {_listed(self._stores)}"
+            session.lost = (
+                f"it announces {_described(stores)}, the first collector {_described(self._stores)}"
+            )
         if session.lost:
             self._endpoint.disconnect(session, now)
             self._give_up(number, session, now)
@@ -265,6 +268,10 @@ def _stores_of(session: Session) -> list[tuple[int, str, Layout]]:
 
 def _listed(stores: list[tuple[int, str, Layout]]) -> str:
     return ", ".join(f"{name} ({layout.name})" for _, name, layout in stores) or "no stores"
+
+
+def _described(stores: list[tuple[int, str, Layout]]) -> str:
+    return " ".join(f"{name}={described(layout)}" for _, name, layout in stores)
 
 
 def _counts(session: Session | None) -> Counter[str]:
