@@ -100,6 +100,23 @@ def test_the_ring_comes_first_and_files_have_the_rest(written: tuple[Path, Event
     follower.close()
 
 
+def test_a_segment_is_read_once(written: tuple[Path, Events], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by one that asks for one event more than it takes, as an export does to know whether more wait."""
+    folder, events = written
+    reads: list[Path] = []
+
+    def counted(connection: Any, path: Path, position: int, until: int) -> Events:
+        reads.append(path)
+        return read_events(connection, path, position, until)
+
+    monkeypatch.setattr("hopscope.history.follow.read_events", counted)
+    follower = EventFollower(folder)
+    for position in range(0, 1400, 50):
+        assert seen(follower.run(3, position, 51)) == seen(events[position : position + 51])
+    follower.close()
+    assert reads == [segment.path for segment in list_segments(folder)]
+
+
 def test_numbers_that_the_ring_lacks(tmp_path: Path, make_events: MakeEvents) -> None:
     """A ring whose numbers jump, as after a damaged note of the next one, gives each event once."""
     (tmp_path / "regions").mkdir()

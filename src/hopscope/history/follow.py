@@ -55,7 +55,8 @@ class EventFollower:
         self._folder = folder
         self._rings: dict[int, tuple[Region, RingReader]] = {}
         self._journals: dict[int, _OpenJournal] = {}
-        self._ahead: dict[int, Records] = {}
+        self._read: dict[int, Records] = {}
+        """Events of a segment that were read last, by shard: without gaps."""
         self._shards: list[int] = []
         self._scanned_at = -SCAN_SECONDS
         self._segments: duckdb.DuckDBPyConnection | None = None
@@ -111,6 +112,7 @@ class EventFollower:
         """
         ring = self._from_ring(shard, position, limit)
         if ring is not None and (not len(ring) or ring["sequence"][0] == position):
+            self._read.pop(shard, None)
             return ring
         found = self._from_files(shard, position, limit)
         if found is None:
@@ -168,9 +170,10 @@ class EventFollower:
 
     def _from_files(self, shard: int, position: int, limit: int) -> Records | None:
         """Events of files from `position` on, or from the next that they have; None: they have none."""
-        ahead = self._ahead.pop(shard, None)
-        if ahead is not None and len(ahead) and ahead["sequence"][0] == position:
-            return self._cut(shard, ahead, limit)
+        known = self._read.pop(shard, None)
+        if known is not None and 0 <= (at := position - int(known["sequence"][0])) < len(known):
+            self._read[shard] = known
+            return known[at : at + limit]
         journals = [journal for journal in list_journals(self._folder) if journal.shard == shard]
         found = self._from_journal(shard, position, limit, [j for j in journals if j.first <= position])
         if found is not None:
@@ -182,15 +185,11 @@ class EventFollower:
             if rows is None:
                 return self._from_files(shard, position, limit)
             if len(rows):
-                return self._cut(shard, rows, limit)
+                self._read[shard] = rows
+                return rows[:limit]
         begins = (*(file.first for file in journals), *(file.first for file in segments))
         later = [first for first in begins if first > position]
         return self._from_files(shard, min(later), limit) if later else None
-
-    def _cut(self, shard: int, rows: Records, limit: int) -> Records:
-        if len(rows) > limit:
-            self._ahead[shard] = rows[limit:]
-        return rows[:limit]
 
     def _from_journal(
         self, shard: int, position: int, limit: int, journals: list[JournalFile]
