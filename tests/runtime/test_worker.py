@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hopscope.runtime.pipeline.mode import Collector
-from hopscope.runtime.processes.worker import EVIDENCE_NS, Receiver, dialects_of, listener_of, run
+from hopscope.runtime.processes.worker import (
+    EVIDENCE_NS,
+    RING_DELAY_NS,
+    Receiver,
+    Worker,
+    dialects_of,
+    listener_of,
+    run,
+)
 from hopscope.settings.collector import Settings
 from hopscope.settings.listen import ListenSettings
 from hopscope.wire.dialect import DIALECTS
@@ -52,6 +62,32 @@ def payloads(found: Iterator[tuple[FrameBatch, object]]) -> tuple[list[bytes], s
             for one in batch.frames
         ]
     return frames, dialects
+
+
+def test_time_does_not_run_ahead_of_a_ring() -> None:
+    """A ring shows frames up to 50 ms late: until then, time is that of the newest frame, so postcards that
+    are still in a block of it are not late. A socket shows them at once.
+    """
+    for kind, lag_ns in (("ring", 30_000_000), ("udp", 0)):
+        ticks, came = list[int](), reports(2)
+        steps: Any = SimpleNamespace(
+            tick=ticks.append,
+            step=lambda *_, **__: None,
+            count=lambda *_: None,
+            counted=SimpleNamespace(collect=lambda _: None),
+        )
+        settings = ListenSettings.model_validate({"kind": kind, "interface": "lo" if kind == "ring" else ""})
+        listener: Any = SimpleNamespace(settings=settings, receive=lambda came=came: came, counts=dict)
+        worker: Any = Worker(steps)
+        worker.receivers.append(Receiver(listener, (DIALECTS["spec"],), print))
+        worker._tick = lambda _: True
+        before = time.time_ns()
+        came.frames["time_ns"] = before - 30_000_000
+        worker.turn()
+        assert before - lag_ns <= ticks[0] <= time.time_ns() - lag_ns, kind
+        came.frames["time_ns"] = before - 10**9
+        worker.turn()
+        assert ticks[1] >= before - (RING_DELAY_NS if kind == "ring" else 0), "nothing came for a second"
 
 
 def test_enough_reports_decide_at_once(receiver: Receiver, told: list[str]) -> None:

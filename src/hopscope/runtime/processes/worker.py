@@ -336,6 +336,8 @@ class Worker:
         self.received: Counter[str] = Counter()
         """What all listeners had counted at the last tick, by key of `detect.counters`."""
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
+        self._newest_ns = 0
+        """When the newest frame arrived."""
 
     @property
     def late_kernels(self) -> int:
@@ -373,8 +375,9 @@ class Worker:
             if batch is None and receiver.dialect is not None:
                 continue
             spent = time.perf_counter_ns() - begin
-            if batch is not None:
+            if batch is not None and len(batch):
                 frames += len(batch)
+                self._newest_ns = int(batch.frames["time_ns"][-1])
             for ready, dialect in receiver.take(batch, time.monotonic_ns()):
                 if len(ready):
                     self._step(receiver, ready, dialect)
@@ -383,9 +386,17 @@ class Worker:
         if isinstance(self._steps, HandOver):
             self._steps.advance(horizon)
         if self._tick(time.monotonic_ns()):
-            self._steps.tick(time.time_ns())
+            self._steps.tick(self._reached(time.time_ns()))
             self._collect()
         return frames
+
+    def _reached(self, now_ns: int) -> int:
+        """Time up to which frames have been received: a ring shows them late, so what waits for a packet's
+        postcards, or for a report of a source, must not run ahead of them.
+        """
+        if any(receiver.listener.settings.kind in ("ring", "mirror") for receiver in self.receivers):
+            return min(now_ns, max(now_ns - RING_DELAY_NS, self._newest_ns))
+        return now_ns
 
     def _step(self, receiver: Receiver, frames: FrameBatch, dialect: Dialect) -> None:
         self._steps.step(frames, dialect, receiver.forward, receiver.source, heads=receiver.heads)
