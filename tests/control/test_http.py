@@ -142,6 +142,8 @@ def test_errors_have_one_line(serve: Serve, driver: Connect, monkeypatch: pytest
         (b'{"reg2": {"x": 1}}', "reg2"),
         (b'{"whatever": 1}', "whatever"),
         (b"[" * 100_000, "JSON"),
+        (b"[]", "found [], expected a table"),
+        (b'{"watch": [' + b"{}," * 9_999 + b"{}]}", "{}, {…, expected at most 32 items"),
     ],
 )
 def test_a_bad_request_changes_nothing(serve: Serve, body: bytes, line: str) -> None:
@@ -151,6 +153,7 @@ def test_a_bad_request_changes_nothing(serve: Serve, body: bytes, line: str) -> 
     answer = httpx.patch(f"http://127.0.0.1:{port}{PATH}", content=body, headers=headers)
     assert answer.status_code == 400
     assert line in answer.json()["error"]
+    assert len(answer.json()["error"]) < 400
     assert switch.state == STATE
 
 

@@ -387,7 +387,7 @@ def test_collectors_with_other_stores_are_told_apart(tmp_path: Path) -> None:
         process = remote(tmp_path / "translator", own_host(73), *hosts)
         output = process.output
         assert isinstance(output, RemoteStores)
-        output._notify = lines.append  # type: ignore[method-assign,unused-ignore]
+        output._notify = lines.append
         turned(process, one, until=lambda: output.ready)
         turned(process, one, two, until=lambda: any("announces" in line for line in lines))
         process.intakes[0].close()

@@ -41,6 +41,8 @@ _EXPECTED = {
     "tuple_type": "a list",
 }
 """Type of an error of pydantic to what was expected, with the error's context."""
+MAX_SHOWN = 200
+"""Longest value in a message, in characters."""
 _SCHEMES = {
     "https?": "http:// or https://",
     "nats|tls": "nats:// or tls://",
@@ -66,21 +68,22 @@ def error_lines(
         for part in item["loc"]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
         text = expected(item)
-        if not path:  # about several sections: the message begins with a key
+        if not path and ": " in text:  # about several sections: the message begins with a key
             path, _, text = text.partition(": ")
         origin = origin_of(path, origins or {})
         if item["type"] == "missing" and origin is None:
             origin = origin_of(path.rpartition(".")[0], origins or {})
-        where = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
+        place = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
+        where = f"{place}: " if place else ""
         if item["type"] == "extra_forbidden":
             *above, last = item["loc"]
-            lines.append(f"{where}: no such setting{did_you_mean(str(last), _fields(model, above))}")
+            lines.append(f"{where}no such setting{did_you_mean(str(last), _fields(model, above))}")
         elif item["type"] == "missing":
-            lines.append(f"{where}: not set, expected a value")
+            lines.append(f"{where}not set, expected a value")
         elif item["type"] == "value_error":
-            lines.append(f"{where}: {text}")
+            lines.append(f"{where}{text}")
         else:
-            lines.append(f"{where}: found {_shown(path, item['input'])}, {text}")
+            lines.append(f"{where}found {_shown(path, item['input'])}, {text}")
     return lines
 
 
@@ -146,7 +149,8 @@ def _shown(path: str, value: Any) -> str:
             key: "(set)" if is_secret(key) or _is_webhook(f"{path}.{key}") else each
             for key, each in value.items()
         }
-    return re.sub(r"//[^\s]*@", "//***@", repr(value))
+    text = re.sub(r"//[^\s]*@", "//***@", repr(value))
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def _is_webhook(path: str) -> bool:
