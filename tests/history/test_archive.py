@@ -15,7 +15,7 @@ import pytest
 from hopscope.detect.records import EVENT
 from hopscope.history.errors import HistoryError
 from hopscope.history.files.names import all_segments, list_journals, list_segments, segment_path
-from hopscope.history.files.segments import write_segment
+from hopscope.history.files.segments import VERSION_KEY, write_segment
 from hopscope.history.query import History
 from hopscope.history.writing import archive as archive_module
 from hopscope.history.writing.archive import MERGE, archive_once, run
@@ -206,7 +206,7 @@ def test_a_full_disk_with_a_damaged_segment(tmp_path: Path, monkeypatch: pytest.
             assert writer.next_sequence == 12_000
 
 
-@pytest.mark.parametrize("damage", ["cut", "footer", "range"])
+@pytest.mark.parametrize("damage", ["cut", "footer", "key", "version", "range"])
 def test_a_damaged_segment_is_set_aside(tmp_path: Path, damage: str) -> None:
     """It is reported and renamed; the other events stay readable, and its sequences are not given out
     again.
@@ -221,6 +221,11 @@ def test_a_damaged_segment_is_set_aside(tmp_path: Path, damage: str) -> None:
         bad.write_bytes(content[: len(content) // 2])
     elif damage == "footer":
         bad.write_bytes(content[:-40] + b"\xff" * 32 + content[-8:])
+    elif damage == "key":
+        bad.write_bytes(content.replace(VERSION_KEY.encode(), VERSION_KEY.upper().encode()))
+    elif damage == "version":
+        at = content.rindex(VERSION_KEY.encode()) + len(VERSION_KEY) + 2
+        bad.write_bytes(content[:at] + b"9" + content[at + 1 :])
     else:
         bad.write_bytes(list_segments(tmp_path)[0].path.read_bytes())
     if damage != "range":

@@ -15,7 +15,7 @@ from ...detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, PATH_PART,
 from ...wire.records import Records
 from ..columns import NAMES, connect, quoted, register
 from ..errors import DamagedError, HistoryError
-from .checksums import write_sum
+from .checksums import write_sum, wrong_sums
 from .names import SegmentFile, segment_path, sync_folder
 from .segment_index import CHUNK_EVENTS, Part, chunks_of, write_index
 
@@ -148,11 +148,13 @@ def check_footers(
     """
     try:
         _check_versions(connection, paths, key, version)
-    except duckdb.Error:
+    except (duckdb.Error, DamagedError):
         damaged = {}
         for path in paths:
             try:
                 _check_versions(connection, [path], key, version)
+            except DamagedError as error:
+                damaged[path] = error
             except duckdb.Error as error:
                 if path.exists():
                     damaged[path] = DamagedError(f"{path} is damaged: {first_line(error)}")
@@ -186,11 +188,15 @@ def _check_versions(
     listed = ", ".join(quoted(path) for path in paths)
     rows = connection.execute(f"SELECT file_name, key, value FROM parquet_kv_metadata([{listed}])").fetchall()
     versions = {name: bytes(value) for name, found, value in rows if bytes(found) == key.encode()}
+    known = [str(number).encode() for number in range(1, expected + 1)]
     for path in paths:
         version = versions.get(str(path))
+        if version not in known:
+            for damage in wrong_sums([path]).values():
+                raise damage
         if version is None:
             raise HistoryError(f"{path} is not a segment of Hopscope: move it out of the folder")
-        if version not in [str(known).encode() for known in range(1, expected + 1)]:
+        if version not in known:
             raise HistoryError(
                 f"{path} has layout {version.decode(errors='replace')}, and this version of Hopscope"
                 f" reads {expected}: open the folder with the version that wrote it, or use a new one"
