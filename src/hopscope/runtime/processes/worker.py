@@ -377,7 +377,7 @@ class Worker:
             spent = time.perf_counter_ns() - begin
             if batch is not None and len(batch):
                 frames += len(batch)
-                self._newest_ns = int(batch.frames["time_ns"][-1])
+                self._newest_ns = max(self._newest_ns, int(batch.frames["time_ns"][-1]))
             for ready, dialect in receiver.take(batch, time.monotonic_ns()):
                 if len(ready):
                     self._step(receiver, ready, dialect)
