@@ -143,7 +143,7 @@ def test_errors_have_one_line(serve: Serve, driver: Connect, monkeypatch: pytest
         (b'{"whatever": 1}', "whatever"),
         (b"[" * 100_000, "JSON"),
         (b"[]", "found [], expected a table"),
-        (b'{"watch": [' + b"{}," * 9_999 + b"{}]}", "{}, {…, expected at most 32 items"),
+        (b'{"watch": [' + b"{}," * 9_999 + b"{}]}", "{},…, expected at most 32 items"),
     ],
 )
 def test_a_bad_request_changes_nothing(serve: Serve, body: bytes, line: str) -> None:
