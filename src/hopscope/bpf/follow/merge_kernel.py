@@ -69,6 +69,7 @@ def merge_flow(
     if kept.latency_samples != seen[f, 2]:
         flow.latency_sum += kept.latency_sum - seen[f, 1]
         flow.latency_samples += kept.latency_samples - seen[f, 2]
+        flow.latency_latest = kept.latency_latest
     seen[f, 0], seen[f, 1], seen[f, 2] = kept.packets, kept.latency_sum, kept.latency_samples
     for h in range(rows_kernel.common_hops(flow, kept)):
         s = rows_kernel.state_at(flows, f, U64(h))
@@ -78,6 +79,7 @@ def merge_flow(
             if U64(hop.samples) != seen_hops[s, 1]:
                 state.latency_sum += hop.latency_sum - seen_hops[s, 0]
                 state.samples += U32(U64(hop.samples) - seen_hops[s, 1])
+                state.latency_latest = hop.latency_latest
         seen_hops[s, 0], seen_hops[s, 1] = hop.latency_sum, U64(hop.samples)
     keep_latest(flows, f, states, k_flows, k_more)
     order()
