@@ -260,6 +260,22 @@ def test_a_reader_takes_part_of_a_batch() -> None:
     assert len(got) >= 36
 
 
+def test_the_place_in_an_empty_list_is_taken() -> None:
+    """What `direct list --follow` and the API continue from: the first entries come, those of a ring that has
+    wrapped meanwhile count as lost.
+    """
+    bench = Bench(AppendLayout(batches=4, batch=4))
+    place = ListReader(bench.store, 0, "oldest").place
+    entries, lost = ListReader(bench.store, 0, place=place).read(100)
+    assert (len(entries), lost) == (0, 0)
+    bench.take(0, numbers(0, 8))
+    entries, lost = ListReader(bench.store, 0, place=place).read(100)
+    assert (list(map(bytes, entries)), lost) == (list(map(bytes, numbers(0, 8))), 0)
+    bench.take(0, numbers(8, 16))
+    entries, lost = ListReader(bench.store, 0, place=place).read(100)
+    assert (list(map(bytes, entries)), lost) == (list(map(bytes, numbers(8, 16))), 8)
+
+
 def test_the_rest_of_an_overwritten_batch_is_lost() -> None:
     """Two of four entries were read before the ring came around: the other two are lost, the rest is read."""
     bench = Bench(AppendLayout(batches=4, batch=4))

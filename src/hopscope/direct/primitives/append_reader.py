@@ -24,6 +24,8 @@ TAIL = np.dtype(
     ]
 )
 """Position of a reader in one list, 32 bytes."""
+_EMPTY = 0xFFFFFFFF
+"""Generation of a list that has none yet; others have 24 bits."""
 _NUMBERS = 0x7FFFFFFF
 """Batches are numbered modulo 2^31."""
 Start = Literal["new", "oldest"] | int
@@ -149,7 +151,7 @@ def _parse_place(text: str) -> tuple[int, ...]:
     if (
         len(numbers) != 4
         or not all(0 <= number < 1 << 32 for number in numbers)
-        or numbers[2] >= 1 << 24
+        or 1 << 24 <= numbers[2] < _EMPTY
         or numbers[3] > MAX_BATCH
     ):
         raise StoreError(f"found {text[:40]!r}, expected the `next` of an earlier answer")
