@@ -218,14 +218,17 @@ def test_foreign_and_other_files_are_rejected(tmp_path: Path, monkeypatch: pytes
         read_journals(tmp_path)
 
 
-def test_a_file_of_zeros_holds_no_events(tmp_path: Path) -> None:
-    """A power loss may leave a named file without its header on disk: it is removed, not rejected."""
+@pytest.mark.parametrize("size", [0, HEADER_BYTES])
+def test_a_file_of_zeros_holds_no_events(tmp_path: Path, size: int) -> None:
+    """A power loss may leave a named file without its header on disk: it is removed, and the log says so."""
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(some(1))
     path = list_journals(tmp_path)[0].path
-    path.write_bytes(bytes(HEADER_BYTES))
-    JournalWriter(tmp_path, 0).close()
+    path.write_bytes(bytes(size))
+    lines: list[str] = []
+    JournalWriter(tmp_path, 0, notify=lines.append).close()
     assert not path.exists()
+    assert lines == [f"{path} is empty, as after a power failure: removed"]
 
 
 def test_a_partial_write_keeps_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

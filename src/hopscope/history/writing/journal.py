@@ -221,6 +221,8 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
         try:
             events, past = cut_damage(folder, journal, notify)
             if not len(events):
+                if not journal.path.read_bytes().strip(b"\0"):
+                    notify(f"{journal.path} is empty, as after a power failure: removed")
                 journal.path.unlink()
         except FileNotFoundError:  # a segment by now
             following += [s.last + 1 for s in list_segments(folder) if s.shard == shard]
