@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +121,24 @@ class Collector:
 @pytest.fixture
 def collector(tmp_path: Path) -> Iterator[Collector]:
     """A collector that has received three flows' reports."""
+    with idle_collector(tmp_path) as made:
+        made.report()
+        yield made
+
+
+@pytest.fixture
+def idle(tmp_path: Path) -> Iterator[Collector]:
+    """A collector that has received nothing."""
+    with idle_collector(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def idle_collector(tmp_path: Path) -> Iterator[Collector]:
+    """Makes one."""
     folder = tmp_path / "data"
     folder.mkdir()
     made = Collector(folder, tmp_path / "regions")
-    made.report()
     yield made
     made.close()
 

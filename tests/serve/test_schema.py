@@ -89,6 +89,46 @@ def test_every_operation_answers_as_it_is_described(collector: Collector, mode: 
     assert len(answered) > (60 if mode == "POSITIVE" else 30)
 
 
+def test_a_collector_that_has_received_nothing_answers(idle: Collector) -> None:
+    """Every question, with each value of its parameters that have few: no page of the console is an error
+    before the first report.
+    """
+    app = create_app(ServeSettings(), idle.folder, NAMES)
+    wrong: dict[str, str] = {}
+
+    async def ask() -> None:
+        transport = httpx.ASGITransport(app.state.guarded, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            for path, operations in app.openapi()["paths"].items():
+                if "get" not in operations or "{" in path or path.endswith("/live"):
+                    continue
+                parameters = operations["get"].get("parameters", ())
+                choices = {each["name"]: values_of(each["schema"]) for each in parameters}
+                needed = {
+                    each["name"]: (choices[each["name"]] or ["hop_latency"])[0]
+                    for each in parameters
+                    if each.get("required")
+                }
+                queries: list[dict[str, str]] = [{}]
+                queries += ({name: value} for name, values in choices.items() for value in values)
+                for query in queries:
+                    answer = await client.get(path, params=needed | query)
+                    if answer.status_code >= 500 and query != {"scope": "cluster"}:
+                        wrong[f"{path} {query}"] = answer.text
+
+    asyncio.run(ask())
+    app.state.context.close()
+    assert not wrong
+
+
+def values_of(schema: dict[str, Any]) -> list[str]:
+    """The values that a parameter may have, if they are listed."""
+    found = list(schema.get("enum", ()))
+    for each in schema.get("anyOf", ()):
+        found += values_of(each)
+    return found
+
+
 def test_every_status_that_is_sent_is_described(collector: Collector) -> None:
     """What all operations answer before their route is asked, and what FastAPI would describe but is never
     sent: no 422, for which 400 is sent; another host, an overlong body, nobody without a login.

@@ -122,7 +122,7 @@ def _block(table: Region, used: Slots) -> HopBlock:
         return tags[slots // WAYS, slots % WAYS], copy, found
 
     _, (live, copy, found) = consistent(_Versions(rows), read, used)
-    states = found.reshape(len(copy), -1, _WORDS)
+    states = found.reshape(len(copy), INLINE_HOPS + more, _WORDS)
     room = np.where(copy["pool_block"] > 0, INLINE_HOPS + more, INLINE_HOPS)
     there = np.arange(INLINE_HOPS + more) < np.minimum(copy["hop_count"], room)[:, None]
     there &= (live != 0)[:, None]

@@ -2,6 +2,7 @@
 
 import { h, keyed, say } from "./dom.js";
 import { link } from "./address.js";
+import { get, path } from "./api.js";
 import { sentence } from "./format.js";
 import { loginAddress, mayChange, session } from "./session.js";
 
@@ -23,6 +24,23 @@ export function panel(title, { note = "", tools = null, class: classes = "", hre
 export function empty(line, next = "", code = "") {
   return h("div", { class: "empty" }, h("b", null, line), next && h("span", null, next), code && h("pre", null, code));
 }
+
+/** As `empty`, where no report has come: `next` leads to a command that sends some to where this collector listens. */
+export function noReports(line, next) {
+  const command = h("pre", { hidden: true });
+  listening ??= get(path("/system")).then((system) => system.listeners.find((each) => each.kind === "udp")?.url);
+  listening.then((url) => {
+    if (!url) return;
+    const [address] = url.split("?");
+    command.textContent = `hopscope simulate --to ${address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")}`;
+    command.hidden = false;
+  }, () => {
+    listening = null;
+  });
+  return h("div", { class: "empty" }, h("b", null, line), h("span", null, next), command);
+}
+
+let listening = null;  // asked once
 
 /** What went wrong, in place of a view or panel. `what`: which attempt failed. */
 export function trouble(error, again = null, what = "This could not be shown.") {

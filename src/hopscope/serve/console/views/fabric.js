@@ -7,7 +7,7 @@ import { exports } from "../lib/export.js";
 import { clock, ms, si } from "../lib/format.js";
 import { keys } from "../lib/keys.js";
 import { watch } from "../lib/live.js";
-import { empty, panel, tabs, trouble } from "../lib/panel.js";
+import { empty, noReports, panel, tabs, trouble } from "../lib/panel.js";
 import { iso, moment } from "../lib/range.js";
 import { heatScale } from "../charts/heat.js";
 import { linkTable } from "./fabric/link_table.js";
@@ -119,7 +119,7 @@ export function show(place) {
     map.element.hidden = true;
     note.hidden = false;
     fill(note, data.live
-      ? empty("No path has been seen yet.", "The map is learned from the hops of flows. Point a switch at this collector, or send simulated reports:", "hopscope simulate --to udp://127.0.0.1:32766")
+      ? noReports("No path has been seen yet.", "The map is learned from the hops of flows. Point a switch at this collector, or send simulated reports:")
       : empty("History has no value at that time.", "Move the slider to a moment with events, or go back to Live."));
   }
 

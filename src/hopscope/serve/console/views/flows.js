@@ -6,7 +6,7 @@ import { path } from "../lib/api.js";
 import { exports } from "../lib/export.js";
 import { si } from "../lib/format.js";
 import { watch } from "../lib/live.js";
-import { empty, panel, tabs } from "../lib/panel.js";
+import { empty, noReports, panel, tabs } from "../lib/panel.js";
 import { flowTable, groupTable, holding } from "./flows/tables.js";
 import { searchBox } from "./flows/search.js";
 
@@ -125,5 +125,5 @@ function nothing() {
     return empty("No flow matches.", live ? "Flows that have left are under Past; choose a time range above for older ones." : "Choose an earlier time range above, or leave out a word.");
   }
   if (stateOf(query) === "past") return empty("No flow has left the flow table in this time range.", "A flow leaves it when it has been idle, or when the table is full.");
-  return empty("There is no live flow.", "Reports with a 5-tuple make flows. Try it with:", "hopscope simulate --to udp://127.0.0.1:32766");
+  return noReports("There is no live flow.", "Reports with a 5-tuple make flows; those that have left are under Past. Point a switch at this collector, or send simulated reports:");
 }

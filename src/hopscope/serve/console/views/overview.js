@@ -6,7 +6,7 @@ import { path } from "../lib/api.js";
 import { exports } from "../lib/export.js";
 import { duration, ms, percent, si } from "../lib/format.js";
 import { watch } from "../lib/live.js";
-import { empty, figures, panel, tabs } from "../lib/panel.js";
+import { empty, figures, noReports, panel, tabs } from "../lib/panel.js";
 import { legend, lineChart } from "../charts/line.js";
 import { heatChart, heatScale } from "../charts/heat.js";
 import { alarmPanel } from "./overview/alarms.js";
@@ -59,8 +59,7 @@ function nothingYet(data) {
     return empty("This collector takes labels and no reports.", "Their coverage and age are on the page Labels.");
   }
   if (!data.totals.workers) return empty("No collector is running here.", "History can be asked. Start one:", "hopscope collect");
-  return empty("No report has arrived yet.", "The collector is listening (System shows where). Point a switch at it, or send simulated reports:",
-    "hopscope simulate --to udp://127.0.0.1:32766");
+  return noReports("No report has arrived yet.", "The collector is listening (System shows where). Point a switch at it, or send simulated reports:");
 }
 
 function figuresOf({ totals, unit }) {

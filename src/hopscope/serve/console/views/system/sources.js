@@ -6,7 +6,7 @@ import { path } from "../../lib/api.js";
 import { exports } from "../../lib/export.js";
 import { ago, duration, moment, nodeName, percent, si } from "../../lib/format.js";
 import { watch } from "../../lib/live.js";
-import { empty, panel } from "../../lib/panel.js";
+import { noReports, panel } from "../../lib/panel.js";
 import { table } from "../../lib/table.js";
 
 const SORTS = { lost: "lost", received: "received", seen: "last_seen", address: "address" };
@@ -23,7 +23,7 @@ export function sourcePart() {
   } }, "Show more");
   const rows = table({
     label: "Sources", key: (each) => `${each.address}/${each.node.id}/${each.hw_id}`, mood: (each) => (each.silent || share(each) > 0.001 ? "bad" : ""), sort: param("sort", "-lost"),
-    empty: empty("No source has reported yet.", "Point a switch at the address under Processes, or send simulated reports:", "hopscope simulate --to udp://127.0.0.1:32766"),
+    empty: noReports("No source has reported yet.", "Point a switch at the address under Processes, or send simulated reports:"),
     onSort(sort) {
       set({ sort: sort === "-lost" ? null : sort });
       change();
