@@ -23,6 +23,7 @@ from hopscope.direct.reporter import Reporter
 from hopscope.direct.stores.answers import Status
 from hopscope.direct.stores.epochs import epochs
 from hopscope.direct.stores.folder import read_store
+from hopscope.direct.stores.query import read_list
 from hopscope.direct.stores.store import StoreError
 from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.translator import TranslatorProcess
@@ -250,6 +251,48 @@ def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
     assert sum(added) == sent
     assert all(added)
     assert process.counted["dta_epochs_total"] == process.counted["dta_saved_epochs_total"] == 15
+
+
+def test_a_list_is_followed_through_epochs(tmp_path: Path) -> None:
+    """Whoever polls it gets each entry once and in order, also what came after the last poll of an epoch, and
+    after one without entries.
+    """
+    process = TranslatorProcess(settings().model_copy(update={"epoch_seconds": 10.0}), tmp_path)
+    assert isinstance(process.output, LocalStores)
+    reporter, sent = Reporter(Form.SIZED, first=1), 0
+    place: str | None = None
+    got: list[str] = []
+
+    def poll() -> None:
+        nonlocal place
+        while True:
+            entries, lost, place = read_list(tmp_path, "events", 3, after=place, limit=20)
+            assert lost == 0
+            if not entries:
+                return
+            got.extend(entries)
+
+    def swap(epoch: int) -> None:
+        assert isinstance(process.output, LocalStores)
+        process.output.tick((1000 + 10 * epoch) * 1_000_000_000)
+        for keeper in process.output.stores.keepers:
+            if keeper._next is not None:
+                keeper._next.result()
+
+    poll()
+    for epoch, counts in enumerate([(35, 20), (), (5,), (40, 7), ()]):
+        swap(epoch)
+        for count in counts:
+            process.intakes[0].step(
+                reporter.append(np.full(count, 3), numbers(sent, count, 4)), time.monotonic_ns()
+            )
+            sent += count
+            process.translator.flush()
+            if count != counts[-1]:
+                poll()
+    poll()
+    process.close()
+    assert [int(entry, 16) for entry in got] == list(range(sent))
 
 
 def test_a_flood_does_not_cut_a_stop_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

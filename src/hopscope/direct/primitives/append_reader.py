@@ -142,6 +142,16 @@ class ListReader:
         return int(self._reader.tails["restarts"][0])
 
 
+def generation_of(store: Store, number: int) -> int:
+    """The generation of a list. Raises StoreError."""
+    return int(ListsReader(store, [number]).tails["generation"][0])
+
+
+def generation_of_place(place: str) -> int:
+    """The generation of the list that a `place` is in. Raises StoreError."""
+    return _parse_place(place)[2]
+
+
 def _parse_place(text: str) -> tuple[int, ...]:
     """Parse a `place`: batch, entries before it, generation, and entries read of it. An invented one does no
     harm. Raises StoreError.

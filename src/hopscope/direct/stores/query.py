@@ -47,9 +47,31 @@ def read_list(
     """
     from ..primitives.append_reader import ListReader
 
-    reader = ListReader(read_store(folder, name), number, "oldest", after)
-    entries, lost = reader.read(limit)
-    return [bytes(entry).hex() for entry in entries], lost, reader.place
+    parts: list[str] = []
+    lost, place = 0, after or ""
+    for store in [read_store(folder, name)] if after is None else _since(folder, name, number, after):
+        reader = ListReader(store, number, "oldest", after)
+        entries, overwritten = reader.read(limit - len(parts))
+        parts += [bytes(entry).hex() for entry in entries]
+        lost += overwritten
+        if after is not None or len(entries) or not place:
+            place = reader.place  # that of an earlier epoch stays while a new one is empty
+        if len(parts) >= limit:
+            break
+        after = None
+    return parts, lost, place
+
+
+def _since(folder: Path, name: str, number: int, place: str) -> list[Store]:
+    """The epoch of a place in a list, and those after it, in order; the current one alone if that is gone."""
+    from ..primitives.append_reader import generation_of, generation_of_place
+
+    wanted, found = generation_of_place(place), []
+    for store in epochs(folder, name):
+        found.append(store)
+        if generation_of(store, number) == wanted:
+            return found[::-1]
+    return found[:1]
 
 
 def attach_any_epoch(folder: Path, name: str, epoch: int) -> Store:
