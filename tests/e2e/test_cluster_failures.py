@@ -52,13 +52,25 @@ def whole(tool: Callable[..., str]) -> Iterator[WholeCluster]:
         yield cluster
 
 
+def settled(cluster: WholeCluster) -> dict[str, str]:
+    """The member that each switch sends to, once all have routes and no switch moves back any more."""
+    looks: list[dict[str, str]] = [{}]
+
+    def same() -> bool:
+        looks.append(cluster.owners())
+        return len(cluster.place.using) == len(cluster.members) and looks[-1] == looks[-2]
+
+    cluster.until(same, "switches that stay where they are", COMPILE_SECONDS)
+    return looks[-1]
+
+
 def changes(
     cluster: WholeCluster, victim: Member, gone: Callable[[], object], back: Callable[[], object]
 ) -> None:
     """A member goes and comes back: only its own switches move, answers name it within the deadline, and are
     complete again. The table of sources of each member is the witness.
     """
-    before = cluster.owners()
+    before = settled(cluster)
     own = {source for source, name in before.items() if name == victim.name}
     assert own
     assert own != before.keys()
@@ -114,7 +126,7 @@ def test_a_member_that_is_drained(whole: WholeCluster) -> None:
     silence after it, and the command ends with 0.
     """
     victim = whole.members["c3"]
-    before = whole.owners()
+    before = settled(whole)
     own = {source for source, name in before.items() if name == victim.name}
     said = whole.hopscope("drain", victim.name, seconds=120)
     assert "drained" in said
