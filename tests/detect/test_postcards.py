@@ -270,6 +270,17 @@ def test_window() -> None:
     assert list(one.tick(T0 + 90 * WINDOW)) == []
 
 
+def test_a_late_postcard_is_no_second_packet() -> None:
+    """What came after its packet's path was emitted is of that packet, no other one of the flow."""
+    detector, one = Detector(DetectSettings(flow_rows=1, ports=64, sources=16)), joiner(held=True)
+    late = batch([Card(3, 2 * WINDOW - 1, ttl=62, latency=77)])
+    for part in [*one.update(batch(hops_of(1, 2))), *one.tick(T0 + WINDOW), *one.update(late)]:
+        list(detector.update(part))
+    assert counts(one)["late"] == 1
+    assert int(detector.tables["flows"]["flows"]["packets"].sum()) == 1
+    assert int(detector.tables["sources"]["sources"]["received"].sum()) == 3
+
+
 def test_duplicates_and_loops() -> None:
     """A node's second postcard of a packet is a duplicate; with another TTL, the packet came by again."""
     one = joiner()

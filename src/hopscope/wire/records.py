@@ -244,6 +244,17 @@ class Carried(IntEnum):
     PORTS = 64
 
 
+class Spare(IntEnum):
+    """`spare` in REPORT: what postcards are beside their contents."""
+
+    ELSEWHERE = 1
+    """Another member of the cluster received it, which has counted its number and its marks
+    (`postcards.share`).
+    """
+    COUNTED = 2
+    """It came late: the path of its packet was emitted before."""
+
+
 REPORT = np.dtype(
     [
         ("time_ns", "<i8"),
@@ -295,7 +306,10 @@ REPORT = np.dtype(
         ("carrier", "u1"),  # Carrier
         ("npt", "u1"),  # 2.x over TCP and UDP: 0 DSCP, 1 port, 2 protocol is in the shim
         ("ttl", "u1"),  # of the innermost IP header
-        ("spare", "u1"),  # 1: a postcard that another member of the cluster received (`postcards.share`)
+        (
+            "spare",
+            "u1",
+        ),  # Spare: a postcard that another member of the cluster received (1), or a late one (2)
     ]
 )
 """One report, 144 bytes. A rejected report is a row too, with `reason` and what had been read before it."""

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...detect.postcards.share import ELSEWHERE
 from ...wire.dialect import Clock
-from ...wire.records import HOP, REPORT, Carried, Flag, Records, ReportBatch
+from ...wire.records import HOP, REPORT, Carried, Flag, Records, ReportBatch, Spare
 
 MAGIC = b"HPC1"
 HEADER = np.dtype(
@@ -113,7 +112,7 @@ def read_block(body: bytes) -> PostcardBlock:
     middle = count * REPORT.itemsize // 8
     reports, hops = words[:middle].view(REPORT), words[middle:].view(HOP)
     reports["first_hop"] = np.arange(count)
-    reports["hop_count"], reports["reason"], reports["spare"] = 0, 0, ELSEWHERE
+    reports["hop_count"], reports["reason"], reports["spare"] = 0, 0, Spare.ELSEWHERE
     reports["carried"] |= np.uint8(Carried.OWN_HOP)
     reports["flags"] &= _KEPT
     return PostcardBlock(header, ReportBatch(reports, hops, postcards=True))

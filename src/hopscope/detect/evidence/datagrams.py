@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...memory.region import Region, barrier
-from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Records, ReportBatch
+from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Records, ReportBatch, Spare
 from . import layout
 
 KIND, VERSION = "datagrams", 1
@@ -153,7 +153,7 @@ class DatagramReader:
         if batch.hop_packets is not None:
             first = int(report["first_hop"])
             numbers = batch.hop_packets[first : first + max(int(report["hop_count"]), 1)].tolist()
-        elif report["spare"]:
+        elif report["spare"] == Spare.ELSEWHERE:
             return {}
         found = {hop: self.find(number) for hop, number in enumerate(numbers)}
         return {hop: each for hop, each in found.items() if each is not None}

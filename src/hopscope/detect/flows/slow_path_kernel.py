@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U32, U64, inlined, kernel, order
-from ...wire.records import Carried, Flag, IntFlag, Mode
+from ...wire.records import Carried, Flag, IntFlag, Mode, Spare
 from ...wire.versions import FIRST_SAMPLE
 from ..records import FlowState, Kind
 from . import flow_cache_kernel as flow_cache
@@ -72,6 +72,7 @@ QUEUE_CARRIED = U64(Carried.QUEUE_ID)
 INCOMPLETE = U64(FlowState.INCOMPLETE)
 ALARM = U64(1) << flow_cache.FLOW_LATENCY
 MAX_HOPS = U64(64)
+COUNTED = Spare.COUNTED.value
 
 
 @inlined
@@ -326,7 +327,7 @@ def take_report(
 
     if f != NOT_FOUND:
         flow = flows[f]
-        flow.packets += U64(r.packet_id) if sample else U64(1)
+        flow.packets += U64(r.packet_id) if sample else U64(r.spare != COUNTED)
         flow.last_ns = r.time_ns
         if whole and with_latency == count:
             begin = n

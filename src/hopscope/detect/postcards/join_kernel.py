@@ -6,7 +6,7 @@ ring's length.  An index of rows of eight ways finds them.  Postcards are in a p
 newest to the oldest.
 
 ===================== ==========================================================================
-`reports`             REPORT [n] with their HOPs in `batch_hops`; `taken` uint8 [n]: those held back
+`reports`             REPORT [n] with their HOPs in `batch_hops`; `taken` uint8 [n]: HELD_BACK or TOO_LATE
 `packets`, `packet`   PACKET [power of two], and one of them
 `index`               uint64 [rows * WAYS]: number of a packet + 1
 `ring`, `clock`       uint64 [RING], int64 [2]: cursors, and the time with its window, see below
@@ -48,6 +48,7 @@ MAX_CARDS = U64(64)
 NONE = U32(0xFFFFFFFF)
 ELSEWHERE = U64(NOT_HELD)
 """Number of a postcard that another member of the cluster received."""
+HELD_BACK, TOO_LATE = U8(1), U8(2)
 WAITING = U8(1)
 EMITTED = U8(2)
 
@@ -238,7 +239,7 @@ def join_kernel(
     longest: Any, work: Any, topology: Any, rows: Any, row_hops: Any, row_numbers: Any, hop_numbers: Any,
     tally: Any,
 ) -> Any:  # fmt: skip
-    """Process reports, mark in `taken` those that are held back, then advance the clock to `until`, ns.
+    """Process reports, mark those that are held back or late, then advance the clock to `until`, ns.
 
     Paths that are due go to `rows`, `row_hops` and `row_numbers`.  `narrow` and `wide`: ns after which
     ingress times of 32 and of 64 bits wrap; 0: they are not comparable.
@@ -346,8 +347,9 @@ def join_kernel(
             continue
         if packet.state == EMITTED:
             tally[LATE] += U64(1)
+            taken[i] = TOO_LATE
             continue
-        taken[i] = U8(1)
+        taken[i] = HELD_BACK
         node = node_of(
             batch_hops, U64(r.first_hop), U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NO_NODE
         )

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from ...base.hash_keys import hash_keys
 from ...settings.postcards import PostcardSettings
 from ...wire.dialect import Clock
-from ...wire.records import HOP, REPORT, Carried, Flag, Mode, ReportBatch
+from ...wire.records import HOP, REPORT, Carried, Flag, Mode, ReportBatch, Spare
 from ..counters import COUNTERS, tally_slots
 from ..links import read_links, topology
 from ..records import KEYS
@@ -107,10 +107,12 @@ class Joiner:
             self._table = _Table(self.settings, self._topology, self._secret)
         taken = np.zeros(len(reports), np.uint8)
         paths = self._table.take(batch, clock or Clock(), taken, _NO_TIME, self.counters)
-        held = taken != 0
+        held, late = taken == 1, taken == 2
         elsewhere = reports["spare"] != 0
         if elsewhere.any():  # of what other members received, only the paths count here
             reports["flags"][elsewhere] = np.uint8(Flag.HELD | Flag.NUMBERED)
+        if self._held:
+            reports["spare"][late & ~elsewhere] = Spare.COUNTED
         if not held.any():
             yield batch
         elif self._held:
@@ -235,7 +237,9 @@ class _Table:
         until_ns: int,
         counters: npt.NDArray[np.uint64],
     ) -> ReportBatch | None:
-        """Process reports, marking those that are held back in `taken`; returns the paths that are due."""
+        """Process reports, marking in `taken` those that are held back (1) or late (2); returns the paths
+        that are due.
+        """
         kernel, ring, tally = self._kernel, self._ring, self._tally
         waiting = int(ring[kernel.TAIL] - ring[kernel.DUE]) + len(batch)
         cards = len(self._state[5]) - int(ring[kernel.FREE]) + len(batch)

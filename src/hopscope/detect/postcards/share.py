@@ -30,8 +30,6 @@ FILE_NAME = "cluster.slots"
 SLOTS = 16_384
 """Parts into which the hash divides flows. With 100 members, the one with the most has 1.2 times the mean."""
 SEED = b"hopscope postcards 1"
-ELSEWHERE = 1
-"""`spare` of a postcard that another member received, which has counted its number and its marks."""
 ALIVE_NS = 2_000_000_000
 """A table that the `cluster` process has not renewed for this long gives nothing away."""
 

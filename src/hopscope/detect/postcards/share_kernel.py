@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, kernel
-from ...wire.records import Carried, Flag
+from ...wire.records import Carried, Flag, Spare
 from ..flows.event_kernel import hash_report
 from .join_kernel import is_postcard
 
 HELD = U8(Flag.HELD)
 OWN_HOP = U8(Carried.OWN_HOP)
-ELSEWHERE = U8(1)  # that of `share`
+ELSEWHERE = U8(Spare.ELSEWHERE)
 
 
 @kernel
