@@ -306,10 +306,7 @@ REPORT = np.dtype(
         ("carrier", "u1"),  # Carrier
         ("npt", "u1"),  # 2.x over TCP and UDP: 0 DSCP, 1 port, 2 protocol is in the shim
         ("ttl", "u1"),  # of the innermost IP header
-        (
-            "spare",
-            "u1",
-        ),  # Spare: a postcard that another member of the cluster received (1), or a late one (2)
+        ("spare", "u1"),  # Spare: 1 received by another member of the cluster, 2 a late postcard
     ]
 )
 """One report, 144 bytes. A rejected report is a row too, with `reason` and what had been read before it."""
