@@ -308,6 +308,30 @@ def test_a_new_destination_has_lost_nothing(tmp_path: Path, begin: str, sequence
     assert rig.counts("expired") == [0]
 
 
+def test_what_comes_while_a_destination_begins_is_sent(tmp_path: Path) -> None:
+    """Events that come between any two looks at history, which knows the shard before its first event."""
+    events = timed(random_events(60, seed=1))
+    parts = [events[at : at + 10] for at in range(0, 60, 10)]
+    with JournalWriter(tmp_path, 0) as writer:
+        rig = Rig(tmp_path)
+        follower: Any = rig.sender._follower
+
+        def then_more(look: Callable[..., Any]) -> Callable[..., Any]:
+            def looked(*given: Any) -> Any:
+                found = look(*given)
+                if parts:
+                    writer.append(parts.pop(0))
+                return found
+
+            return looked
+
+        follower.shards = lambda: [0]
+        follower.read, follower.following = then_more(follower.read), then_more(follower.following)
+        rig.sender.start()
+        eventually(lambda: rig.destination.sequences == list(range(60)), lambda: rig.destination.sequences)
+        rig.stop()
+
+
 def test_a_new_destination_begins_now(tmp_path: Path) -> None:
     """With `begin = "now"` what was there before is not sent, and what comes later is."""
     with JournalWriter(tmp_path, 0) as writer:

@@ -153,8 +153,8 @@ class DeliveryThread(ABC, Generic[To]):
         else:
             return count
         self._log.warning("rejected", to=self.row.place, what=what, reason=problem)
-        self.row.count("failed_total", failed)
         self.row.healthy(False, problem)
+        self.row.count("failed_total", failed)
         self._connected = False
         return count - failed
 
@@ -168,8 +168,8 @@ class DeliveryThread(ABC, Generic[To]):
         """It is tried again: with a new connection."""
         if self.row.ok:
             self._log.warning("not delivered", to=self.row.place, reason=str(error))
-        self.row.count("retried_total", 1)
         self.row.healthy(False, str(error))
+        self.row.count("retried_total", 1)
         self._connected = False
 
 

@@ -129,9 +129,10 @@ class Sender(DeliveryThread[Destination]):
 
     def _beginning(self, shard: int) -> int:
         """Where a new destination begins: what retention deleted before it was there is not lost to it."""
+        following = self._follower.following(shard)  # first: what comes meanwhile is sent
         if self._settings.begin == "oldest" and len(oldest := self._follower.read(shard, 0, 1)):
             return int(oldest["sequence"][0])
-        return self._follower.following(shard)
+        return following
 
     def _check(self, shard: int) -> None:
         """Begin with the next event if history has had none at the position of a shard: it is damaged, or
