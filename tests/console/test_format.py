@@ -61,3 +61,17 @@ def test_times_are_in_the_chosen_zone(demo: Any, browser: Any) -> None:
     ]
     tokyo = ["2026-01-03 08:04:05.678", "2026-01-03 08:04:05.678901 Asia/Tokyo"]
     assert told == [tokyo, ["2026-01-02 23:04:05.678", "2026-01-02 23:04:05.678901 UTC"], tokyo]
+
+
+def test_rows_with_one_key_do_not_pile_up(demo: Any, browser: Any) -> None:
+    """Bursts of one place may begin in one batch of reports: each has its row, however often it is drawn."""
+    browser.open(demo.url)
+    draw = """import('/console/any/lib/dom.js').then(({ keyed }) => {
+      const list = document.createElement("ul");
+      const draw = (...items) => {
+        keyed(list, items, (item) => item[0], () => document.createElement("li"), () => {});
+        return list.children.length;
+      };
+      return [draw("a1", "a2", "b"), draw("a1", "a2", "b"), draw("b", "a1"), draw("a1", "a2", "a3"), draw()];
+    })"""
+    assert browser.run(draw) == [3, 3, 2, 3, 0]

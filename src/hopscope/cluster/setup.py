@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,9 +15,14 @@ from .names import ClusterNames
 
 if TYPE_CHECKING:
     from nats.js.api import StreamConfig
+    from nats.js.client import JetStreamContext
 
 REVISIONS = 64
 """Revisions of the configuration that are kept: the most that NATS keeps of a key."""
+PEERS_SECONDS = 10.0
+"""How long servers may take to find each other."""
+_NO_PEERS = 10005
+"""Error of JetStream: no servers for the replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ async def _init(connection: Connection) -> list[tuple[str, str]]:
         try:
             info = await jetstream.stream_info(each.name)
         except NotFoundError:
-            await jetstream.add_stream(_config(each, connection.settings.replicas))
+            await _add(jetstream, _config(each, connection.settings.replicas))
             done.append((each.name, "made"))
             continue
         config = _config(each, connection.settings.replicas)
@@ -80,6 +87,21 @@ async def _init(connection: Connection) -> list[tuple[str, str]]:
             await jetstream.update_stream(shape)
         done.append((each.name, "there" if shape == before else "changed"))
     return done
+
+
+async def _add(jetstream: JetStreamContext, config: StreamConfig) -> None:
+    """Make a stream. Servers that have just started have not found each other yet: then it is tried again."""
+    from nats.js.errors import BadRequestError
+
+    until = time.monotonic() + PEERS_SECONDS
+    while True:
+        try:
+            await jetstream.add_stream(config)
+            return
+        except BadRequestError as error:
+            if error.err_code != _NO_PEERS or time.monotonic() > until:
+                raise
+        await asyncio.sleep(0.5)
 
 
 def _bucket(

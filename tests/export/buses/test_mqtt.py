@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -111,21 +112,29 @@ def settings(server: MqttServer, prefix: str, **more: Any) -> dict[str, Any]:
 def test_events_arrive_whatever_ends(
     tmp_path: Path, server: MqttServer, reader: Callable[[str], Reader]
 ) -> None:
-    """The broker is killed and restarted: every event arrives, in order, as in history."""
-    made = timed_events(500, 1)
+    """The broker is killed and restarted: every event arrives, in order, as in history. Nothing is sent
+    before the subscriber is back, whose session the broker has lost.
+    """
+    made, subscribed = timed_events(500, 1), threading.Event()
+    subscribed.set()
     found = reader("killed/v1/events/#")
     given = settings(server, "killed", batch_events=100, message_bytes=10_000)
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(made[:250])
         sender, row = bus_sender(tmp_path, "mqtt", **given)
+        destination: Any = sender.destination
+        connect = destination.connect
+        destination.connect = lambda: (subscribed.wait(), connect())
         sender.start()
         eventually(lambda: row["events_total"][0] == 250)
         eventually(lambda: found.events() == 250)
+        subscribed.clear()
         server.kill()
         writer.append(made[250:])
         eventually(lambda: not health_of(row[0]).ok)
         server.start()
         eventually(lambda: found.subscribed >= 2)
+        subscribed.set()
         eventually(lambda: row["events_total"][0] == 500)
         sender.finish()
         assert sender.ended(HANG_SECONDS)

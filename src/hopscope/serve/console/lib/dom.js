@@ -69,14 +69,14 @@ export function keyed(parent, items, keyOf, make, update) {
   const have = new Map();
   for (const child of [...parent.children]) {
     if (child.__key === undefined) child.remove();
-    else have.set(child.__key, child);
+    else if (have.has(child.__key)) have.get(child.__key).push(child);
+    else have.set(child.__key, [child]);
   }
   let at = parent.firstElementChild;
   for (const item of items) {
     const key = keyOf(item);
-    let child = have.get(key);
+    let child = have.get(key)?.shift();  // several items may have one key
     if (child) {
-      have.delete(key);
       update?.(child, item);
     } else {
       child = make(item);
@@ -85,5 +85,5 @@ export function keyed(parent, items, keyOf, make, update) {
     if (child === at) at = at.nextElementSibling;
     else parent.insertBefore(child, at);
   }
-  for (const child of have.values()) child.remove();
+  for (const child of [...have.values()].flat()) child.remove();
 }
