@@ -41,6 +41,7 @@ class EcmpNetwork:
         self.name, self.members = name, list(members)
         self.using: frozenset[str] = frozenset()
         """Members that have a next hop in the group."""
+        self._down: set[str] = set()
 
     def full(self, part: str) -> str:
         """Name of the namespace of a member, of `router` or of `fabric`."""
@@ -98,8 +99,10 @@ class EcmpNetwork:
         ip([f"address add {far}/24 dev eth", "link set eth up", f"route add default via {near}"], inside)
 
     def use(self, members: Collection[str]) -> None:
-        """Send to these members. Buckets of others move to them; new ones get their share at once."""
-        wanted = frozenset(members)
+        """Send to these members, but for those whose link is down. Buckets of others move to them; new ones
+        get their share at once.
+        """
+        wanted = frozenset(members) - self._down
         router = self.full("router")
         hops = "/".join(str(self._number(member)) for member in self.members if member in wanted)
         group = f"nexthop replace id {GROUP} group {hops} type resilient buckets {BUCKETS}"
@@ -127,8 +130,10 @@ class EcmpNetwork:
         if not up:
             ip([f"link set {member} down"], router)
             self.using -= {member}
+            self._down.add(member)
             return
         ip([f"link set {member} up", f"nexthop add id {number} via 198.18.{number}.2 dev {member}"], router)
+        self._down.discard(member)
 
     def remove(self) -> None:
         """Delete all of it, and end what runs in it."""
