@@ -254,7 +254,7 @@ def test_a_position_that_history_never_had(tmp_path: Path, said: list[str]) -> N
 @pytest.mark.parametrize("at", [0, 67, 90])
 def test_damaged_positions_are_set_aside(tmp_path: Path, said: list[str], at: int) -> None:
     """In the magic number, the name of an array or the type of a field: the log says that the destination
-    begins anew, and it does.
+    starts as a new one, and it does.
     """
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(timed(random_events(10, seed=1)))

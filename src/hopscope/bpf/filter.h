@@ -5,6 +5,7 @@
 #include "telemetry.h"
 
 enum { KIND_EGRESS = 1, KIND_QUEUE = 2, KIND_BUFFER = 3 };
+enum { KEY_KIND = 62, KEY_PLACE = (1 << 30) - 1 };  /* of a port's key, as in `detect/records` */
 #define NO_PORT 0xffff
 /* Clang keeps this loop's variable as it is, where it would count hops down, which the verifier does not know. */
 #define KNOWN(variable) asm volatile("" : "+r"(variable))
@@ -80,7 +81,7 @@ inlined struct hop *hop_of(struct flow *flow, __u32 index)
 
 inlined __u64 key_of(int kind, __u32 place, __u32 node)
 {
-	return (__u64)kind << 62 | (__u64)(place & 0x3fffffff) << 32 | node;
+	return (__u64)kind << KEY_KIND | (__u64)(place & KEY_PLACE) << 32 | node;
 }
 
 inlined __u64 queue_key(__u32 word, __u32 port, __u32 node)
@@ -109,7 +110,7 @@ inlined void set_bounds(const struct port *row, struct metric *metric)
 {
 	metric->low = low_of(metric->stored, metric->change);
 	metric->high = high_of(metric->stored, metric->change, metric->above,
-			       row->key >> 62 == KIND_EGRESS ? 0xffffffff : 0xffffff);
+			       row->key >> KEY_KIND == KIND_EGRESS ? 0xffffffff : 0xffffff);
 }
 
 inlined void set_hop_bounds(struct hop *hop)

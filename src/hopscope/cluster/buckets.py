@@ -177,7 +177,7 @@ class Bucket:
             return None
 
     async def _write(self, write: Coroutine[Any, Any, T]) -> T:
-        """Write an entry. Nobody answers if the bucket is missing, too: then that is the error."""
+        """Write an entry. NATS does not answer without the bucket: then the error says that it is missing."""
         from nats.js.errors import NoStreamResponseError
 
         try:

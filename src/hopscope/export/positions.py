@@ -84,7 +84,7 @@ def _kept(path: Path) -> Region | None:
         problem = str(error)
     with suppress(OSError):
         problem += f"; set aside as {set_aside(path)}"
-    logger("export").warning("the destination begins anew", reason=problem)
+    logger("export").warning("the destination starts as a new one", reason=problem)
     return None
 
 

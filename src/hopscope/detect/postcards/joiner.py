@@ -107,7 +107,7 @@ class Joiner:
             self._table = _Table(self.settings, self._topology, self._secret)
         taken = np.zeros(len(reports), np.uint8)
         paths = self._table.take(batch, clock or Clock(), taken, _NO_TIME, self.counters)
-        held, late = taken == 1, taken == 2
+        held, late = (taken == mark for mark in self._table.marks)
         elsewhere = reports["spare"] != 0
         if elsewhere.any():  # of what other members received, only the paths count here
             reports["flags"][elsewhere] = np.uint8(Flag.HELD | Flag.NUMBERED)
@@ -185,6 +185,7 @@ class _Table:
         from . import join_kernel
 
         self._kernel: Any = join_kernel
+        self.marks = join_kernel.HELD_BACK, join_kernel.TOO_LATE
         packets = settings.packets
         cards = packets * CARDS_PER_PACKET
         self._ring = np.zeros(join_kernel.RING, np.uint64)
@@ -237,7 +238,7 @@ class _Table:
         until_ns: int,
         counters: npt.NDArray[np.uint64],
     ) -> ReportBatch | None:
-        """Process reports, marking in `taken` those that are held back (1) or late (2); returns the paths
+        """Process reports, marking in `taken` those that are held back or late (`marks`); returns the paths
         that are due.
         """
         kernel, ring, tally = self._kernel, self._ring, self._tally

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...base.hash_rows import hash_rows
 from ...detect.records import NO_NODE, NO_PORT
 from ...wire.records import Records
 from ..block import EventBlock
@@ -12,7 +13,6 @@ from ..rendering import Column
 
 WINDOW = 1 << 17
 """Twins that are at most as many events apart get different numbers."""
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Twins:
@@ -59,15 +59,11 @@ class Twins:
 
 def _place_and_time(records: Records) -> Column:
     """Hashes of tags and time, uint64 [n]."""
-    place = records["node_id"] != NO_NODE
-    keys = records["time_ns"].astype(np.uint64)
-    for column in (
+    return hash_rows(
+        records["time_ns"],
         records["kind"],
         records["metric"],
         records["node_id"],
-        np.where(place, records["port"], NO_PORT),
+        np.where(records["node_id"] != NO_NODE, records["port"], NO_PORT),
         np.where(np.isin(records["metric"], QUEUED), records["ident"], 0),
-    ):
-        keys = (keys ^ column.astype(np.uint64)) * _MIX
-        keys ^= keys >> np.uint64(32)
-    return keys
+    )

@@ -246,8 +246,8 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
 
 
 def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]) -> tuple[Records, int]:
-    """Cut what is after the last whole event of a journal that nobody writes, and keep it in a file *.cut if
-    it may be events after a damaged one: their numbers are noted, and not used again.
+    """Cut what is after the last whole event of a closed journal. What may be events after a damaged one is
+    kept in a file *.cut; their numbers are noted, and not used again.
 
     Returns the whole events, and a number after all that it had. FileNotFoundError, DamagedError pass.
     """

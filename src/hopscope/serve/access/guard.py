@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from . import answers, bodies
 from .headers import of_api, with_headers
 from .host_and_origin import Sites
-from .identity import Identity, Lasts, lasts, remember
+from .identity import Identity, lasts, remember
 
 CSRF_HEADER = "x-hopscope-csrf"
 SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -100,7 +100,7 @@ class Guard:
         self, scope: Scope, headers: Headers, identity: Identity | None, receive: Receive, send: Send
     ) -> None:
         if identity is not None:
-            remember(scope, identity, Lasts(partial(self.access.identify, scope, headers)))
+            remember(scope, identity, partial(self.access.identify, scope, headers))
         if scope["method"] in SAFE:
             await self.app(scope, receive, send)
         elif bodies.too_long(headers):
@@ -156,7 +156,7 @@ class Guard:
             assert rejection is not None
             await send({"type": "websocket.close", "code": 1008, "reason": rejection[1][:120]})
             return
-        remember(scope, identity, Lasts(partial(self.access.identify, scope, headers)))
+        remember(scope, identity, partial(self.access.identify, scope, headers))
         await self.app(scope, receive, _while_it_lasts(scope, send))
 
 

@@ -43,7 +43,7 @@ class Identity:
         return Author(self.name or "HTTP client", self.address)
 
 
-class Lasts:
+class _Lasts:
     """Whether a client may still read what it was let in for: its session may have ended since."""
 
     def __init__(self, ask: Callable[[], Awaitable[Identity | None]]) -> None:
@@ -58,9 +58,11 @@ class Lasts:
         return await self._ask() is not None
 
 
-def remember(scope: MutableMapping[str, Any], identity: Identity, lasts: Lasts) -> None:
-    """Note who makes a request, and how to learn whether they may go on."""
-    scope[_KEY], scope[_LASTS] = identity, lasts
+def remember(
+    scope: MutableMapping[str, Any], identity: Identity, ask: Callable[[], Awaitable[Identity | None]]
+) -> None:
+    """Note who makes a request; `ask` says who it is later."""
+    scope[_KEY], scope[_LASTS] = identity, _Lasts(ask)
 
 
 def identity_of(scope: MutableMapping[str, Any]) -> Identity:
@@ -72,5 +74,5 @@ def identity_of(scope: MutableMapping[str, Any]) -> Identity:
 
 async def lasts(scope: MutableMapping[str, Any]) -> bool:
     """Whether who makes a request may still read, for answers that go on."""
-    noted: Lasts | None = scope.get(_LASTS)
+    noted: _Lasts | None = scope.get(_LASTS)
     return noted is None or await noted()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...base.hash_rows import hash_rows
 from ...base.names import Names
 from ...detect.records import OF_SOURCE
 from ...present.events import continues, event_object, long_paths
@@ -47,15 +48,13 @@ class Joined:
 
 def _likeness(events: Records) -> npt.NDArray[np.uint64]:
     """A number per event, equal for events that one row can represent."""
-    mixed = (events["time_ns"] // 10**9).astype(np.uint64)
     source = np.isin(events["kind"], OF_SOURCE)
-    for column in (
+    return hash_rows(
+        events["time_ns"] // 10**9,
         events["kind"],
         events["metric"],
         events["node_id"],
         events["port"],
         events["ident"],
         np.where(source, events["src_lo"] ^ events["src_hi"], 0),
-    ):
-        mixed = (mixed ^ (mixed >> np.uint64(29)) ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-    return mixed
+    )
