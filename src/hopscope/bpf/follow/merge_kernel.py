@@ -53,34 +53,37 @@ def merge_flow(
 ) -> None:  # fmt: skip
     """Add what the program counted to a flow of the detector, which is the one that the program has there.
 
-    What spoiled a row went up: the detector has its values, or will have them.
+    What spoiled a row went up: the detector has its values, or will have them.  The program counts on
+    meanwhile, so each count is read once: what is added is what is noted as seen.
     """
     f = row * WAY + way
     kept = k_flows[f]
-    if kept.packets == seen[f, 0]:
+    packets, latency_sum, latency_samples = kept.packets, kept.latency_sum, kept.latency_samples
+    if packets == seen[f, 0] and latency_sum == seen[f, 1] and latency_samples == seen[f, 2]:
         return
     flow = flows[f]
     version = tags[row * ROW_WORDS + VERSION]
     tags[row * ROW_WORDS + VERSION] = version | U32(1)
     order()
     use_way(tags, row, way)
-    flow.packets += kept.packets - seen[f, 0]
+    flow.packets += packets - seen[f, 0]
     flow.last_ns = max(flow.last_ns, kept.last_ns + epoch_ns)
-    if kept.latency_samples != seen[f, 2]:
-        flow.latency_sum += kept.latency_sum - seen[f, 1]
-        flow.latency_samples += kept.latency_samples - seen[f, 2]
+    flow.latency_sum += latency_sum - seen[f, 1]
+    if latency_samples != seen[f, 2]:
+        flow.latency_samples += latency_samples - seen[f, 2]
         flow.latency_latest = kept.latency_latest
-    seen[f, 0], seen[f, 1], seen[f, 2] = kept.packets, kept.latency_sum, kept.latency_samples
+    seen[f, 0], seen[f, 1], seen[f, 2] = packets, latency_sum, latency_samples
     for h in range(rows_kernel.common_hops(flow, kept)):
         s = rows_kernel.state_at(flows, f, U64(h))
         state = states[s]
         hop = rows_kernel.kept_hop(kept, k_more, U64(h))
+        total, samples = hop.latency_sum, U64(hop.samples)
         if state.node_id == hop.node:
-            if U64(hop.samples) != seen_hops[s, 1]:
-                state.latency_sum += hop.latency_sum - seen_hops[s, 0]
-                state.samples += U32(U64(hop.samples) - seen_hops[s, 1])
+            state.latency_sum += total - seen_hops[s, 0]
+            if samples != seen_hops[s, 1]:
+                state.samples += U32(samples - seen_hops[s, 1])
                 state.latency_latest = hop.latency_latest
-        seen_hops[s, 0], seen_hops[s, 1] = hop.latency_sum, U64(hop.samples)
+        seen_hops[s, 0], seen_hops[s, 1] = total, samples
     keep_latest(flows, f, states, k_flows, k_more)
     order()
     tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
@@ -128,8 +131,9 @@ def merge_flows(
             if not known or not rows_kernel.same_flow(flows, f, k_flows):
                 if here:
                     rows_kernel.remove_flow(f, k_tags, k_flows)
-                    lost += kept.packets - seen[f, 0]
-                    seen[f, 0] = kept.packets
+                    packets = kept.packets
+                    lost += packets - seen[f, 0]
+                    seen[f, 0] = packets
                 continue
             merge_flow(row, way, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns)
             if U64(flows[f].pushed_ns) != seen[f, 3]:
