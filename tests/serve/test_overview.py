@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,15 +19,17 @@ from hopscope.serve.overview.joined import SHOWN, Joined
 from hopscope.serve.overview.losses import WINDOW_SECONDS, LossReader, PlaceDrops
 from hopscope.serve.overview.snapshot import Poller
 from hopscope.settings.serve import ServeSettings
+from support.waiting import HANG_SECONDS
 
 SECOND = 10**9
 NAMES = Names({11: "leaf-1", 13: "<b>leaf-2"}, {(13, 3): "to host-9"})
 
 
-def drops(*places: tuple[int, int, int]) -> Any:
+def drops(*places: tuple[int, int, int], at_ns: int = 0) -> Any:
     """A DROP event at each (node, port, queue), and one of another kind."""
     made = np.zeros(len(places) + 1, EVENT)
     made["kind"][:-1], made["kind"][-1] = Kind.DROP, Kind.RAISED
+    made["time_ns"] = at_ns
     for name, values in zip(("node_id", "port", "ident"), zip(*places, strict=True), strict=True):
         made[name][:-1] = values
     return made
@@ -74,11 +78,22 @@ def test_dropped_packets_have_a_switch_a_port_and_a_queue() -> None:
     reader.add(drops((13, 3, 2), (13, 3, 2), (13, 3, 5)), 0)
     assert reader.losses(state()).drops == (PlaceDrops((13, 3, 2), 2, 2), PlaceDrops((13, 3, 5), 1, 1))
     later = (WINDOW_SECONDS + 1) * SECOND
-    reader.add(drops((11, NO_PORT, 0), (NO_NODE, NO_PORT, 0), (11, NO_PORT, 0)), later)
+    reader.add(drops((11, NO_PORT, 0), (NO_NODE, NO_PORT, 0), (11, NO_PORT, 0), at_ns=later), later)
     assert reader.losses(state()).drops == (
         PlaceDrops((11, NO_PORT, 0), 2, 2), PlaceDrops((NO_NODE, NO_PORT, 0), 1, 1),
         PlaceDrops((13, 3, 2), 0, 2), PlaceDrops((13, 3, 5), 0, 1),
     )  # fmt: skip
+
+
+def test_drops_of_the_last_minute_are_those_whose_reports_came_in_it() -> None:
+    """The first read brings what memory has, however old: it counts in the total, not in the last minute."""
+    reader = LossReader()
+    now = 1000 * SECOND
+    reader.add(drops((13, 3, 2), at_ns=now - WINDOW_SECONDS * SECOND), now)
+    reader.add(drops((13, 3, 2), at_ns=now - (WINDOW_SECONDS - 1) * SECOND), now)
+    assert reader.losses(state()).drops == (PlaceDrops((13, 3, 2), 1, 2),)
+    reader.add(np.zeros(0, EVENT), now + SECOND)
+    assert reader.losses(state()).drops == (PlaceDrops((13, 3, 2), 0, 2),)
 
 
 def test_lost_reports_have_a_source_or_a_socket() -> None:
@@ -121,6 +136,38 @@ def test_a_page_shows_what_came_before_it_was_opened(collector: Any) -> None:
     assert len(snapshot.points) == 3
     assert snapshot.strips["queues"]
     assert all(np.count_nonzero(row.values) == 5 for row in snapshot.strips["queues"])
+    context.close()
+
+
+@pytest.mark.kernel
+def test_the_last_minute_has_no_older_values(collector: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that starts again reads the events that memory has; a burst of two minutes ago is not one of
+    now.
+    """
+    collector.report(occupancy=600)
+    came = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: came + 120 * SECOND)
+    context = Context(ServeSettings(), collector.folder, NAMES, collector.folder)
+    assert Poller(context).once().strips == {"queues": [], "buffers": [], "links": []}
+    context.close()
+
+
+def test_the_collector_is_followed_before_anybody_asks(idle: Any) -> None:
+    """From the start of the server on, so that the first page shows the minutes before it."""
+    context = Context(ServeSettings(), idle.folder, NAMES, idle.folder)
+    poller, followed = Poller(context), threading.Event()
+    poller.follow = followed.set  # type: ignore[method-assign]
+
+    async def until_followed() -> bool:
+        following = poller.start()
+        seen = asyncio.create_task(asyncio.to_thread(followed.wait, HANG_SECONDS))
+        await asyncio.wait({following, seen}, return_when=asyncio.FIRST_COMPLETED)
+        was_followed = followed.is_set()
+        followed.set()
+        following.cancel()
+        return was_followed
+
+    assert asyncio.run(until_followed())
     context.close()
 
 

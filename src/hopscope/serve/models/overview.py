@@ -151,7 +151,7 @@ class Overview(ClusterModel):
     totals: Totals
     points: Points
     followed_seconds: float
-    """How far the strips and the drops of the last minute reach back: less than 60 right after a start."""
+    """How far the strips reach back: less than 60 right after a start."""
     queues: list[HotPlace]
     """The fullest of the last minute."""
     buffers: list[HotPlace]

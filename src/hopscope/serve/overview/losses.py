@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,27 +56,30 @@ class LossReader:
 
     def __init__(self) -> None:
         self._total: Counter[Place] = Counter()
-        self._lately: deque[tuple[int, Mapping[Place, int]]] = deque()
+        self._lately: dict[int, Counter[Place]] = {}
+        """By second of the events."""
 
     def add(self, events: Records, now_ns: int) -> None:
         """Count the DROP events among EVENT records."""
         drops = events[events["kind"] == Kind.DROP]
-        second = now_ns // 10**9
-        while self._lately and self._lately[0][0] <= second - WINDOW_SECONDS:
-            self._lately.popleft()
+        oldest = now_ns // 10**9 - WINDOW_SECONDS
+        self._lately = {second: found for second, found in self._lately.items() if second > oldest}
         if not len(drops):
             return
+        seconds = (drops["time_ns"] // 10**9).tolist()
         columns = (drops[name].tolist() for name in ("node_id", "port", "ident"))
-        found = Counter((node, port, queue & 0xFF) for node, port, queue in zip(*columns, strict=True))
-        self._total.update(found)
-        self._lately.append((second, found))
+        for (second, *place), count in Counter(zip(seconds, *columns, strict=True)).items():
+            node, port, queue = place
+            self._total[node, port, queue & 0xFF] += count
+            if second > oldest:
+                self._lately.setdefault(second, Counter())[node, port, queue & 0xFF] += count
         if len(self._total) > MAX_PLACES:
             self._total = Counter(dict(self._total.most_common(MAX_PLACES)))
 
     def losses(self, state: CollectorState, rows: int = ROWS) -> Losses:
         """The largest losses of each kind, so many at most."""
         lately: Counter[Place] = Counter()
-        for _, found in self._lately:
+        for found in self._lately.values():
             lately.update(found)
         ranked = sorted(self._total, key=lambda place: (-lately[place], -self._total[place], place))
         sources = state.sources()

@@ -135,7 +135,7 @@ class Snapshot:
     """The first of `slow_flows` with its hops, read at one moment."""
     losses: Losses = field(default_factory=Losses)
     followed_seconds: float = 0.0
-    """How far strips and the last minute's drops reach back."""
+    """How far strips reach back."""
 
 
 @dataclass(slots=True)
@@ -208,7 +208,8 @@ class Poller:
         self._slow_due = float("-inf")
         self._missed = 0
         self._number = 0
-        self._asked = self._taken = self._followed = float("-inf")
+        self._asked = 0.0
+        self._taken = self._followed = float("-inf")
         self._following: asyncio.Task[None] | None = None
         self.snapshot: Snapshot | None = None
 
@@ -260,6 +261,7 @@ class Poller:
             self._points.append(_point(summary or summarise(self._context)))
         events = self._read_events()
         self._losses.add(events, now_ns)
+        events = events[now_ns - events["time_ns"] < _RECENT_NS]  # the first read has all that memory has
         by_port = queues_by_port(ports)
         for name, (kind, metrics) in _STRIPS.items():
             rows = ports[ports["kind"] == kind]
