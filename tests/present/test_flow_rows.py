@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -62,6 +63,19 @@ class Hops:
     def hop_sums(self) -> HopSums:
         """All hops."""
         return self.sums
+
+
+@pytest.mark.parametrize(("by", "flows"), [("switch", [2, 1]), ("port", [2, 1, 1])])
+def test_a_flow_with_a_loop_is_one_flow_of_its_switches(by: By, flows: list[int]) -> None:
+    """By hand: 7:1 → 8:1 → 7:1 → 8:2 and 7:1. Its packets pass switch 7 twice."""
+    records = np.zeros(2, FLOW)
+    records["flow_id"], records["state"] = (11, 12), (FlowState.HAS_LOOP, 0)
+    words = [(11, 11, 11, 11, 12), (5, 5, 5, 5, 3), (7, 8, 7, 8, 7), (1, 1, 1, 2, 1)]
+    columns = [np.array(each, np.uint64) for each in (*words, (9,) * 5, (9,) * 5, (1,) * 5)]
+    state = cast(CollectorState, SimpleNamespace(hop_sums=lambda: HopSums(*columns)))
+    groups = group(FlowRows(records, 2), by, state)
+    assert groups.flows.tolist() == flows
+    assert groups.packets[0] == 13
 
 
 @pytest.mark.parametrize("by", ["latency", "mean_latency", "packets", "last_seen", "first_seen", "hops"])

@@ -60,7 +60,8 @@ def group(found: FlowRows, by: By, state: CollectorState) -> Groups:
     """Groups of the flows that a search found.
 
     By switch or port a flow is in the group of every hop of its path, with that hop's latency; one that two
-    workers have counts twice there. By one of OF_PATHS all flows must be live.
+    workers have counts twice there. One with a loop is one flow of the group, and its packets count whenever
+    they pass. By one of OF_PATHS all flows must be live.
     """
     rows = found.records
     if by in ("switch", "port"):
@@ -96,16 +97,38 @@ def _of_hops(rows: Records, by: By, state: CollectorState) -> Groups:
     if hops is None or not len(rows):
         return _summed((_NONE, _NONE), _NONE, _NONE, _NONE, _NONE)
     words = (hops.node, hops.port) if by == "port" else (hops.node,)
-    columns = (*words, hops.packets, hops.latest, hops.latency_sum, hops.samples)
+    columns = (hops.flow_id, hops.packets, hops.latest, hops.latency_sum, hops.samples, *words)
     kept = FlowIds(rows["flow_id"]).has(hops.flow_id)
     if by == "port":
         kept &= hops.port != NO_PORT
     if not kept.all():
         columns = tuple(column[kept] for column in columns)
-    return _summed(columns[: len(words)], *columns[len(words) :])
+    flow_id, packets, latest, latency_sum, samples, *keys = columns
+    looped = FlowIds(rows["flow_id"][rows["state"] & FlowState.HAS_LOOP > 0])
+    first = _first_passes(tuple(keys), flow_id, looped)
+    return _summed(tuple(keys), packets, latest, latency_sum, samples, first)
 
 
-def _summed(keys: tuple[Words, ...], packets: Any, latest: Any, latency_sum: Any, samples: Any) -> Groups:
+def _first_passes(keys: tuple[Words, ...], flow_id: Words, looped: FlowIds) -> npt.NDArray[np.bool_]:
+    """Which hops are the first of their flow in their group; bool [hops]."""
+    first = np.ones(len(flow_id), np.bool_)
+    at = np.flatnonzero(looped.has(flow_id)) if len(looped) else np.zeros(0, np.intp)
+    if len(at):
+        _, example = _codes((*(column[at] for column in keys), flow_id[at]))
+        first[at] = False
+        first[at[example]] = True
+    return first
+
+
+def _summed(
+    keys: tuple[Words, ...],
+    packets: Any,
+    latest: Any,
+    latency_sum: Any,
+    samples: Any,
+    first: npt.NDArray[np.bool_] | None = None,
+) -> Groups:
+    """`first`: the rows that count as a flow; None: all."""
     codes, example = _codes(keys)
     count = len(example)
 
@@ -117,7 +140,7 @@ def _summed(keys: tuple[Words, ...], packets: Any, latest: Any, latency_sum: Any
     return Groups(
         np.stack([column[example] for column in keys], axis=1),
         example,
-        np.bincount(codes, minlength=count),
+        np.bincount(codes if first is None else codes[first], minlength=count),
         total(packets),
         total(latest, np.maximum),
         total(np.asarray(latency_sum, np.float64)),

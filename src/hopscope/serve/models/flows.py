@@ -16,6 +16,7 @@ class FlowGroup(OfMembers):
     """Words for `q` that choose these flows."""
     flows: int
     packets: Wide
+    """By switch or port, a packet in a loop counts each time it passes."""
     latency_highest_ns: Wide
     """Highest of the flows' latest latencies, of past flows of their highest ones; by switch or port, of the
     hop. ns"""
