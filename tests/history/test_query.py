@@ -206,6 +206,29 @@ def test_values_of_places_by_time(stored: Stored, metric: str) -> None:
     assert sum(row["events"] for row in peaks) == sum(map(len, expected.values()))
 
 
+@pytest.mark.parametrize("archived", [False, True])
+def test_events_of_one_time_are_in_the_order_of_their_numbers(tmp_path: Path, archived: bool) -> None:
+    """Reports that came together have one time. An alarm that rose and ended then is not open, and the latest
+    value is that of the last report, also of the flows of a hop.
+    """
+    events = np.zeros(5, EVENT)
+    events["kind"] = [Kind.RAISED, Kind.CHANGE, Kind.CLEARED, Kind.CHANGE, Kind.CHANGE]
+    events["metric"] = [Metric.QUEUE_OCCUPANCY] * 3 + [Metric.HOP_LATENCY] * 2
+    events["value"], events["flow_id"] = [900, 1200, 8, 70, 60], [3, 3, 3, 4, 3]
+    events["node_id"], events["port"], events["time_ns"], events["reason"][2] = 7, 1, 10, ClearReason.VALUE
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(events)
+    if archived:
+        archive_once(tmp_path, HistorySettings())
+    with History(tmp_path) as history:
+        hop, queue = history.moment(highest_from=0).rows()
+        assert (queue["value"], queue["highest"], queue["alarms"]) == (8, 1200, 0)
+        assert (hop["value"], hop["highest"]) == (60, 70)
+        for bucket in (None, 1000):
+            (row,) = history.peaks("queue_occupancy", bucket_ns=bucket).rows()
+            assert (row["lowest"], row["highest"], row["latest"]) == (8, 1200, 8)
+
+
 def test_summary_counts(stored: Stored) -> None:
     """By kind and metric, and by time, the counts add up to the records."""
     events, history = stored

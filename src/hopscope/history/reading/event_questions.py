@@ -185,9 +185,9 @@ class EventQuestions(ABC):
         by = "bucket, node_id, port, ident" if bucket else "node_id, port, ident"
         return self._grouped(
             f"""SELECT {by}, max(highest)::UBIGINT AS highest, min(value)::UBIGINT AS lowest,
-            arg_max(value, time)::UBIGINT AS latest, max(time) AS time, count(*) AS events
+            arg_max(value, (time, sequence))::UBIGINT AS latest, max(time) AS time, count(*) AS events
             FROM (SELECT {bucket or "NULL"} AS bucket, node_id, {port}::USMALLINT AS port,
-                {ident}::UINTEGER AS ident, {value} AS value, {highest} AS highest, time
+                {ident}::UINTEGER AS ident, {value} AS value, {highest} AS highest, time, sequence
                 FROM EVENTS WHERE node_id IS NOT NULL AND {condition})
             GROUP BY {by} ORDER BY {order}, node_id, port, ident""",
             limit,

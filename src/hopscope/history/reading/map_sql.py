@@ -41,21 +41,22 @@ def moment_sql(highest_from_ns: int) -> str:
     """By metric, node and port: the last value, the highest since a moment, and how many alarms are open.
 
     A queue or the hop of a flow has a value of its own; of queues the highest counts, of flows the newest.
-    Drops are counted since that moment.
+    Drops are counted since that moment. Reports that came together have one time: their order is that of
+    `sequence`.
     """
     metrics = _listed(tuple(metric.label for metric in _PLACE_METRICS))
     recent = f"time >= make_timestamp_ns({int(highest_from_ns)})"
     return f"""SELECT metric, node_id, port,
-        CASE metric WHEN '{DROPS}' THEN sum(recent) WHEN 'hop_latency' THEN arg_max(latest, time)
+        CASE metric WHEN '{DROPS}' THEN sum(recent) WHEN 'hop_latency' THEN arg_max(latest, newest)
             ELSE max(latest) END::UBIGINT AS value,
         CASE metric WHEN '{DROPS}' THEN sum(recent) ELSE max(peak) END::UBIGINT AS highest,
         count(*) FILTER (alarm = 'raised') AS alarms, max(time) AS time
         FROM (
             SELECT CASE kind WHEN 'drop' THEN '{DROPS}' ELSE metric END AS metric, node_id, port,
                 CASE metric WHEN 'queue_occupancy' THEN ident WHEN 'hop_latency' THEN flow_id END AS part,
-                arg_max(value, time) AS latest, max(value) FILTER ({recent}) AS peak,
-                count(*) FILTER ({recent}) AS recent, max(time) AS time,
-                arg_max(kind, time) FILTER (kind IN ('raised', 'cleared')) AS alarm
+                arg_max(value, (time, sequence)) AS latest, max(value) FILTER ({recent}) AS peak,
+                count(*) FILTER ({recent}) AS recent, max(time) AS time, max((time, sequence)) AS newest,
+                arg_max(kind, (time, sequence)) FILTER (kind IN ('raised', 'cleared')) AS alarm
             FROM EVENTS WHERE node_id IS NOT NULL AND port IS NOT NULL
                 AND (kind = 'drop' OR metric IN {metrics})
             GROUP BY ALL)
