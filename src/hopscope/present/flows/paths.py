@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.names import Names
-from ...detect.records import Kind
+from ...detect.records import Kind, Metric
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Flow
 from ..events import node_object
+from ..text import ns_of
 
 MOST_PATHS = 1000
 """Events with a path in one answer."""
+_CHANGES = tuple(kind.label for kind in Kind if kind != Kind.PUSH)
+"""A push repeats the path of a flow every few seconds."""
 
 
 @dataclass(slots=True)
@@ -37,8 +40,19 @@ def path_periods(
     history: HistoryLike, flow_id: int, start_ns: int | None, end_ns: int | None
 ) -> tuple[list[PathPeriod], bool]:
     """Paths of a flow, oldest first, and whether there are more than were read. Raises HistoryError."""
-    table = history.paths(limit=MOST_PATHS, flow=Flow(flow_id=flow_id), start=start_ns, end=end_ns)
-    return periods(table.rows()), table.truncated
+    chosen: dict[str, Any] = {"flow": Flow(flow_id=flow_id), "start": start_ns, "end": end_ns}
+    table = history.paths(limit=MOST_PATHS, kinds=_CHANGES, **chosen)
+    rows = table.rows()
+    pushes = history.paths(limit=1, kinds=(Kind.PUSH.label,), **chosen).rows()
+    begun_before = pushes and (not rows or ns_of(pushes[0]["time"]) < ns_of(rows[0]["time"]))
+    return periods([*pushes, *rows] if begun_before else rows), table.truncated
+
+
+def path_at(history: HistoryLike, flow_id: int, at_ns: int) -> tuple[int, ...]:
+    """Nodes of the path that history has last of a flow at a moment. Raises HistoryError."""
+    metrics = (Metric.FLOW_PATH.label,)
+    table = history.events(limit=1, metrics=metrics, flow=Flow(flow_id=flow_id), end=at_ns + 1)
+    return tuple(node for row in table.rows() for node in row["path"] or ())
 
 
 def periods(rows: Sequence[dict[str, Any]]) -> list[PathPeriod]:
@@ -55,8 +69,6 @@ def periods(rows: Sequence[dict[str, Any]]) -> list[PathPeriod]:
             if open_path.nodes == nodes:
                 continue
             open_path.until = row["time"]
-        elif found and row["kind"] == Kind.PUSH.label:
-            continue  # of before it left: a flow record has the time of the last report
         found.append(PathPeriod(nodes, row["time"], None, row["kind"], f"{row['shard']}-{row['sequence']}"))
     return found
 

@@ -21,7 +21,7 @@ from ...present.flows.hops import (
     past_object,
     series_objects,
 )
-from ...present.flows.paths import path_object, path_periods
+from ...present.flows.paths import path_at, path_object, path_periods
 from ...present.flows.rows import FlowRows, State, Sums, flow_rows, live_sums, past_flows
 from ...present.flows.search import FlowSearch, parse_search
 from ...present.history import Past, flow_key
@@ -312,12 +312,9 @@ def _path_now(context: Context, row: np.void) -> list[dict[str, Any]] | None:
 
 def _path_at(context: Context, past: Past, number: int, at_ns: int) -> tuple[int, ...]:
     """Nodes of the path that history has last at a moment."""
-    found, _ = context.kept.of(
-        ("path at", number, at_ns),
-        KEPT_SECONDS,
-        lambda: path_periods(past.history(), number, None, at_ns + 1),
+    return context.kept.of(
+        ("path at", number, at_ns), KEPT_SECONDS, lambda: path_at(past.history(), number, at_ns)
     )
-    return found[-1].nodes if found else ()
 
 
 def _head(row: np.void | None, values: FlowValues) -> dict[str, Any]:
