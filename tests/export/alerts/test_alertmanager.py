@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +19,11 @@ from hopscope.base.names import Names
 from hopscope.detect.records import Kind, Metric
 from hopscope.export.alerts.alertmanager import Alertmanager
 from hopscope.export.alerts.outbox import Message
+from hopscope.export.block import EventBlock
 from hopscope.export.destination import Context
+from hopscope.operators.audit import Audit, Author
+from hopscope.operators.database import Database
+from hopscope.operators.silences import Matcher, Silences
 from hopscope.settings.destinations.alerts.alertmanager import AlertmanagerSettings
 from support.alert_events import event, flow, joined
 from support.event_make import START_NS
@@ -147,6 +152,34 @@ def test_equal_labels_follow_each_other(rig: Make, resolve: bool, ends: str) -> 
     last = [post[0] for post in server.posts if post][-1]
     assert last["endsAt"] == ends or (ends == "lasting" and last["endsAt"] > "2026")
     assert {path for path, _ in server.requests} == {"/hooks/sesame/api/v2/alerts"}
+
+
+def test_a_silenced_alarm_is_not_among_those_sent_again(tmp_path: Path) -> None:
+    """One of two alarms that last is silenced: the server gets the other, and both when the silence ends."""
+    silences = Silences(database := Database(tmp_path), Audit(database))
+    made = silences.add(Matcher(node=8), time.time_ns() + 10**12, "", Author("ann"))
+    with receiving() as server:
+        one = Alertmanager(
+            AlertmanagerSettings(kind="alertmanager", url=server.url, expire_seconds=0),
+            Context("pager", "m1", Names(), lambda *_: None, data=tmp_path),
+        )
+
+        def posted() -> list[str]:
+            one.connect()  # so that what lasts is sent again
+            server.posts.clear()
+            one.tick([], ending=True)
+            return [alert["labels"]["node_id"] for post in server.posts for alert in post]
+
+        events = joined(event(RAISED, 0, node_id=7), event(RAISED, 0, node_id=8))
+        one.send(EventBlock("m1", 0, 0, 1, events))
+        assert posted() == ["7", "7"]  # as new, and as one that lasts
+        assert posted() == ["7"]
+        silences.remove(made.id, Author("ann"))
+        assert one._silences is not None
+        one._silences._due = 0.0
+        assert posted() == ["8", "7", "8"]
+        one.close()
+    database.close()
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(

@@ -92,7 +92,8 @@ class Alertmanager(PostingDestination):
         """The open alarms that were sent, by labels, the earliest first."""
         found: dict[Labels, list[Alert]] = {}
         for alarm in sorted(self.alarms, key=lambda alarm: alarm.since_ns):
-            if alarm.sent and alarm.alert["kind"] in (self.settings.kinds or _BEGINS):
+            wanted = alarm.alert["kind"] in (self.settings.kinds or _BEGINS)
+            if alarm.sent and wanted and not self.is_held_back(alarm):
                 found.setdefault(self.labels(alarm.alert), []).append(alarm.alert)
         return found
 

@@ -19,7 +19,7 @@ from ...operators.silences import SilenceReader
 from ...settings.destinations.alerts.common import AlertSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
-from .alarms import MAX_ALARMS, Alarms, Alert
+from .alarms import MAX_ALARMS, Alarm, Alarms, Alert
 from .outbox import Message, Outbox
 from .severity import SeverityRules
 from .texts import Texts
@@ -44,8 +44,7 @@ class AlertDestination(Destination):
         self.texts = Texts(settings, context.member)
         self._silences = None if context.data is None else SilenceReader(context.data)
         self._silenced: dict[str, Alert] = {}
-        """Open alarms whose beginning a silence holds back, by their key."""
-        """Alarms whose beginning was held back: so is their end, and no other."""
+        """Open alarms whose beginning a silence holds back, by `alarm`: so is their end, and no other."""
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
         self._load()
@@ -128,6 +127,10 @@ class AlertDestination(Destination):
             if len(self._silenced) > MAX_ALARMS:
                 del self._silenced[next(iter(self._silenced))]
         return True
+
+    def is_held_back(self, alarm: Alarm) -> bool:
+        """Whether a silence holds back the beginning of an open alarm."""
+        return alarm.alert["alarm"] in self._silenced
 
     def _end_silences(self, now_ns: int) -> int:
         """Send what is open and no longer silenced: a silence defers the alert of what outlasts it."""
