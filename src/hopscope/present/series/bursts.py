@@ -132,7 +132,8 @@ def _add_flows(burst: Burst, rows: list[dict[str, Any]]) -> None:
         here = place_of_row(row)
         if row["metric"] == interval.metric and here == place and row["reason"] in (None, "value", "limits"):
             interval.peak = max(interval.peak, row["value"])
-        if row["flow_id"] is None or (place.port is not None and here.port not in (None, place.port)):
+        port = row["port"] if here.port is None else here.port  # a buffer has none; its packet left by one
+        if row["flow_id"] is None or (place.port is not None and port not in (None, place.port)):
             continue
         parts = dict(zip(_TUPLE, row["tuple"], strict=True))
         named = flows.setdefault(row["tuple"], Contributor({"id": f"{row['flow_id']:016x}", **parts}))

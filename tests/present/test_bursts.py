@@ -1,0 +1,37 @@
+"""Bursts of a history, and whose traffic they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hopscope.detect.records import EVENT, ClearReason, Kind, Metric
+from hopscope.history.query import History
+from hopscope.history.writing.journal import JournalWriter
+from hopscope.present.series.bursts import Search, bursts
+
+
+def test_flows_of_a_burst_leave_by_its_port(tmp_path: Path) -> None:
+    """Packets of all ports change the buffer of a switch: those of port 1 are not in a burst of port 2."""
+    events = np.zeros(5, EVENT)
+    events["kind"] = [Kind.RAISED, Kind.CHANGE, Kind.CHANGE, Kind.CHANGE, Kind.CLEARED]
+    queue, buffer, latency = Metric.QUEUE_OCCUPANCY, Metric.BUFFER_OCCUPANCY, Metric.HOP_LATENCY
+    events["metric"] = [queue, buffer, buffer, latency, queue]
+    events["port"], events["flow_id"], events["node_id"], events["ident"] = (
+        [2, 1, 2, 2, 2],
+        [3, 4, 5, 6, 3],
+        7,
+        0,
+    )
+    events["value"], events["time_ns"], events["reason"][4] = (
+        [900, 50, 60, 70, 8],
+        range(10, 15),
+        ClearReason.VALUE,
+    )
+    events["ip_version"], events["sport"] = 4, events["flow_id"]
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        total, (burst,), truncated = bursts(history, Search(0, 100, metric="queue_occupancy"))
+    assert (total, burst.flows, burst.interval.peak, truncated) == (1, 3, 900, False)
+    assert {each.flow["id"] for each in burst.contributors} == {f"{flow:016x}" for flow in (3, 5, 6)}
