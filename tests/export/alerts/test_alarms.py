@@ -46,8 +46,16 @@ def test_an_alarm_begins_and_ends() -> None:
     )
     assert (begins["since"], begins["lasted_ns"]) == ("2023-11-14T22:13:21.000000000Z", None)
     assert (ends["kind"], ends["value"], ends["lasted_ns"]) == ("cleared", 10, 60 * SECOND)
-    assert {(each["alarm"], each["since"]) for each in (begins, ends)} == {("m1-0-0", begins["since"])}
+    assert {(each["alarm"], each["since"]) for each in (begins, ends)} == {
+        (f"m1-0-0-{at(1)}", begins["since"])
+    }
     assert list(found) == []
+
+
+def test_alarms_of_another_data_folder_have_other_ids() -> None:
+    """Numbers of events begin again there: a receiver that knows an id takes no other alarm for a copy."""
+    ids = {alert["alarm"] for second in (1, 2) for alert in alarms().take(joined(event(RAISED, second)))}
+    assert len(ids) == 2
 
 
 def test_a_short_alarm_is_not_sent() -> None:
@@ -120,7 +128,7 @@ def test_an_alarm_without_an_end_expires() -> None:
         "cleared",
         "expired",
         "0-0-expired",
-        "m1-0-0",
+        f"m1-0-0-{at(0)}",
     )
     assert (ends["time"], ends["lasted_ns"]) == ("2023-11-14T22:16:00.000000000Z", 160 * SECOND)
     assert sent(found, joined(event(CLEARED, 300))) == []

@@ -24,6 +24,7 @@ from hopscope.export.alerts.outbox import Message
 from hopscope.export.destination import Context, DeliveryError
 from hopscope.settings.destinations.alerts.email import EmailSettings
 from support.alert_events import event, joined
+from support.event_make import START_NS
 from support.server_process import free_port
 from support.waiting import eventually
 
@@ -114,7 +115,7 @@ def test_a_message_of_a_group(server: tuple[MailServer, int], certificate: Path,
         "[warning] raised: queue_occupancy 3000 above 2500 at leaf-ü port 2 queue 0 and 2 more"
     )
     assert (mail["to"], mail["auto-submitted"]) == (", ".join(to), "auto-generated")
-    assert mail["message-id"] == "<m1-0-0-raised@localhost>"
+    assert mail["message-id"] == f"<m1-0-0-{START_NS}-raised@localhost>"
     assert mail.get_content().splitlines() == [
         "2023-11-14T22:13:20.000000000Z warning raised: "
         "queue_occupancy 3000 above 2500 at leaf-ü port 2 queue 0",

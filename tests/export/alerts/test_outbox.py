@@ -20,7 +20,7 @@ from hopscope.export.destination import Context
 from hopscope.settings.destinations.alerts.common import AlertSettings, Grouping
 from hopscope.settings.destinations.alerts.syslog import SyslogSettings
 from support.alert_events import SECOND, event, flow, joined, numbered
-from support.event_make import Events
+from support.event_make import START_NS, Events
 
 
 def alerts(*events: Events) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def test_alerts_of_one_kind_are_one_message() -> None:
     first, second = all_of(outbox, 5 * SECOND)
     assert (first.kind, first.count, first.more, first.severity) == ("raised", 6, 3, "critical")
     assert [alert["id"] for alert in first.alerts] == ["0-0", "0-1", "0-2"]
-    assert (first.id, second.kind, second.more) == ("m1-0-0-raised", "path_change", 0)
+    assert (first.id, second.kind, second.more) == (f"m1-0-0-{START_NS}-raised", "path_change", 0)
     assert outbox.unlisted == 3
 
 

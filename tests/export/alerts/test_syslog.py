@@ -19,7 +19,8 @@ from hopscope.export.alerts.outbox import Message
 from hopscope.export.alerts.syslog import DATAGRAM, Syslog, syslog_message
 from hopscope.export.destination import Context, DeliveryError
 from hopscope.settings.destinations.alerts.syslog import SyslogSettings
-from support.alert_events import event, flow, joined
+from support.alert_events import SECOND, event, flow, joined
+from support.event_make import START_NS
 from support.server_process import ServerProcess, free_port
 from support.waiting import eventually
 
@@ -131,7 +132,7 @@ def test_messages_are_parsed(server: Server, rig: Make, scheme: str) -> None:
         first["data"].values() if isinstance(first["data"], dict) else json.loads(first["data"]).values()
     )
     assert data == {
-        "alarm": f"host-{scheme}-0-0",
+        "alarm": f"host-{scheme}-0-0-{START_NS + SECOND // 2}",
         "kind": "raised",
         "metric": "queue_occupancy",
         "id": "0-0",

@@ -17,6 +17,7 @@ from hopscope.export.alerts import destination as module
 from hopscope.export.block import EventBlock
 from hopscope.export.destination import DeliveryError
 from support.alert_events import SECOND, event, flow, joined, numbered
+from support.event_make import START_NS
 from support.http_receiver import Receiver, receiving
 from support.waiting import eventually
 
@@ -46,7 +47,7 @@ def test_a_post(receiver: Receiver, rig: Make) -> None:
     one.stop()
     begins, ends = receiver.posts
     assert {key: value for key, value in begins.items() if key != "events"} == {
-        "id": "m1-0-0-raised",
+        "id": f"m1-0-0-{START_NS}-raised",
         "kind": "raised",
         "severity": "warning",
         "group": {},
@@ -58,13 +59,13 @@ def test_a_post(receiver: Receiver, rig: Make) -> None:
         "sent_by": f"hopscope {VERSION}",
     }
     (alert,) = begins["events"]
-    assert (alert["id"], alert["alarm"], alert["node"]["name"]) == ("0-0", "m1-0-0", "leaf-7")
+    assert (alert["id"], alert["alarm"], alert["node"]["name"]) == ("0-0", f"m1-0-0-{START_NS}", "leaf-7")
     assert alert["page"] == "https://h.example/?node=leaf-7&q=1"
     (alert,) = ends["events"]
     assert (ends["kind"], alert["value"], alert["alarm"], alert["lasted_ns"]) == (
         "cleared",
         10,
-        "m1-0-0",
+        f"m1-0-0-{START_NS}",
         2 * SECOND,
     )
     path, header = receiver.requests[0]

@@ -197,7 +197,8 @@ class Alarms:
             yield alert
 
     def _beginning(self, row: np.void) -> Alert:
-        name = f"{self._member}-{int(row['shard'])}-{int(row['sequence'])}"
+        """Its id has its time: numbers begin again in a new data folder."""
+        name = f"{self._member}-{int(row['shard'])}-{int(row['sequence'])}-{int(row['time_ns'])}"
         return {"alarm": name, "since": when(row["time_ns"]), "lasted_ns": None}
 
 
