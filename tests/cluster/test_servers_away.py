@@ -156,7 +156,8 @@ def test_capture_goes_on_while_all_servers_are_away(servers: ClusterServers, tmp
         eventually(
             lambda: scope(one.get("api/v0/summary?scope=cluster"))["complete"], one.collector.said, 0.2
         )
-        assert all(not process["restarts"] for process in one.collector.status().values())
+        status = one.collector.status()
+        assert all(not process["restarts"] for process in status.values()), (status, one.collector.said())
         assert one.collector.stop() == 0
     finally:
         one.close()

@@ -23,6 +23,7 @@ import secrets
 import ssl
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -79,7 +80,7 @@ class Lake:
         try:
             self._attach(read_only)
         except BaseException:
-            self.connection.close()
+            end(self.connection)
             raise
 
     @property
@@ -154,8 +155,7 @@ class Lake:
 
     def close(self) -> None:
         """Close DuckDB, and with it its connections to the database."""
-        with suppress(duckdb.Error):
-            self.connection.close()
+        end(self.connection)
 
     def __enter__(self) -> Lake:
         return self
@@ -179,6 +179,17 @@ def prepared(settings: LakeSettings, *, memory_bytes: int, threads: int) -> duck
         connection.close()
         raise
     return connection
+
+
+def end(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close a connection to the lake, whatever state it is in.
+
+    Its transaction is rolled back first: where closing has to do that and the database is gone, DuckDB aborts
+    the process.
+    """
+    for step in (partial(connection.execute, "ROLLBACK"), connection.close):
+        with suppress(duckdb.Error):
+            step()
 
 
 def create(settings: LakeSettings, database: Database | None = None) -> bool:
@@ -245,7 +256,7 @@ def make_tables(settings: LakeSettings, schema: str, database: Database) -> None
     except duckdb.Error as error:
         raise LakeError(f"{settings.place}: {_line(error)}") from None
     finally:
-        connection.close()
+        end(connection)
     database.run(
         f"INSERT INTO {schema}.hopscope_lake VALUES ({VERSION}, :generation, now())",
         generation=secrets.token_hex(8),

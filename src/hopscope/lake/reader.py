@@ -18,7 +18,7 @@ from ..history.files.segments import first_line
 from ..history.sandbox.files import NAMES
 from ..settings.destinations import shown
 from ..settings.lake import LakeSettings
-from .catalog import Lake, prepared
+from .catalog import Lake, end, prepared
 from .database import LakeError
 
 T = TypeVar("T")
@@ -75,6 +75,7 @@ class LakeReader:
         self._memory_bytes, self._threads = memory_bytes, threads or 2
         self._lock = threading.Lock()
         self._lake: Lake | None = None
+        """Ends with the last question that reads it: to close it would close their cursors, too."""
         self._problem, self._retry_at = "", 0.0
         self._preparing = threading.Lock()
         self._prepared: duckdb.DuckDBPyConnection | None = None
@@ -87,7 +88,7 @@ class LakeReader:
             return
         if self._lock.acquire(timeout=CLOSE_SECONDS):
             try:
-                self._end()
+                self._lake = None
             finally:
                 self._lock.release()
 
@@ -112,12 +113,13 @@ class LakeReader:
         for attempt in range(_TRIES):
             ready = self._ready() if deadline is None else self._within(deadline)
             try:
-                with ready.cursor as cursor:
-                    return work(cursor, ready.snapshot)
+                return work(ready.cursor, ready.snapshot)
             except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
                 raise HistoryError(f"the query needs too much memory: {first_line(error)}") from error
             except duckdb.Error as error:
                 self._failed(ready.lake, error, last=attempt == _TRIES - 1)
+            finally:
+                end(ready.cursor)
         raise AssertionError
 
     def _within(self, deadline: Deadline) -> _Ready:
@@ -150,7 +152,7 @@ class LakeReader:
                     cursor.execute("BEGIN TRANSACTION READ ONLY")  # which sees the catalog as it is now
                     return _Ready(lake, cursor, _snapshot(lake, cursor))
                 except BaseException:
-                    cursor.close()
+                    end(cursor)
                     raise
             except duckdb.Error as error:
                 self._failed(lake, error, last=attempt == _TRIES - 1)
@@ -188,18 +190,13 @@ class LakeReader:
         """Let the next question open another connection than one that failed."""
         with self._lock:
             if self._lake is lake:
-                self._end()
-
-    def _end(self) -> None:
-        if self._lake is not None:
-            self._lake.close()
-            self._lake = None
+                self._lake = None
 
 
 def _let_go(late: Future[_Ready]) -> None:
     """End the connection of a call that came back too late."""
     if late.exception() is None:
-        late.result().cursor.close()
+        end(late.result().cursor)
 
 
 def _snapshot(lake: Lake, cursor: duckdb.DuckDBPyConnection) -> LakeSnapshot:
