@@ -19,7 +19,8 @@ from hopscope.history.query import Flow
 from hopscope.history.reading.page import Order
 from hopscope.lake.catalog import Lake, create
 from hopscope.lake.questions import LakeQuestions, Tail, TailRequest
-from hopscope.lake.reader import LakeReader, LakeSnapshot
+from hopscope.lake.reader import LakeReader
+from hopscope.lake.snapshot import LakeSnapshot, take
 from hopscope.settings.lake import LakeSettings
 from hopscope.wire.address import address
 from support.lake_make import lake_settings
@@ -296,21 +297,19 @@ def test_a_window_reads_its_days_alone(cluster: Cluster) -> None:
     table = cluster.questions.summary(start=day, end=day + DAY_NS)
     assert sum(table["events"].tolist()) == len(expected) > 0
 
-    def read(cursor: Any, snapshot: LakeSnapshot) -> tuple[set[str], int]:
-        window = f"time >= make_timestamp_ns({day}) AND time < make_timestamp_ns({day + DAY_NS})"
+    window = f"time >= make_timestamp_ns({day}) AND time < make_timestamp_ns({day + DAY_NS})"
+    with Lake(cluster.settings, read_only=True) as lake:
+        snapshot = take(lake, lake.connection)
         every = f"WITH e AS NOT MATERIALIZED ({snapshot.events})"
-        plan = cursor.execute(f"EXPLAIN ANALYZE {every} SELECT count(value) FROM e WHERE {window}").fetchall()
-        files = cursor.execute("FROM ducklake_list_files('lake', 'events', schema => 'hopscope')").fetchall()
-        text = "".join(re.findall(r"[\w/=.-]+", plan[0][1]))
-        return set(re.findall(r"day=\d+", text)), len({file[0].split("/")[-2] for file in files})
-
-    days, every = cluster.reader.ask(read)
-    assert len(days) == 1
-    assert every == 3
+        read = f"EXPLAIN ANALYZE {every} SELECT count(value) FROM e WHERE {window}"
+        plan = lake.connection.execute(read).fetchall()
+        files = lake.connection.execute(snapshot.files).fetchall()
+    assert len(set(re.findall(r"day=\d+", "".join(re.findall(r"[\w/=.-]+", plan[0][1]))))) == 1
+    assert len({path.split("/")[-2] for path, _ in files}) == 3
     (request,) = cluster.requests
     bodies = [
         decode(TailAnswerer(each.folder, each.name, each.incarnation).read(
-            request_json(cluster.reader.ask(lambda _, snapshot: snapshot), request)
+            request_json(snapshot, request)
         ))[1]
         for each in cluster.members
     ]  # fmt: skip

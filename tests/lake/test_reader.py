@@ -1,26 +1,41 @@
-"""Readers of a lake that does not answer."""
+"""Readers of a lake that does not answer, or whose process ends."""
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
 from hopscope.base.deadline import Deadline
-from hopscope.lake import reader
+from hopscope.lake import reader, reading
+from hopscope.lake.catalog import create
 from hopscope.lake.database import LakeError
+from hopscope.lake.reader import LakeReader
+from hopscope.lake.snapshot import LakeSnapshot
 from hopscope.settings.lake import LakeSettings
+from support.postgres_server import PostgresServer
 from support.waiting import eventually
 
 SETTINGS = LakeSettings(catalog="postgresql://u@127.0.0.1:1/db", data="/nowhere")
 
 
-def test_questions_wait_for_one_attempt_and_closing_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that hangs: of eight questions one tries to reach it, and all have its reason; a stop does
-    not wait for it. Later it is tried again.
+def nothing(*_: object) -> None:
+    """What a question reads, and what is known of a snapshot."""
+
+
+def test_questions_wait_for_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that hangs: of eight questions one tries to reach it, and all have its reason. Later it is
+    tried again.
     """
     attempts: list[int] = []
     answer = threading.Event()
@@ -31,50 +46,124 @@ def test_questions_wait_for_one_attempt_and_closing_for_none(monkeypatch: pytest
             answer.wait(30)
             raise LakeError("no answer")
 
-    monkeypatch.setattr(reader, "Lake", Hanging)
-    monkeypatch.setattr(reader, "AWAY_SECONDS", 60.0)
-    monkeypatch.setattr(reader, "CLOSE_SECONDS", 0.05)
-    asked = reader.LakeReader(SETTINGS)
+    monkeypatch.setattr(reading, "Lake", Hanging)
+    monkeypatch.setattr(reading, "AWAY_SECONDS", 60.0)
+    process = reading.Reading(reading.Begin(SETTINGS, 1 << 28, 1))
 
     def ask(_: int) -> str:
-        with pytest.raises(LakeError) as caught:
-            asked.ask(lambda *_: None)
-        return str(caught.value)
+        ours, theirs = Pipe()
+        with ours:
+            ours.send(nothing)
+            process.answer(theirs)
+            return str(ours.recv().error)
 
     with ThreadPoolExecutor(8) as pool:
         found = pool.map(ask, range(8))
         eventually(lambda: bool(attempts))
-        asked.close()
         assert len(attempts) == 1
         answer.set()
         assert list(found) == ["no answer"] * 8
     assert len(attempts) == 1
-    asked._retry_at = 0.0
+    process._retry_at = 0.0
     ask(0)
     assert len(attempts) == 2
 
 
-def test_a_database_that_hangs_costs_a_question_its_share_and_later_ones_nothing() -> None:
-    """A server that takes connections and never answers, as one that is stopped: the first question waits for
-    its share of the deadline, later ones do not wait, and closing does not. When the call has come back, the
-    lake is tried again.
-    """
+@pytest.fixture
+def silent() -> Iterator[LakeReader]:
+    """Of a server that takes connections and never answers, as one that is stopped."""
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        asked = reader.LakeReader(
-            LakeSettings(catalog=f"postgresql://u@127.0.0.1:{server.getsockname()[1]}/db", data="/nowhere")
-        )
-        asked.prepare()
-        for reason, least, most in (("no answer within 0.3 s", 0.25, 5), ("an earlier question", 0, 0.25)):
-            begin = time.monotonic()
-            with pytest.raises(LakeError, match=reason):
-                asked.ask(lambda *_: None, Deadline(0.5))
-            assert least <= time.monotonic() - begin < most
+        place = f"postgresql://u@127.0.0.1:{server.getsockname()[1]}/db"
+        with closing(LakeReader(LakeSettings(catalog=place, data="/nowhere"))) as asked:
+            yield asked
+
+
+def test_a_database_that_hangs_costs_a_question_its_share_and_later_ones_nothing(silent: LakeReader) -> None:
+    """The first question waits for its share of the deadline, later ones and closing do not wait."""
+    silent.prepare()
+    for reason, least, most in (("no answer within 0.3 s", 0.25, 5), ("an earlier question", 0, 0.25)):
         begin = time.monotonic()
-        asked.close()
-        assert time.monotonic() - begin < 0.25
-    eventually(lambda: not asked._hanging)  # the connection was refused, or ended
-    asked._retry_at = 0.0
-    with pytest.raises(LakeError, match="refused"):
-        asked.ask(lambda *_: None, Deadline(60))
+        with pytest.raises(LakeError, match=reason):
+            silent.ask(nothing, nothing, Deadline(0.5))
+        assert least <= time.monotonic() - begin < most
+    begin = time.monotonic()
+    silent.close()
+    assert time.monotonic() - begin < 2
+
+
+def test_a_call_that_hangs_for_too_long_ends_with_its_process(
+    silent: LakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next question asks another process; a call that has come back lets it ask the same one."""
+    silent.prepare()
+    pid = silent.pid
+    with pytest.raises(LakeError, match="no answer"):
+        silent.ask(nothing, nothing, Deadline(0.0))
+    monkeypatch.setattr(reader, "HUNG_SECONDS", 0.0)
+    with pytest.raises(LakeError, match="no answer"):
+        silent.ask(nothing, nothing, Deadline(0.0))
+    assert silent.pid not in (0, pid)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def dies(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, tails: list[int]) -> Any:
+    """What DuckDB does with a process, unless there is nothing known of its snapshot."""
+    if tails:
+        os.abort()
+    return snapshot.version
+
+
+@pytest.mark.e2e
+def test_a_process_that_ends_costs_one_answer(local: LakeSettings) -> None:
+    """The question has an error, not the program that asked; the next one has an answer."""
+    create(local)
+    with closing(LakeReader(local)) as asked:
+        with pytest.raises(LakeError, match="the process that reads it has ended"):
+            asked.ask(lambda _: [1], dies)
+        assert asked.ask(lambda _: [], dies) >= 1
+
+
+def once(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, tails: int) -> int:
+    """An error of DuckDB for the first snapshot."""
+    cursor.execute("SELECT 1" if tails > 1 else "SELECT * FROM no_such_table")
+    return tails
+
+
+@pytest.mark.e2e
+def test_a_question_goes_on_after_the_database_was_started_again(
+    database: PostgresServer, local: LakeSettings
+) -> None:
+    """Each of its snapshots is told to the asker; the answer is that of the last one. A database that was
+    killed and started between two questions is asked by another connection.
+    """
+    create(local)
+    told: list[LakeSnapshot] = []
+
+    def tails(snapshot: LakeSnapshot) -> int:
+        told.append(snapshot)
+        return len(told)
+
+    with closing(LakeReader(local)) as asked:
+        assert asked.ask(tails, once) == 2
+        pid = asked.pid
+        database.kill()
+        with pytest.raises(LakeError, match="refused"):
+            asked.ask(tails, once)
+        database.start()
+        eventually(lambda: answers(asked))
+        assert asked.pid == pid
+
+
+def answers(asked: LakeReader) -> bool:
+    """Whether it has an answer."""
+    try:
+        return asked.ask(nothing, version) >= 1
+    except LakeError:
+        return False
+
+
+def version(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, _: None) -> int:
+    """Of the snapshot."""
+    return snapshot.version

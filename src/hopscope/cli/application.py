@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 
 from ..base import announce
-from ..base.deadline import any_late
 from ..base.errors import HopscopeError
 from . import completion
 from .options.declare import Commands
@@ -132,8 +131,4 @@ def run() -> None:
 def _end(line: str, status: int) -> None:
     for part in line.splitlines():
         print(f"hopscope: {part}", file=sys.stderr)
-    if any_late():
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
     sys.exit(status)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Unpack
+from functools import partial
+from typing import Any, Unpack
 
 import duckdb
 import numpy as np
@@ -24,9 +25,9 @@ from ..history.reading.table import Table, fetch
 from ..history.sandbox.files import NAMES, of_member
 from ..wire.records import Records
 from .cursor import ClusterCursor, order_sql
-from .reader import LakeReader, LakeSnapshot
+from .reader import LakeReader
+from .snapshot import LakeSnapshot
 
-T = TypeVar("T")
 MEMBERS = Identity(
     ("member", "incarnation", "shard"), ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto")
 )
@@ -105,16 +106,7 @@ class LakeQuestions(EventQuestions):
         both = " UNION ALL ".join(f"SELECT * FROM {name}" for name in arms)
         keys = f"WITH {first} SELECT * FROM ({both}) ORDER BY {by} {rows}"
         request = TailRequest(wanted, order=order, limit=None if limit is None else limit + 1, after=cursor)
-
-        def ask(ready: _Ready) -> Table:
-            found = ready.keys(keys)
-            table = ready.page(found if limit is None else found[:limit], by)
-            if limit is not None and len(found) > limit:
-                table.truncated = True
-                table.after = str(ClusterCursor.last(table)) if limit else None
-            return ready.with_long_paths(table)
-
-        table = self._asked(request, ask)
+        table = self._asked(request, partial(_page, keys, by, limit))
         self._name(table)
         return table
 
@@ -123,23 +115,14 @@ class LakeQuestions(EventQuestions):
     ) -> Table:
         statement = self._selected(select, _EVERY, filters, recorded, lambda: _further(filters))
         wanted = filters if recorded is None else recorded
-        request = TailRequest(wanted, _named_columns(statement))
+        return self._asked(TailRequest(wanted, _named_columns(statement)), partial(_rows, statement, limit))
 
-        def ask(ready: _Ready) -> Table:
-            table = ready.fetch(statement, limit)
-            return ready.with_long_paths(table) if "path" in table.columns else table
-
-        return self._asked(request, ask)
-
-    def _asked(self, request: TailRequest, ask: Callable[[_Ready], T]) -> T:
+    def _asked(self, request: TailRequest, find: Callable[[_Ready], Table]) -> Table:
         if request.filters.get("since"):
             raise HistoryError("since: sequences are those of one member, not of a cluster")
-
-        def work(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot) -> T:
-            tails = self.tails(snapshot, request)
-            return ask(_Ready(cursor, snapshot, register_tails(cursor, tails)))
-
-        return self.reader.ask(work, self.deadline)
+        return self.reader.ask(
+            lambda snapshot: self.tails(snapshot, request), partial(_read, find), self.deadline
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +182,30 @@ class _Ready:
             " everything AS NOT MATERIALIZED (SELECT * FROM of_lake UNION ALL SELECT * FROM of_members)"
             f" SELECT * FROM ({select})"
         )
+
+
+def _read(
+    find: Callable[[_Ready], Table],
+    cursor: duckdb.DuckDBPyConnection,
+    snapshot: LakeSnapshot,
+    tails: list[Tail],
+) -> Table:
+    return find(_Ready(cursor, snapshot, register_tails(cursor, tails)))
+
+
+def _page(keys: str, by: str, limit: int | None, ready: _Ready) -> Table:
+    """The rows whose keys a SELECT finds, at most `limit`, and where they end."""
+    found = ready.keys(keys)
+    table = ready.page(found if limit is None else found[:limit], by)
+    if limit is not None and len(found) > limit:
+        table.truncated = True
+        table.after = str(ClusterCursor.last(table)) if limit else None
+    return ready.with_long_paths(table)
+
+
+def _rows(statement: str, limit: int | None, ready: _Ready) -> Table:
+    table = ready.fetch(statement, limit)
+    return ready.with_long_paths(table) if "path" in table.columns else table
 
 
 def register_tails(connection: duckdb.DuckDBPyConnection, tails: list[Tail]) -> str:

@@ -14,8 +14,9 @@ from ..history.reading.table import Table
 from ..history.sandbox.processes import Sandbox, SqlError
 from .catalog import store_statements
 from .extensions import extension_files
-from .questions import TailRequest, Tails
-from .reader import LakeReader, LakeSnapshot
+from .questions import Tail, TailRequest, Tails
+from .reader import LakeReader
+from .snapshot import LakeSnapshot
 
 
 class LakeSql:
@@ -54,16 +55,17 @@ class LakeSql:
     def source(self, tails: Tails, deadline: Deadline | None = None) -> tuple[dict[str, Any], bytes]:
         """What a query reads, for `Sandbox.run`."""
 
-        def look(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot) -> tuple[dict[str, Any], bytes]:
-            found = [tail for tail in tails(snapshot, TailRequest({})) if len(tail.events)]
-            source = {
-                "files": files(cursor, snapshot),
-                "before": self._before(),
-                "tails": [(tail.member, tail.incarnation, len(tail.events)) for tail in found],
-            }
-            return source, b"".join(np.ascontiguousarray(tail.events).tobytes() for tail in found)
+        found: list[Tail] = []
 
-        return self._reader.ask(look, deadline)
+        def ask(snapshot: LakeSnapshot) -> None:
+            found[:] = [tail for tail in tails(snapshot, TailRequest({})) if len(tail.events)]
+
+        source = {
+            "files": self._reader.ask(ask, files, deadline),
+            "before": self._before(),
+            "tails": [(tail.member, tail.incarnation, len(tail.events)) for tail in found],
+        }
+        return source, b"".join(np.ascontiguousarray(tail.events).tobytes() for tail in found)
 
     def _before(self) -> list[str]:
         """Statements that make the files readable."""
@@ -74,7 +76,7 @@ class LakeSql:
         return [f"LOAD {quoted(httpfs)}", *store_statements(settings)]
 
 
-def files(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot) -> list[str]:
+def files(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, _: None) -> list[str]:
     """The Parquet files of a snapshot. SqlError: rows were deleted from one, which they do not show."""
     rows = cursor.execute(snapshot.files).fetchall()
     if any(deleted is not None for _, deleted in rows):

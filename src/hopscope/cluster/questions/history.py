@@ -20,7 +20,8 @@ from ...history.reading.page import Order
 from ...history.reading.table import Table
 from ...lake.database import LakeError
 from ...lake.questions import LakeQuestions, Tail, TailRequest
-from ...lake.reader import LakeReader, LakeSnapshot
+from ...lake.reader import LakeReader
+from ...lake.snapshot import LakeSnapshot
 from ...lake.sql import LakeSql
 from ...memory.private_file import MEMBER_ID, incarnation
 from ...present.events import when

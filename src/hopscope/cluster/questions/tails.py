@@ -22,7 +22,7 @@ from ...history.reading.filters import Flow, to_ns
 from ...history.reading.page import Order
 from ...lake.cursor import ClusterCursor
 from ...lake.questions import Tail, TailRequest
-from ...lake.reader import LakeSnapshot
+from ...lake.snapshot import LakeSnapshot
 from ...present.events import continues
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, Mask, labelled
 from ...wire.records import Records
