@@ -254,3 +254,23 @@ def test_an_alarm_that_outlasts_its_silence_is_sent_then(tmp_path: Path) -> None
     assert take() == []
     assert take(Kind.CLEARED) == [8]
     database.close()
+
+
+def test_what_has_no_end_is_not_sent_after_its_silence(tmp_path: Path) -> None:
+    """A changed path, a loop and a drop under a silence are suppressed for good; the open alarm is sent."""
+    told.clear()
+    silences = Silences(database := Database(tmp_path), Audit(database))
+    settings = AlertSettings.model_validate({"kind": "x", "kinds": ("raised", "path_change", "loop", "drop")})
+    made = silences.add(Matcher(prefix="10.0.0.0/8"), time.time_ns() + 10**12, "", Author("ann"))
+    one = Told(settings, Context("hook", "m1", Names(), lambda *_: None, data=tmp_path))
+    kinds = (Kind.PATH_CHANGE, Kind.LOOP, Kind.DROP, Kind.RAISED)
+    events = joined(*(event(kind, node_id=number, **flow(1)) for number, kind in enumerate(kinds)))
+    one.send(EventBlock("m1", 0, 0, 3, events))
+    one.tick([], ending=True)
+    assert told == []
+    silences.remove(made.id, Author("ann"))
+    assert one._silences is not None
+    one._silences._due = 0.0
+    one.tick([], ending=True)
+    assert told == [3]
+    database.close()

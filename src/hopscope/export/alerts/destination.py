@@ -15,6 +15,8 @@ from typing import Any
 
 from ...base.errors import described
 from ...base.log import logger
+from ...detect.alarms import ENDS
+from ...detect.records import Kind
 from ...operators.silences import SilenceReader
 from ...settings.destinations.alerts.common import AlertSettings
 from ..block import EventBlock
@@ -29,6 +31,8 @@ LAG_NS = 1_000_000_000
 MOST = 20
 """Messages delivered before events are read again, unless full ones are left."""
 VERSION = 1
+_BEGINNINGS = tuple(Kind(kind).label for kind in ENDS.values())
+"""Kinds of alerts that have an end."""
 
 
 class AlertDestination(Destination):
@@ -122,7 +126,7 @@ class AlertDestination(Destination):
             return known
         if self._silences is None or self._silences.match(alert) is None:
             return False
-        if alarm is not None:
+        if alarm is not None and alert["kind"] in _BEGINNINGS:
             self._silenced[alarm] = alert
             if len(self._silenced) > MAX_ALARMS:
                 del self._silenced[next(iter(self._silenced))]
