@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hopscope.detect.records import EVENT, ClearReason, Kind, Metric
 from hopscope.history.query import History
@@ -35,3 +36,23 @@ def test_flows_of_a_burst_leave_by_its_port(tmp_path: Path) -> None:
         total, (burst,), truncated = bursts(history, Search(0, 100, metric="queue_occupancy"))
     assert (total, burst.flows, burst.interval.peak, truncated) == (1, 3, 900, False)
     assert {each.flow["id"] for each in burst.contributors} == {f"{flow:016x}" for flow in (3, 5, 6)}
+
+
+def test_the_highest_burst_is_first_whatever_else_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old burst rose far above the value that raised its alarm. Its place in the order and its peak do not
+    depend on how many events are read for flows; where these are not read, their number is not known.
+    """
+    monkeypatch.setattr("hopscope.present.series.bursts.MOST_OF_FLOWS", 4)
+    events = np.zeros(6, EVENT)
+    events["kind"] = [Kind.RAISED, Kind.CHANGE, Kind.CLEARED] * 2
+    events["metric"], events["node_id"], events["port"] = Metric.QUEUE_OCCUPANCY, 7, 2
+    events["value"], events["time_ns"] = [600, 9000, 8, 700, 800, 9], range(10, 16)
+    events["reason"][[2, 5]] = ClearReason.VALUE
+    events["flow_id"], events["ip_version"] = [3, 4, 3, 5, 5, 5], 4
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        _, found, truncated = bursts(history, Search(0, 100, metric="queue_occupancy", sort="peak"))
+    assert [(each.interval.peak, each.flows) for each in found] == [(9000, None), (800, 1)]
+    assert truncated

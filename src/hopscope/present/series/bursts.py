@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from ...detect.records import Kind, Metric
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
 from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, joined, place_of_row
-from .places import DROP, PLACE_METRICS
+from .places import DROP, PLACE_METRICS, Place
 
 MOST_EVENTS = 100_000
 """Events that one search reads: the newest of the range."""
@@ -21,6 +22,7 @@ CONTRIBUTORS = 5
 KINDS = tuple(
     kind.label for kind in Kind if kind not in (Kind.FLOW_RECORD, Kind.LABEL_RECORD, Kind.PATH_CHANGE)
 )
+_VALUES = tuple(kind for kind in KINDS if kind not in ALARM_KINDS)
 Sort = Literal["start", "peak", "duration"]
 _TUPLE = ("src", "dst", "proto", "sport", "dport")
 
@@ -40,7 +42,8 @@ class Burst:
     """A burst, and the flows with events at its place while it lasted."""
 
     interval: Interval
-    flows: int = 0
+    flows: int | None = 0
+    """None: not all events of its time were read."""
     contributors: list[Contributor] = field(default_factory=list)
     """Those with the highest hop latencies, then with the most events."""
 
@@ -87,10 +90,40 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
     rows.reverse()
     found = alarms(rows) if search.above is None else above(rows, search.above)
     kept = [each for each in joined(found) if search.takes(each)]
+    cut = bool(kept) and search.above is None and _add_peaks(history, kept, search)
     kept.sort(key=lambda one: _rank(one, search.sort))
     shown = [Burst(each) for each in kept[: search.limit]]
-    cut = _contributors(history, shown, search) if shown else False
+    cut |= bool(shown) and _contributors(history, shown, search)
     return len(kept), shown, table.truncated or cut
+
+
+def _span(interval: Interval, search: Search) -> tuple[int, int]:
+    """First and last time (ns) of the part that may have been read."""
+    start, end = interval.start_ns, interval.end_ns
+    return search.start_ns if start is None else start, search.end_ns if end is None else end
+
+
+def _add_peaks(history: HistoryLike, found: list[Interval], search: Search) -> bool:
+    """Add the values between the events of alarms. Whether some were not read."""
+    spans = [_span(each, search) for each in found]
+    table = history.events(
+        limit=MOST_EVENTS,
+        start=min(start for start, _ in spans),
+        end=max(end for _, end in spans) + 1,
+        nodes=sorted({each.place.node for each in found}),
+        metrics=sorted({each.metric for each in found}),
+        kinds=_VALUES,
+    )
+    values: dict[tuple[str, Place], list[tuple[int, int]]] = defaultdict(list)
+    for row in event_rows(table):
+        values[row["metric"], place_of_row(row)].append((row["time_ns"], row["value"]))
+    for mine in values.values():
+        mine.sort()
+    for each, (start, end) in zip(found, spans, strict=True):
+        mine = values[each.metric, each.place]
+        during = mine[bisect_left(mine, (start, 0)) : bisect_left(mine, (end + 1, 0))]
+        each.peak = max([each.peak, *(value for _, value in during)])
+    return table.truncated
 
 
 def _rank(interval: Interval, sort: Sort) -> tuple[int, int]:
@@ -103,22 +136,28 @@ def _rank(interval: Interval, sort: Sort) -> tuple[int, int]:
 
 
 def _contributors(history: HistoryLike, found: list[Burst], search: Search) -> bool:
-    """Add flows, and peaks from values between the first and the last event. Whether some were not read."""
-    spans = [
-        (one.interval.start_ns or search.start_ns, one.interval.end_ns or search.end_ns) for one in found
-    ]
+    """Add flows. Whether some events were not read."""
+    spans = [_span(one.interval, search) for one in found]
+    places = [one.interval.place for one in found]
+    ports = sorted({place.port for place in places if place.port is not None})
     table = history.events(
         limit=MOST_OF_FLOWS,
         start=min(start for start, _ in spans),
         end=max(end for _, end in spans) + 1,
-        nodes=sorted({one.interval.place.node for one in found}),
+        nodes=sorted({place.node for place in places}),
+        ports=ports if all(place.port is not None for place in places) else (),
         kinds=KINDS,
     )
     by_node: dict[int, list[dict[str, Any]]] = defaultdict(list)
     parts = zip(*(table[name].tolist() for name in _TUPLE), strict=True)
+    oldest = 0
     for row, flow in zip(event_rows(table), parts, strict=True):
         by_node[row["node_id"]].append({**row, "tuple": flow})
+        oldest = row["time_ns"]
     for burst, (start, end) in zip(found, spans, strict=True):
+        if table.truncated and start <= oldest:
+            burst.flows = None
+            continue
         _add_flows(
             burst, [row for row in by_node[burst.interval.place.node] if start <= row["time_ns"] <= end]
         )
@@ -126,12 +165,10 @@ def _contributors(history: HistoryLike, found: list[Burst], search: Search) -> b
 
 
 def _add_flows(burst: Burst, rows: list[dict[str, Any]]) -> None:
-    interval, place = burst.interval, burst.interval.place
+    place = burst.interval.place
     flows: dict[tuple[Any, ...], Contributor] = {}
     for row in rows:
         here = place_of_row(row)
-        if row["metric"] == interval.metric and here == place and row["reason"] in (None, "value", "limits"):
-            interval.peak = max(interval.peak, row["value"])
         port = row["port"] if here.port is None else here.port  # a buffer has none; its packet left by one
         if row["flow_id"] is None or (place.port is not None and port not in (None, place.port)):
             continue

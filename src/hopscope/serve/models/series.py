@@ -126,8 +126,8 @@ class Burst(Model):
     peak: Wide
     limit: Wide | None
     reason: str | None
-    flows: int
-    """Flows with events there, while it lasted."""
+    flows: int | None
+    """Flows with events there, while it lasted; null: there were more events than are read."""
     contributors: list[Contributor]
     """The first of them, by their highest hop latency there."""
 

@@ -36,7 +36,7 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
       { name: "peak", title: "Peak", number: true, cell: (each) => h("b", null, amount(each.peak, each.unit)), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, sorts: false, cell: (each) => amount(each.limit, each.unit), value: (each) => each.limit },
       { name: "flows", title: "Flows", number: true, sorts: false, help: "Flows with events there, while it lasted", value: (each) => each.flows,
-        cell: (each) => h("span", { title: each.contributors.map((one) => flowText(one.flow)).join("\n") }, String(each.flows)) },
+        cell: (each) => h("span", { title: each.contributors.map((one) => flowText(one.flow)).join("\n") }, each.flows === null ? "–" : String(each.flows)) },
       { name: "contributors", title: "Slowest flow there", sorts: false, value: (each) => each.contributors.map((one) => flowText(one.flow)).join("; "),
         cell: (each) => h("span", { class: "contributors" }, each.contributors.slice(0, 1).map(contributor)) },
     ],
@@ -52,7 +52,7 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
     box.note(`${found.items.length < found.total ? `${found.items.length} of ${found.total}` : found.total} · click one to see its port at that time`);
     const guessed = found.items.some((each) => each.clock === "collector" && each.duration_ns !== null);
     trusted.hidden = !found.truncated && !guessed;
-    trusted.textContent = [guessed ? "≈ by the collector's clock: approximate, since reports arrive in batches." : "", found.truncated ? "One search reads a limited number of events, and there were more: older bursts may be missing. Choose a shorter range." : ""].filter(Boolean).join(" ");
+    trusted.textContent = [guessed ? "≈ by the collector's clock: approximate, since reports arrive in batches." : "", found.truncated ? "One search reads a limited number of events, and there were more: older bursts, or their flows, may be missing. Choose a shorter range." : ""].filter(Boolean).join(" ");
   }
 
   return {
