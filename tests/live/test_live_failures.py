@@ -26,6 +26,7 @@ from hopscope.detect.counters import INDEX, attach_counters, counter_files
 from support import by_hand
 from support.veth import BROADCAST, Namespace
 from support.waiting import HANG_SECONDS, eventually
+from support.xdp_make import built
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 RATE = 250
@@ -44,7 +45,7 @@ class Wire:
             tool(name)
         if os.geteuid():
             pytest.skip("network namespaces need root")
-        self.folder = folder
+        self.folder, self.tool = folder, tool
         self.space = Namespace(f"hopscope-wire-{os.getpid()}")
         self.space.ip("link", "set", "lo", "up")
         self.add("out", "beyond")
@@ -177,6 +178,11 @@ def packet(number: int) -> bytes:
     return BROADCAST[:12] + b"\x08\x00" + header + number.to_bytes(4, "big") + bytes(60)
 
 
+def plain(number: int) -> bytes:
+    """The same as an ICMP message, which a program forwards."""
+    return packet(number)[:23] + b"\x01" + packet(number)[24:]
+
+
 @pytest.fixture
 def wire(tool: Callable[..., str], tmp_path: Path) -> Iterator[Wire]:
     made = Wire(tmp_path, tool)
@@ -202,6 +208,49 @@ def test_a_killed_worker_loses_no_frame(wire: Wire) -> None:
     assert len(lost) <= 32, "on a busy machine several wait when it takes some"
     assert len(traffic.got) == len(set(traffic.got))
     assert traffic.got == sorted(traffic.got)
+
+
+SLOW_LOAD = """
+import os
+import time
+from hopscope.bpf import wire_program
+
+load = wire_program.WireProgram.__init__
+
+def load_later(*values, **more):
+    while os.path.exists(os.environ["HOLD"]):
+        time.sleep(0.01)
+    load(*values, **more)
+
+wire_program.WireProgram.__init__ = load_later
+"""
+"""A module that Python imports at its start: no program is loaded while a file is there."""
+
+
+def test_no_frame_waits_for_a_program(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that takes over forwards while the kernel checks its XDP programs, which forward then."""
+    built(wire.tool)
+    hold, modules = tmp_path / "hold", tmp_path / "modules"
+    modules.mkdir()
+    (modules / "sitecustomize.py").write_text(SLOW_LOAD)
+    monkeypatch.setenv("PYTHONPATH", str(modules))
+    monkeypatch.setenv("HOLD", str(hold))
+    wire.start("--forwarding", "xdp", "--set", "sink.bypass=false", lanes=PAIR[:2])
+    eventually(wire.warm_standby)
+
+    def forwarded() -> int:
+        return counters_in(wire.folder / "data" / "regions")["xdp_forwarded_frames_total.unchanged"]
+
+    with Traffic(wire, of=plain) as traffic:
+        eventually(lambda: forwarded() > 0)
+        hold.touch()
+        os.kill(wire.members()["worker-0"]["pid"], signal.SIGKILL)
+        traffic.flows(300)
+        before = forwarded()
+        traffic.flows()
+        assert forwarded() == before
+        hold.unlink()
+        eventually(lambda: forwarded() > before)
 
 
 def test_upgrades_lose_no_frame(wire: Wire) -> None:

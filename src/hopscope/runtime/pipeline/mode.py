@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...capture.errors import CaptureError
 from ...detect.counters import counters_of
 from ...detect.distributions.region import Distributions
 from ...detect.evidence.datagrams import (
@@ -123,7 +122,7 @@ class Mode(ABC):
         caught_up: Callable[[], bool],
     ) -> WireListener | None:
         """What an XDP program sends up that forwards the plain frames of a listener, in a sink; None: it does
-        not. Raises CaptureError.
+        not.
         """
         return None
 
@@ -255,13 +254,9 @@ class Sink(Mode):
         sink = self.settings.sink
         if not listen.output or sink.forwarding == "ring" or obstacle(listen, sink, dialects):
             return None
-        made = WireListener(listen, dialects[0], count, caught_up, strip=sink.strip)
-        try:
-            made.open()
-        except CaptureError:
-            if sink.forwarding == "xdp":
-                raise
-            return None
+        required = sink.forwarding == "xdp"
+        made = WireListener(listen, dialects[0], count, caught_up, strip=sink.strip, required=required)
+        made.open()
         return made
 
     def _shard_bytes(self) -> int:

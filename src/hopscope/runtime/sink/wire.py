@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from ...bpf.ring import FRAMES
@@ -93,8 +94,9 @@ def _obstacle_between(interface: str, output: str) -> str:
 class WireListener:
     """Heads of the INT packets that an XDP program forwards, for a worker to decode.
 
-    Frames that the program does not forward pass up to the `RingListener` of the same interface. The program
-    is attached once that has caught up, so that it overtakes few frames.
+    Frames that the program does not forward pass up to the `RingListener` of the same interface, and all do
+    while the program is loaded: the kernel checks it for 0.2 s, on a busy machine for seconds. It is attached
+    once the other listener has caught up, so that it overtakes few frames.
     """
 
     def __init__(
@@ -105,44 +107,60 @@ class WireListener:
         caught_up: Callable[[], bool],
         *,
         strip: bool = True,
+        required: bool = False,
     ) -> None:
+        """`required`: what keeps the program from being loaded is an error, not a reason to do without it."""
         self.settings = settings
-        self._dialect, self._strip = dialect, strip
+        self._dialect, self._strip, self._required = dialect, strip, required
         self._count, self._caught_up = count, caught_up
         self._index = self._due_ns = self._next_ns = 0
         self._finished = False
         self._counted = dict.fromkeys((*_TOTALS, "frame_bytes_total"), 0)
 
     def open(self) -> None:
-        """Load the kernel, then the program. Raises CaptureError."""
+        """Load the kernel, and begin to load the program, in a thread."""
+        self.buffer_bytes = 1 << (self.settings.ring_bytes // 4 - 1).bit_length()
+        """Bytes of the ring."""
         self._heads = WireHeads()
-        self._program = WireProgram(
-            self._dialect, strip=self._strip, ring_bytes=self.settings.ring_bytes // 4
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._program: WireProgram | None = None
+        loader = ThreadPoolExecutor(1, "wire")
+        self._loading: Future[WireProgram] = loader.submit(
+            WireProgram, self._dialect, strip=self._strip, ring_bytes=self.buffer_bytes
         )
-        try:
-            self._heads.map(self._program.ring, self._program.ring_bytes)
-            self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self._program.aim(self.settings.output)
-        except (CaptureError, OSError):
-            self._program.close()
-            raise
+        loader.shutdown(wait=False)
 
     def receive(self) -> FrameBatch | None:
-        """Up to 4096 heads; None if there is none. Valid until the next call."""
+        """Up to 4096 heads; None if there is none. Valid until the next call. Raises CaptureError."""
         now = time.monotonic_ns()
         if now >= self._due_ns:
             self._due_ns = now + _LOOK_NS
+            self._take()
             self._look()
-        if now < self._next_ns and not self._finished:
+        if self._program is None or (now < self._next_ns and not self._finished):
             return None
         batch = self._heads.receive()
         if batch is None or len(batch) < FRAMES:
             self._next_ns = now + _GATHER_NS
         return batch
 
+    def _take(self) -> None:
+        """The program, as soon as it is loaded."""
+        if self._program is not None or self._finished or not self._loading.done():
+            return
+        try:
+            program = self._loading.result()
+        except CaptureError:
+            if self._required:
+                raise
+            self._finished = True
+            return
+        self._heads.map(program.ring, program.ring_bytes)
+        self._program = program
+
     def _look(self) -> None:
         """Attach the program when it is time, and to interfaces that were made again; follow the output."""
-        if self._finished or not (self._index or self._caught_up()):
+        if self._program is None or self._finished or not (self._index or self._caught_up()):
             return
         with suppress(OSError, CaptureError):  # an interface is gone
             index = socket.if_nametoindex(self.settings.interface)
@@ -160,10 +178,10 @@ class WireListener:
                 return mtu_of(self.settings.output, self._socket)
         return 0
 
-    def _tell(self, counts: Mapping[WireCount, int]) -> None:
+    def _tell(self, counts: Mapping[WireCount, int], forwarded_bytes: int) -> None:
         """Add what the program has forwarded since to the counters of all frames."""
         totals = {key: sum(counts[outcome] for outcome in outcomes) for key, outcomes in _TOTALS.items()}
-        totals["frame_bytes_total"] = self._program.forwarded_bytes
+        totals["frame_bytes_total"] = forwarded_bytes
         for key, total in totals.items():
             self._count(key, total - self._counted[key])
         self._counted = totals
@@ -171,12 +189,15 @@ class WireListener:
     def finish(self) -> None:
         """Detach the program: what it sent up is still received."""
         self._finished = True
-        self._program.detach()
+        if self._program is not None:
+            self._program.detach()
 
     def counts(self) -> dict[str, int]:
         """Frames by what became of them since `open`, by key of `detect.counters`."""
+        if self._program is None:
+            return {}
         counts = self._program.counts()
-        self._tell(counts)
+        self._tell(counts, self._program.forwarded_bytes)
         return {
             "wire_unchanged": counts[WireCount.FORWARDED] + counts[WireCount.KEPT],
             "wire_stripped": counts[WireCount.STRIPPED],
@@ -185,13 +206,8 @@ class WireListener:
         }
 
     def fileno(self) -> int:
-        """Of the ring: nothing wakes a worker that forwards."""
-        return self._program.ring
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Bytes of the ring; once open."""
-        return self._program.ring_bytes
+        """Of a socket on which nothing comes: nothing wakes a worker that forwards."""
+        return self._socket.fileno()
 
     def notes(self) -> list[str]:
         """A line for the log at the start."""
@@ -200,5 +216,6 @@ class WireListener:
 
     def close(self) -> None:
         """Detach the program and free it."""
-        self._program.close()
+        with suppress(CaptureError):
+            self._loading.result().close()
         self._socket.close()
