@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, TypeVar
 
 from ..base.deadline import Deadline
+from ..base.process.child import Child
 from ..settings.destinations import shown
 from ..settings.lake import LakeSettings
 from .database import LakeError
@@ -46,11 +45,10 @@ class LakeReader:
     ) -> None:
         self.settings = settings
         self._begin = Begin(settings, memory_bytes, threads or 2)
+        self._process = Child(Begin.__module__, begin=self._began)
+        self._prepared = 0
+        """Pid of the process that is."""
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        """To the process: a socket for each question."""
-        self._prepared = False
         self._hangs: Connection | None = None
         """A question that was not answered at its deadline …"""
         self._hung_at = 0.0
@@ -59,20 +57,20 @@ class LakeReader:
     @property
     def pid(self) -> int:
         """Of the process; 0: there is none."""
-        return self._process.pid if self._process is not None else 0
+        return self._process.pid
 
     def close(self) -> None:
         """End the process, and with it all questions."""
-        with self._lock:
-            self._end()
+        self._process.end(kill=True)
 
     def prepare(self) -> None:
         """Do what takes time, and no server, before a deadline begins."""
+        if self._hanging() or self.pid == self._prepared != 0:
+            return
         with suppress(LakeError):  # the question says why
-            if not self._hanging() and not self._ready():
-                with self._question(None) as question:
-                    self._said(question, _START_SECONDS)
-                self._prepared = True
+            with self._question(None) as question:
+                self._said(question, _START_SECONDS)
+            self._prepared = self.pid
 
     def ask(
         self,
@@ -89,15 +87,11 @@ class LakeReader:
         for attempt in range(_TRIES):
             if self._hanging():
                 raise LakeError(f"{self._place}: it does not answer: an earlier question still waits")
-            question = self._question(work)
-            try:
+            with self._question(work) as question:
                 said = self._said(question, None if deadline is None else deadline.left(SHARE))
                 if isinstance(said, LakeSnapshot):
-                    question.send(tails(said))
+                    _send(question, tails(said))
                     said = self._said(question, None)
-            finally:
-                if question is not self._hangs:
-                    question.close()
             if isinstance(said, Found):
                 value: T = said.value
                 return value
@@ -131,59 +125,32 @@ class LakeReader:
             if not self._hangs.poll(0):
                 if time.monotonic() < self._hung_at + HUNG_SECONDS:
                     return True
-                self._end()
+                self._process.end(kill=True)
             self._hangs.close()
             self._hangs = None
             return False
 
-    def _ready(self) -> bool:
-        with self._lock:
-            return self._prepared and self._process is not None and self._process.poll() is None
+    @contextmanager
+    def _question(self, work: Work | None) -> Iterator[Connection]:
+        """A question to the process, until it is answered. LakeError: no process can be started."""
+        try:
+            question = Connection(self._process.connect().detach())
+        except OSError as error:
+            raise LakeError(
+                f"{self._place}: no process can be started to read it: {error.strerror}"
+            ) from None
+        try:
+            _send(question, work)
+            yield question
+        finally:
+            if question is not self._hangs:
+                question.close()
 
-    def _question(self, work: Work | None) -> Connection:
-        """A question to the process, begun. LakeError: no process can be started."""
-        ours, theirs = socket.socketpair()
-        with self._lock, theirs:
-            for _ in range(2):  # a process that has ended is replaced
-                try:
-                    socket.send_fds(self._started(), [b"\0"], [theirs.fileno()])
-                except OSError as error:
-                    cause = error
-                    self._end()
-                else:
-                    question = Connection(ours.detach())
-                    break
-            else:
-                ours.close()
-                raise LakeError(f"{self._place}: no process can be started to read it: {cause.strerror}")
-        with suppress(OSError):  # it has ended: there is no answer, either
-            question.send(work)
-        return question
+    def _began(self, control: socket.socket) -> None:
+        with Connection(os.dup(control.fileno())) as begin:
+            begin.send(self._begin)
 
-    def _started(self) -> socket.socket:
-        if self._control is None:
-            self._control, theirs = socket.socketpair()
-            with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", f"from {Begin.__module__} import serve; serve()"],
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C is for whoever asks
-                    env={
-                        **os.environ,
-                        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                        "OPENBLAS_NUM_THREADS": "1",
-                    },
-                )
-            with Connection(os.dup(self._control.fileno())) as begin:
-                begin.send(self._begin)
-        return self._control
 
-    def _end(self) -> None:
-        self._prepared = False
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        self._process = self._control = None
+def _send(question: Connection, message: object) -> None:
+    with suppress(OSError):  # the process has ended: there is no answer, either
+        question.send(message)

@@ -12,8 +12,6 @@ import select
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -22,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...base.process.child import Child
 from ...base.process.title import show_name
 from ..reading.table import Table
 from .query import ParquetFile, SqlError, answer, pull
@@ -40,15 +39,12 @@ class Sandbox:
     """Runs queries; its process starts with the first one. Threads may share it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._server: subprocess.Popen[bytes] | None = None
-        self._requests: socket.socket | None = None
-        """To the server: a socket for each query."""
+        environment = {name: text for name, text in os.environ.items() if not name.startswith("HOPSCOPE_")}
+        self._server = Child(__name__, environment)
 
     def close(self) -> None:
         """End its processes, and with them all queries."""
-        with self._lock:
-            self._end()
+        self._server.end()
 
     def run(
         self,
@@ -119,48 +115,10 @@ class Sandbox:
 
     def _begin(self) -> socket.socket:
         """A connection to a new process. SqlError: none can be started."""
-        ours, theirs = socket.socketpair()
-        with self._lock, theirs:
-            for _ in range(2):  # a server that has ended is replaced
-                try:
-                    socket.send_fds(self._started(), [b"\0"], [theirs.fileno()])
-                    return ours
-                except OSError as error:
-                    cause = error
-                    self._end()
-        ours.close()
-        raise SqlError(f"no process can be started for the query: {cause.strerror}")
-
-    def _started(self) -> socket.socket:
-        if self._requests is None:
-            self._requests, theirs = socket.socketpair()
-            environment = {
-                name: text for name, text in os.environ.items() if not name.startswith("HOPSCOPE_")
-            }
-            environment |= {
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                "OPENBLAS_NUM_THREADS": "1",
-            }
-            with theirs:
-                self._server = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-P",
-                        "-c",
-                        f"from {__name__} import serve; serve()",
-                    ],
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    env=environment,
-                )
-        return self._requests
-
-    def _end(self) -> None:
-        if self._requests is not None:
-            self._requests.close()
-        if self._server is not None:
-            self._server.wait()
-        self._requests = self._server = None
+        try:
+            return self._server.connect()
+        except OSError as error:
+            raise SqlError(f"no process can be started for the query: {error.strerror}") from None
 
 
 def _receive(connection: socket.socket, seconds: float, stop: threading.Event) -> bytes:
