@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...detect.records import Kind, Metric
+from ...detect.records import Metric
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
 from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, joined, place_of_row
-from .places import DROP, PLACE_METRICS, Place
+from .peaks import KINDS, add_peaks, span_of
+from .places import DROP, PLACE_METRICS
 
 MOST_EVENTS = 100_000
 """Events that one search reads: the newest of the range."""
@@ -19,10 +19,6 @@ MOST_OF_FLOWS = 20_000
 """Events at the places of the bursts found that are read for their flows."""
 CONTRIBUTORS = 5
 """Flows that are named for each burst."""
-KINDS = tuple(
-    kind.label for kind in Kind if kind not in (Kind.FLOW_RECORD, Kind.LABEL_RECORD, Kind.PATH_CHANGE)
-)
-_VALUES = tuple(kind for kind in KINDS if kind not in ALARM_KINDS)
 Sort = Literal["start", "peak", "duration"]
 _TUPLE = ("src", "dst", "proto", "sport", "dport")
 
@@ -90,40 +86,11 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
     rows.reverse()
     found = alarms(rows) if search.above is None else above(rows, search.above)
     kept = [each for each in joined(found) if search.takes(each)]
-    cut = bool(kept) and search.above is None and _add_peaks(history, kept, search)
+    cut = search.above is None and add_peaks(history, kept, {"start": search.start_ns, "end": search.end_ns})
     kept.sort(key=lambda one: _rank(one, search.sort))
     shown = [Burst(each) for each in kept[: search.limit]]
     cut |= bool(shown) and _contributors(history, shown, search)
     return len(kept), shown, table.truncated or cut
-
-
-def _span(interval: Interval, search: Search) -> tuple[int, int]:
-    """First and last time (ns) of the part that may have been read."""
-    start, end = interval.start_ns, interval.end_ns
-    return search.start_ns if start is None else start, search.end_ns if end is None else end
-
-
-def _add_peaks(history: HistoryLike, found: list[Interval], search: Search) -> bool:
-    """Add the values between the events of alarms. Whether some were not read."""
-    spans = [_span(each, search) for each in found]
-    table = history.events(
-        limit=MOST_EVENTS,
-        start=min(start for start, _ in spans),
-        end=max(end for _, end in spans) + 1,
-        nodes=sorted({each.place.node for each in found}),
-        metrics=sorted({each.metric for each in found}),
-        kinds=_VALUES,
-    )
-    values: dict[tuple[str, Place], list[tuple[int, int]]] = defaultdict(list)
-    for row in event_rows(table):
-        values[row["metric"], place_of_row(row)].append((row["time_ns"], row["value"]))
-    for mine in values.values():
-        mine.sort()
-    for each, (start, end) in zip(found, spans, strict=True):
-        mine = values[each.metric, each.place]
-        during = mine[bisect_left(mine, (start, 0)) : bisect_left(mine, (end + 1, 0))]
-        each.peak = max([each.peak, *(value for _, value in during)])
-    return table.truncated
 
 
 def _rank(interval: Interval, sort: Sort) -> tuple[int, int]:
@@ -137,7 +104,7 @@ def _rank(interval: Interval, sort: Sort) -> tuple[int, int]:
 
 def _contributors(history: HistoryLike, found: list[Burst], search: Search) -> bool:
     """Add flows. Whether some events were not read."""
-    spans = [_span(one.interval, search) for one in found]
+    spans = [span_of(one.interval, search.start_ns, search.end_ns) for one in found]
     places = [one.interval.place for one in found]
     ports = sorted({place.port for place in places if place.port is not None})
     table = history.events(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters, Flow
 from .intervals import ALARM_KINDS, STORING_KINDS, Interval, alarms, event_rows, joined, place_of_row
+from .peaks import add_peaks
 from .places import DROP, OF_FLOWS, WITH_IDENT, Buckets, Place, place_rows, times_ns
 from .samples import Sample, Samples, key_of, place_of
 
@@ -18,8 +19,10 @@ MOST_ALARMS = 10_000
 """Events of alarms that one series reads."""
 MOST_SHOWN = 200
 """Alarms of one series: those with the highest peaks."""
-_EARLIER = 64
-"""Events before the range that are searched for the stored value, and for an alarm that goes on."""
+_EARLIER = (64, MOST_ALARMS)
+"""Events before the range that are searched for the stored value, and for an alarm that goes on: more if the
+newest of the switch, or of its port, are of other places.
+"""
 Sort = Literal["peak", "events", "place"]
 Values = list[int | None]
 
@@ -40,7 +43,7 @@ class Series:
     alarm_count: int = 0
     """How many alarms there were; `alarms` has the highest."""
     truncated: bool = False
-    """There were more events of alarms than are read."""
+    """There were more events of alarms, or of values during them, than are read."""
     sampled_ns: int | None = None
     """Since when samples of live state are in it, too; None: they are not."""
 
@@ -97,6 +100,7 @@ def series(history: HistoryLike, asked: Asked, buckets: Buckets, samples: Sample
         found.lowest = found.highest = found.latest = list(found.events)
         return found
     _add_alarms(found, history, asked, filters)
+    found.truncated |= add_peaks(history, found.alarms, filters)
     found.alarm_count = len(found.alarms)
     highest = sorted(found.alarms, key=lambda each: -each.peak)[:MOST_SHOWN]
     found.alarms = sorted(highest, key=lambda each: each.start_ns or 0)
@@ -134,8 +138,7 @@ def _add_alarms(found: Series, history: HistoryLike, asked: Asked, filters: Filt
     earlier: Filters = {**filters, "start": None, "end": found.buckets.start_ns}
     if asked.ident is not None or asked.metric not in WITH_IDENT:
         found.before = _stored_before(history, asked, earlier)
-    table = history.events(limit=_EARLIER, **earlier)
-    before = [each for each in alarms(reversed(list(event_rows(table)))) if asked.takes(each.place)]
+    before = alarms(reversed(_newest_before(history, asked, earlier)))
     unended = [each for each in before if each.end_ns is None]
     if unended:
         begun = unended[-1]
@@ -148,10 +151,19 @@ def _add_alarms(found: Series, history: HistoryLike, asked: Asked, filters: Filt
 
 
 def _stored_before(history: HistoryLike, asked: Asked, earlier: Filters) -> int | None:
-    earlier = {**earlier, "kinds": STORING_KINDS}
-    table = history.events(limit=_EARLIER, **earlier)
-    rows = (row for row in event_rows(table) if asked.takes(place_of_row(row)))
-    return next((row["value"] for row in rows), None)
+    rows = _newest_before(history, asked, {**earlier, "kinds": STORING_KINDS})
+    return rows[0]["value"] if rows else None
+
+
+def _newest_before(history: HistoryLike, asked: Asked, earlier: Filters) -> list[dict[str, Any]]:
+    """Events of the place that is asked for, the newest first."""
+    rows: list[dict[str, Any]] = []
+    for limit in _EARLIER:
+        table = history.events(limit=limit, **earlier)
+        rows = [row for row in event_rows(table) if asked.takes(place_of_row(row))]
+        if rows or not table.truncated:
+            break
+    return rows
 
 
 def _add_samples(found: Series, asked: Asked, samples: Samples) -> None:

@@ -29,7 +29,7 @@ class Alarm(Model):
     end: Time | None
     """null: it is raised still."""
     peak: Wide
-    """Highest value of its events."""
+    """Highest value of its events in the range."""
     limit: Wide | None
     """Value that it exceeded."""
     reason: str | None
