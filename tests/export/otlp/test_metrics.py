@@ -111,6 +111,12 @@ def test_a_value_that_falls_is_a_new_start() -> None:
     check(read(contents), 9.0, 6000, 6000)
 
 
+def test_a_fall_in_the_second_round_is_a_new_start() -> None:
+    """The round before is the first, whose time is the start already: the new start is another one."""
+    starts, given = Starts(), [(1000, 5.0), (2000, 3.0), (3000, 4.0), (4000, 1.0)]
+    assert [starts.of("n", (), value, at) for at, value in given] == [1000, 1001, 1001, 3000]
+
+
 def test_many_points_are_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request has a bounded number of points, in the order of the families."""
     monkeypatch.setattr("hopscope.export.metrics.otlp.POINTS", 2)

@@ -79,7 +79,7 @@ class Starts:
         """The start of a series in ms, of which this is the value at a time."""
         start, last_ms, last = self._known.get((name, labels), (time_ms, time_ms, -math.inf))
         if value < last:
-            start = last_ms
+            start = max(last_ms, start + 1)  # another one, also if it fell in its second round
         if time_ms >= last_ms:
             self._known[name, labels] = start, time_ms, value
         return start
