@@ -99,6 +99,7 @@ SAMPLES: dict[str, Any] = {
 }
 """Values of settings that are not free text, by key, or by kind of a destination and key."""
 BESIDE: dict[str, dict[str, Any]] = {
+    "direct.translator.collectors": {"transport": "rocev2"},
     "lake.catalog": {"data": "s3://telemetry/hopscope"},
     "lake.data": {"catalog": "postgresql://hopscope@192.0.2.8/lake"},
     "serve.oidc.issuer": {"client_id": "hopscope"},

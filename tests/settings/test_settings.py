@@ -93,8 +93,12 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("serve = 1", "serve: found 1, expected a table"),
         ("data = ''", "data: found '', expected a path"),
         (
-            "[direct.translator]\ncollectors = ['192.0.2.1:1']",
+            "[direct.translator]\ntransport = 'rocev2'\ncollectors = ['192.0.2.1:1']",
             "found collector '192.0.2.1:1', expected",
+        ),
+        (
+            "[direct.translator]\ncollectors = ['192.0.2.1']",
+            'direct.translator: found collectors with transport = "memory", which writes to this machine',
         ),
         ("[names_from.a]\nkind = 'snmp'", "names_from.a.hosts: not set, expected a value"),
         ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),

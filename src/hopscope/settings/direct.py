@@ -146,6 +146,11 @@ class TranslatorSettings(Section):
     def _one_collector(self) -> TranslatorSettings:
         if self.transport == "rocev2" and not self.collectors:
             raise ValueError("found no collectors, expected the address of at least one")
+        if self.transport == "memory" and self.collectors != type(self).model_fields["collectors"].default:
+            raise ValueError(
+                'found collectors with transport = "memory", which writes to this machine; expected '
+                'transport = "rocev2"'
+            )
         if CLUSTER in self.collectors and len(self.collectors) > 1:
             raise ValueError(f'found collectors beside "{CLUSTER}", expected it alone, or addresses')
         for text in self.collectors:
