@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -100,7 +101,9 @@ def _limits(limit: int, settings: ServeSettings) -> dict[str, Any]:
 def with_live(
     rows: Iterable[dict[str, Any]], state: CollectorState, chosen: EventFilter
 ) -> Iterator[dict[str, Any]]:
-    """Rows of `History.flows` with packets and mean latencies of live flows, unless the filter has an end."""
+    """Rows of `History.flows` with packets and latencies of live flows, unless the filter has an end. Their
+    highest latency is at least the latest one and the mean, which need not be events.
+    """
     live = state.flows() if chosen.end_ns is None else state.flows()[:0]
     order = np.argsort(live["flow_id"])
     ids = live["flow_id"][order]
@@ -113,7 +116,11 @@ def with_live(
             if row["mean_latency"] is not None:
                 samples, total = samples + before, total + row["mean_latency"] * before
             mean = total / samples if samples else None
-            row = row | {"packets": before + packets, "mean_latency": mean}
+            known = [row["highest_latency"], *more["latency_latest"][more["latency_samples"] > 0].tolist()]
+            if mean is not None:
+                known.append(ceil(mean))
+            highest = max((value for value in known if value is not None), default=None)
+            row = row | {"packets": before + packets, "mean_latency": mean, "highest_latency": highest}
         yield row
 
 

@@ -19,7 +19,7 @@ from ..lake.status import read_status as read_lake_status
 from ..memory.data_folder import read_owner
 from ..present.collector_state import CollectorState
 from ..present.events import when_seconds
-from ..present.units import size
+from ..present.units import many, size
 from .access.tls import Certificate
 
 FULL = 0.875
@@ -105,7 +105,7 @@ def detector(state: CollectorState) -> list[Component]:
     counters = state.counters()
     if DETECTOR not in counters.processes:
         return []
-    detail = f"{counters['detector_waiting_reports']:,} reports wait for it"
+    detail = f"{many(counters['detector_waiting_reports'], 'report')} waiting for it"
     if lost := counters["detector_lost_reports_total"]:
         detail += f"; {lost:,} were lost"
     return [

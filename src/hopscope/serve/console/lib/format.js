@@ -40,14 +40,14 @@ export function span(seconds) {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
 }
 
-/** Bytes with a binary prefix: 512 B, 3.4 MiB. */
+/** Bytes with a binary prefix: 512 B, 3.40 MiB. */
 export function bytes(value) {
   let number = Number(value);
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
-    if (Math.abs(number) < 1000) return `${unit === "B" ? number : number.toPrecision(3)} ${unit}`;
+    if (Math.abs(number) < 1000) return `${unit === "B" ? number.toFixed(0) : three(number)} ${unit}`;
     number /= 1024;
   }
-  return `${number.toPrecision(3)} TiB`;
+  return `${three(number)} TiB`;
 }
 
 /** A share: 0.0123 is 1.23 %. */
