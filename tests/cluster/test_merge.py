@@ -289,6 +289,42 @@ def test_only_paths_of_the_table_are_asked(path: str, known: bool) -> None:
     assert (rule_of(path) is not None) == known
 
 
+def waiting(port: int, second: int, kind: str = "queue") -> dict[str, Any]:
+    """What a member says of queue or buffer 0 of switch 1."""
+    return {
+        "node": {"id": 1, "name": None}, "kind": kind, "id": 0, "port": {"id": port, "name": None},
+        "occupancy": port, "highest_occupancy": 10 * port, "congestion": None, "highest_congestion": 0,
+        "last_seen": when(second), "samples": 5, "alarms": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "expected"),
+    [
+        (
+            [waiting(1, 1), waiting(2, 1)],
+            [waiting(2, 2), waiting(3, 2)],
+            {(1, 5): ["a"], (2, 10): ["a", "b"], (3, 5): ["b"]},
+        ),
+        ([waiting(1, 1)], [waiting(2, 2)], {(2, 10): ["a", "b"]}),
+        ([waiting(1, 1, "buffer")], [waiting(2, 2, "buffer")], {(2, 10): ["a", "b"]}),
+    ],
+    ids=["of their ports", "of their switch", "buffers"],
+)
+def test_queues_of_several_ports_stay_apart(of_a: Any, of_b: Any, expected: Any) -> None:
+    """Ports have queues with the same numbers. Where queues are those of a switch (`detect.queue_key`), and
+    of buffers, the port is that of the last report, and differs between members.
+    """
+    pages = {name: [{"total": len(of), "items": of}] for name, of in (("a", of_a), ("b", of_b))}
+    found = RULES["/api/v0/queues"].merge(pages, {})
+    assert {(each["port"]["id"], each["samples"]): each["members"] for each in found["items"]} == expected
+    one = {
+        name: [{**waiting(0, 9), "alarms": [], "port_states": [], "queue_states": of}]
+        for name, of in (("a", of_a), ("b", of_b))
+    }
+    assert RULES["/api/v0/switches/{node}"].merge(one, {})["queues"] == len(expected)
+
+
 def seen(received: int, **more: Any) -> dict[str, Any]:
     """The overview of a member with one queue, as its API answers it."""
     place = {"node": {"id": 1, "name": "leaf"}, "port": {"id": 2, "name": None}, "queue": 3}

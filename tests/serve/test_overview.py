@@ -186,5 +186,7 @@ def test_the_answer_has_what_the_reports_said(collector: Any, api: Any) -> None:
     assert {each["node"]["name"] for each in found["queues"]} == {"spine-1", "leaf-2"}
     values = {(each["peak"], each["limit"], each["alarm"]) for each in found["queues"]}
     assert values == {(600, 500, True), (1, 500, False)}
+    assert {(each["port"]["id"], each["queue"]) for each in found["queues"]} == {(3, 2)}
+    assert {(each["port"], each["queue"]) for each in found["buffers"]} == {(None, 1)}
     assert len(found["slowest"]["path"]) == 3
     assert any(each["event"]["kind"] == "raised" for each in found["notable"])

@@ -159,6 +159,17 @@ def _groups(bodies: Bodies, query: Query) -> Any:
     return {**_Pages(_text("search"), sorts, _group)(bodies, query), **sums}
 
 
+def _queues(bodies: Bodies, query: Query) -> Any:
+    sorts = {
+        "latest": _numeric("occupancy", 0),
+        "highest": _numeric("highest_occupancy"),
+        "last_seen": _text("last_seen"),
+        "node": _node,
+    }
+    identity = buffers(body["items"] for body, *_ in bodies.values())
+    return _Pages(identity, sorts, queues)(bodies, query)
+
+
 def _link(parts: Sequence[Item]) -> Item:
     """A link that several members know; where they disagree, the first one by name counts."""
     first = parts[0]
@@ -254,20 +265,7 @@ RULES: Mapping[str, Rule] = {
         paged=True,
         every=True,
     ),
-    "/api/v0/queues": Rule(
-        _Pages(
-            buffers,
-            {
-                "latest": _numeric("occupancy", 0),
-                "highest": _numeric("highest_occupancy"),
-                "last_seen": _text("last_seen"),
-                "node": _node,
-            },
-            queues,
-        ),
-        paged=True,
-        every=True,
-    ),
+    "/api/v0/queues": Rule(_queues, paged=True, every=True),
     "/api/v0/switches": Rule(switches, paged=True, every=True, also=("/api/v0/ports", "/api/v0/queues")),
     "/api/v0/switches/{node}": Rule(switch, absent=True),
     "/api/v0/sources": Rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,9 +31,26 @@ def queues(parts: Sequence[Item]) -> Item:
     }
 
 
-def buffers(item: Item) -> object:
-    """Which queue or buffer it is."""
-    return int(item["node"]["id"]), str(item["kind"]), int(item["id"])
+def buffers(members: Iterable[Sequence[Item]]) -> Callable[[Item], object]:
+    """Which queue or buffer a row is. A queue is one of its port (`detect.queue_key`) if a member has one id
+    at several ports of a switch; else its port is that of its last report, which differs between members.
+    """
+    places = [Counter((_node(row), int(row["id"])) for row in rows if _has_port(row)) for rows in members]
+    by_port = any(count > 1 for place in places for count in place.values())
+
+    def identity(row: Item) -> object:
+        port = int(row["port"]["id"]) if by_port and _has_port(row) else -1
+        return _node(row), str(row["kind"]), port, int(row["id"])
+
+    return identity
+
+
+def _has_port(row: Item) -> bool:
+    return row["kind"] == "queue" and row["port"] is not None
+
+
+def _node(row: Item) -> int:
+    return int(row["node"]["id"])
 
 
 def switches(bodies: Bodies, query: Query) -> Any:
@@ -42,12 +59,12 @@ def switches(bodies: Bodies, query: Query) -> Any:
     by_node: dict[int, dict[str, Item]] = {}
     for member, items in rows.items():
         for item in items:
-            by_node.setdefault(int(item["node"]["id"]), {})[member] = item
+            by_node.setdefault(_node(item), {})[member] = item
     ids = sorted(by_node)
     offset, limit = int(query.get("offset", 0)), int(query.get("limit", 100))
     shown = ids[offset : offset + limit]
     all_ports = _by_node(_joined(links, _port, ports))
-    all_queues = _by_node(_joined(waiting, buffers, queues))
+    all_queues = _by_node(_joined(waiting, buffers(waiting.values()), queues))
     items = [_switch(by_node[node], all_ports[node], all_queues[node]) for node in shown]
     return {"total": len(ids), "offset": offset, "items": items}
 
@@ -58,7 +75,8 @@ def switch(bodies: Bodies, query: Query) -> Any:
     if not known:
         return None
     port_states = _joined({m: body["port_states"] for m, body in known.items()}, _port, ports)
-    queue_states = _joined({m: body["queue_states"] for m, body in known.items()}, buffers, queues)
+    waiting = {member: body["queue_states"] for member, body in known.items()}
+    queue_states = _joined(waiting, buffers(waiting.values()), queues)
     return {
         **_switch(known, port_states, queue_states),
         "port_states": port_states,
@@ -87,12 +105,12 @@ def _rows(bodies: Bodies, at: int) -> dict[str, list[Item]]:
 def _by_node(items: Iterable[Item]) -> defaultdict[int, list[Item]]:
     found = defaultdict(list)
     for item in items:
-        found[int(item["node"]["id"])].append(item)
+        found[_node(item)].append(item)
     return found
 
 
 def _port(item: Item) -> object:
-    return int(item["node"]["id"]), int(item["port"]["id"])
+    return _node(item), int(item["port"]["id"])
 
 
 def _joined(

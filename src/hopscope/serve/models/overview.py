@@ -40,6 +40,7 @@ class HotPlace(OfMembers):
 
     node: Node
     port: Port | None
+    """null: unknown, or a buffer, which all ports of a switch share."""
     queue: int | None
     """Queue or buffer; null: a link."""
     values: list[int]

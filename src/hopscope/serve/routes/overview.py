@@ -130,7 +130,9 @@ def _strip(
     return [
         o.HotPlace(
             node=show.node(names, row.node_id),
-            port=show.port(names, row.node_id, row.ident if is_link else row.port),
+            port=None
+            if which == "buffers"
+            else show.port(names, row.node_id, row.ident if is_link else row.port),
             queue=None if is_link else row.ident, values=row.values, now=row.now, peak=row.peak,
             limit=_limit(limits, which, row.node_id), alarm=row.alarm,
         )

@@ -117,8 +117,9 @@ function hotPanel() {
     if (!newest) return;
     const rows = newest[which].map((each) => ({
       key: `${each.node.id}/${each.port?.id}/${each.queue}`, values: each.values, limit: each.limit, alarm: each.alarm,
-      label: `${each.node.name ?? each.node.id}${each.port ? ` · ${each.port.name ?? `port ${each.port.id}`}` : ""}${each.queue === null ? "" : ` q${each.queue}`}`,
-      href: each.port ? link(["ports", each.node.name ?? each.node.id, each.port.name ?? each.port.id]) : link("/ports"),
+      label: `${each.node.name ?? each.node.id}${each.port ? ` · ${each.port.name ?? `port ${each.port.id}`}` : ""}${each.queue === null ? "" : which === "buffers" ? ` buffer ${each.queue}` : ` q${each.queue}`}`,
+      href: each.port ? link(["ports", each.node.name ?? each.node.id, each.port.name ?? each.port.id])
+        : link("/ports", which === "buffers" ? { metric: "buffer_occupancy", node: each.node.name ?? each.node.id } : {}),
     }));
     const to = ms(newest.time);
     chart.element.hidden = scale.hidden = !rows.length;
