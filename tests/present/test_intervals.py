@@ -81,6 +81,14 @@ def test_durations_are_by_the_clock_of_the_switch_if_both_ends_have_it() -> None
     assert (gone.duration_ns, gone.clock) == (S, "collector")
 
 
+def test_a_clock_that_started_again_measures_no_duration() -> None:
+    """A clock of 32 bits, in ns, starts again every 4.3 s: an alarm of 6 s seems to last 1.7 s by it."""
+    wrapped = (1_000_000_000 + 6 * S) % 2**32
+    events = [row(1, "raised", 600, switch_ns=1_000_000_000), row(7, "cleared", 8, switch_ns=wrapped)]
+    (found,) = alarms(events)
+    assert (found.duration_ns, found.clock) == (6 * S, "collector")
+
+
 def test_runs_above_a_value() -> None:
     """From the first value above it to the next that is not."""
     values = [(1, 100), (2, 400), (3, 450), (4, 100), (5, 301), (6, 300)]

@@ -21,6 +21,8 @@ STORING_KINDS = (Kind.NEW_KEY.label, Kind.CHANGE.label, Kind.PUSH.label)
 """Kinds of events whose value becomes the stored one."""
 GAP_NS = 10**9
 """Events of values above a limit without hysteresis that are no further apart are of one interval."""
+_AGREE_NS = 2 * 10**9
+"""Reports are delayed by less than this."""
 MEASURED = ("value", "limits")
 """Reasons of clearing with a value that was measured then."""
 
@@ -50,11 +52,13 @@ class Interval:
 
     @property
     def clock(self) -> Literal["switch", "collector"]:
-        """Whose clock its duration is by."""
-        known = self.switch_start_ns is not None and self.switch_end_ns is not None
-        if known and self.switch_end_ns >= self.switch_start_ns:  # type: ignore[operator]
-            return "switch"
-        return "collector"
+        """Whose clock its duration is by. That of a switch may start again in between, as one of 32 bits does
+        every 4.3 s: then it disagrees with the collector's.
+        """
+        times = (self.start_ns, self.end_ns, self.switch_start_ns, self.switch_end_ns)
+        start, end, began, ended = (0 if each is None else each for each in times)
+        agrees = abs((ended - began) - (end - start)) < _AGREE_NS
+        return "switch" if None not in times and ended >= began and agrees else "collector"
 
     @property
     def duration_ns(self) -> int | None:
