@@ -27,6 +27,8 @@ SECONDS = 60
 """Time that a segment's events take."""
 LIVES = 3
 """Segments that a flow has events in, unless it is one that never ends."""
+RARE, SILENT = (61, 31), (62, 31)
+"""Ports: one with about 20 events in a segment, and one without any, of switches that have many."""
 SQL = ("SELECT 1", "SELECT kind, count(*) FROM events GROUP BY kind")
 
 
@@ -44,6 +46,9 @@ def segments(count: int) -> Iterator[Events]:
         events["flow_id"][is_short(events)] += np.uint64(number // LIVES)
         events["time_ns"] = time_ns + np.sort(rng.integers(0, SECONDS * 10**9, SEGMENT))
         time_ns = int(events["time_ns"][-1])
+        for port in (RARE, SILENT):
+            events["port"][(events["node_id"] == port[0]) & (events["port"] == port[1])] = 0
+        events["node_id"][:: SEGMENT // 20], events["port"][:: SEGMENT // 20] = RARE
         events["value"], events["previous"] = rng.integers(1000, 2_000_000, (2, SEGMENT))
         events["sequence"] = np.arange(number * SEGMENT, (number + 1) * SEGMENT)
         yield events
@@ -61,7 +66,8 @@ def main() -> None:
         "history_queries",
         "one question after another to a History that is open, best of five: the newest 100 events of all, of"
         " a flow, a switch, a port, a kind. Segments have 1 million events of a minute, 100,000 flows and 64"
-        " switches. A short flow has events in 3 segments, a long one in all, each about 20 in a segment.",
+        " switches. A short flow has events in 3 segments, a long one and a rare port in all, each about 20"
+        " in a segment.",
         "the first question of a process, which checks the checksum of each segment that it reads, and files"
         " that are not in the page cache.",
     )
@@ -96,6 +102,8 @@ def ask(bench: Bench, folder: Path, newest: Events, millions: int) -> None:
         "an unknown flow": {"flow": Flow(flow_id=1)},
         "a switch": {"nodes": [7]},
         "a port": {"nodes": [int(newest["node_id"][-5])], "ports": [int(newest["port"][-5])]},
+        "a rare port": {"nodes": [RARE[0]], "ports": [RARE[1]]},
+        "a port without events": {"nodes": [SILENT[0]], "ports": [SILENT[1]]},
         "a kind": {"kinds": ["path_change"]},
     }
     size = sum(path.stat().st_size for path in (folder / "segments").glob("*.parquet"))

@@ -17,6 +17,7 @@ from hopscope.history.files.segment_index import Criteria, flow_key, index_path,
 from hopscope.history.files.segments import write_segment
 from hopscope.history.query import Flow, History
 from hopscope.history.reading import page
+from hopscope.history.reading.filters import wanted
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.settings.history import HistorySettings
@@ -86,6 +87,11 @@ def cases(events: Events) -> Iterator[tuple[dict[str, Any], Any]]:
         hit = (events["node_id"] == node) | (on_path & ((events["path"] == node) & position).any(axis=1))
         yield {"nodes": [node]}, hit
         yield {"nodes": [node], "ports": [1]}, hit & (events["port"] == 1)
+    loop = events[(events["kind"] == Kind.LOOP) & (events["port"] == 1) & (events["hop"] == 0)][0]
+    hit = (events["node_id"] == loop["path"][0]) | (
+        on_path & ((events["path"] == loop["path"][0]) & position).any(axis=1)
+    )
+    yield {"nodes": [int(loop["path"][0])], "ports": [1, 5]}, hit & np.isin(events["port"], (1, 5))
     yield {"ports": [2, 9]}, events["port"] == 2
     yield (
         {"kinds": ["loop"], "metrics": ["flow_path"]},
@@ -138,6 +144,53 @@ def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytes
         read.clear()
         assert len(history.events(limit=20, end=int(events["time_ns"].min()) + 1)) == 1
         assert sum(read) <= 4 * CHUNK
+
+
+def test_a_port_of_a_node_is_looked_for_as_such(folder: Path) -> None:
+    """Nodes 1 and 2 and ports 1 and 2 are in every chunk, port 2 of node 2 in one, port 9 of a node that only
+    a path has in another. An index without ports of nodes leaves out none of them.
+    """
+    events = np.zeros(6 * CHUNK, EVENT)
+    events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
+    events["node_id"][::2], events["port"][::2], events["node_id"][1::2], events["port"][1::2] = 1, 2, 2, 1
+    events["port"][3 * CHUNK + 1] = 2
+    loop = events[CHUNK : CHUNK + 1]
+    loop["kind"], loop["hop_count"], loop["port"] = Kind.LOOP, 3, 9
+    loop["path"][0, :3] = 7, 8, 9
+    write_segment(folder, numbered(events, 0, 0))
+    (segment,) = list_segments(folder)
+
+    def chunks(node: int, port: int) -> list[int]:
+        index = read_index(segment)
+        assert index is not None
+        return [part.first // CHUNK for part in index.parts(wanted({"nodes": [node], "ports": [port]}))]
+
+    assert [chunks(1, 2), chunks(2, 2), chunks(8, 9), chunks(1, 1)] == [[*range(6)], [3], [1], []]
+    path = index_path(segment.path)
+    path.write_bytes(b"HOPSIDX1" + path.read_bytes()[8:])
+    assert [chunks(2, 2), chunks(1, 1), chunks(8, 9)] == [[*range(6)], [*range(6)], [1]]
+
+
+def test_batches_are_as_large_as_the_rows_so_far_let_expect(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row in each of 100 chunks: 30 of them are found by reading few chunks more, in two batches."""
+    events = np.zeros(100 * CHUNK, EVENT)
+    events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY
+    events["time_ns"], events["flow_id"] = np.arange(len(events)), 1
+    events["flow_id"][5::CHUNK] = 2
+    write_segment(folder, numbered(events, 0, 0))
+    read: list[int] = []
+    search = page.Page.search
+
+    def counted(self: page.Page, snapshot: Any, *more: Any) -> None:
+        read.append(len(snapshot.parts))
+        search(self, snapshot, *more)
+
+    monkeypatch.setattr(page.Page, "search", counted)
+    with History(folder) as history:
+        assert len(history.events(limit=30, flow=Flow(flow_id=2))) == 30
+    assert read == [1, 38]
 
 
 @pytest.mark.parametrize("harm", ["missing", "cut", "chunk", "filter", "magic", "empty"])

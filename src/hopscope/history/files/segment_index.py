@@ -1,8 +1,8 @@
 """The index of a segment: a small file beside it, so that a query opens only what may have its rows.
 
 NAME.parquet.index describes chunks of CHUNK_EVENTS events: their sequences and times, kinds and metrics, and
-a Bloom filter of the flow ids, addresses, nodes and ports in them.  A segment whose index is missing or
-damaged is read whole; the archive writes a missing one.
+a Bloom filter of the flow ids, addresses, nodes, ports, and ports of nodes in them.  A segment whose index is
+missing or damaged is read whole; the archive writes a missing one.
 
     HEADER | CHUNK [chunks] | uint64 [blocks, 8]
 """
@@ -27,7 +27,9 @@ CHUNK_EVENTS = 16_384
 EARLIEST, LATEST = -(2**63), 2**63 - 1
 _LOW = 2**64 - 1
 
-_MAGIC = b"HOPSIDX1"
+_MAGIC = b"HOPSIDX2"
+_WITHOUT_PLACES = b"HOPSIDX1"
+"""Of an index whose filters have nodes and ports, but not which port of which node."""
 HEADER = np.dtype(
     [("magic", "S8"), ("chunks", "<u4"), ("blocks", "<u4"), ("chunks_crc", "<u4"), ("blocks_crc", "<u4")]
 )
@@ -57,7 +59,7 @@ _PROBES = 4
 """Bits of a key, all in one block: about 1 in 400 chunks is read for a key that it does not have."""
 
 Keys = npt.NDArray[np.uint64]
-_FLOW, _ADDRESS, _NODE, _PORT = (np.uint64(salt << 56) for salt in (0x11, 0x22, 0x33, 0x44))
+_FLOW, _ADDRESS, _NODE, _PORT, _PLACE = (np.uint64(salt << 56) for salt in (0x11, 0x22, 0x33, 0x44, 0x55))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class Criteria:
     """A bit for each; 0: any."""
     keys: tuple[tuple[int, ...], ...] = ()
     """Groups of keys; of each group, a row has one."""
+    places: tuple[int, ...] = ()
+    """One more group, of ports of nodes; empty: any."""
     on_path: bool = False
     """Whether a key may be anywhere on a path: then chunks with parts of long paths are read in any case."""
     since: tuple[tuple[int, int], ...] = ()
@@ -95,11 +99,12 @@ class SegmentIndex:
     """The index of one segment."""
 
     def __init__(
-        self, segment: SegmentFile, chunks: Records, blocks: npt.NDArray[np.uint8], crc: int
+        self, segment: SegmentFile, chunks: Records, blocks: npt.NDArray[np.uint8], head: Any
     ) -> None:
-        """`blocks` have the checksum `crc`, if they are undamaged."""
+        """`head`: the HEADER; `blocks` have the checksum in it, if they are undamaged."""
         self.segment, self.chunks = segment, chunks
-        self._blocks, self._crc = blocks, crc
+        self._blocks, self._crc = blocks, int(head["blocks_crc"])
+        self._has_places = head["magic"] == _MAGIC
         self._filters: npt.NDArray[np.uint64] | None = None
 
     def parts(self, wanted: Criteria) -> Iterator[Part]:
@@ -113,7 +118,8 @@ class SegmentIndex:
         for shard, first in wanted.since:
             if shard == self.segment.shard:
                 may &= rows["last"] >= first
-        for group in wanted.keys:
+        places = [wanted.places] if wanted.places and self._has_places else []
+        for group in (*wanted.keys, *places):
             found = rows["long"] != 0 if wanted.on_path else np.zeros(len(rows), bool)
             for key in group:
                 found = found | self._has(np.uint64(key))
@@ -160,6 +166,11 @@ def port_key(port: int) -> int:
     return int(_mixed(np.array([port & _LOW], np.uint64) | _PORT)[0])
 
 
+def place_key(node: int, port: int) -> int:
+    """The key of a port of a node."""
+    return int(_place_keys(np.array([node], np.uint64), np.array([port], np.uint64))[0])
+
+
 def index_path(path: Path) -> Path:
     """Where the index of a segment is."""
     return path.with_name(path.name + INDEX)
@@ -194,12 +205,12 @@ def read_index(segment: SegmentFile) -> SegmentIndex | None:
         return None
     head = raw[: HEADER.itemsize].view(HEADER)[0]
     begin = HEADER.itemsize + int(head["chunks"]) * CHUNK.itemsize
-    if head["magic"] != _MAGIC or len(raw) != begin + int(head["blocks"]) * 64:
+    if head["magic"] not in (_MAGIC, _WITHOUT_PLACES) or len(raw) != begin + int(head["blocks"]) * 64:
         return None
     chunks, blocks = np.array(raw[HEADER.itemsize : begin]), raw[begin:]
     if zlib.crc32(chunks.data) != head["chunks_crc"]:
         return None
-    return SegmentIndex(segment, chunks.view(CHUNK), blocks, int(head["blocks_crc"]))
+    return SegmentIndex(segment, chunks.view(CHUNK), blocks, head)
 
 
 def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
@@ -211,11 +222,17 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
     rest = paths["hop_count"].astype(np.int64) - paths["hop"]
     further = (rest > PATH_PART) | (paths["hop"] != 0)
     row["long"] = bool((further & (paths["metric"] == Metric.FLOW_PATH)).any())
-    on_path = paths["path"][np.arange(PATH_PART) < rest[:, None]]
+    is_there = np.arange(PATH_PART) < rest[:, None]
+    on_path = paths["path"][is_there]
     nodes = np.concatenate([np.unique(events["node_id"]), np.unique(on_path)])
     ports = np.unique(events["port"])
     flows = np.unique(events["flow_id"])
+    places = [_place_keys(events["node_id"], events["port"])[events["port"] != NO_PORT]]
+    if (with_port := paths["port"] != NO_PORT).any():
+        beside = np.repeat(paths["port"], is_there.sum(axis=1))
+        places.append(_place_keys(on_path, beside)[np.repeat(with_port, is_there.sum(axis=1))])
     keys = [
+        np.unique(np.concatenate(places)),
         _flow_keys(flows[flows != 0]),
         _mixed(np.unique(nodes[nodes != NO_NODE]).astype(np.uint64) | _NODE),
         _mixed(ports[ports != NO_PORT].astype(np.uint64) | _PORT),
@@ -235,6 +252,10 @@ def _flow_keys(flow_ids: Keys) -> Keys:
 
 def _address_keys(high: Keys, low: Keys) -> Keys:
     return _mixed(_mixed(high ^ _ADDRESS) ^ low)
+
+
+def _place_keys(nodes: npt.NDArray[Any], ports: npt.NDArray[Any]) -> Keys:
+    return _mixed(nodes.astype(np.uint64) | ports.astype(np.uint64) << np.uint64(32) | _PLACE)
 
 
 def _mixed(keys: Keys) -> Keys:

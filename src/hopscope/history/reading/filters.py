@@ -15,9 +15,20 @@ from ...wire.address import network
 from ...wire.records import Records
 from ..columns import quoted
 from ..errors import HistoryError
-from ..files.segment_index import EARLIEST, LATEST, Criteria, address_key, flow_key, node_key, port_key
+from ..files.segment_index import (
+    EARLIEST,
+    LATEST,
+    Criteria,
+    address_key,
+    flow_key,
+    node_key,
+    place_key,
+    port_key,
+)
 
 _LOW = 0xFFFFFFFFFFFFFFFF
+_MOST_PLACES = 256
+"""Ports of nodes that are looked for in an index; beyond, nodes and ports by themselves leave out enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,9 @@ def wanted(filters: Filters) -> Criteria:
         keys.append(tuple(node_key(int(node)) for node in nodes))
     if ports := filters.get("ports"):
         keys.append(tuple(port_key(int(port)) for port in ports))
+    places: tuple[int, ...] = ()
+    if nodes and ports and len(nodes) * len(ports) <= _MOST_PLACES:
+        places = tuple(place_key(int(node), int(port)) for node in nodes for port in ports)
     if flow.flow_id is not None:
         keys.append((flow_key(flow.flow_id),))
     flows = filters.get("flows") or ()
@@ -91,6 +105,7 @@ def wanted(filters: Filters) -> Criteria:
         sum(1 << kind for kind in Kind if kind.label in (filters.get("kinds") or ())),
         sum(1 << metric for metric in Metric if metric.label in (filters.get("metrics") or ())),
         tuple(keys),
+        places,
         bool(nodes),
         tuple((int(shard), int(first)) for shard, first in (filters.get("since") or {}).items()),
     )

@@ -27,6 +27,8 @@ _WHOLE_SEGMENTS = 32
 """A batch of at least this many parts ends at the end of a segment: adjacent parts are one scan."""
 _GROWTH = 4
 """A query costs about as much as the scan of ten parts."""
+_MARGIN = 1.25
+"""More parts are read than have the missing rows on average, since another query costs more."""
 _MAX_PARTS = 512
 _PIECE_EVENTS = 131_072
 """Events of a part of a journal."""
@@ -64,22 +66,26 @@ class Page:
     def batches(self, snapshot: Snapshot) -> Iterator[Snapshot]:
         """Parts of a snapshot, until those that are left cannot have a row of the page.
 
-        The first is one part of a segment or journal; each next one has _GROWTH times as many.
+        The first is one part of a segment or journal; each next one has _GROWTH times as many, or as many as
+        the rows that were found let expect.
         """
         self._keys = np.empty(0, _KEY)
         pieces = [piece for events in snapshot.fresh for piece in chunks_of(events, _PIECE_EVENTS)]
         both: list[Part | Records] = [*snapshot.parts, *pieces]
         parts = sorted(both, key=self._best)
         begin, size = 0, _ALL if self._limit == _ALL else 1
+        end = size
         while begin < len(parts) and not (begin and self._is_complete(parts[begin])):
-            end = _end(parts, begin + size)
             some = parts[begin:end]
             yield replace(
                 snapshot,
                 parts=[part for part in some if isinstance(part, Part)],
                 fresh=[part for part in some if not isinstance(part, Part)],
             )
-            begin, size = end, min(_GROWTH * size, _MAX_PARTS)
+            begin = end
+            expected = self._expected(begin)
+            size = min(expected or _GROWTH * size, _MAX_PARTS)
+            end = begin + size if expected else _end(parts, begin + size)
 
     def search(self, snapshot: Snapshot, condition: str, cursor: duckdb.DuckDBPyConnection) -> None:
         """Look for rows in a batch."""
@@ -116,6 +122,12 @@ class Page:
         if table.truncated and len(keys):
             table.after = "-".join(str(part) for part in keys[-1].tolist())
         return table
+
+    def _expected(self, read: int) -> int:
+        """How many parts have the missing rows, if they have as many as those before; 0: none is known."""
+        found = len(self._keys)
+        missing = self._limit + 1 - found
+        return 1 + int(_MARGIN * read * missing / found) if found and missing else 0
 
     def _best(self, part: Part | Records) -> tuple[int, int]:
         """The first place in the order that a row of a part can have."""
@@ -158,12 +170,17 @@ def _end(parts: list[Part | Records], end: int) -> int:
         return end
     last = parts[end - 1]
     while end < len(parts) and _are_together(last, parts[end]):
-        end += 1
+        last, end = parts[end], end + 1
     return end
 
 
 def _are_together(part: Part | Records, other: Part | Records) -> bool:
-    return isinstance(part, Part) and isinstance(other, Part) and part.segment == other.segment
+    return (
+        isinstance(part, Part)
+        and isinstance(other, Part)
+        and part.segment == other.segment
+        and (part.last + 1 == other.first or other.last + 1 == part.first)
+    )
 
 
 def _position(after: str) -> tuple[int, int, int]:
