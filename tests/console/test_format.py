@@ -76,3 +76,50 @@ def test_rows_with_one_key_do_not_pile_up(demo: Any, browser: Any) -> None:
       return [draw("a1", "a2", "b"), draw("a1", "a2", "b"), draw("b", "a1"), draw("a1", "a2", "a3"), draw()];
     })"""
     assert browser.run(draw) == [3, 3, 2, 3, 0]
+
+
+EVENTS: list[tuple[dict[str, Any], list[list[str]]]] = [
+    ({"kind": "gap", "value": 2, "previous": 1015}, [["Reports lost", "2"], ["First number lost", "1015"]]),
+    ({"kind": "silent", "value": 0, "previous": 5.21e9}, [["Last report", "5.21 s before"]]),
+    ({"kind": "returned", "value": 0, "previous": 10.9e9}, [["Silent for", "10.9 s"]]),
+    ({"kind": "drop", "value": 200, "previous": 0}, [["Drop reason", "200"]]),
+    ({"kind": "adapted", "value": 1500, "previous": 1000}, [["Factor of limits", "1.5"], ["Before", "1"]]),
+    ({"kind": "queue_report", "value": 0, "previous": 0}, []),
+    ({"kind": "path_change", "metric": "flow_path", "value": 2**60, "previous": 2**61}, []),
+    (
+        {"kind": "flow_record", "metric": "flow_path", "value": 14, "previous": "1700000000000000000"},
+        [["Reports", "14"], ["First report", "2023-11-14 22:13:20 UTC"]],
+    ),
+    (
+        {"kind": "flow_record", "metric": "hop_latency", "unit": "ns", "value": 1800, "previous": 2210},
+        [["Mean", "1.80 µs"], ["Latest", "2.21 µs"]],
+    ),
+    (
+        {"kind": "new_key", "metric": "hop_latency", "unit": "ns", "value": 9, "previous": 0},
+        [["Value", "9 ns"]],
+    ),
+    (
+        {"kind": "change", "metric": "queue_occupancy", "value": 9, "previous": 700},
+        [["Value", "9"], ["Compared with", "700"]],
+    ),
+    (
+        {"kind": "raised", "metric": "queue_occupancy", "value": 900, "previous": 500},
+        [["Value", "900"], ["Limit", "500"]],
+    ),
+    (
+        {"kind": "cleared", "metric": "queue_occupancy", "value": 9, "previous": 0, "reason": "expired"},
+        [["Value", "9"]],
+    ),
+]  # fmt: skip
+
+
+def test_values_of_an_event_are_named_by_its_kind(demo: Any, browser: Any) -> None:
+    """What `value` and `previous` are differs: the number of a report that is lost is no time."""
+    browser.open(demo.url)
+    given = [{"metric": "none", "unit": None, "reason": None, **event} for event, _ in EVENTS]
+    set_zone = "import('/console/any/lib/format.js').then((m) => m.setZone('utc'))"
+    module = "import('/console/any/lib/event_text.js')"
+    found = browser.run(
+        f"{set_zone}.then(() => {module}).then((m) => {json.dumps(given)}.map((each) => m.valuesOf(each)))"
+    )
+    assert found == [values for _, values in EVENTS]

@@ -1,7 +1,7 @@
 /** An event in one line: kind, metric and value, place, flow. */
 
 import { h } from "./dom.js";
-import { amount, flowText, nodeName, portName, words } from "./format.js";
+import { amount, flowText, moment, nodeName, portName, queueName, words } from "./format.js";
 
 const BAD = new Set(["raised", "threshold", "loop", "drop", "silent", "gap"]);
 const GOOD = new Set(["cleared", "returned"]);
@@ -28,12 +28,28 @@ export function howMoved(event) {
   return `here, last seen at another member ${amount(event.value, "ns")} before`;
 }
 
+/** [name, text] of the values of an event, by what they are in its kind. */
+export function valuesOf(event) {
+  const value = amount(event.value, event.unit);
+  const previous = amount(event.previous, event.unit);
+  if (isMoved(event)) return [["Moved", howMoved(event)]];
+  if (event.kind === "adapted") return [["Factor of limits", String(event.value / 1000)], ["Before", String(event.previous / 1000)]];
+  if (event.kind === "drop") return [["Drop reason", String(event.value)]];
+  if (event.kind === "gap") return [["Reports lost", value], ["First number lost", String(event.previous)]];
+  if (event.kind === "silent") return [["Last report", `${amount(event.previous, "ns")} before`]];
+  if (event.kind === "returned") return [["Silent for", amount(event.previous, "ns")]];
+  if (event.kind === "flow_record" && event.metric === "flow_path") return [["Reports", value], ["First report", moment(Number(event.previous) / 1e6)]];
+  if (event.kind === "flow_record") return [["Mean", value], ["Latest", previous]];
+  if (event.metric === "flow_path" || event.metric === "none") return [];  // hashes, or nothing
+  if (event.kind === "new_key" || (event.kind === "cleared" && event.reason !== "value")) return [["Value", value]];
+  return [["Value", value], [["raised", "threshold", "cleared"].includes(event.kind) ? "Limit" : "Compared with", previous]];
+}
+
 /** What happened, as text. */
 export function whatOf(event) {
   const value = amount(event.value, event.unit);
   const previous = amount(event.previous, event.unit);
-  const queue = event.queue === null || event.queue === undefined ? "" : ` q${event.queue}`;
-  const where = event.node ? ` at ${[nodeName(event.node), portName(event.port)].filter(Boolean).join(" · ")}${queue}` : "";
+  const where = event.node ? ` at ${[nodeName(event.node), portName(event.port)].filter(Boolean).join(" · ")}${queueName(event.queue, event.metric)}` : "";
   const flow = event.flow ? ` · ${flowText(event.flow)}` : "";
   const metric = words(event.metric);
   if (event.source) {
@@ -47,7 +63,8 @@ export function whatOf(event) {
   }
   if (event.path) return `${event.path.map(nodeName).join(" › ")}${flow}`;
   if (isMoved(event)) return `${howMoved(event)}${flow}`;
-  if (event.kind === "drop") return `reason ${value}${where}${flow}`;
+  if (event.kind === "drop") return `reason ${event.value}${where}${flow}`;
   if (event.kind === "change") return `${metric} ${previous} → ${value}${where}${flow}`;
-  return `${metric} ${value}${where}${flow}`;
+  if (event.kind === "adapted") return `limits × ${event.value / 1000}`;
+  return `${event.metric === "none" ? "" : `${metric} ${value}`}${where}${flow}`.trim();
 }

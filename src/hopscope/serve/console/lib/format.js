@@ -147,6 +147,12 @@ export function portName(port) {
   return port ? (port.name ?? `port ${port.id}`) : "";
 }
 
+/** " q2", or " buffer 2", which the ports of a switch share; of a place without either: "". */
+export function queueName(queue, metric) {
+  if (queue === null || queue === undefined) return "";
+  return metric === "buffer_occupancy" ? ` buffer ${queue}` : ` q${queue}`;
+}
+
 /** "10.0.0.1:80 → 10.0.0.2:443 TCP" */
 export function flowText(flow) {
   if (!flow) return "";

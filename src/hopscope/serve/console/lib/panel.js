@@ -3,7 +3,7 @@
 import { h, keyed, say } from "./dom.js";
 import { link } from "./address.js";
 import { get, path } from "./api.js";
-import { sentence } from "./format.js";
+import { queueName, sentence } from "./format.js";
 import { loginAddress, mayChange, session } from "./session.js";
 
 /**
@@ -92,10 +92,10 @@ export function tabs(label, choices, chosen, choose) {
 }
 
 /** A link to a port's page, or to a switch on the map. `queue` follows it. */
-export function placeLink(node, port, queue = null) {
+export function placeLink(node, port, queue = null, metric = null) {
   const name = node?.name ?? (node ? String(node.id) : "unknown switch");
   if (!node) return h("span", { class: "faint" }, name);
-  const more = queue === null || queue === undefined ? null : h("span", { class: "faint" }, ` q${queue}`);
+  const more = queueName(queue, metric) && h("span", { class: "faint" }, queueName(queue, metric));
   if (!port) return h("a", { href: link("/fabric", { selected: String(node.id) }) }, name, more);
   return h("a", { href: link(["ports", node.name ?? node.id, port.name ?? port.id]) }, h("b", null, name), " · ",
     port.name ?? `port ${port.id}`, more);

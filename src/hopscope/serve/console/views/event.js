@@ -4,7 +4,7 @@ import { h, fill } from "../lib/dom.js";
 import { link } from "../lib/address.js";
 import { get, path } from "../lib/api.js";
 import { ago, amount, clock, flowText, moment, ms, words } from "../lib/format.js";
-import { eventMood, eventText, howMoved, isMoved } from "../lib/event_text.js";
+import { eventMood, eventText, valuesOf } from "../lib/event_text.js";
 import { keys } from "../lib/keys.js";
 import { asksCluster, eventLink, isElsewhere } from "../lib/members.js";
 import { changeButton, empty, panel, placeLink, trouble } from "../lib/panel.js";
@@ -60,13 +60,9 @@ function factsPanel(event, alarm, again) {
   add("At the switch", event.switch_ns !== null && switchTime(event));
   add("Kind", h("a", { href: link("/events", { kind: event.kind }) }, h("b", { class: eventMood(event) }, words(event.kind))));
   add("Metric", event.metric !== "none" && h("a", { href: link("/events", { metric: event.metric }) }, words(event.metric)));
-  if (event.metric !== "flow_path") {
-    if (isMoved(event)) add("Moved", howMoved(event));
-    else add("Value", amount(event.value, event.unit));
-    if (!isMoved(event)) add(["raised", "threshold"].includes(event.kind) ? "Limit" : "Compared with", amount(event.previous, event.source ? "ns" : event.unit));
-  }
+  for (const [name, text] of valuesOf(event)) add(name, text);
   add("Reason", event.reason && words(event.reason));
-  add("Place", event.node && placeLink(event.node, event.port, event.queue), event.node && event.port && h("a", { href: link("/events", { node: event.node.name ?? event.node.id, port: event.port.id }) }, " its events"));
+  add("Place", event.node && placeLink(event.node, event.port, event.queue, event.metric), event.node && event.port && h("a", { href: link("/events", { node: event.node.name ?? event.node.id, port: event.port.id }) }, " its events"));
   add("Path", event.path && event.path.map((node, at) => [at > 0 && " › ", placeLink(node, null)]));
   add("Flow", event.flow && h("a", { href: link(["flows", event.flow.id]) }, flowText(event.flow)), event.flow && h("span", { class: "faint" }, event.live ? " live" : " no longer live"),
     event.flow && h("a", { href: link("/events", { flow: event.flow.id }) }, " its events"));

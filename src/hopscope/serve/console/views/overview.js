@@ -4,7 +4,7 @@ import { h, fill } from "../lib/dom.js";
 import { link, param, set } from "../lib/address.js";
 import { path } from "../lib/api.js";
 import { exports } from "../lib/export.js";
-import { duration, ms, percent, si } from "../lib/format.js";
+import { duration, ms, percent, queueName, si } from "../lib/format.js";
 import { watch } from "../lib/live.js";
 import { empty, figures, noReports, panel, tabs } from "../lib/panel.js";
 import { legend, lineChart } from "../charts/line.js";
@@ -117,7 +117,7 @@ function hotPanel() {
     if (!newest) return;
     const rows = newest[which].map((each) => ({
       key: `${each.node.id}/${each.port?.id}/${each.queue}`, values: each.values, limit: each.limit, alarm: each.alarm,
-      label: `${each.node.name ?? each.node.id}${each.port ? ` · ${each.port.name ?? `port ${each.port.id}`}` : ""}${each.queue === null ? "" : which === "buffers" ? ` buffer ${each.queue}` : ` q${each.queue}`}`,
+      label: `${each.node.name ?? each.node.id}${each.port ? ` · ${each.port.name ?? `port ${each.port.id}`}` : ""}${queueName(each.queue, which === "buffers" ? "buffer_occupancy" : null)}`,
       href: each.port ? link(["ports", each.node.name ?? each.node.id, each.port.name ?? each.port.id])
         : link("/ports", which === "buffers" ? { metric: "buffer_occupancy", node: each.node.name ?? each.node.id } : {}),
     }));

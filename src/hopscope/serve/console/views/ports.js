@@ -3,7 +3,7 @@
 import { h, fill } from "../lib/dom.js";
 import { go, link, param, set } from "../lib/address.js";
 import { exports } from "../lib/export.js";
-import { amount, clock, ms, si, words } from "../lib/format.js";
+import { amount, clock, ms, queueName, si, words } from "../lib/format.js";
 import { empty, panel, tabs, trouble } from "../lib/panel.js";
 import { choose, range } from "../lib/range.js";
 import { keys } from "../lib/keys.js";
@@ -85,7 +85,7 @@ function heatPanel() {
     answer = found;
     const rows = found.items.map((each) => ({
       key: keyOf(each),
-      label: `${each.node.name ?? each.node.id}${each.port ? ` · ${each.port.name ?? `port ${each.port.id}`}` : ""}${each.queue === null ? "" : metric === "buffer_occupancy" ? ` buffer ${each.queue}` : ` q${each.queue}`}`,
+      label: `${each.node.name ?? each.node.id}${each.port ? ` · ${each.port.name ?? `port ${each.port.id}`}` : ""}${queueName(each.queue, metric)}`,
       href: each.port ? link(["ports", each.node.name ?? each.node.id, each.port.name ?? each.port.id], { metric, queue: each.queue }) : link("/fabric", { selected: String(each.node.id) }),
       values: each.values.map((value) => (value === null ? null : Number(value))),
       limit: found.raise_above === null ? null : Number(found.raise_above),

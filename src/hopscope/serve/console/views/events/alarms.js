@@ -65,7 +65,7 @@ function nameOf(alarm) {
 
 function whereOf(alarm) {
   if (alarm.source) return h("span", null, alarm.source.address, alarm.source.node && [" ", placeLink(alarm.source.node, null)]);
-  if (alarm.node) return placeLink(alarm.node, alarm.port, alarm.queue);
+  if (alarm.node) return placeLink(alarm.node, alarm.port, alarm.queue, alarm.metric);
   if (alarm.flow) return h("a", { href: link(["flows", alarm.flow.id]) }, flowText(alarm.flow));
   return h("span", { class: "faint" }, "the network");
 }

@@ -46,7 +46,7 @@ function make(row) {
     h("span", { class: "what" },
       h("button", { type: "button", class: mood || "soft", title: "Only this kind", onclick: () => set({ kind: event.kind, all: null }, true) },
         h("span", { "aria-hidden": "true" }, `${SIGNS[mood]} `), words(event.kind)), " ", h("span", { class: "value" }, valueOf(event))),
-    h("span", { class: "where" }, event.source ? sourceOf(event) : event.node ? placeLink(event.node, event.port, event.queue) : null,
+    h("span", { class: "where" }, event.source ? sourceOf(event) : event.node ? placeLink(event.node, event.port, event.queue, event.metric) : null,
       event.path && !event.node && h("span", { class: "soft" }, event.path.map((node) => node.name ?? node.id).join(" › "))),
     h("span", { class: "whose" }, event.flow && h("a", { href: link(["flows", event.flow.id]) }, flowText(event.flow))),
     h("span", { class: "more" }, h("span", { class: "chip count", hidden: true }), event.member && h("span", { class: "faint" }, event.member),

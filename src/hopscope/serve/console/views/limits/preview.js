@@ -62,7 +62,7 @@ function answerOf(found) {
           h("tr", null, h("td", null, kind === "other" ? "new, or pushed" : words(kind)), h("td", { class: "n" }, si(had[kind])), h("td", { class: "n" }, si(would[kind]))))))),
       h("div", { class: "w7 table-wrap" }, found.items.length ? h("table", { class: "table" }, h("caption", { class: "sr" }, "Places with the most events"),
         h("thead", null, h("tr", null, h("th", { scope: "col" }, "Places with the most events"), h("th", { class: "n", scope: "col" }, "In force"), h("th", { class: "n", scope: "col" }, "Proposed"))),
-        h("tbody", null, found.items.map((each) => h("tr", null, h("td", null, placeLink(each.node, each.port, each.queue)), h("td", { class: "n" }, si(each.had)), h("td", { class: "n" }, si(each.would)))))) : null)),
+        h("tbody", null, found.items.map((each) => h("tr", null, h("td", null, placeLink(each.node, each.port, each.queue, found.metric)), h("td", { class: "n" }, si(each.had)), h("td", { class: "n" }, si(each.would)))))) : null)),
   ];
 }
 

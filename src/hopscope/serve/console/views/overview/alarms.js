@@ -47,7 +47,7 @@ function what(each) {
 }
 
 function where(each) {
-  if (each.node) return placeLink(each.node, each.port, each.queue);
+  if (each.node) return placeLink(each.node, each.port, each.queue, each.metric);
   if (each.flow) return h("a", { href: link(["flows", each.flow.id]) }, flowText(each.flow));
   return each.source ? `${each.source.address} hw ${each.source.hw_id}` : "–";
 }
