@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from hopscope.detect.flows.tables import arrays_of
-from hopscope.detect.records import HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, WAYS, FlowState
+from hopscope.detect.records import (
+    HOP_STATE,
+    INLINE_HOPS,
+    NO_VALUE,
+    POOL_HOPS,
+    STATE_VERSION,
+    WAYS,
+    FlowState,
+)
 from hopscope.memory.region import Region
 from hopscope.settings.detect import DetectSettings
 
@@ -55,6 +63,7 @@ class Tables:
         hops["node_id"], hops["egress_port"] = nodes, np.arange(len(nodes))
         hops["state"] = np.arange(len(nodes)) % 8
         hops["latency_latest"], hops["queue_latest"], hops["utilization_latest"] = packets, 2, 3
+        hops["queue_latest"][hops["node_id"] % 2 == 0] = NO_VALUE
         hops["samples"] = packets
         hops["latency_sum"], hops["queue_sum"] = 5 * packets + 1, 4 * packets
         hops["utilization_sum"] = packets

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hopscope.detect.distributions.region import Distributions
-from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.detect.records import EVENT, NO_VALUE, Kind, Metric
 from hopscope.detect.sink.records import Measure
 from hopscope.export import delivery
 from hopscope.export import run as run_module
@@ -79,10 +79,15 @@ def flows_of(client: Any) -> dict[str, dict[str, str]]:
 
 
 def expected_flow(flow: np.void, hops: np.ndarray) -> dict[str, str]:
-    """What a live flow of `Tables` should be in Redis, written once more."""
+    """What a live flow of `Tables` should be in Redis, written once more.
+
+    Means and the latest latency are there by the bits of `state`.  Of queues and links it is what was last
+    reported: a collector keeps no sums of them.
+    """
 
     def each(latest: str, total: str, bit: int) -> tuple[str, str]:
-        values = [str(hop[latest]) if hop["state"] >> bit & 1 else "" for hop in hops]
+        there = [hop["state"] & 1 if bit == 0 else hop[latest] != NO_VALUE for hop in hops]
+        values = [str(hop[latest]) if yes else "" for hop, yes in zip(hops, there, strict=True)]
         means = [
             f"{round(int(h[total]) / int(h['samples']), 3):g}" if h["state"] >> bit & 1 else "" for h in hops
         ]

@@ -12,7 +12,7 @@ from typing import Any
 from ...base.names import Names
 from ...detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
 from ...detect.flows.reading.flow_walk import FlowBlock
-from ...detect.records import NO_PORT
+from ...detect.records import NO_PORT, NO_VALUE
 from ...detect.sink.records import MEASURES
 from ...present.events import continues, long_paths, when
 from ...wire.address import address
@@ -30,22 +30,18 @@ def flow_id(number: int) -> str:
 def flow_fields(block: FlowBlock, names: Names) -> Iterator[Fields]:
     """Live flows: 5-tuple, packets, path, and by hop the latest values and means; `ended` is empty."""
     flows, hops = block.flows, block.hops
-    have = hops["state"]
+    have, samples = hops["state"], hops["samples"]
+    queue, link = hops["queue_latest"], hops["utilization_latest"]
     lists = _Hops(
         hops["node_id"].tolist(),
         hops["egress_port"].tolist(),
         [
             (
-                _latest(hops[latest], have, bit),
-                _means(hops[total], hops["samples"], have, bit),
-            )
-            for bit, (latest, total) in enumerate(
-                (
-                    ("latency_latest", "latency_sum"),
-                    ("queue_latest", "queue_sum"),
-                    ("utilization_latest", "utilization_sum"),
-                )
-            )
+                _latest(hops["latency_latest"], have & 1 == 1),
+                _means(hops["latency_sum"], samples, have, 0),
+            ),
+            (_latest(queue, queue != NO_VALUE), _means(hops["queue_sum"], samples, have, 1)),
+            (_latest(link, link != NO_VALUE), _means(hops["utilization_sum"], samples, have, 2)),
         ],
     )
     begin = 0
@@ -155,9 +151,8 @@ _BY_HOP = ("hop_latency", "queue_occupancy", "link_utilization")
 assert len(_BY_HOP) == MEASURES - 1
 
 
-def _latest(values: Any, have: Any, bit: int) -> list[str]:
-    present = (have >> bit & 1).tolist()
-    return [str(value) if yes else "" for value, yes in zip(values.tolist(), present, strict=True)]
+def _latest(values: Any, present: Any) -> list[str]:
+    return [str(value) if yes else "" for value, yes in zip(values.tolist(), present.tolist(), strict=True)]
 
 
 def _means(sums: Any, samples: Any, have: Any, bit: int) -> list[str]:
