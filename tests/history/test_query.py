@@ -22,6 +22,7 @@ from hopscope.history.files.segments import VERSION_KEY
 from hopscope.history.query import Flow, History
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
+from hopscope.present.flows.hops import flow_values
 from hopscope.present.select import EventFilter
 from hopscope.settings.history import HistorySettings
 
@@ -259,6 +260,24 @@ def test_flows_and_hops(stored: Stored) -> None:
     rows = list(history.hops(limit=None).rows())
     assert sum(row["events"] for row in rows) == len(latency)
     assert rows[0]["highest"] == latency["value"].max()
+
+
+def test_a_flow_that_left_was_last_seen_with_its_last_report(tmp_path: Path) -> None:
+    """It was pushed after that, and its alarm ended when it left. Until it leaves, or once it is back, a push
+    says that it lives.
+    """
+    events = np.zeros(6, EVENT)
+    events["kind"] = [Kind.NEW_KEY, Kind.PUSH, Kind.CLEARED, Kind.FLOW_RECORD, Kind.NEW_KEY, Kind.PUSH]
+    events["metric"], events["flow_id"], events["ip_version"] = Metric.FLOW_LATENCY, 9, 4
+    events["time_ns"], events["reason"][2] = [10, 20, 70, 12, 100, 110], ClearReason.EXPIRED
+    last = []
+    for count in (2, 4, 6):
+        folder = tmp_path / str(count)
+        with JournalWriter(folder, 0) as writer, History(folder) as history:
+            writer.append(events[:count])
+            last += history.flows()["last"].astype(np.int64).tolist()
+            last.append(flow_values(history, 9, None, None).last_ns)
+    assert last == [20, 20, 12, 12, 110, 110]
 
 
 def test_packets_of_flows_are_those_of_whole_records(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ WITH_IDENT = ("queue_occupancy", "queue_congestion", "buffer_occupancy")
 """Metrics whose places have a queue or a buffer."""
 _OF_FLOWS = ("start", "end", "flow", "flows", "prefix", "since")
 """Filters that keep all events of a flow's record, or none."""
+_SWEPT = "kind = 'push' OR (kind = 'cleared' AND reason NOT IN ('value', 'limits'))"
+"""Events of a flow that no report caused: they come later than its last one."""
 _ENDS = ("src_hi", "src_lo", "dst_hi", "dst_lo")
 
 
@@ -70,8 +72,9 @@ class EventQuestions(ABC):
         """
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Flows with events, newest first: 5-tuple, first and last time, numbers of events by kind, and
-        `highest_latency`, of events and the last one of a flow record; others may have been higher.
+        """Flows with events, newest first: 5-tuple, first and last time (of a flow that has left, of its last
+        report), numbers of events by kind, and `highest_latency`, of events and the last one of a flow
+        record; others may have been higher.
 
         The sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest
         mean latency, `worst_node_id`, `worst_port`, `worst_latency`, of those that match; NULL while the flow
@@ -103,7 +106,9 @@ class EventQuestions(ABC):
             GROUP BY {key}"""
         if self.identity is not LOCAL:
             shown += ", list_sort(list(DISTINCT member)) AS members"
-        return f"""SELECT {shown}, min(time) AS first, max(time) AS last, count(*) AS events,
+        return f"""SELECT {shown}, min(time) AS first,
+            CASE WHEN max(time) FILTER (NOT ({_SWEPT})) = max(time) FILTER (kind = 'flow_record')
+                THEN max(time) FILTER (kind = 'flow_record') ELSE max(time) END AS last, count(*) AS events,
             count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,
             max(CASE kind WHEN 'flow_record' THEN greatest(value, previous) ELSE value END)
                 FILTER (metric = 'flow_latency' AND kind != 'cleared') AS highest_latency,

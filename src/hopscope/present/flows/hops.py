@@ -20,6 +20,7 @@ from ...settings.limits import LimitSettings
 from ...wire.records import Records
 from ..collector_state import LimitsInForce
 from ..events import node_object, when, wide
+from ..series.intervals import MEASURED
 from ..text import ns_of
 
 MOST_VALUES = 5000
@@ -63,7 +64,7 @@ class FlowValues:
     flow: dict[str, Any] | None
     """A row of history with its 5-tuple."""
     last_ns: int | None
-    """Time of the newest of these events."""
+    """Time of the newest of these events; of a flow that has left, of its last report."""
     truncated: bool
 
 
@@ -80,8 +81,16 @@ def flow_values(history: HistoryLike, flow_id: int, start_ns: int | None, end_ns
         track = tracks.setdefault((row["metric"], row["node_id"]), Track())
         track.add(ns_of(row["time"]), row["value"], row["kind"] in _STORES)
         track.port, track.hop = row["port"], row["hop"]
-    last = ns_of(rows[0]["time"]) if rows else None
-    return FlowValues(tracks, rows[0] if rows else None, last, table.truncated)
+    last = next((row for row in rows if not _is_swept(row)), None)
+    if last is None or last["kind"] != Kind.FLOW_RECORD.label:
+        last = rows[0] if rows else None
+    last_ns = None if last is None else ns_of(last["time"])
+    return FlowValues(tracks, last, last_ns, table.truncated)
+
+
+def _is_swept(row: dict[str, Any]) -> bool:
+    """Whether no report caused it: it comes later than the last one."""
+    return row["kind"] == Kind.PUSH.label or row["reason"] not in (None, *MEASURED)
 
 
 def gauges_at(
