@@ -98,7 +98,10 @@ class DeliveryThread(ABC, Generic[To]):
                     self._failed(error)
                     if ending:
                         return
-                    asked = error.after_seconds if isinstance(error, DeliveryError) else 0.0
+                    asked = 0.0
+                    if isinstance(error, DeliveryError):
+                        asked = error.after_seconds
+                        pause = MIN_PAUSE if error.delivered else pause
                     least = pause * random.uniform(0.5, 1.5)  # other collectors retry, too
                     self._wait(max(least, min(asked, MAX_ASKED_PAUSE)))
                     pause = min(2 * pause, MAX_PAUSE)

@@ -41,6 +41,8 @@ class DeliveryError(HopscopeError):
         """Without a retry: events or samples that the destination rejected, having the others; None: all."""
         self.after_seconds = after_seconds
         """How long the destination asks to be left alone."""
+        self.delivered = 0
+        """Deliveries of the same `tick` that succeeded before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,7 @@ class Sender(DeliveryThread[Destination]):
         try:
             delivered = self.destination.tick(self._idle, ending)
         except DeliveryError as error:
+            self.row.count("sent_total", error.delivered)
             if error.again:
                 raise
             self._log.warning("rejected", to=self.row.place, reason=str(error))

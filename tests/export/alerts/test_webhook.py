@@ -13,6 +13,7 @@ import pytest
 from hopscope.base.names import Names
 from hopscope.base.version import VERSION
 from hopscope.detect.records import Kind
+from hopscope.export import delivery
 from hopscope.export.alerts import destination as module
 from hopscope.export.block import EventBlock
 from hopscope.export.destination import DeliveryError
@@ -99,6 +100,22 @@ def test_one_that_is_away_gets_every_alarm_later(receiver: Receiver, rig: Make) 
     }
     assert len(listed(receiver)) == 8
     assert (one.count("suppressed"), one.problem) == (3, "")
+
+
+def test_one_that_takes_every_other_message_is_not_left_alone_for_long(
+    receiver: Receiver, rig: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each failure follows a success: pauses stay short, and every message that was taken is counted."""
+    pauses: list[float] = []
+    monkeypatch.setattr(delivery.DeliveryThread, "_wait", lambda self, seconds: pauses.append(seconds))
+    receiver.statuses = [204, 503] * 8
+    one = rig("webhook", url=receiver.url, group_by=["node"], expire_seconds=0)
+    one.write(joined(*(event(RAISED, 0, node_id=node) for node in range(12))))
+    one.start()
+    eventually(lambda: one.count("events") == 12)
+    one.stop()
+    assert (one.count("sent"), one.count("retried")) == (12, 8)
+    assert max(pauses) <= 1.5 * delivery.MIN_PAUSE
 
 
 def test_the_state_survives_a_kill(receiver: Receiver, rig: Make, monkeypatch: pytest.MonkeyPatch) -> None:

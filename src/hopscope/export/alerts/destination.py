@@ -83,6 +83,7 @@ class AlertDestination(Destination):
             try:
                 self._try(message)
             except DeliveryError as error:
+                error.delivered = delivered
                 if not error.again:
                     self.context.count("failed_total", message.count)
                     self._done()
