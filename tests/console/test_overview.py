@@ -45,3 +45,16 @@ def test_charts_of_views_that_were_left_are_gone(demo: Any, browser: Any) -> Non
     browser.wait("document.querySelectorAll('.view canvas').length > 2")
     shown = browser.run("document.querySelectorAll('canvas').length")
     assert canvases() < 6 * shown  # kept by each view: 11 times as many
+
+
+def test_only_a_collector_without_distributions_is_told_how_to_count(demo: Any, browser: Any) -> None:
+    """Where they are counted and no packet came, there is nothing to set."""
+    browser.open(demo.url)
+    found = browser.run(
+        "import('/console/any/views/overview/tables.js')"
+        ".then((m) => ['recent', 'all', 'flows', 'none'].map((source) => {"
+        " const panel = m.contributorPanel();"
+        " panel.update({ contributors: [], contributors_source: source, contributors_note: '' });"
+        " return panel.element.textContent.includes('enabled = true'); }))"
+    )
+    assert found == [False, False, True, True]

@@ -55,9 +55,12 @@ export function contributorPanel() {
     { name: "link", title: "Link now", number: true, cell: (each) => si(each.utilization.latest ?? NaN), value: (each) => each.utilization.latest },
     { name: "packets", title: "Packets", number: true, cell: (each) => si(each.packets), value: (each) => Number(each.packets) },
   ];
-  const box = tablePanel("Top latency contributors", {}, table({ label: "Top latency contributors", key: placeOf, columns, empty: empty("No hop latencies.", "With distributions they are those of all packets:", "[distributions]\nenabled = true") }), (data) => data.contributors);
+  const none = h("div");
+  const box = tablePanel("Top latency contributors", {}, table({ label: "Top latency contributors", key: placeOf, columns, empty: none }), (data) => data.contributors);
   return { ...box, update: (data) => {
     box.update(data);
+    const counted = ["recent", "all"].includes(data.contributors_source);
+    fill(none, counted ? empty("No packet with hop latencies.") : empty("No hop latencies.", "With distributions they are those of all packets:", "[distributions]\nenabled = true"));
     box.note(data.contributors_note === "needs distributions" ? "" : data.contributors_note);
   } };
 }
