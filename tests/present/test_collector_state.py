@@ -57,6 +57,20 @@ def test_rates_follow_workers_that_begin_anew(tmp_path: Path) -> None:
     assert (state.rates().total >= 0).all()
 
 
+def test_a_report_that_was_late_is_no_loss(tmp_path: Path) -> None:
+    """The number of lost reports falls by one: none was lost then, and three once four more are missing."""
+    lost = INDEX["lost_reports"]
+    block = counters(tmp_path)
+    block[lost] = 5900
+    state = CollectorState(tmp_path, fresh_seconds=0)
+    state.counters()
+    block[lost] -= 1
+    assert state.rates()["lost_reports"] == 0
+    block[lost] += 4
+    rates = state.rates()
+    assert round(rates["lost_reports"] * rates.seconds) == 3
+
+
 def test_a_foreign_region_is_a_problem_with_a_line(tmp_path: Path) -> None:
     """A file that is no region is named, and the others are read."""
     counters(tmp_path)[REPORTS] = 3

@@ -180,3 +180,16 @@ def test_rates_of_a_counter_file(tmp_path: Path) -> None:
     book._readings["labels"][0] = (at - 100.0, values)
     counters.add("labels_total", 500)
     assert np.isclose(rate(), 5, rtol=0.1)
+
+
+def test_a_gauge_that_falls_has_no_rate(tmp_path: Path) -> None:
+    """Fewer events wait than before: a process that counts anew would have counted those that are left."""
+    (tmp_path / "regions").mkdir()
+    counters = LABEL_COUNTERS.open(tmp_path / "regions")
+    counters.put("label_waiting_events", 900)
+    book = CounterBook(CollectorState(tmp_path), tmp_path / "direct")
+    assert list(book.counts())
+    at, values = book._readings["labels"][0]
+    book._readings["labels"][0] = (at - 100.0, values)
+    counters.put("label_waiting_events", 500)
+    assert {each.per_second for each in book.counts() if each.counter.key == "label_waiting_events"} == {0}

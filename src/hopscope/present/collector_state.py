@@ -50,6 +50,7 @@ RATE_SECONDS = 2.0
 """Span of rates, if samples reach back far enough."""
 NEWEST = 4096
 """Most events of a worker that are read for what happened last."""
+_GAUGES = np.array([counter.gauge for counter in COUNTERS])
 _KEEP_SECONDS = 15.0
 _SHARE = 10
 """A copy is reused for this multiple of the time it took: a large table costs a tenth of a core at most."""
@@ -355,12 +356,14 @@ def listing(folder: Path) -> tuple[tuple[str, int], ...]:
 
 
 def difference(before: CounterSnapshot, after: CounterSnapshot) -> npt.NDArray[np.float64]:
-    """Increase between two readings, float64 [COUNTERS]; a counter that fell restarted from zero."""
+    """Increase between two readings, float64 [COUNTERS]; a counter that fell restarted from zero, unless it
+    is a gauge: reports that were late are no longer lost.
+    """
     grown = np.zeros(len(COUNTERS))
     for process, block in after.processes.items():
         old = before.processes.get(process)
         if old is None:
             grown += block  # it started between the two
             continue
-        grown += np.where(block >= old, block - old, block)
+        grown += np.where(block >= old, block - old, np.where(_GAUGES, 0, block))
     return grown

@@ -95,7 +95,8 @@ class CounterBook:
         seconds, before = self._earlier(process, now, values)
         for counter in file.counters:
             value, old = values[counter.key], before.get(counter.key, 0)
-            grown = value - old if value >= old else value  # it fell: the process began again
+            fell = 0 if counter.gauge else value  # the process began again
+            grown = value - old if value >= old else fell
             rate = grown / seconds if seconds else 0.0
             yield Count(process, counter, counter.exposed(value), counter.exposed(rate))
 
