@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hopscope.history.columns import register
 from hopscope.history.reading.table import Table
 from hopscope.history.sandbox.processes import Sandbox, SqlError
 from hopscope.lake.catalog import EVENT_COLUMNS, Lake, create
+from hopscope.lake.database import LakeError
 from hopscope.lake.questions import Tail
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.sql import LakeSql
@@ -152,3 +154,18 @@ def test_rows_that_were_deleted_one_by_one_are_no_answer(database: PostgresServe
         sql.run("SELECT 1", lambda *_: [], limit=1, seconds=5, memory_bytes=1 << 28)
     sql.close()
     reader.close()
+
+
+def test_files_that_are_away_are_no_fault_of_a_query(database: PostgresServer, tmp_path: Path) -> None:
+    """The lake is away then, as it is without its database: the API says 503, not 400."""
+    settings = lake_settings(database, data=str(tmp_path / "files"))
+    create(settings)
+    with Lake(settings) as lake:
+        insert(lake)
+    with closing(LakeReader(settings)) as reader, closing(LakeSql(reader)) as sql:
+        run = partial(sql.run, tails=lambda *_: [], limit=1, seconds=5, memory_bytes=1 << 28)
+        with pytest.raises(SqlError, match="mine"):
+            run("SELECT error('mine')")
+        (tmp_path / "files").rename(tmp_path / "elsewhere")
+        with pytest.raises(LakeError, match="try again"):
+            run("SELECT count(value) FROM events")

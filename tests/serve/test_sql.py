@@ -13,6 +13,8 @@ import pytest
 
 from hopscope.history.query import History
 from hopscope.history.schema import EXAMPLES, VIEWS
+from hopscope.lake.database import LakeError
+from hopscope.present.history import Past
 from hopscope.serve.models import sql as m
 from hopscope.serve.routes.history.sql import TRUNCATED
 from hopscope.settings.serve import ServeSettings
@@ -100,3 +102,16 @@ def test_an_error_says_where_and_what_to_try(api: Any, collector: Any) -> None:
         assert '"value"' in problem["error"]
         assert (problem["line"], problem["column"]) == (2, 3)
     assert answers[3].json()["line"] is None
+
+
+def test_a_lake_that_is_away_is_no_internal_error(
+    api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor the fault of the query: 503, with the reason."""
+
+    def away(*_: Any) -> None:
+        raise LakeError("postgresql://lake: Connection refused")
+
+    monkeypatch.setattr(Past, "sql", away)
+    (answer,) = ask(api, collector.folder, {"sql": "SELECT 1"})
+    assert (answer.status_code, answer.json()["error"]) == (503, "postgresql://lake: Connection refused")

@@ -12,7 +12,9 @@ from ..base.deadline import Deadline
 from ..history.columns import quoted
 from ..history.reading.table import Table
 from ..history.sandbox.processes import Sandbox, SqlError
+from ..history.sandbox.query import FilesError
 from .catalog import store_statements
+from .database import LakeError
 from .extensions import extension_files
 from .questions import Tail, TailRequest, Tails
 from .reader import LakeReader
@@ -44,13 +46,15 @@ class LakeSql:
         """One SELECT over the view `events`, of one snapshot of the lake and what `tails` finds, both within
         `deadline`; then it may take `seconds`.
 
-        SqlError: it is invalid, failed, or was stopped. LakeError: the lake is away.
+        SqlError: it is invalid, failed, or was stopped. LakeError: the lake or its files are away.
         """
-
         source, body = self.source(tails, deadline)
-        return self._sandbox.run(
-            text, source, body, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
-        )
+        try:
+            return self._sandbox.run(
+                text, source, body, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+            )
+        except FilesError as error:
+            raise LakeError(f"{self._reader.settings.place}: {error}") from None
 
     def source(self, tails: Tails, deadline: Deadline | None = None) -> tuple[dict[str, Any], bytes]:
         """What a query reads, for `Sandbox.run`."""

@@ -15,16 +15,12 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from ..base.errors import described
+from ..base.errors import HopscopeError, described
 from ..base.log import logger, raised_at
 from ..base.names import Names
 from ..base.version import VERSION
-from ..direct.collectors.collector import CollectorError
 from ..direct.collectors.group import CollectorGroup
 from ..direct.stores.store import StoreError
-from ..history.errors import HistoryError
-from ..memory.region import RegionError
-from ..operators.database import OperatorsError
 from ..present.text import UnreadableError
 from ..settings.configuration.errors import did_you_mean, expected
 from ..settings.serve import ServeSettings
@@ -59,8 +55,6 @@ from .scope import ClusterScope
 from .static import mount
 
 log = logger("serve")
-_UNAVAILABLE = (CollectorError, HistoryError, OperatorsError, RegionError)
-"""Errors that are no fault of a request."""
 
 
 def create_app(
@@ -137,7 +131,8 @@ def create_app(
         )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    for kind in (*_UNAVAILABLE, StoreError, UnreadableError):
+    app.add_exception_handler(HopscopeError, _unavailable)
+    for kind in (StoreError, UnreadableError):
         app.add_exception_handler(kind, _rejected)
     app.add_exception_handler(Exception, _failed)
     app.state.guarded = Guard(_LoggedOnce(app), context.access)
@@ -211,8 +206,13 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _rejected(_: Request, error: Exception) -> JSONResponse:
-    """Report in one line: a rejected parameter, unreadable history or regions, an absent collector."""
-    return _line(503 if isinstance(error, _UNAVAILABLE) else 400, str(error))
+    """A parameter."""
+    return _line(400, str(error))
+
+
+async def _unavailable(_: Request, error: Exception) -> JSONResponse:
+    """What is no fault of a request: unreadable history or regions, an absent collector, lake or cluster."""
+    return _line(503, str(error))
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:

@@ -45,6 +45,10 @@ class SqlError(HistoryError):
         self.line, self.column = line, column
 
 
+class FilesError(HistoryError):
+    """Files that a query reads cannot be read now: no fault of the query."""
+
+
 def folder_source(
     folder: Path, damaged: Mapping[Path, DamagedError], checked: Collection[Path] = (), member: str = ""
 ) -> dict[str, Any]:
@@ -67,7 +71,8 @@ def answer(request: dict[str, Any], body: bytes) -> bytes:
         return found if isinstance(found, bytes) else _push(found)
     except HistoryError as error:
         place = {"line": error.line, "column": error.column} if isinstance(error, SqlError) else {}
-        return json.dumps({"error": str(error), **place}).encode() + b"\n"
+        of_files = isinstance(error, FilesError)
+        return json.dumps({"error": str(error), "of_files": of_files, **place}).encode() + b"\n"
 
 
 def _of_files(request: dict[str, Any], body: bytes) -> Table | bytes:
@@ -78,9 +83,8 @@ def _of_files(request: dict[str, Any], body: bytes) -> Table | bytes:
         _lock(connection, "allowed_paths", request["files"])
         return _select(connection, request, "the view events")
     except (duckdb.IOException, duckdb.InvalidInputException, duckdb.HTTPException) as error:
-        raise SqlError(
-            f"{rejection(error)}; if files were merged meanwhile, it helps to try again"
-        ) from error
+        kind = SqlError if isinstance(error, duckdb.InvalidInputException) else FilesError
+        raise kind(f"{rejection(error)}; if files were merged meanwhile, it helps to try again") from error
 
 
 def _of_folder(request: dict[str, Any]) -> Table | bytes:
@@ -277,9 +281,11 @@ class ParquetFile:
 
 
 def pull(answer: bytes) -> Table | ParquetFile:
-    """The table or file of an answer. SqlError: it is an error."""
+    """The table or file of an answer. SqlError or FilesError: it is an error."""
     end = answer.index(b"\n") + 1
     header = json.loads(answer[:end])
+    if header.get("of_files"):
+        raise FilesError(header["error"])
     if "error" in header:
         raise SqlError(header["error"], header.get("line"), header.get("column"))
     rows = header["rows"]
