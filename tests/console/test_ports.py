@@ -106,3 +106,14 @@ def test_a_phone_shows_all_of_it(demo: Any, browser: Any, page: str) -> None:
     browser.wait("document.querySelectorAll('.panel canvas, .panel td').length > 0")
     assert browser.run("document.documentElement.scrollWidth") <= 390
     assert not browser.cut()
+
+
+def test_a_name_that_is_another_port_s_number(demo: Any, browser: Any) -> None:
+    """Links have names: port 8, with the name 5, is not port 5. A number leads to a port without a name."""
+    browser.open(demo.url)
+    ports = "[{ id: 5, name: '8' }, { id: 8, name: '5' }, { id: 9, name: null }]"
+    found = browser.run(
+        "import('/console/any/views/port.js')"
+        f".then((m) => ['5', '8', '9', '7'].map((text) => m.portOf({ports}, text)?.id ?? null))"
+    )
+    assert found == [8, 5, 9, None]

@@ -75,6 +75,11 @@ export async function show(place) {
   return { end: () => [end, unfollow, unkey, limits.end].forEach((each) => each()), change: begin };
 }
 
+/** The port of this name; of this number, if no port has it as its name. */
+export function portOf(ports, text) {
+  return ports.find((each) => each.name === text) ?? ports.find((each) => String(each.id) === text);
+}
+
 /** A switch and its port, by numbers or names; `port` is null if the switch has none of that name. */
 async function find(nodeText, portText) {
   let state = null;
@@ -84,7 +89,7 @@ async function find(nodeText, portText) {
     if (error.status !== 404) throw error;
   }
   const ports = [...(state?.port_states ?? []), ...(state?.queue_states ?? [])].map((each) => each.port).filter(Boolean);
-  const port = ports.find((each) => each.name === portText || String(each.id) === portText);
+  const port = portOf(ports, portText);
   if (port) return { node: state.node, port, state };
   if (!/^\d{1,5}$/.test(portText)) return { node: null, port: null, state };
   const node = state?.node ?? { id: nodeText, name: /^\d+$/.test(nodeText) ? null : nodeText };
