@@ -128,6 +128,19 @@ def test_a_file_of_cleaned_names_is_read_as_it_was(name: str) -> None:
         assert Names.load(path) == names
 
 
+def test_a_name_that_two_have_says_which_one(tmp_path: Path) -> None:
+    """Two switches, also where a device gave one of the names, and two ports of one; a name leads to its own.
+    Ports of two switches may have one name.
+    """
+    path = tmp_path / "names.toml"
+    path.write_text('[nodes]\n7 = "leaf"\n8 = "spine"\n[ports.7]\n1 = "up"\n2 = "up"\n[ports.8]\n1 = "up"\n')
+    (tmp_path / DISCOVERED).write_text('[nodes]\n9 = "leaf"\n')
+    names = Names.load(path, tmp_path)
+    assert names.nodes == {7: "leaf (7)", 8: "spine", 9: "leaf (9)"}
+    assert names.ports == {(7, 1): "up (1)", (7, 2): "up (2)", (8, 1): "up"}
+    assert [names.find_node(text) for text in ("leaf (9)", "leaf (7)", "spine", "leaf")] == [9, 7, 8, None]
+
+
 def test_the_users_names_come_before_those_of_devices(tmp_path: Path) -> None:
     user = tmp_path / "user.csv"
     user.write_text("node_id,port,name\n7,,mine\n7,1,uplink\n")

@@ -23,6 +23,7 @@ from __future__ import annotations
 import csv
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -56,14 +57,24 @@ class Names:
     def load(cls, path: Path | str | None, folder: Path | None = None) -> Names:
         """Read `path` (by its suffix: `.csv`, else TOML); None: no names. Raises NamesError.
 
-        `folder`: a data folder, whose devices name what `path` does not.
+        `folder`: a data folder, whose devices name what `path` does not. Nodes that share a name, and ports
+        of a node that do, have their numbers behind it: people and links choose them by name.
         """
         names = cls() if path is None else cls._read(path)
+        nodes, ports = names.nodes, names.ports
         if folder is not None:
             with suppress(NamesError):  # there is none, or the devices are asked again
                 found = cls._read(folder / DISCOVERED)
-                return cls(found.nodes | names.nodes, found.ports | names.ports)
-        return names
+                nodes, ports = found.nodes | nodes, found.ports | ports
+        of_nodes = Counter(nodes.values())
+        of_ports = Counter((node, name) for (node, _), name in ports.items())
+        return cls(
+            {id: name if of_nodes[name] == 1 else f"{name} ({id})" for id, name in nodes.items()},
+            {
+                (node, port): name if of_ports[node, name] == 1 else f"{name} ({port})"
+                for (node, port), name in ports.items()
+            },
+        )
 
     @classmethod
     def _read(cls, path: Path | str) -> Names:
