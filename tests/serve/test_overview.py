@@ -17,7 +17,7 @@ from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, SOURCE, Kind, Metri
 from hopscope.serve.context import Context
 from hopscope.serve.overview.joined import SHOWN, Joined
 from hopscope.serve.overview.losses import WINDOW_SECONDS, LossReader, PlaceDrops
-from hopscope.serve.overview.snapshot import Poller
+from hopscope.serve.overview.snapshot import _STRIPS, Poller, _peaks
 from hopscope.settings.serve import ServeSettings
 from support.waiting import HANG_SECONDS
 
@@ -150,6 +150,14 @@ def test_the_last_minute_has_no_older_values(collector: Any, monkeypatch: pytest
     context = Context(ServeSettings(), collector.folder, NAMES, collector.folder)
     assert Poller(context).once().strips == {"queues": [], "buffers": [], "links": []}
     context.close()
+
+
+def test_the_fullest_queues_are_by_occupancy() -> None:
+    """INT 0.5 and 1.0 have a congestion status of a queue, too, in another unit."""
+    events = np.zeros(2, EVENT)
+    events["kind"], events["node_id"], events["port"], events["ident"] = Kind.CHANGE, 13, 3, 2
+    events["metric"], events["value"] = [Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION], [7, 5000]
+    assert list(_peaks(events, *_STRIPS["queues"], by_port=True).values()) == [7]
 
 
 def test_the_collector_is_followed_before_anybody_asks(idle: Any) -> None:

@@ -44,9 +44,9 @@ _RECENT_NS = 3 * 10**9
 _LIVELY_NS = 10 * 10**9
 """Time without reports after which a flow is no longer among the slowest."""
 _STRIPS = {
-    "queues": (PortKind.QUEUE, (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)),
-    "buffers": (PortKind.BUFFER, (Metric.BUFFER_OCCUPANCY,)),
-    "links": (PortKind.EGRESS, (Metric.LINK_UTILIZATION,)),
+    "queues": (PortKind.QUEUE, Metric.QUEUE_OCCUPANCY),
+    "buffers": (PortKind.BUFFER, Metric.BUFFER_OCCUPANCY),
+    "links": (PortKind.EGRESS, Metric.LINK_UTILIZATION),
 }
 log = logger("serve")
 
@@ -263,9 +263,9 @@ class Poller:
         self._losses.add(events, now_ns)
         events = events[now_ns - events["time_ns"] < _RECENT_NS]  # the first read has all that memory has
         by_port = queues_by_port(ports)
-        for name, (kind, metrics) in _STRIPS.items():
+        for name, (kind, metric) in _STRIPS.items():
             rows = ports[ports["kind"] == kind]
-            self._strips[name].add(rows, _peaks(events, kind, metrics, by_port), now_ns)
+            self._strips[name].add(rows, _peaks(events, kind, metric, by_port), now_ns)
 
     def once(self, *, follow: bool = True) -> Snapshot:
         """One snapshot, now. `follow`: it is also the newest of the strips and points."""
@@ -329,12 +329,12 @@ class Poller:
         return Slow(rows, hops[: self._rows.slow_hops], paths[0] if paths else None)
 
 
-def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...], by_port: bool) -> dict[int, int]:
+def _peaks(events: Records, kind: PortKind, metric: Metric, by_port: bool) -> dict[int, int]:
     """Highest value of each queue, buffer or port in these events, by its key in the port table.
 
     `by_port`: keys of queues have a port.
     """
-    rows = events[np.isin(events["metric"], metrics) & (events["kind"] != Kind.PUSH)]
+    rows = events[(events["metric"] == metric) & (events["kind"] != Kind.PUSH)]
     rows = rows[np.argsort(rows["value"], kind="stable")]
     place = rows["ident"].astype(np.uint64) & np.uint64(PLACE)
     if kind == PortKind.QUEUE and by_port:
