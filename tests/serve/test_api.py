@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.distributions.quantiles import Distribution
-from hopscope.detect.records import OWNERS
+from hopscope.detect.records import OWNERS, SOURCE
 from hopscope.detect.sink.records import Measure
 from hopscope.direct.counters import TRANSLATOR_COUNTERS
 from hopscope.history.writing.periods import PeriodArchive
@@ -35,6 +35,7 @@ from hopscope.labels.table import LabelTable
 from hopscope.present.collector_state import CollectorState
 from hopscope.rdma.counters import NIC_COUNTERS
 from hopscope.serve.readiness import reporters
+from hopscope.wire.address import number_of
 
 pytestmark = pytest.mark.kernel
 Use = Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]]
@@ -129,6 +130,29 @@ def test_distributions_with_quantiles(api: Any, collector: Any) -> None:
             assert "\n" not in answer.json()["error"]
 
     run(api, collector.folder, use)
+
+
+@pytest.mark.parametrize(("order", "sign"), [("asc", 1), ("desc", -1)])
+def test_sources_by_address(
+    api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch, order: str, sign: int
+) -> None:
+    """By all of an address, IPv4 first; those of one address by switch."""
+    texts = ("192.0.2.1", "2001:db8::1:0:0:9", "2001:db8::1:0:0:9", "2001:db8:1::1")
+    rows = np.zeros(4, SOURCE)
+    for row, text in zip(rows, texts, strict=True):
+        number = number_of(text)
+        row["source_hi"], row["source_lo"] = number >> 64, number & (1 << 64) - 1
+    rows["node_id"] = [1, 2, 3, 4]
+    monkeypatch.setattr(CollectorState, "sources", lambda _: rows[[3, 2, 0, 1]])
+
+    async def use(client: httpx.AsyncClient) -> Any:
+        return (await client.get(f"/api/v0/sources?sort=address&order={order}")).json()["items"]
+
+    found = [(each["address"], each["node"]["id"]) for each in run(api, collector.folder, use)]
+    expected = sorted(
+        zip(texts, (1, 2, 3, 4), strict=True), key=lambda one: (sign * number_of(one[0]), one[1])
+    )
+    assert found == expected
 
 
 def test_switches_ports_queues_and_sources(api: Any, collector: Any) -> None:

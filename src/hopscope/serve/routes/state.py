@@ -119,11 +119,18 @@ async def switch(
     return detail
 
 
+def _place_of_address(rows: Records) -> Records:
+    """Places in the order of addresses, IPv4 first; equal addresses have one."""
+    both = np.stack((rows["source_hi"], rows["source_lo"]), axis=1)
+    _, place = np.unique(both, axis=0, return_inverse=True)
+    return np.asarray(place).reshape(-1)
+
+
 _SOURCE_SORT: dict[str, Callable[[Records], Records]] = {
     "lost": lambda rows: rows["lost"],
     "received": lambda rows: rows["received"],
     "last_seen": lambda rows: rows["last_ns"],
-    "address": lambda rows: rows["source_lo"],
+    "address": _place_of_address,
 }
 SourceSort = Literal["lost", "received", "last_seen", "address"]
 
