@@ -123,3 +123,19 @@ def test_values_of_an_event_are_named_by_its_kind(demo: Any, browser: Any) -> No
         f"{set_zone}.then(() => {module}).then((m) => {json.dumps(given)}.map((each) => m.valuesOf(each)))"
     )
     assert found == [values for _, values in EVENTS]
+
+
+def test_columns_of_times_have_their_unit_in_csv(demo: Any, browser: Any) -> None:
+    """A value is a number of ns, as in CSV of the command line; a flow without a latency has none, not 0."""
+    browser.open(demo.url)
+    found = browser.run(
+        "import('/console/any/views/overview/tables.js').then((m) => m.flowPanel()).then((panel) => {"
+        " const flow = { id: '1', src: '10.0.0.1', dst: '10.0.0.2', sport: 1, dport: 2, proto: 6 };"
+        " const rows = [null, 4560000].map((latency_ns) => ({ flow: { ...flow, id: String(latency_ns) },"
+        "  latency_ns, latency_mean_ns: null, hop_count: 1, packets: 1, alarms: [] }));"
+        " panel.update({ slow_flows: rows });"
+        " return panel.rows.export(); })"
+    )
+    at = found["names"].index("latency_ns")
+    assert "mean_ns" in found["names"]
+    assert [row[at] for row in found["rows"]] == [None, 4_560_000]

@@ -10,8 +10,8 @@ CONSOLE = Path(str(files("hopscope").joinpath("serve/console")))
 NOT_CODE = re.compile(r'/\*.*?\*/|(?<![:"])//[^\n]*', re.DOTALL)
 IMPORT = re.compile(r'^import \{([^}]*)\} from "[^"]*";$', re.MULTILINE)
 DECLARED = re.compile(r"\b(export )?(?:async )?(?:function|const|let|class) (\w+)")
-ELSEWHERE = {"show", "title", "csv"}
-"""Exports that app.js takes from a view, and that a test calls."""
+ELSEWHERE = {"show", "title", "csv", "portOf"}
+"""Exports that app.js takes from a view, and that tests call."""
 
 
 def names_imported(code: str) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ import { go } from "./address.js";
  * @property {(row: T) => any} cell text or node
  * @property {(row: T) => any} [value] what CSV has and sorting compares; without it `cell`
  * @property {boolean} [number] right-aligned; sorts descending first
+ * @property {boolean} [ns] its value is in ns: its name ends in `_ns` in CSV
  * @property {boolean} [sorts]
  * @property {string} [help] title of the heading
  * @property {"plain" | "minor"} [phone] on a phone: without its title, or not at all, since the page of the row has it
@@ -125,8 +126,8 @@ export function table({ label, columns, key, href, mood, sort = "", onSort = nul
       drawHead();
       draw();
     },
-    /** For lib/export.js. */
-    export: () => ({ names: columns.map((column) => column.name), rows: sorted().map((row) => columns.map((column) => valueOf(column, row))) }),
+    /** For lib/export.js. Columns whose values are in ns say so. */
+    export: () => ({ names: columns.map((column) => (column.ns ? `${column.name}_ns` : column.name)), rows: sorted().map((row) => columns.map((column) => valueOf(column, row))) }),
   };
 }
 

@@ -20,15 +20,15 @@ export function hopPanel(title) {
     columns: [
       { name: "hop", title: "#", number: true, phone: "plain", cell: (each) => each.hop + 1, value: (each) => each.hop },
       { name: "place", title: "Switch, port", phone: "plain", cell: (each) => h("span", null, each.differs && h("b", { title: "Not on the other path" }, "≠ "), placeLink(each.node, each.port)), value: (each) => `${each.differs ? "≠ " : ""}${nodeName(each.node)} ${portName(each.port)}` },
-      { name: "latest", title: "Latest", number: true, cell: (each) => time(each.latest_ns), value: (each) => number(each.latest_ns) },
-      { name: "stored", title: "Stored ± T", number: true, help: "Until the next event the value is within T of the stored one", value: (each) => number(each.stored_ns),
+      { name: "latest", title: "Latest", number: true, ns: true, cell: (each) => time(each.latest_ns), value: (each) => number(each.latest_ns) },
+      { name: "stored", title: "Stored ± T", number: true, ns: true, help: "Until the next event the value is within T of the stored one", value: (each) => number(each.stored_ns),
         cell: (each) => (each.stored_ns === null ? "–" : `${time(each.stored_ns)}${each.change_limit_ns === null ? "" : ` ± ${time(each.change_limit_ns)}`}`) },
-      { name: "age", title: "Stored for", number: true, cell: (each) => time(each.age_ns), value: (each) => number(each.age_ns) },
-      { name: "range", title: "Lowest to highest", number: true, help: "In the time range, by events, and now", value: (each) => number(each.highest_ns), cell: (each) => (each.lowest_ns === null ? "–" : `${time(each.lowest_ns)} to ${time(each.highest_ns)}`) },
-      { name: "mean", title: "Mean", number: true, cell: (each) => time(each.mean_ns), value: (each) => each.mean_ns },
+      { name: "age", title: "Stored for", number: true, ns: true, cell: (each) => time(each.age_ns), value: (each) => number(each.age_ns) },
+      { name: "range", title: "Lowest to highest", number: true, ns: true, help: "In the time range, by events, and now", value: (each) => number(each.highest_ns), cell: (each) => (each.lowest_ns === null ? "–" : `${time(each.lowest_ns)} to ${time(each.highest_ns)}`) },
+      { name: "mean", title: "Mean", number: true, ns: true, cell: (each) => time(each.mean_ns), value: (each) => each.mean_ns },
       { name: "queue", title: "Queue", number: true, help: "In the unit of the switch", cell: (each) => gaugeText(each.queue_occupancy), value: (each) => each.queue_occupancy.value },
       { name: "link", title: "Link", number: true, help: "In the unit of the switch", cell: (each) => gaugeText(each.link_utilization), value: (each) => each.link_utilization.value },
-      { name: "usual", title: "Typical there", number: true, help: "Median and 99th percentile of all packets at this place", cell: usual, value: (each) => shares.get(each.node.id)?.median_ns?.estimate ?? null },
+      { name: "usual", title: "Typical there", number: true, ns: true, help: "Median and 99th percentile of all packets at this place", cell: usual, value: (each) => shares.get(each.node.id)?.median_ns?.estimate ?? null },
     ],
   });
   const name = title.toLowerCase().replaceAll(" ", "-");

@@ -20,9 +20,9 @@ export function flowTable(onSort) {
     columns: [
       { name: "flow", title: "Source → destination", sorts: false, value: (each) => `${end(each.flow.src, each.flow.sport)} > ${end(each.flow.dst, each.flow.dport)}`,
         cell: (each) => h("a", { href: link(["flows", each.flow.id]) }, `${end(each.flow.src, each.flow.sport)} → ${end(each.flow.dst, each.flow.dport)}`) },
-      { name: "latency", title: "Latency", number: true, phone: "plain", help: "Latest; of a past flow the highest that history has: others may have been higher", value: (each) => number(each.latency_ns ?? each.history?.highest_latency_ns),
+      { name: "latency", title: "Latency", number: true, ns: true, phone: "plain", help: "Latest; of a past flow the highest that history has: others may have been higher", value: (each) => number(each.latency_ns ?? each.history?.highest_latency_ns),
         cell: (each) => (each.latency_ns === null && each.history ? `≥ ${time(each.history.highest_latency_ns)}` : time(each.latency_ns)) },
-      { name: "mean_latency", title: "Mean", number: true, value: (each) => each.latency_mean_ns, cell: (each) => time(each.latency_mean_ns) },
+      { name: "mean_latency", title: "Mean", number: true, ns: true, value: (each) => each.latency_mean_ns, cell: (each) => time(each.latency_mean_ns) },
       { name: "proto", title: "Protocol", sorts: false, phone: "plain", cell: (each) => protocol(each.flow.proto) },
       { name: "state", title: "State", sorts: false, phone: "plain", value: stateText, cell: (each) => h("span", { class: each.alarms.length ? "bad" : each.state === "past" ? "faint" : "" }, stateText(each)) },
       { name: "hops", title: "Hops", number: true, phone: "minor", cell: (each) => each.hop_count ?? "–" },
@@ -65,8 +65,8 @@ export function groupTable(onSort) {
       { name: "packets", title: "Reports", number: true, value: (each) => Number(each.packets), cell: (each) =>
         h("span", null, h("span", { class: "meter" }, h("i", { style: { width: `${(100 * Number(each.packets)) / sum}%` } })), h("span", null, si(each.packets))) },
       { name: "share", title: "Of the largest", number: true, sorts: false, value: (each) => Number(each.packets) / sum, cell: (each) => percent(Number(each.packets) / sum) },
-      { name: "latency", title: "Highest now", number: true, help: "Highest of the flows' latest latencies, of past flows of their highest ones; by switch or port, of the hop", cell: (each) => time(each.latency_highest_ns), value: (each) => Number(each.latency_highest_ns) },
-      { name: "mean_latency", title: "Mean latency", number: true, help: "Of all reports of these flows", cell: (each) => time(each.latency_mean_ns), value: (each) => each.latency_mean_ns },
+      { name: "latency", title: "Highest now", number: true, ns: true, help: "Highest of the flows' latest latencies, of past flows of their highest ones; by switch or port, of the hop", cell: (each) => time(each.latency_highest_ns), value: (each) => Number(each.latency_highest_ns) },
+      { name: "mean_latency", title: "Mean latency", number: true, ns: true, help: "Of all reports of these flows", cell: (each) => time(each.latency_mean_ns), value: (each) => each.latency_mean_ns },
     ],
   });
   const made = withNone(rows);

@@ -19,10 +19,10 @@ export function trackedPanel() {
     label: "Tracked flows", key: (each) => flowText(each.flow), sort: "-packets", empty: empty("No tracked packet has arrived.", "All switches on the path of a tracked flow label one in N of its packets."),
     columns: [
       { name: "flow", title: "Flow", cell: (each) => flowText(each.flow) },
-      { name: "latency", title: "Latency", number: true, cell: (each) => duration(each.latency_ns), value: (each) => Number(each.latency_ns) },
+      { name: "latency", title: "Latency", number: true, ns: true, cell: (each) => duration(each.latency_ns), value: (each) => Number(each.latency_ns) },
       { name: "rate", title: "Packets", number: true, cell: (each) => `${si(each.packets_per_second)}/s`, value: (each) => each.packets_per_second },
       { name: "packets", title: "Total", number: true, cell: (each) => si(each.packets), value: (each) => Number(each.packets) },
-      { name: "age", title: "Last", number: true, cell: (each) => `${duration(each.age_ns)} ago`, value: (each) => Number(each.age_ns) },
+      { name: "age", title: "Last", number: true, ns: true, cell: (each) => `${duration(each.age_ns)} ago`, value: (each) => Number(each.age_ns) },
       { name: "changes", title: "Path changes", number: true, cell: (each) => (Number(each.changes) ? `${si(each.changes)}, ${ago(each.changed)}` : "0"), value: (each) => Number(each.changes) },
       { name: "path", title: "Path", cell: (each) => h("span", null, pathText(each.path), each.previous_path && h("span", { class: "faint path-before" }, `before: ${pathText(each.previous_path)}`)), value: (each) => pathText(each.path) + pathText(each.previous_path) },
     ],

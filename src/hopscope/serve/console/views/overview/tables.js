@@ -14,7 +14,7 @@ const placeColumn = { name: "place", title: "Switch, port", cell: (each) => plac
 function tablePanel(name, options, rows, pick) {
   const box = panel(name, { ...options, tools: exports(name.toLowerCase().replaceAll(" ", "-"), { table: rows.export }) });
   fill(box.body, rows.element);
-  return { ...box, update: (data) => rows.update(pick(data)) };
+  return { ...box, rows, update: (data) => rows.update(pick(data)) };
 }
 
 export function flowPanel() {
@@ -23,8 +23,8 @@ export function flowPanel() {
     empty: empty("No live flow carries hop latencies."),
     columns: [
       { name: "flow", title: "Flow", cell: (each) => h("a", { href: link(["flows", each.flow.id]) }, flowText(each.flow)), value: (each) => flowText(each.flow) },
-      { name: "latency", title: "Latency", number: true, cell: (each) => (each.latency_ns === null ? "–" : duration(each.latency_ns)), value: (each) => Number(each.latency_ns) },
-      { name: "mean", title: "Mean", number: true, cell: (each) => (each.latency_mean_ns === null ? "–" : duration(each.latency_mean_ns)), value: (each) => each.latency_mean_ns },
+      { name: "latency", title: "Latency", number: true, ns: true, cell: (each) => (each.latency_ns === null ? "–" : duration(each.latency_ns)), value: (each) => (each.latency_ns === null ? null : Number(each.latency_ns)) },
+      { name: "mean", title: "Mean", number: true, ns: true, cell: (each) => (each.latency_mean_ns === null ? "–" : duration(each.latency_mean_ns)), value: (each) => each.latency_mean_ns },
       { name: "hops", title: "Hops", number: true, cell: (each) => each.hop_count },
       { name: "packets", title: "Reports", number: true, cell: (each) => si(each.packets), value: (each) => Number(each.packets) },
       ...(asksCluster() ? [{ name: "member", title: "Member", value: (each) => each.member, cell: (each) => each.member ?? "–" }] : []),
@@ -37,8 +37,8 @@ export function hopPanel() {
     label: "Slowest hops", key: placeOf, empty: empty("No report carries hop latencies."),
     columns: [
       placeColumn,
-      { name: "worst", title: "Worst", number: true, cell: (each) => duration(each.worst_ns), value: (each) => each.worst_ns },
-      { name: "mean", title: "Mean", number: true, cell: (each) => duration(each.mean_ns), value: (each) => each.mean_ns },
+      { name: "worst", title: "Worst", number: true, ns: true, cell: (each) => duration(each.worst_ns), value: (each) => each.worst_ns },
+      { name: "mean", title: "Mean", number: true, ns: true, cell: (each) => duration(each.mean_ns), value: (each) => each.mean_ns },
       { name: "flows", title: "Flows", number: true, cell: (each) => h("a", { href: link("/flows", { node: each.node.name ?? each.node.id, egress: each.port?.id }) }, String(each.flows)), value: (each) => each.flows },
     ],
   }), (data) => data.slow_hops);
@@ -48,8 +48,8 @@ export function contributorPanel() {
   const columns = [
     { ...placeColumn, title: "Switch, port, queue" },
     { name: "share", title: "Share", number: true, value: (each) => each.share, cell: (each) => h("span", null, h("span", { class: "meter" }, h("i", { style: { width: `${100 * each.share}%` } })), percent(each.share)) },
-    { name: "mean", title: "Mean", number: true, cell: (each) => duration(each.mean_ns), value: (each) => each.mean_ns },
-    { name: "p99", title: "p99", number: true, cell: (each) => (each.p99_ns ? duration(each.p99_ns.estimate) : "–"), value: (each) => each.p99_ns?.estimate ?? null },
+    { name: "mean", title: "Mean", number: true, ns: true, cell: (each) => duration(each.mean_ns), value: (each) => each.mean_ns },
+    { name: "p99", title: "p99", number: true, ns: true, cell: (each) => (each.p99_ns ? duration(each.p99_ns.estimate) : "–"), value: (each) => each.p99_ns?.estimate ?? null },
     { name: "queue", title: "Queue now", number: true, cell: (each) => si(each.occupancy.latest ?? NaN), value: (each) => each.occupancy.latest },
     { name: "highest", title: "Highest", number: true, cell: (each) => si(each.occupancy.highest ?? NaN), value: (each) => each.occupancy.highest },
     { name: "link", title: "Link now", number: true, cell: (each) => si(each.utilization.latest ?? NaN), value: (each) => each.utilization.latest },

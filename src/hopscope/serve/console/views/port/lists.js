@@ -37,8 +37,8 @@ export function flowPanel(node, port) {
     empty: empty("No live flow leaves by this port."),
     columns: [
       { name: "flow", title: "Flow", sorts: false, cell: (each) => h("a", { href: link(["flows", each.flow.id]) }, flowText(each.flow)), value: (each) => flowText(each.flow) },
-      { name: "latency", title: "Latency", number: true, help: "End to end, latest", cell: (each) => (each.latency_ns === null ? "–" : duration(each.latency_ns)), value: (each) => Number(each.latency_ns) },
-      { name: "mean", title: "Mean", number: true, cell: (each) => (each.latency_mean_ns === null ? "–" : duration(each.latency_mean_ns)), value: (each) => each.latency_mean_ns },
+      { name: "latency", title: "Latency", number: true, ns: true, help: "End to end, latest", cell: (each) => (each.latency_ns === null ? "–" : duration(each.latency_ns)), value: (each) => (each.latency_ns === null ? null : Number(each.latency_ns)) },
+      { name: "mean", title: "Mean", number: true, ns: true, cell: (each) => (each.latency_mean_ns === null ? "–" : duration(each.latency_mean_ns)), value: (each) => each.latency_mean_ns },
       { name: "packets", title: "Reports", number: true, cell: (each) => si(each.packets), value: (each) => Number(each.packets) },
       { name: "seen", title: "Last", cell: (each) => ago(each.last_seen), value: (each) => each.last_seen },
     ],

@@ -31,7 +31,7 @@ export function burstPanel({ fixed = {}, title = "Bursts" } = {}) {
       { name: "start", title: "Began", cell: (each) => (each.start ? h("time", { datetime: each.start, title: moment(each.start) }, clock(each.start, 3)) : "before"), value: (each) => each.start },
       { name: "place", title: "Where", sorts: false, phone: "plain", cell: (each) => placeLink(each.node, each.port, each.queue, each.metric), value: (each) => `${each.node.name ?? each.node.id} ${each.port?.name ?? each.port?.id ?? ""} ${each.queue ?? ""}` },
       { name: "metric", title: "What", sorts: false, phone: "plain", cell: (each) => words(each.metric) },
-      { name: "duration", title: "Lasted", number: true, help: "By the switch's clock if its reports carry timestamps, else by the collector's", value: (each) => each.duration_ns,
+      { name: "duration", title: "Lasted", number: true, ns: true, help: "By the switch's clock if its reports carry timestamps, else by the collector's", value: (each) => each.duration_ns,
         cell: (each) => (each.duration_ns === null ? h("b", { class: "bad" }, each.end ? "–" : "open") : h("span", { title: `by the clock of the ${each.clock}` }, duration(each.duration_ns), each.clock === "collector" ? " ≈" : "")) },
       { name: "peak", title: "Peak", number: true, cell: (each) => h("b", null, amount(each.peak, each.unit)), value: (each) => Number(each.peak) },
       { name: "limit", title: "Limit", number: true, sorts: false, cell: (each) => amount(each.limit, each.unit), value: (each) => each.limit },

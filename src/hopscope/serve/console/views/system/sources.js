@@ -37,7 +37,7 @@ export function sourcePart() {
       { name: "lost", title: "Lost", number: true, help: "Missing by sequence number", cell: (each) => (Number(each.lost) ? `${si(each.lost)}, ${percent(share(each))}` : "0"), value: (each) => Number(each.lost) },
       { name: "duplicate", title: "Duplicate", number: true, sorts: false, cell: (each) => si(each.duplicate), value: (each) => Number(each.duplicate) },
       { name: "reordered", title: "Reordered", number: true, sorts: false, cell: (each) => si(each.reordered), value: (each) => Number(each.reordered) },
-      { name: "clock", title: "Clock offset", number: true, sorts: false, help: "Collector's time minus the switch's, the smallest among its newest events. It includes the time a report takes to arrive. It is large for a switch whose clock starts at boot.",
+      { name: "clock", title: "Clock offset", number: true, ns: true, sorts: false, help: "Collector's time minus the switch's, the smallest among its newest events. It includes the time a report takes to arrive. It is large for a switch whose clock starts at boot.",
         cell: (each) => (each.clock_offset_ns === null || each.clock_offset_ns === undefined ? "–" : Math.abs(Number(each.clock_offset_ns)) > 86_400e9 ? "own epoch" : duration(each.clock_offset_ns)), value: (each) => each.clock_offset_ns },
       { name: "seen", title: "Last report", number: true, cell: (each) => h("span", { title: moment(each.last_seen) }, ago(each.last_seen)), value: (each) => each.last_seen },
       { name: "first", title: "First report", number: true, sorts: false, cell: (each) => h("span", { title: moment(each.first_seen) }, ago(each.first_seen)), value: (each) => each.first_seen },
