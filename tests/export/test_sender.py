@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.detect.records import EVENT, Kind
+from hopscope.detect.records import EVENT, NO_NODE, Kind, Metric
 from hopscope.export import delivery, positions, sender
 from hopscope.export.block import EventBlock, EventFilter
 from hopscope.export.counters import DESTINATION, DestinationRow, health_of
@@ -425,12 +425,28 @@ def test_filters(settings: dict[str, Any], mask: Callable[[Events], Any]) -> Non
     events = np.zeros(6, EVENT)
     events["kind"] = [Kind.RAISED, Kind.CLEARED, *[Kind.CHANGE] * 4]
     events["node_id"], events["path"][2, 5] = [1, 3, 1, 1, 1, 1], 3
+    events["metric"][2], events["hop_count"][2] = Metric.FLOW_PATH, 6
     events["ip_version"] = [4, 4, 4, 4, 6, 0]
     events["src_lo"][3] = events["src_lo"][5] = 0xFFFF0A000007
     events["dst_hi"][4] = 0x20010DB8 << 32
     kept = EventFilter(ExportSettings(kind="x", **settings)).of(events)
     assert np.array_equal(kept, events[mask(events)])
     assert 0 < len(kept) < 6
+
+
+def test_nodes_are_those_of_whole_paths() -> None:
+    """A node in the second record of a long path counts; what lies after the end of a path, or is in an event
+    without one, is no node 0.
+    """
+    events = np.zeros(4, EVENT)
+    events["kind"] = [Kind.NEW_KEY, Kind.NEW_KEY, Kind.PATH_CHANGE, Kind.RAISED]
+    events["metric"] = [*[Metric.FLOW_PATH] * 3, Metric.QUEUE_OCCUPANCY]
+    events["hop"], events["hop_count"] = [0, 8, 0, 0], [10, 10, 3, 3]
+    events["node_id"] = [NO_NODE, NO_NODE, NO_NODE, 7]
+    events["path"][0], events["path"][1, :2], events["path"][2, :4] = np.arange(1, 9), (9, 10), (1, 2, 3, 11)
+    for node, rows in ((10, [0, 1]), (3, [0, 1, 2]), (7, [0, 1, 3]), (11, []), (0, [])):
+        kept = EventFilter(ExportSettings(kind="x", nodes=(node,))).of(events)
+        assert np.array_equal(kept, events[rows]), node
 
 
 def test_a_sample_keeps_whole_flows() -> None:
