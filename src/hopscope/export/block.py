@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from ..base.errors import HopscopeError
 from ..detect.flows.reading.flow_walk import FlowBlock
-from ..detect.records import PATH_PART, Kind, Metric
+from ..detect.records import Kind, Metric
 from ..present.events import continues
+from ..present.select import on_path
 from ..settings.destinations.common import ExportSettings
 from ..wire.records import Records
 
@@ -64,14 +65,13 @@ class EventFilter:
     def of(self, events: Records) -> Records:
         """The wanted EVENT records [n]; all records of a long path, or none."""
         wanted = np.ones(len(events), bool)
-        heads = np.maximum.accumulate(np.where(continues(events), 0, np.arange(len(events))))
         if self._kinds is not None:
             wanted &= self._kinds[events["kind"]]
         endings = wanted & np.isin(events["kind"], self._endings)
         if self._metrics is not None:
             wanted &= self._metrics[events["metric"]]
         if self._nodes is not None:
-            wanted &= np.bincount(heads[_there(events, self._nodes)], minlength=len(events)) > 0
+            wanted &= np.isin(events["node_id"], self._nodes) | on_path(events, self._nodes)
         if self._prefixes:
             wanted &= self._inside(events)
         if self._sample > 1:
@@ -79,6 +79,7 @@ class EventFilter:
         wanted |= endings
         if wanted.all():
             return events
+        heads = np.maximum.accumulate(np.where(continues(events), 0, np.arange(len(events))))
         kept: Records = events[wanted[heads]]
         return kept
 
@@ -112,15 +113,6 @@ class EventFilter:
                 found |= (events[f"{side}_hi"] & mask_hi == hi) & (events[f"{side}_lo"] & mask_lo == lo)
         found &= events["ip_version"] != 0
         return found
-
-
-def _there(events: Records, nodes: npt.NDArray[np.uint32]) -> Mask:
-    """Records at one of the nodes, or with a part of a path that has one."""
-    lengths = np.clip(events["hop_count"].astype(np.int64) - events["hop"], 0, PATH_PART)
-    lengths[(events["metric"] != Metric.FLOW_PATH) & (events["kind"] != Kind.LOOP)] = 0
-    on_path = np.isin(events["path"], nodes) & (np.arange(PATH_PART) < lengths[:, None])
-    there: Mask = np.isin(events["node_id"], nodes) | on_path.any(axis=1)
-    return there
 
 
 def _codes(names: Sequence[str], known: dict[str, int]) -> Mask | None:

@@ -137,7 +137,7 @@ class EventFilter:
         if self.metrics:
             kept &= np.isin(rows["metric"], self.metrics)
         if self.nodes:
-            kept &= np.isin(rows["node_id"], self.nodes) | _on_path(rows, self.nodes)
+            kept &= np.isin(rows["node_id"], self.nodes) | on_path(rows, self.nodes)
         if self.ports:
             kept &= np.isin(rows["port"], self.ports)
         if self.flow_id is not None:
@@ -166,7 +166,8 @@ class EventFilter:
         return found
 
 
-def _on_path(rows: Records, nodes: tuple[int, ...]) -> Mask:
+def on_path(rows: Records, nodes: npt.ArrayLike) -> Mask:
+    """bool [rows] of EVENT records whose path has one of the nodes; of a long path the first, too."""
     has_path = (rows["metric"] == Metric.FLOW_PATH) | (rows["kind"] == Kind.LOOP)
     count = np.maximum(rows["hop_count"].astype(np.int64) - rows["hop"], 0)
     known = np.arange(PATH_PART) < count[:, np.newaxis]
