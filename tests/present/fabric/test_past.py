@@ -165,3 +165,13 @@ def test_the_timeline_counts_what_is_notable(history: History) -> None:
     drops = history.activity("drops", bucket_seconds=5, start=T0 + 10 * SECOND, end=T0 + 15 * SECOND)
     (row,) = drops.rows()
     assert (row["highest"], row["worst_node_id"], row["worst_port"]) == (2, 9, 2)
+
+
+def test_the_timeline_begins_where_its_time_does(history: History) -> None:
+    """A position of the slider has what came in its part of the time, whatever the time it begins at: from
+    12 to 15 s after T0 there are two drops, and then a change of a path.
+    """
+    table = history.activity("drops", bucket_seconds=3, start=T0 + 12 * SECOND, end=T0 + 18 * SECOND)
+    begins = table["bucket"].astype("datetime64[ns]").astype(np.int64).tolist()
+    assert begins == [T0 + 12 * SECOND, T0 + 15 * SECOND]
+    assert [(row["drops"], row["path_changes"]) for row in table.rows()] == [(2, 0), (0, 1)]

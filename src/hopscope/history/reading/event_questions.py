@@ -12,7 +12,7 @@ from ...base.names import Names
 from ...detect.records import Kind, Metric
 from ...wire.address import address
 from ..errors import HistoryError
-from .filters import HEAD, Filters, where
+from .filters import HEAD, Filters, to_ns, where
 from .long_paths import LongPaths
 from .map_sql import STEP_KINDS, VALUE_KINDS, activity_sql, moment_sql, steps_sql
 from .page import Order
@@ -243,8 +243,11 @@ class EventQuestions(ABC):
         )
 
     def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
-        """Notable events and the highest value of a metric (or drops) by time, in buckets from the epoch."""
-        return self._grouped(activity_sql(bucket_seconds, metric), None, filters)
+        """Notable events and the highest value of a metric (or drops) by time, in buckets from the start of
+        the filters' time, else from the epoch.
+        """
+        origin_ns = to_ns(filters.get("start") or 0)
+        return self._grouped(activity_sql(bucket_seconds, metric, origin_ns), None, filters)
 
     @abstractmethod
     def _grouped(

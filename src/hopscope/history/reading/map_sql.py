@@ -78,8 +78,8 @@ def steps_sql(shard: str) -> str:
         GROUP BY ALL ORDER BY ALL"""
 
 
-def activity_sql(bucket_seconds: float, metric: str) -> str:
-    """By time in buckets from the epoch on: notable events, of these drops, changes of paths and alarms, and
+def activity_sql(bucket_seconds: float, metric: str, origin_ns: int) -> str:
+    """By time in buckets from a moment on: notable events, of these drops, changes of paths and alarms, and
     the highest value of a metric (or `drops`) with its place.
     """
     ns = int(bucket_seconds * 1e9)
@@ -91,7 +91,8 @@ def activity_sql(bucket_seconds: float, metric: str) -> str:
     value = f"max(value) FILTER ({of_metric})"
     if metric == DROPS:
         of_metric, value = "kind = 'drop'", "count(*) FILTER (kind = 'drop')"
-    return f"""SELECT make_timestamp_ns(epoch_ns(time) // {ns} * {ns}) AS bucket,
+    since = f"epoch_ns(time) - {origin_ns}"
+    return f"""SELECT make_timestamp_ns(({since}) // {ns} * {ns} + {origin_ns}) AS bucket,
         count(*) FILTER (kind IN {_listed(NOTABLE_KINDS)}) AS events,
         count(*) FILTER (kind = 'drop') AS drops, count(*) FILTER (kind = 'path_change') AS path_changes,
         count(*) FILTER (kind IN ('raised', 'threshold')) AS alarms, {value} AS highest,
