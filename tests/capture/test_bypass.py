@@ -64,3 +64,33 @@ def test_every_worker_knows_which_frames_were_redirected(monkeypatch: pytest.Mon
         each.beat()
         assert np.flatnonzero(each.passed(milliseconds)).tolist() == list(range(1350, 1450))
     os.close(array)
+
+
+def test_workers_that_stop_one_after_the_other_forward_no_frame_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the moment at which the first of them stops, the kernel passes all frames on: the other forwards
+    those of before, and none of after, whether it has looked meanwhile or not.
+    """
+    clock = 10**12
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock)
+    monkeypatch.setattr(time, "time_ns", lambda: 10**18 + clock)
+    for looks in (False, True):
+        array = shared_array()
+        first, second = (Heartbeat(array, 0, worker, 2, 0.5, 2) for worker in range(2))
+        for each in (first, second, first):
+            each.beat()
+        clock += 10**6
+        milliseconds = np.arange(200, dtype=np.int64) * 10**6 + 10**18 + clock
+        clock += 100 * 10**6
+        first.stop()
+        assert np.flatnonzero(first.passed(milliseconds)).tolist() == list(range(100, 200))
+        if looks:
+            clock += 20 * 10**6
+            second.beat()
+            clock += 20 * 10**6
+            assert np.flatnonzero(second.passed(milliseconds)).tolist() == list(range(100, 140))
+        clock += 20 * 10**6
+        second.stop()
+        assert np.flatnonzero(second.passed(milliseconds)).tolist() == list(range(100, 200))
+        os.close(array)

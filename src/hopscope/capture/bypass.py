@@ -136,10 +136,15 @@ class Heartbeat:
         self._lane[self._worker] = now
 
     def stop(self) -> None:
-        """Have frames redirected from now on: what came before is still to be forwarded."""
+        """Have frames redirected from now on, if they are not since another worker stopped: what came before
+        is still to be forwarded.
+        """
+        now, wall = time.monotonic_ns(), time.time_ns()
+        late = now - min(self._lane.tolist()) - self._timeout_ns
         self._stopped = True
-        self._lane[self._worker] = 0
-        self.redirected = time.time_ns(), (1 << 63) - 1
+        self._lane[self._worker] = max(0, time.monotonic_ns() - self._timeout_ns - 1)
+        # the time is read after that: a frame that comes in between passes twice, and is not lost
+        self.redirected = wall - late if late > 0 else time.time_ns(), (1 << 63) - 1
 
     def hold(self) -> None:
         """Have frames wait for the worker that takes over, for HOLD_SECONDS."""
@@ -147,7 +152,8 @@ class Heartbeat:
         self._lane[self._worker] = time.monotonic_ns() + int(HOLD_SECONDS * 1e9)
 
     def passed(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which frames, by their times, the kernel has passed on, bool [times]."""
+        """Which frames that have been received, by their times, the kernel has passed on, bool [times]."""
+        self.beat()  # another worker may have stopped since the last one
         begin, end = self.redirected
         if len(times) and times[0] >= end:
             return np.zeros(len(times), np.bool_)
