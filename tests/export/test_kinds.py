@@ -28,6 +28,19 @@ def test_a_missing_client_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -
     assert extra in project["project"]["optional-dependencies"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "part"), [("nats", "prefix"), ("redis_stream", "prefix"), ("mqtt", "prefix"), ("kafka", "topic")]
+)
+def test_no_two_destinations_have_one_channel(kind: str, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one subject, stream or topic, equal ids of two destinations would be copies to a bus, and lost."""
+    monkeypatch.setattr(kinds, "require_client", lambda kind: None)
+    first, second = {"kind": kind}, {"kind": kind, "format": "json", "kinds": ["raised"]}
+    with pytest.raises(HopscopeError, match=rf"^export\.two: .* export\.one; expected another {part}$"):
+        kinds.check_exports(Settings.model_validate({"export": {"one": first, "two": second}}))
+    second[part] = "other"
+    kinds.check_exports(Settings.model_validate({"export": {"one": first, "two": second}}))
+
+
 def test_every_destination_has_a_name_of_its_own() -> None:
     """Counters of two are never one series."""
     lab, far = {"kind": "influxdb"}, {"kind": "remote_write"}

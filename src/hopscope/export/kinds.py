@@ -11,6 +11,7 @@ from typing import Any
 from ..base.errors import HopscopeError
 from ..settings.cluster import STREAM
 from ..settings.collector import Settings
+from ..settings.destinations.buses.common import BusSettings
 from ..settings.destinations.kinds import ENTRY_POINTS
 from .block import EventFilter
 from .counters import Place
@@ -80,12 +81,21 @@ def check_exports(settings: Settings) -> None:
     """Raises HopscopeError if a destination lacks a package, or cannot work with its settings."""
     for metrics in settings.metrics.values():
         require_client(metrics.kind)
+    channels: dict[str, str] = {}
     for name, export in settings.destinations.items():
         try:
             destination_class(export.kind).check(export)
             EventFilter(export)
         except HopscopeError as error:
             raise HopscopeError(f"{name if name == STREAM else f'export.{name}'}: {error}") from error
+        if isinstance(export, BusSettings) and name != STREAM:
+            other = channels.setdefault(export.channel, name)
+            if other != name:
+                part = "topic" if export.kind == "kafka" else "prefix"
+                raise HopscopeError(
+                    f"export.{name}: its messages would be taken for copies of those of export.{other}; "
+                    f"expected another {part}"
+                )
 
 
 METRICS: dict[str, Callable[[Any, Context], MetricsDestination]] = {

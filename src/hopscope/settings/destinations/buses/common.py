@@ -18,3 +18,8 @@ class BusSettings(ExportSettings):
     """A message for each batch, or for each event; JSON in blocks is a line for each event."""
     message_bytes: int = Field(default=900_000, ge=4096, le=100_000_000)
     """Most bytes of a message; a batch that has more is several messages."""
+
+    @property
+    def channel(self) -> str:
+        """Where its messages are: ids tell copies among them, so no other destination may have it."""
+        return f"{self.kind} {self.place} {getattr(self, 'prefix', '')}"
