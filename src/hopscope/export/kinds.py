@@ -91,7 +91,7 @@ def check_exports(settings: Settings) -> None:
         if isinstance(export, BusSettings) and name != STREAM:
             other = channels.setdefault(export.channel, name)
             if other != name:
-                part = "topic" if export.kind == "kafka" else "prefix"
+                part = {"kafka": "topic", "nats": "prefix and stream"}.get(export.kind, "prefix")
                 raise HopscopeError(
                     f"export.{name}: its messages would be taken for copies of those of export.{other}; "
                     f"expected another {part}"
