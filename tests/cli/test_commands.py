@@ -116,6 +116,15 @@ def test_usage_errors(run: Run) -> None:
     )
 
 
+def test_good_settings_are_those_that_a_collector_starts_with(run: Run, tmp_path: Path) -> None:
+    """An unknown kind of event in a filter is what no model knows: `config check` finds it all the same."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text('[export.pager]\nkind = "webhook"\nurl = "http://127.0.0.1:9"\nkinds = ["rased"]\n')
+    status, out, err = run("config", "check", file)
+    assert (status, out) == (2, "")
+    assert err.startswith("hopscope: export.pager: found 'rased', expected one of new_key, ")
+
+
 def test_config_commands(run: Run, tmp_path: Path) -> None:
     """show prints TOML with origins, init a file that check accepts, dialects what each of them is."""
     status, out, _ = run("config", "show", "--set", "serve.token=0123456789abcdef")

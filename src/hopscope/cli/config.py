@@ -60,11 +60,11 @@ def check(
 
     Exit status: 0; 1 if a source or destination does not work; 2 if the settings are wrong.
     """
-    from ..base.names import Names
+    from ..runtime.supervisor.needed import check_needed
 
     loaded = SettingsOptions(config=file).loaded()
     if not connect:
-        Names.load(loaded.settings.names)
+        check_needed(loaded.settings)
         print(f"{loaded.file or 'defaults'}: good")
         return
     from ..runtime.checks.connect import connections
