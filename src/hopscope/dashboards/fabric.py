@@ -97,9 +97,9 @@ _COUNTED = (
             INFLUX: [newest("source_silent", "collector source node_id hw_id")],
             CLICK: [
                 Query(
-                    "SELECT countIf(newest = 'silent') AS sources FROM (SELECT argMax(kind, time) AS"
-                    " newest FROM int_event WHERE $__timeFilter(time) AND kind IN ('silent', 'returned')"
-                    " GROUP BY src, node_id, ident)"
+                    "SELECT countIf(newest = 'silent') AS sources FROM (SELECT argMax(kind,"
+                    " (time, sequence)) AS newest FROM int_event WHERE $__timeFilter(time)"
+                    " AND kind IN ('silent', 'returned') GROUP BY src, node_id, ident)"
                 )
             ],
         },
