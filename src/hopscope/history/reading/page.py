@@ -66,8 +66,8 @@ class Page:
     def batches(self, snapshot: Snapshot) -> Iterator[Snapshot]:
         """Parts of a snapshot, until those that are left cannot have a row of the page.
 
-        The first is one part of a segment or journal; each next one has _GROWTH times as many, or as many as
-        the rows that were found let expect.
+        The first is one part of a segment or journal; each next one has _GROWTH times as many, or, if the one
+        before had rows, as many as are expected to have the missing ones.
         """
         self._keys = np.empty(0, _KEY)
         pieces = [piece for events in snapshot.fresh for piece in chunks_of(events, _PIECE_EVENTS)]
@@ -76,14 +76,14 @@ class Page:
         begin, size = 0, _ALL if self._limit == _ALL else 1
         end = size
         while begin < len(parts) and not (begin and self._is_complete(parts[begin])):
-            some = parts[begin:end]
+            some, before = parts[begin:end], len(self._keys)
             yield replace(
                 snapshot,
                 parts=[part for part in some if isinstance(part, Part)],
                 fresh=[part for part in some if not isinstance(part, Part)],
             )
             begin = end
-            expected = self._expected(begin)
+            expected = self._expected(begin) if len(self._keys) > before else 0
             size = min(expected or _GROWTH * size, _MAX_PARTS)
             end = begin + size if expected else _end(parts, begin + size)
 
@@ -124,10 +124,10 @@ class Page:
         return table
 
     def _expected(self, read: int) -> int:
-        """How many parts have the missing rows, if they have as many as those before; 0: none is known."""
+        """How many parts have the missing rows, if they have as many as those before; 0: none is missing."""
         found = len(self._keys)
         missing = self._limit + 1 - found
-        return 1 + int(_MARGIN * read * missing / found) if found and missing else 0
+        return 1 + int(_MARGIN * read * missing / found) if missing else 0
 
     def _best(self, part: Part | Records) -> tuple[int, int]:
         """The first place in the order that a row of a part can have."""
