@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -154,3 +155,29 @@ def test_a_worker_that_is_ended_before_it_has_sockets(tmp_path: Path) -> None:
     )  # fmt: skip
     run(child)  # type: ignore[arg-type]
     assert child.started
+
+
+def test_a_sink_that_stops_waits_for_what_its_ring_does_not_show_yet() -> None:
+    """A frame that came before the stop, in a block that the kernel hands over later, is still forwarded."""
+    stopped: list[float] = []
+    shown = iter([FrameBatch(np.zeros(64, np.uint8), np.zeros(1, FRAME))])
+    forwarded: list[int] = []
+
+    def receive() -> FrameBatch | None:
+        return next(shown, None) if time.monotonic() > stopped[0] + RING_DELAY_NS / 2e9 else None
+
+    forward = SimpleNamespace(
+        stop=lambda: stopped.append(time.monotonic()), beat=lambda: None, flush=lambda: None
+    )
+    receiver = SimpleNamespace(
+        forward=forward, receive=receive, detaches=False, dialect=DIALECTS["spec"], source=None, heads=False,
+        counts=Counter, settle=list, take=lambda batch, _: [(batch, DIALECTS["spec"])],
+    )  # fmt: skip
+    steps = SimpleNamespace(
+        step=lambda frames, *_, **__: forwarded.append(len(frames)), count=lambda *_: None,
+        tick=lambda _: None, counted=SimpleNamespace(collect=lambda _: None),
+    )  # fmt: skip
+    worker = Worker(steps)  # type: ignore[arg-type]
+    worker.receivers.append(receiver)  # type: ignore[arg-type]
+    worker.drain()
+    assert forwarded == [1]

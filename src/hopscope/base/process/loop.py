@@ -167,8 +167,11 @@ def _note_late(earlier: set[str]) -> None:
         logger("loop").warning("frames waited for a kernel that was not warmed up", kernel=kernel)
 
 
-def drain(turn: Callable[[], int], seconds: float) -> None:
-    """Turn until nothing is found, for at most `seconds`."""
-    until = time.monotonic() + seconds
-    while turn() and time.monotonic() < until:
-        pass
+def drain(turn: Callable[[], int], seconds: float, least: float = 0.0) -> None:
+    """Turn until nothing is found, for at least `least` and at most `seconds`."""
+    begun = time.monotonic()
+    while (found := turn()) or time.monotonic() < begun + least:
+        if time.monotonic() >= begun + seconds:
+            break
+        if not found:
+            time.sleep(0.001)

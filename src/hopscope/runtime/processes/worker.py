@@ -413,16 +413,18 @@ class Worker:
         self._steps.count("interface_gap_ns_total", new.gap_ns)
 
     def drain(self) -> None:
-        """Process what is left in the sockets, for at most a second; what comes now bypasses a sink. If it is
-        released, process only what it has taken: the rest waits for another process.
+        """Process what is left in the sockets, for at most a second; what comes now bypasses a sink, whose
+        rings may not show yet what came before. If it is released, process only what it has taken: the rest
+        waits for another process.
         """
-        released = self._released.is_set()
+        released, least = self._released.is_set(), 0.0
         for receiver in self.receivers:
             if released or receiver.detaches:
                 receiver.listener.finish()
             elif receiver.forward is not None:
                 receiver.forward.stop()
-        loop.drain(self.turn, DRAIN_SECONDS)
+                least = RING_DELAY_NS / 1e9
+        loop.drain(self.turn, DRAIN_SECONDS, least)
         for receiver in self.receivers:
             for batch, dialect in receiver.settle():
                 self._step(receiver, batch, dialect)
