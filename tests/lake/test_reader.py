@@ -108,21 +108,31 @@ def test_a_call_that_hangs_for_too_long_ends_with_its_process(
     assert not Path(f"/proc/{pid}").exists()
 
 
-def dies(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, tails: list[int]) -> Any:
-    """What DuckDB does with a process, unless there is nothing known of its snapshot."""
-    if tails:
+def dies(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, times: list[int]) -> Any:
+    """What DuckDB does with a process, until it has been asked for three snapshots."""
+    if len(times) < 3:
         os.abort()
     return snapshot.version
 
 
 @pytest.mark.e2e
-def test_a_process_that_ends_costs_one_answer(local: LakeSettings) -> None:
-    """The question has an error, not the program that asked; the next one has an answer."""
+def test_a_process_that_ends_is_replaced(local: LakeSettings) -> None:
+    """A question that it could not answer goes to the next one, twice; then it has an error, not the program
+    that asked. The question after that has an answer.
+    """
     create(local)
+    told: list[int] = []
+
+    def tails(_: LakeSnapshot) -> list[int]:
+        told.append(1)
+        return told
+
     with closing(LakeReader(local)) as asked:
+        assert asked.ask(tails, dies) >= 1
+        assert len(told) == 3
         with pytest.raises(LakeError, match="the process that reads it has ended"):
-            asked.ask(lambda _: [1], dies)
-        assert asked.ask(lambda _: [], dies) >= 1
+            asked.ask(lambda _: [], dies)
+        assert asked.ask(tails, dies) >= 1
 
 
 def once(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, tails: int) -> int:

@@ -79,14 +79,18 @@ def test_a_name_belongs_to_one_data_folder(local: LakeSettings, tmp_path: Path) 
         retire(local, "c1")
     writers[0].close()
 
-    def refusal() -> str:
-        with pytest.raises(RefusedError) as refused:
-            writers[1].connect()
-        return str(refused.value)
+    refused: list[str] = []
 
-    eventually(lambda: "another process" not in refusal())  # the server notices the end of a session later
-    assert "member c1 with another data folder" in refusal()
-    assert "hopscope lake retire c1" in refusal()
+    def is_known() -> bool:
+        """The server notices the end of a session later, also of this one."""
+        with pytest.raises(RefusedError) as error:
+            writers[1].connect()
+        refused.append(str(error.value))
+        return "another process" not in refused[-1]
+
+    eventually(is_known)
+    assert "member c1 with another data folder" in refused[-1]
+    assert "hopscope lake retire c1" in refused[-1]
     assert retire(local, "c1").incarnation == "one"
     writers[1].connect()
     for writer in writers:

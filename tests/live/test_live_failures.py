@@ -13,7 +13,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
@@ -22,8 +21,9 @@ from typing import Any
 
 import pytest
 
-from hopscope.detect.counters import INDEX, attach_counters, counter_files
+from hopscope.detect.counters import INDEX, attach_counters
 from support import by_hand
+from support.counter_sums import counters_in
 from support.veth import BROADCAST, Namespace
 from support.waiting import HANG_SECONDS, eventually
 from support.xdp_make import built
@@ -348,12 +348,6 @@ def test_listeners_of_an_interface_come_back(wire: Wire) -> None:
         eventually(lambda: not interfaces(wire)["near"])
         wire.add("near", "far")
         eventually(lambda: all(interfaces(wire).values()))
-
-
-def counters_in(regions: Path) -> Counter[str]:
-    """Sums over workers."""
-    found = [attach_counters(path) for path in counter_files(regions).values()]
-    return Counter({key: sum(int(counted[slot]) for counted in found) for key, slot in INDEX.items()})
 
 
 def interfaces(wire: Wire) -> dict[str, bool]:

@@ -21,6 +21,7 @@ from scapy.packet import Raw
 
 from hopscope.wire.records import Carrier, Hop
 from oracle.insert import Form, insert_int
+from support.counter_sums import counters_in
 from support.namespaces import Program
 from support.veth import Namespace
 from support.waiting import HANG_SECONDS, eventually
@@ -62,9 +63,15 @@ class Sink(Program):
             "--data", str(data), "--http-port", "0", "--set", "detect.flow_rows=64",
             "--set", f"regions={data}-regions", "--set", "history.ring_events=16384",
         )  # fmt: skip
+        self._regions = data / "regions"
         super().__init__(
             words, data.with_suffix(".log"), {"PYTHONPATH": os.pathsep.join([str(before or ""), *sys.path])}
         )
+
+    def counted(self, name: str) -> int:
+        """A counter, for all values of its labels."""
+        found = counters_in(self._regions)
+        return sum(count for key, count in found.items() if key.partition(".")[0] == name)
 
     def summary(self) -> dict[str, list[int]]:
         """Numbers in the lines of the summary, by the first word."""
@@ -218,10 +225,11 @@ def test_the_summary_adds_up(wire: Namespace, tmp_path: Path, options: tuple[str
         sink = Sink(wire, tmp_path / "data", "--pair", "near:out", *options)
         try:
             sink.wait_for('"collecting"')
+            eventually(lambda: options or sink.counted("xdp_forwarded_frames_total"))
             eventually(lambda: traffic.count(PLAIN) > 200)
             wire.ip("link", "set", "beyond", "down")
             sent, arrived = traffic.sent, traffic.count(PLAIN)
-            eventually(lambda: traffic.sent > sent + 200)
+            eventually(lambda: traffic.sent > sent + 200 and sink.counted("forward_drops_total"))
             wire.ip("link", "set", "beyond", "up")
             eventually(lambda: traffic.count(PLAIN) > arrived + 1000)
             traffic.stop()

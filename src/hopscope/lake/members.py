@@ -38,6 +38,7 @@ def claim(database: Database, member: str, incarnation: str) -> None:
         "SELECT incarnation FROM hopscope_member WHERE member = :member", member=member
     )
     if other != incarnation:
+        database.unlock(f"member {member}")  # as in `retire`
         raise RefusedError(
             f"{database.place}: the lake has a member {member} with another data folder; give this one"
             f" another name (member), or retire that one: hopscope lake retire {member}"
@@ -68,4 +69,5 @@ def retire(settings: LakeSettings, member: str) -> Retired:
         except duckdb.Error as error:
             raise lake.named(error) from None
         database.run("DELETE FROM hopscope_member WHERE member = :member", member=member)
+        database.unlock(f"member {member}")  # the server notices the end of a session later
         return Retired(incarnation, int(row[0]) if row else 0)

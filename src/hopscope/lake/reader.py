@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,6 +34,18 @@ _TRIES = 3
 """Snapshots tried while files are merged during a question, or the database starts again."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A connection to the process, for one question."""
+
+    connection: Connection
+    pid: int
+
+    def send(self, message: object) -> None:
+        with suppress(OSError):  # the process has ended: there is no answer, either
+            self.connection.send(message)
+
+
 class LakeReader:
     """A process that reads the lake; it starts with the first question, and again if it has ended. Threads
     may share it.
@@ -49,7 +62,7 @@ class LakeReader:
         self._prepared = 0
         """Pid of the process that is."""
         self._lock = threading.Lock()
-        self._hangs: Connection | None = None
+        self._hangs: _Question | None = None
         """A question that was not answered at its deadline …"""
         self._hung_at = 0.0
         """… and since when."""
@@ -79,7 +92,8 @@ class LakeReader:
         deadline: Deadline | None = None,
     ) -> T:
         """What `work` finds in a snapshot. It is called in the process, so it must be possible to pickle it,
-        and gets what `tails` has found here. Both again, with a newer snapshot, if the lake fails.
+        and gets what `tails` has found here. Both again, with a newer snapshot, if the lake or the process
+        fails.
 
         LakeError: the lake is away, or has no snapshot within its share of what is left until the deadline.
         HistoryError: the question needs too much memory.
@@ -90,7 +104,7 @@ class LakeReader:
             with self._question(work) as question:
                 said = self._said(question, None if deadline is None else deadline.left(SHARE))
                 if isinstance(said, LakeSnapshot):
-                    _send(question, tails(said))
+                    question.send(tails(said))
                     said = self._said(question, None)
             if isinstance(said, Found):
                 value: T = said.value
@@ -104,17 +118,18 @@ class LakeReader:
     def _place(self) -> str:
         return shown.shown(self.settings.catalog)
 
-    def _said(self, question: Connection, seconds: float | None) -> LakeSnapshot | Found | Failed:
-        """The next message. LakeError: it takes too long, or the process has ended."""
+    def _said(self, question: _Question, seconds: float | None) -> LakeSnapshot | Found | Failed:
+        """The next message. LakeError: it takes too long."""
         try:
-            if not question.poll(seconds):
+            if not question.connection.poll(seconds):
                 with self._lock:
                     if self._hangs is None:
                         self._hangs, self._hung_at = question, time.monotonic()
                 raise LakeError(f"{self._place}: no answer within {seconds:.1f} s")
-            said: LakeSnapshot | Found | Failed = question.recv()
+            said: LakeSnapshot | Found | Failed = question.connection.recv()
         except (EOFError, OSError):
-            raise LakeError(f"{self._place}: the process that reads it has ended") from None
+            self._process.end(kill=True, pid=question.pid)
+            return Failed(LakeError(f"{self._place}: the process that reads it has ended"), again=True)
         return said
 
     def _hanging(self) -> bool:
@@ -122,35 +137,31 @@ class LakeReader:
         with self._lock:
             if self._hangs is None:
                 return False
-            if not self._hangs.poll(0):
+            if not self._hangs.connection.poll(0):
                 if time.monotonic() < self._hung_at + HUNG_SECONDS:
                     return True
                 self._process.end(kill=True)
-            self._hangs.close()
+            self._hangs.connection.close()
             self._hangs = None
             return False
 
     @contextmanager
-    def _question(self, work: Work | None) -> Iterator[Connection]:
+    def _question(self, work: Work | None) -> Iterator[_Question]:
         """A question to the process, until it is answered. LakeError: no process can be started."""
         try:
-            question = Connection(self._process.connect().detach())
+            connection = Connection(self._process.connect().detach())
         except OSError as error:
             raise LakeError(
                 f"{self._place}: no process can be started to read it: {error.strerror}"
             ) from None
+        question = _Question(connection, self._process.pid)
         try:
-            _send(question, work)
+            question.send(work)
             yield question
         finally:
             if question is not self._hangs:
-                question.close()
+                connection.close()
 
     def _began(self, control: socket.socket) -> None:
         with Connection(os.dup(control.fileno())) as begin:
             begin.send(self._begin)
-
-
-def _send(question: Connection, message: object) -> None:
-    with suppress(OSError):  # the process has ended: there is no answer, either
-        question.send(message)

@@ -7,6 +7,7 @@ moment, and since nothing ends a call to a database that hangs.
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import threading
 import time
@@ -56,12 +57,13 @@ class Failed:
 
     error: Exception
     again: bool = False
-    """It may help to ask again: the database was started again, or files were merged during the question."""
+    """It may help to ask again: the database was started again, files were merged, or this process ended."""
 
 
 def serve() -> None:
     """Answer every question whose socket comes over stdin, until that is closed."""
     show_name("lake reader")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it holds passwords
     control = socket.socket(fileno=0)
     reading = Reading(Connection(os.dup(0)).recv())
     while True:

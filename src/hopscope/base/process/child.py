@@ -50,10 +50,11 @@ class Child:
                         raise
         return ours
 
-    def end(self, *, kill: bool = False) -> None:
-        """Let it end, or kill it, and wait for that."""
+    def end(self, *, kill: bool = False, pid: int | None = None) -> None:
+        """Let it end, or kill it, and wait for that; not if another one than `pid` runs by now."""
         with self._lock:
-            self._end(kill=kill)
+            if self._process is None or pid in (None, self._process.pid):
+                self._end(kill=kill)
 
     def _started(self) -> socket.socket:
         if self._control is None:
