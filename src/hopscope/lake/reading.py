@@ -64,6 +64,8 @@ def serve() -> None:
     """Answer every question whose socket comes over stdin, until that is closed."""
     show_name("lake reader")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it holds passwords
+    from . import questions, sql  # noqa: F401 - what questions call, which have a deadline
+
     control = socket.socket(fileno=0)
     reading = Reading(Connection(os.dup(0)).recv())
     while True:
