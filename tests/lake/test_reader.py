@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 from hopscope.base.deadline import Deadline
-from hopscope.lake import reader, reading
+from hopscope.lake import messages, reader, reading
 from hopscope.lake.catalog import create
 from hopscope.lake.database import LakeError
 from hopscope.lake.reader import LakeReader
@@ -48,7 +48,7 @@ def test_questions_wait_for_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(reading, "Lake", Hanging)
     monkeypatch.setattr(reading, "AWAY_SECONDS", 60.0)
-    process = reading.Reading(reading.Begin(SETTINGS, 1 << 28, 1))
+    process = reading.Reading(messages.Begin(SETTINGS, 1 << 28, 1))
 
     def ask(_: int) -> str:
         ours, theirs = Pipe()

@@ -194,8 +194,14 @@ def test_hosts_see_what_hosts_sent(network: Network, tool: Callable[..., str], t
     sink = Sink(network, tmp_path / "data")
     assert "s0: GRO and LRO switched off" in sink.program.said()
     assert network.features("sink", "s0")["generic-receive-offload"] is False
-    captures = {host: Capture(network, host) for host in "ab"}
     v4, v6 = ADDRESSES["b"]
+
+    def in_kernel() -> bool:
+        ping(network, v4, 56)
+        return counters_of(sink)["xdp_forwarded_frames_total.unchanged"] > 0
+
+    eventually(in_kernel)
+    captures = {host: Capture(network, host) for host in "ab"}
     ping(network, v4, 56, "-p", MARK.hex())
     for size in (16, 56, 1000, 1472):
         ping(network, v4, size, "-M", "do")

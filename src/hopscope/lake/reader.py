@@ -17,7 +17,7 @@ from ..base.process.child import Child
 from ..settings.destinations import shown
 from ..settings.lake import LakeSettings
 from .database import LakeError
-from .reading import Begin, Failed, Found, Work
+from .messages import Begin, Failed, Found, Work
 from .snapshot import LakeSnapshot
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class LakeReader:
     ) -> None:
         self.settings = settings
         self._begin = Begin(settings, memory_bytes, threads or 2)
-        self._process = Child(Begin.__module__, begin=self._began)
+        self._process = Child(f"{__package__}.reading", begin=self._began)
         self._prepared = 0
         """Pid of the process that is."""
         self._lock = threading.Lock()

@@ -11,61 +11,29 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
 
 import duckdb
 
 from ..base.process.title import show_name
 from ..history.errors import HistoryError
 from ..history.files.segments import first_line
-from ..settings.lake import LakeSettings
+from . import questions, sql  # noqa: F401 - what questions call is there before their time begins
 from .catalog import Lake, end, prepared
 from .database import LakeError
-from .snapshot import LakeSnapshot, take
+from .messages import Begin, Failed, Found, Work
+from .snapshot import take
 
 AWAY_SECONDS = 1.0
 """How long a lake that could not be reached is away for all questions: an attempt may take as long as a
 connection to a host that does not answer."""
-
-Work = Callable[[duckdb.DuckDBPyConnection, LakeSnapshot, Any], Any]
-"""What a question reads, with what its asker knows of the snapshot. It must be possible to pickle it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """The first message to the process."""
-
-    settings: LakeSettings
-    memory_bytes: int
-    threads: int
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An answer."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Why there is none."""
-
-    error: Exception
-    again: bool = False
-    """It may help to ask again: the database was started again, files were merged, or this process ended."""
 
 
 def serve() -> None:
     """Answer every question whose socket comes over stdin, until that is closed."""
     show_name("lake reader")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it holds passwords
-    from . import questions, sql  # noqa: F401 - what questions call, which have a deadline
-
     control = socket.socket(fileno=0)
     reading = Reading(Connection(os.dup(0)).recv())
     while True:

@@ -334,7 +334,7 @@ def test_a_session_that_was_ended_leads_to_the_login(
     assert len(api.changes("sessions.end")) == 1
     write(browser, "[name=prefix]", "10.8.0.0/16")
     browser.press("Enter")
-    assert browser.see("[role=alert]") == "Your session has ended: log in again."
+    browser.see("[role=alert]", "Your session has ended: log in again.")
     enter_login(browser, "ada")
     browser.see("button", "Silence events")
     assert browser.run("location.pathname + location.search") == "/events?part=silences"
