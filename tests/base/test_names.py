@@ -121,7 +121,7 @@ def test_any_bytes_of_a_device_are_one_printable_line(raw: bytes) -> None:
 @given(st.text(min_size=1, max_size=64).map(lambda text: clean_name(text.encode("utf-8", "replace"))))
 def test_a_file_of_cleaned_names_is_read_as_it_was(name: str) -> None:
     assume(name)
-    names = Names({7: name, 2**32 - 1: "b"}, {(7, 2): name, (7, 1): "a", (9, 0): name})
+    names = Names({7: name, 2**32 - 1: f"{name}b"}, {(7, 2): name, (7, 1): f"{name}a", (9, 0): name})
     with TemporaryDirectory() as folder:
         path = Path(folder, "names.toml")
         path.write_text(names.as_toml(), encoding="utf-8")

@@ -57,8 +57,8 @@ class Names:
     def load(cls, path: Path | str | None, folder: Path | None = None) -> Names:
         """Read `path` (by its suffix: `.csv`, else TOML); None: no names. Raises NamesError.
 
-        `folder`: a data folder, whose devices name what `path` does not. Nodes that share a name, and ports
-        of a node that do, have their numbers behind it: people and links choose them by name.
+        `folder`: a data folder, whose devices name what `path` does not. The id is added to a name that
+        several nodes, or ports of one node, have, as in `leaf (7)`: people and links choose them by name.
         """
         names = cls() if path is None else cls._read(path)
         nodes, ports = names.nodes, names.ports

@@ -103,6 +103,10 @@ class ClearReason(IntEnum):
         return self.name.lower()
 
 
+MEASURED = (ClearReason.VALUE.label, ClearReason.LIMITS.label)
+"""Reasons of clearing with a value that was measured then."""
+
+
 class Metric(IntEnum):
     """Metric of an event (INTCollector Table I, and the buffer occupancy of INT 2.x)."""
 

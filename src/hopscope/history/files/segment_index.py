@@ -228,9 +228,8 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
     ports = np.unique(events["port"])
     flows = np.unique(events["flow_id"])
     places = [_place_keys(events["node_id"], events["port"])[events["port"] != NO_PORT]]
-    if (with_port := paths["port"] != NO_PORT).any():
-        beside = np.repeat(paths["port"], is_there.sum(axis=1))
-        places.append(_place_keys(on_path, beside)[np.repeat(with_port, is_there.sum(axis=1))])
+    beside = np.repeat(paths["port"], is_there.sum(axis=1))
+    places.append(_place_keys(on_path, beside)[beside != NO_PORT])
     keys = [
         np.unique(np.concatenate(places)),
         _flow_keys(flows[flows != 0]),

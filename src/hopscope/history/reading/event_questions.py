@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from ...base.names import Names
-from ...detect.records import Kind, Metric
+from ...detect.records import MEASURED, Kind, Metric
 from ...wire.address import address
 from ..errors import HistoryError
 from .filters import HEAD, Filters, to_ns, where
@@ -23,7 +23,7 @@ WITH_IDENT = ("queue_occupancy", "queue_congestion", "buffer_occupancy")
 """Metrics whose places have a queue or a buffer."""
 _OF_FLOWS = ("start", "end", "flow", "flows", "prefix", "since")
 """Filters that keep all events of a flow's record, or none."""
-_SWEPT = "kind = 'push' OR (kind = 'cleared' AND reason NOT IN ('value', 'limits'))"
+_SWEPT = f"kind = 'push' OR (kind = 'cleared' AND reason NOT IN {MEASURED})"
 """Events of a flow that no report caused: they come later than its last one."""
 _ENDS = ("src_hi", "src_lo", "dst_hi", "dst_lo")
 
@@ -175,7 +175,7 @@ class EventQuestions(ABC):
         else:
             name = Metric[metric.upper()].label
             condition = f"""metric = '{name}' AND kind != 'flow_record'
-                AND (reason IS NULL OR reason IN ('value', 'limits'))"""
+                AND (reason IS NULL OR reason IN {MEASURED})"""
             value = highest = "value"
             if name.startswith("label_"):
                 highest = "CASE WHEN kind = 'label_record' THEN previous ELSE value END"

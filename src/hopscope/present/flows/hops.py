@@ -20,7 +20,7 @@ from ...settings.limits import LimitSettings
 from ...wire.records import Records
 from ..collector_state import LimitsInForce
 from ..events import node_object, when, wide
-from ..series.intervals import MEASURED
+from ..series.intervals import is_measured
 from ..text import ns_of
 
 MOST_VALUES = 5000
@@ -90,7 +90,7 @@ def flow_values(history: HistoryLike, flow_id: int, start_ns: int | None, end_ns
 
 def _is_swept(row: dict[str, Any]) -> bool:
     """Whether no report caused it: it comes later than the last one."""
-    return row["kind"] == Kind.PUSH.label or row["reason"] not in (None, *MEASURED)
+    return row["kind"] == Kind.PUSH.label or not is_measured(row)
 
 
 def gauges_at(

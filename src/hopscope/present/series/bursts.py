@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ...detect.records import Metric
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
-from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, joined, place_of_row
+from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, is_measured, joined, place_of_row
 from .peaks import KINDS, add_peaks, span_of
 from .places import DROP, PLACE_METRICS
 
@@ -142,7 +142,7 @@ def _add_flows(burst: Burst, rows: list[dict[str, Any]]) -> None:
         parts = dict(zip(_TUPLE, row["tuple"], strict=True))
         named = flows.setdefault(row["tuple"], Contributor({"id": f"{row['flow_id']:016x}", **parts}))
         named.events += 1
-        if row["metric"] == Metric.HOP_LATENCY.label and row["reason"] in (None, "value", "limits"):
+        if row["metric"] == Metric.HOP_LATENCY.label and is_measured(row):
             named.highest_latency_ns = max(named.highest_latency_ns or 0, row["value"])
     burst.flows = len(flows)
     order = sorted(flows.values(), key=lambda one: (-(one.highest_latency_ns or 0), -one.events))

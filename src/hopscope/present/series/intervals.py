@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...detect.records import Kind
+from ...detect.records import MEASURED, Kind
 from .places import OF_FLOWS, WITH_IDENT, Place, times_ns
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ GAP_NS = 10**9
 """Events of values above a limit without hysteresis that are no further apart are of one interval."""
 _AGREE_NS = 2 * 10**9
 """Reports are delayed by less than this."""
-MEASURED = ("value", "limits")
-"""Reasons of clearing with a value that was measured then."""
 
 
 @dataclass(slots=True)
@@ -138,7 +136,7 @@ def above(rows: Iterable[Mapping[str, Any]], value: int) -> list[Interval]:
     found: list[Interval] = []
     opened: dict[Any, Interval] = {}
     for row in rows:
-        measured = row["reason"] in (None, *MEASURED)
+        measured = is_measured(row)
         interval = opened.get(event_key(row))
         if measured and row["value"] > value:
             if interval is None:
@@ -205,9 +203,14 @@ def _see(interval: Interval, row: Mapping[str, Any]) -> None:
         interval.flow_ids.add(row["flow_id"])
 
 
+def is_measured(row: Mapping[str, Any]) -> bool:
+    """Whether a report had the value of an event; else its alarm was cleared for another reason."""
+    return row["reason"] in (None, *MEASURED)
+
+
 def _end(interval: Interval, row: Mapping[str, Any]) -> None:
     interval.end_ns, interval.reason = row["time_ns"], row["reason"]
-    interval.switch_end_ns = row["switch_ns"] if row["reason"] in (None, *MEASURED) else None
+    interval.switch_end_ns = row["switch_ns"] if is_measured(row) else None
 
 
 def _taken(opened: dict[Any, Interval], row: Mapping[str, Any]) -> Interval | None:

@@ -10,7 +10,16 @@ import numpy as np
 
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters, Flow
-from .intervals import ALARM_KINDS, STORING_KINDS, Interval, alarms, event_rows, joined, place_of_row
+from .intervals import (
+    ALARM_KINDS,
+    STORING_KINDS,
+    Interval,
+    alarms,
+    event_rows,
+    is_measured,
+    joined,
+    place_of_row,
+)
 from .peaks import add_peaks
 from .places import DROP, OF_FLOWS, WITH_IDENT, Buckets, Place, place_rows, times_ns
 from .samples import Sample, Samples, key_of, place_of
@@ -122,7 +131,7 @@ def _add_flow(found: Series, history: HistoryLike, filters: Filters) -> None:
     table = history.events(limit=MOST_ALARMS, order="oldest", **filters)
     for row in event_rows(table):
         at = found.buckets.at(row["time_ns"])
-        if at is not None and row["kind"] != "flow_record" and row["reason"] in (None, "value", "limits"):
+        if at is not None and row["kind"] != "flow_record" and is_measured(row):
             _put(found, at, row["value"], row["value"], row["value"], 1)
     found.truncated = table.truncated
 

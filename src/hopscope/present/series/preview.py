@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...detect.records import Kind
+from ...detect.records import MEASURED, Kind
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
 from ...settings.limits import (
@@ -29,7 +29,7 @@ from ...settings.limits import (
     SwitchLimits,
     SwitchMetricLimits,
 )
-from .intervals import MEASURED, event_key, event_rows, place_of_row
+from .intervals import event_key, event_rows, place_of_row
 from .places import Place, limits_at
 
 MOST_EVENTS = 200_000
