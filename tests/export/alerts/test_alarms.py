@@ -156,6 +156,25 @@ def test_alarms_of_a_silent_switch_end() -> None:
     assert sorted(alarm.alert["node"]["id"] for alarm in found) == [7, 8]
 
 
+def test_an_alarm_raised_again_before_a_silence_lives_as_long() -> None:
+    """A switch that returns restores the end of its alarm: `expire_seconds` after it was raised last."""
+    found = alarms(expire_seconds=100, silent_seconds=50)
+    sent(found, joined(event(RAISED, 0), event(RAISED, 90), event(Kind.SILENT, 95)))
+    assert sent(found, joined(event(Kind.RETURNED, 99))) == [("returned", "0-0")]
+    assert list(found.advance(0, at(189))) == []
+    (ends,) = found.advance(0, at(190))
+    assert ends["lasted_ns"] == 190 * SECOND
+
+
+def test_an_alarm_raised_during_the_silence_of_its_switch_is_not_ended_by_it() -> None:
+    """The switch reports: the collector was restarted, and knows of no silence that ends."""
+    found = alarms(expire_seconds=1000, silent_seconds=50)
+    sent(found, joined(event(RAISED, 0), event(Kind.SILENT, 10), event(RAISED, 20), event(Kind.RETURNED, 30)))
+    assert list(found.advance(0, at(1019))) == []
+    (ends,) = found.advance(0, at(1020))
+    assert ends["lasted_ns"] == 1020 * SECOND
+
+
 def test_kinds_that_are_not_sent_are_followed() -> None:
     """`kinds` says what is sent; the end of an alarm is read all the same, and vice versa."""
     found = alarms(kinds=["cleared"], for_seconds=10)

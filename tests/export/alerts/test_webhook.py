@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from hopscope.base.version import VERSION
 from hopscope.detect.records import Kind
 from hopscope.export import delivery
 from hopscope.export.alerts import destination as module
+from hopscope.export.alerts.outbox import Message
 from hopscope.export.block import EventBlock
 from hopscope.export.destination import DeliveryError
 from support.alert_events import SECOND, event, flow, joined, numbered
@@ -173,6 +175,54 @@ def test_the_state_survives_a_kill(receiver: Receiver, rig: Make, monkeypatch: p
     found = [each["id"] for post in by_id.values() for each in post["events"]]
     assert sorted(found, key=lambda each: int(each[2:])) == [f"0-{n}" for n in range(40)]
     assert len(receiver.posts) > len(by_id)
+
+
+def test_what_a_full_disk_refuses_is_not_taken(
+    receiver: Receiver, rig: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`send` is done when the state is in its file, not when it was tried before; no message leaves earlier.
+    What was delivered while the disk was full is not sent again, and is counted.
+    """
+    full = False
+    real = module._replace
+
+    def replace(path: Path, text: str) -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, text)
+
+    def refused(step: Callable[[], object]) -> int:
+        with pytest.raises(DeliveryError, match="No space left") as found:
+            step()
+        return found.value.delivered
+
+    monkeypatch.setattr(module, "_replace", replace)
+    one = rig("webhook", url=receiver.url, expire_seconds=0)
+    block = EventBlock("m1", 0, 0, 0, numbered(event(RAISED), 0))
+    first = one.make()
+    full = True
+    for _ in range(2):
+        refused(lambda: first.send(block))
+        refused(lambda: first.tick({0}, False))
+    assert receiver.posts == []
+    full = False
+    first.send(block)
+    second = one.make()  # the first one was killed
+    second.connect()
+    deliver = second.deliver
+
+    def fills_up(message: Message) -> None:
+        nonlocal full
+        deliver(message)
+        full = True
+
+    monkeypatch.setattr(second, "deliver", fills_up)
+    assert refused(lambda: second.tick({0}, False)) == 1
+    refused(lambda: second.tick({0}, False))
+    full = False
+    assert second.tick({0}, False) == 0
+    assert len(receiver.posts) == one.count("events") == 1
+    assert json.loads((one.folder / "export" / "pager.state").read_text())["outbox"]["under_way"] is None
 
 
 def test_a_damaged_state_is_replaced(receiver: Receiver, rig: Make) -> None:

@@ -42,13 +42,19 @@ class Alarm:
     due_ns: int
     """When it is sent; NEVER: it was."""
     expires_ns: int
-    silent: bool = False
-    """Its switch has fallen silent."""
+    """When it ends unless it is raised again."""
+    silent_ns: int = NEVER
+    """When the silence of its switch ends it; NEVER: the switch is not silent."""
 
     @property
     def sent(self) -> bool:
         """Whether it has lasted long enough."""
         return self.due_ns == NEVER
+
+    @property
+    def ends_ns(self) -> int:
+        """When it ends if no event ends it."""
+        return min(self.expires_ns, self.silent_ns)
 
 
 class Alarms:
@@ -96,13 +102,13 @@ class Alarms:
         for key, alarm in list(self._open.items()):
             if alarm.shard != shard:
                 continue
-            if alarm.due_ns <= now_ns and alarm.due_ns <= alarm.expires_ns:
+            if alarm.due_ns <= now_ns and alarm.due_ns <= alarm.ends_ns:
                 alarm.due_ns, self.changed = NEVER, True
                 yield from self._wanted(alarm.alert)
-            if alarm.expires_ns <= now_ns:
+            if alarm.ends_ns <= now_ns:
                 yield from self._expired(self._removed(key))
             else:
-                soonest = min(soonest, alarm.due_ns, alarm.expires_ns)
+                soonest = min(soonest, alarm.due_ns, alarm.ends_ns)
         self._next[shard] = soonest
 
     def dump(self) -> dict[str, Any]:
@@ -122,9 +128,11 @@ class Alarms:
         time_ns, key = int(row["time_ns"]), alarm_key(row, self._queue_by_port)
         if int(row["kind"]) == Kind.SILENT and int(row["node_id"]) != NO_NODE:
             self._silence(int(row["shard"]), int(row["node_id"]), time_ns)
+        expires = NEVER if self._expire_ns == NEVER else time_ns + self._expire_ns
         known = self._open.get(key)
         if known is not None:  # its end was lost, as by a restart of the machine
-            known.expires_ns = time_ns + self._expire_ns if self._expire_ns != NEVER else NEVER
+            known.expires_ns = expires
+            known.silent_ns = NEVER  # its switch reports, though the event of its return was lost, too
             self.changed = True
             return
         alert = event_object(row, self._names) | {"severity": severity, **self._beginning(row)}
@@ -133,7 +141,6 @@ class Alarms:
             yield from self._wanted(alert)
             return
         due = time_ns + self._for_ns if self._for_ns else NEVER
-        expires = NEVER if self._expire_ns == NEVER else time_ns + self._expire_ns
         self._open[key] = Alarm(alert, int(row["shard"]), time_ns, due, expires)
         self._wait(self._open[key])
         self.changed = True
@@ -162,11 +169,11 @@ class Alarms:
         ended = alarm.alert | {
             "id": f"{alarm.alert['id']}-expired",
             "kind": kind.label,
-            "time": when(alarm.expires_ns),
+            "time": when(alarm.ends_ns),
             "switch_ns": None,
             "reason": "expired",
         }
-        yield from self._wanted(ended | _ending(alarm, alarm.expires_ns))
+        yield from self._wanted(ended | _ending(alarm, alarm.ends_ns))
 
     def _removed(self, key: str) -> Alarm:
         self.changed = True
@@ -180,17 +187,16 @@ class Alarms:
             node = alarm.alert["node"]
             if alarm.shard != shard or node is None or node["id"] != node_id:
                 continue
-            if since_ns is not None:
-                alarm.silent, alarm.expires_ns = True, min(alarm.expires_ns, since_ns + self._silent_ns)
-            elif alarm.silent:
-                alarm.silent = False
-                alarm.expires_ns = NEVER if self._expire_ns == NEVER else alarm.since_ns + self._expire_ns
+            if since_ns is None:
+                alarm.silent_ns = NEVER
+            elif alarm.silent_ns == NEVER:
+                alarm.silent_ns = since_ns + self._silent_ns
             self.changed = True
             self._wait(alarm)
 
     def _wait(self, alarm: Alarm) -> None:
         soonest = self._next.get(alarm.shard, NEVER)
-        self._next[alarm.shard] = min(soonest, alarm.due_ns, alarm.expires_ns)
+        self._next[alarm.shard] = min(soonest, alarm.due_ns, alarm.ends_ns)
 
     def _wanted(self, alert: Alert) -> Iterator[Alert]:
         if alert["kind"] in self._kinds:

@@ -51,6 +51,8 @@ class AlertDestination(Destination):
         """Open alarms whose beginning a silence holds back, by `alarm`: so is their end, and no other."""
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
+        self._unsaved = False
+        """Whether the file has not taken the state of the last `_save`."""
         self._load()
 
     @classmethod
@@ -65,10 +67,12 @@ class AlertDestination(Destination):
 
     def send(self, block: EventBlock) -> None:
         """Take a block into the state; one that is there already changes nothing."""
-        if self._taken.get(str(block.shard)) == block.id:
-            return
-        if self._add(self.alarms.take(block.records)) or self.alarms.changed:
+        if self._taken.get(str(block.shard)) != block.id and (
+            self._add(self.alarms.take(block.records)) or self.alarms.changed
+        ):
             self._taken[str(block.shard)] = block.id
+            self._unsaved = True
+        if self._unsaved:
             self._save()
 
     def tick(self, idle: Collection[int], ending: bool) -> int:
@@ -76,31 +80,35 @@ class AlertDestination(Destination):
         now_ns = time.time_ns()
         added = sum(self._add(self.alarms.advance(shard, now_ns - LAG_NS)) for shard in idle)
         added += self._end_silences(now_ns)
-        if added or self.alarms.changed:
+        if added or self.alarms.changed or self._unsaved:
             self._save()
         delivered = 0
-        while (delivered < MOST or self.outbox.is_full) and (message := self._next(ending)):
-            try:
+        try:
+            while (delivered < MOST or self.outbox.is_full) and (message := self._next(ending)):
                 self._try(message)
-            except DeliveryError as error:
-                error.delivered = delivered
-                if not error.again:
-                    self.context.count("failed_total", message.count)
-                    self._done()
-                raise
-            self.context.count("events_total", message.count)
-            self._done()
-            delivered += 1
+                delivered += 1
+                self.context.count("events_total", message.count)
+                self._done()
+        except DeliveryError as error:
+            error.delivered = delivered
+            raise
         return delivered
 
     def _try(self, message: Message) -> None:
-        """Deliver; an unexpected exception costs this message only."""
+        """Deliver, or give up what will never be accepted; an unexpected exception costs one message."""
         try:
             self.deliver(message)
-        except DeliveryError:
-            raise
+        except DeliveryError as error:
+            failure = error
         except Exception as error:
-            raise DeliveryError(described(error), again=False) from error
+            failure = DeliveryError(described(error), again=False)
+            failure.__cause__ = error
+        else:
+            return
+        if not failure.again:
+            self.context.count("failed_total", message.count)
+            self._done()
+        raise failure
 
     def _add(self, alerts: Iterable[Alert]) -> int:
         now_ns, count = time.time_ns(), 0
@@ -189,10 +197,12 @@ class AlertDestination(Destination):
             "alarms": self.alarms.dump(),
             "outbox": self.outbox.dump(),
         }
+        self._unsaved = True
         try:
             _replace(path, json.dumps(state, separators=(",", ":")))
         except OSError as error:
             raise DeliveryError(f"{path}: {error.strerror}") from error
+        self._unsaved = False
 
 
 def _replace(path: Path, text: str) -> None:
