@@ -35,6 +35,18 @@ def refusals(collector: Any, api: Any, *urls: str) -> list[tuple[int, str]]:
     return [(answer.status_code, answer.json()["error"]) for answer in asyncio.run(talk())]
 
 
+def test_a_hop_says_that_its_alarm_is_raised(collector: Any, api: Any) -> None:
+    """The latency of one flow's hops is above their limit: they name the alarm, those of others none."""
+    limits = {"general": {"hop_latency": {"raise_above": 5000, "clear_below": 4000}}}
+    collector.limits.answer({"set_limits": limits}, "")
+    collector.report(flows=1, latency=6000)
+    (pages,) = ask(collector, api, "flows")
+    ids = {item["flow"]["sport"]: item["flow"]["id"] for item in pages["items"]}
+    high, other = ask(collector, api, f"flows/{ids[4000]}", f"flows/{ids[4001]}")
+    assert [hop["alarms"] for hop in high["path"]] == [["hop_latency"]] * 3
+    assert [hop["alarms"] for hop in other["path"]] == [[]] * 3
+
+
 def test_live_and_past_flows_in_one_answer(collector: Any, api: Any) -> None:
     """More flows than the table has room for: those evicted are past ones, each flow is there once; pages of
     a mixed order join; what both have in history is beside them.

@@ -166,6 +166,24 @@ def test_a_sink_says_what_it_forwarded_and_why_not(
     assert (gone.name, gone.role, gone.ready, gone.statistics) == ("gone0", "out", False, {})
 
 
+def test_both_interfaces_of_a_wire_receive_and_send(
+    api: Any, collector: Any, owner: Callable[..., None]
+) -> None:
+    """With `--pair` each interface is the input of one direction and the output of the other."""
+    owner(
+        listeners=[
+            {"kind": "mirror", "url": f"mirror://{one}?workers=2", "dialect": "spec", "output": other}
+            for one, other in (("gone0", "gone1"), ("gone1", "gone0"))
+        ],
+        sink={
+            "enabled": True, "strip": True, "forwarding": "auto", "bypass": True, "quota": 0,
+            "journal_events": 1, "journal_flows": 2,
+        },
+    )  # fmt: skip
+    found = get(api, collector.folder, "sink")[0]["interfaces"]
+    assert [(each["name"], each["role"]) for each in found] == [("gone0", "both"), ("gone1", "both")]
+
+
 def test_rates_of_a_counter_file(tmp_path: Path) -> None:
     """A process that counted 10 in 2 s has 5 per second."""
     (tmp_path / "regions").mkdir()

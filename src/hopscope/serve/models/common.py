@@ -99,14 +99,15 @@ class Hop(Model):
     latency_ns: int | None
     """Latest hop latency, ns."""
     latency_mean_ns: float | None
-    """Mean since the flow was first seen, ns."""
+    """Mean of `samples` packets, ns."""
     samples: int
+    """Packets since the flow took this path; in a sink, also since its packets carry these values."""
     queue_occupancy: int | None
     """Latest, in the unit that the source sends."""
     link_utilization: int | None
     """Latest, in the unit that the source sends."""
     alarms: list[str]
-    """Metrics that are above their limit."""
+    """`hop_latency`, if its alarm of this flow is raised."""
 
 
 class FlowHistory(Model):
@@ -139,7 +140,7 @@ class Flow(OfMember):
     has_loop: bool
     path_incomplete: bool
     alarms: list[str]
-    """Metrics that are above their limit."""
+    """`flow_latency`, if its alarm is raised."""
     history: FlowHistory | None = Field(default=None, exclude_if=_absent)
     """If history was asked, and has events of it in the time range."""
 

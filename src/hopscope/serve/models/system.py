@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from .collector import Component, CounterValue
 from .common import Model, Time, Wide
@@ -147,8 +147,7 @@ class SinkInterface(Model):
     """An interface of a sink."""
 
     name: str
-    role: str
-    """`in` or `out`."""
+    role: Literal["in", "out", "both"]
     ready: bool
     detail: str
     statistics: dict[str, Wide]

@@ -93,7 +93,7 @@ def hop(row: np.void, names: Names) -> m.Hop:
         samples=samples,
         queue_occupancy=known(row["queue_latest"]),
         link_utilization=known(row["utilization_latest"]),
-        alarms=alarms(int(row["alarm"])),
+        alarms=[Metric.HOP_LATENCY.label] if row["alarm"] else [],
     )
 
 

@@ -188,18 +188,18 @@ def _interfaces(folder: Path, owner: Mapping[str, Any]) -> Iterator[m.SinkInterf
         known = {str(each["name"]): each for each in control.request(folder, {"status": {}})["interfaces"]}
     except (control.ControlError, KeyError):
         known = {}
-    roles: dict[str, str] = {}
-    for listener in owner.get("listeners", ()):
-        roles.setdefault(str(listener["url"]).partition("://")[2].partition("?")[0].rstrip("/"), "in")
-        if listener["output"]:
-            roles.setdefault(str(listener["output"]), "out")
-    for name, role in roles.items():
+    wires = [
+        (str(each["url"]).partition("://")[2].partition("?")[0].rstrip("/"), str(each["output"] or ""))
+        for each in owner.get("listeners", ())
+    ]
+    sources, outputs = {source for source, _ in wires}, {output for _, output in wires}
+    for name in dict.fromkeys(name for wire in wires for name in wire if name):
         if not (status := known.get(name)) and not Path("/sys/class/net", name).is_dir():
             status = {"ready": False, "detail": "missing"}
         status = status or {"ready": True, "detail": "present"}
         yield m.SinkInterface(
             name=name,
-            role=role,
+            role="both" if name in sources & outputs else "in" if name in sources else "out",
             ready=bool(status["ready"]),
             detail=str(status["detail"]),
             statistics=dict(_statistics(name)),

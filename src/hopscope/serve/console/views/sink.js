@@ -105,7 +105,7 @@ function interfacePanel() {
     } });
   const rows = table({ label: "Interfaces", key: (each) => each.name, mood: (each) => (each.ready ? "" : "bad"), columns: [
     { name: "name", title: "Interface", cell: (each) => h("b", null, each.name), value: (each) => each.name },
-    { name: "role", title: "Role", cell: (each) => ({ in: "receives", out: "sends" })[each.role] },
+    { name: "role", title: "Role", cell: (each) => ({ in: "receives", out: "sends", both: "receives and sends" })[each.role] },
     { name: "state", title: "State", cell: (each) => h("span", { class: `chip dot ${each.ready ? "good" : "bad"}` }, each.ready ? "up" : each.detail), value: (each) => each.detail },
     column("rx_packets", "Received"), column("rx_dropped", "Dropped in"), column("rx_errors", "Errors in"), column("tx_packets", "Sent"), column("tx_dropped", "Dropped out"), column("tx_errors", "Errors out"),
   ] });
