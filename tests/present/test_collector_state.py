@@ -43,6 +43,14 @@ def test_counters_are_summed_and_a_copy_is_used_again(tmp_path: Path) -> None:
     assert CollectorState(tmp_path).counters()["reports_total"] == 107
 
 
+def test_how_far_limits_are_raised_is_the_highest_of_workers(tmp_path: Path) -> None:
+    """Two workers that raise their limits by a quarter and by half: they are not raised by three quarters."""
+    one, two = counters(tmp_path), counters(tmp_path, 1)
+    for key, values in {"sink_threshold_increase_permille": (250, 500), "journal_failing": (1, 1)}.items():
+        one[INDEX[key]], two[INDEX[key]] = values
+        assert CollectorState(tmp_path).counters()[key] == max(values)
+
+
 def test_rates_follow_workers_that_begin_anew(tmp_path: Path) -> None:
     """A region made anew is mapped again, and its counters count from zero: a rate is never negative."""
     block = counters(tmp_path)

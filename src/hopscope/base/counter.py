@@ -30,6 +30,8 @@ class Counter:
     """Slot of a kernel's tally that is added to the counter, as `flows.LOST`; see `tally_slots`."""
     gauge: bool = False
     """The value can decrease."""
+    highest: bool = False
+    """Of several processes, the highest value counts, not the sum."""
     absolute: bool = False
     """The value at `of` outlives the process: a restarted process must not add what was counted before it."""
 

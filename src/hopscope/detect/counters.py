@@ -355,6 +355,7 @@ COUNTERS: tuple[Counter, ...] = (
         "detector_queue_full",
         "1 while the detector's queue of one of several workers is full, else 0.",
         gauge=True,
+        highest=True,
     ),
     Counter(
         "given_postcards_total",
@@ -399,6 +400,7 @@ COUNTERS: tuple[Counter, ...] = (
         "sink_threshold_increase_permille",
         "How far a sink has raised its thresholds above the configured ones (0: not at all).",
         gauge=True,
+        highest=True,
     ),
     Counter("journal_bytes_total", "Bytes written to the journal."),
     Counter("journal_retries_total", "Journal writes retried after a failure such as a full disk."),
@@ -421,7 +423,9 @@ COUNTERS: tuple[Counter, ...] = (
         "Reports kept without the bytes of all their datagrams: these were overwritten before the event was"
         " found, reached another member of the cluster, or are longer than 65,536 bytes.",
     ),
-    Counter("journal_failing", "1 while the disk does not take the journal, else 0.", gauge=True),
+    Counter(
+        "journal_failing", "1 while the disk does not take the journal, else 0.", gauge=True, highest=True
+    ),
     Counter("journal_sync_failures_total", "Failed fsync calls of the journal."),
     Counter(
         "ticks_total",

@@ -51,6 +51,7 @@ RATE_SECONDS = 2.0
 NEWEST = 4096
 """Most events of a worker that are read for what happened last."""
 _GAUGES = np.array([counter.gauge for counter in COUNTERS])
+_HIGHEST = np.array([counter.highest for counter in COUNTERS])
 _KEEP_SECONDS = 15.0
 _SHARE = 10
 """A copy is reused for this multiple of the time it took: a large table costs a tenth of a core at most."""
@@ -64,7 +65,7 @@ class CounterSnapshot:
     time_ns: int
     """When they were read, ns since the epoch."""
     total: npt.NDArray[np.uint64]
-    """Their sum, uint64 [COUNTERS]."""
+    """Their sum, or the highest (`Counter.highest`), uint64 [COUNTERS]."""
     processes: Mapping[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
     """By process, uint64 [COUNTERS]: a worker's number, or `detector`."""
     clock: float = 0.0
@@ -324,7 +325,7 @@ class CollectorState:
         processes = {process: region["counters"].copy() for process, region in self._counters.items()}
         total = np.zeros(len(COUNTERS), np.uint64)
         for block in processes.values():
-            total += block
+            total = np.where(_HIGHEST, np.maximum(total, block), total + block)
         counts = CounterSnapshot(time.time_ns(), total, processes, clock)
         while self._history and clock - self._history[0].clock > _KEEP_SECONDS:
             self._history.popleft()
