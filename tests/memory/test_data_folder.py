@@ -88,6 +88,28 @@ def test_what_a_killed_collector_left_is_removed(tmp_path: Path) -> None:
     assert kept.read_text() == "x"
 
 
+def test_a_folder_that_was_deleted_gives_nothing_to_its_successor(tmp_path: Path) -> None:
+    """Regions of a killed collector whose data folder is gone are deleted, and not rescued, by the next one at
+    the same path: their events are of another history, with ids of its flows by another secret.
+    """
+    rescued: list[Path] = []
+
+    def note(_: Path, regions: Path) -> list[Path]:
+        rescued.append(regions)
+        return []
+
+    first = DataFolder(tmp_path / "data", tmp_path, note)
+    first.acquire()
+    (first.regions / "worker-0.events").touch()
+    for descriptor in first.locks:  # it was killed
+        os.close(descriptor)
+    shutil.rmtree(first.path)
+    with DataFolder(tmp_path / "data", tmp_path, note) as following:
+        assert following.regions == first.regions
+        assert not list(following.regions.iterdir())
+    assert not rescued
+
+
 def test_other_users_cannot_read_data(tmp_path: Path) -> None:
     """A folder loses its permissions for others, also one that was there before; regions have none."""
     for mode in (None, 0o755, 0o777):

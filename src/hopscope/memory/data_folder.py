@@ -150,8 +150,9 @@ class DataFolder:
             )
 
     def _make_regions(self) -> None:
-        for folder in {self._previous_regions(), self.regions} - {None}:
-            if folder is not None and _is_own(folder) and self._empty(folder):
+        previous = self._previous_regions()
+        for folder in {previous, self.regions} - {None}:
+            if folder is not None and _is_own(folder) and self._empty(folder, rescue=folder == previous):
                 self.regions, self.events_wait = folder, True
         try:
             self.regions.parent.mkdir(parents=True, exist_ok=True)
@@ -180,11 +181,12 @@ class DataFolder:
             return None
         return folder if folder.name.startswith(self.regions.name) else None
 
-    def _empty(self, folder: Path) -> bool:
-        """Delete the regions of a collector that has ended; what waited in them goes into history. Returns
-        whether some must stay.
+    def _empty(self, folder: Path, *, rescue: bool) -> bool:
+        """Delete the regions of a collector that has ended. `rescue`: what waited in them goes into history;
+        else they are of an earlier data folder at this path. Returns whether some must stay.
         """
-        kept = self._rescue(self.path, folder) if self._rescue and any(folder.glob("worker-*")) else []
+        wanted = self._rescue if rescue and any(folder.glob("worker-*")) else None
+        kept = wanted(self.path, folder) if wanted else []
         _delete_files(folder, {path.name for path in kept})
         if folder != self.regions and not kept:
             with suppress(OSError):
