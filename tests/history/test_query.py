@@ -95,6 +95,10 @@ def test_filters_equal_brute_force(stored: Stored) -> None:
         ({"metrics": ["hop_latency"]}, events["metric"] == Metric.HOP_LATENCY),
         ({"nodes": [3, 7]}, np.isin(events["node_id"], [3, 7]) | on_path),
         ({"ports": [1, 2]}, np.isin(events["port"], [1, 2])),
+        (
+            {"nodes": [3, 7], "ports": [1, 2]},
+            np.isin(events["node_id"], [3, 7]) & np.isin(events["port"], [1, 2]),
+        ),
         ({"flow": Flow(src=text)}, (events["src_hi"] == one["src_hi"]) & (events["src_lo"] == one["src_lo"])),
         ({"flow": Flow(flow_id=int(one["flow_id"]))}, events["flow_id"] == one["flow_id"]),
         ({"flow": Flow(proto=17)}, flow & (events["proto"] == 17)),

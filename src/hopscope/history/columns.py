@@ -75,17 +75,17 @@ def quoted(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, long: bool = True) -> str:
+def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, texts: bool = True) -> str:
     """Register EVENT records as table `name`; returns the SELECT of COLUMNS from it.
 
-    Without `long` the text of IPv6 addresses is NULL, which saves looking for them.
+    Without `texts`, addresses have their numbers alone: `src` and `dst` are NULL.
     """
     connection.register(name, _raw(events))
     joins = ""
-    text = {}
-    for side in ("src", "dst"):
+    text = {"src": "NULL", "dst": "NULL"}
+    for side in text if texts else ():
         text[side] = _ipv4_sql(side)
-        known = _ipv6_names(events, side) if long else None
+        known = _ipv6_names(events, side)
         if known is not None:
             connection.register(f"{name}_{side}", known)
             joins += (

@@ -18,13 +18,12 @@ import numpy.typing as npt
 from ..base.names import Names
 from ..detect.distributions.quantiles import By, Distribution
 from ..detect.flows.flow_ids import FlowIds
-from ..wire.address import address
 from .columns import connect
 from .errors import HistoryError
 from .files.segment_index import flow_key
 from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
-from .reading.event_questions import LOCAL, EventQuestions, of_records, text_column
+from .reading.event_questions import LOCAL, EventQuestions, name_ends, of_records
 from .reading.filters import Filters, Flow, to_ns, wanted
 from .reading.long_paths import MOST_RECORDS, add_long_paths
 from .reading.page import Order, Page
@@ -122,8 +121,8 @@ class History(EventQuestions):
                 search(self._source.undamaged(batch))
             return self._with_long_paths(page.fetch(snapshot, cursor), snapshot, cursor)
 
-        table = self._ask(ask, lambda: self._source.snapshot(page.limited(wanted(filters)), long=False))
-        _complete(table)
+        table = self._ask(ask, lambda: self._source.snapshot(page.limited(wanted(filters)), texts=False))
+        name_ends(table)
         self._name(table)
         return table
 
@@ -222,8 +221,8 @@ class History(EventQuestions):
         if chosen is not None and chosen[1] and len(chosen[0]) <= _MOST_KEYS:
             ids = tuple(flow_key(flow_id) for flow_id in chosen[0].ids.tolist())
             criteria = replace(criteria, keys=(*criteria.keys, ids))
-        long = recorded is None  # with RECORDED, addresses are read as numbers
-        return self._ask(ask, lambda: self._source.snapshot(criteria, long))
+        texts = recorded is None  # with RECORDED, addresses are read as numbers
+        return self._ask(ask, lambda: self._source.snapshot(criteria, texts))
 
     def _with_long_paths(self, table: Table, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
         """Add the further records of long paths to the rows that begin them."""
@@ -252,13 +251,3 @@ class History(EventQuestions):
                         raise HistoryError(first_line(error)) from error
                     self._source.blame(snapshot.paths, error)
         raise AssertionError
-
-
-def _complete(table: Table) -> None:
-    """Add the addresses that SQL left out: IPv6 in journals."""
-    for side in ("src", "dst"):
-        hi, lo = table[f"{side}_hi"], table[f"{side}_lo"]
-        texts = table[side].tolist()
-        for i in np.flatnonzero(np.ma.getmaskarray(table[side]) & ((hi | lo) != 0)).tolist():
-            texts[i] = address(int(hi[i]), int(lo[i]))
-        table.columns[side] = text_column(texts)

@@ -117,11 +117,11 @@ class EventFilter:
     kinds: tuple[Kind, ...] = ()
     metrics: tuple[Metric, ...] = ()
     nodes: tuple[int, ...] = ()
-    """Of the event itself, or on its path."""
+    """Of the event itself or, without `ports`, on its path."""
     flow_id: int | None = None
     flow: FlowFilter | None = None
     ports: tuple[int, ...] = ()
-    """Egress ports of the event itself."""
+    """Egress ports of the event itself: with `nodes`, ports of theirs."""
 
     def mask(self, rows: Records) -> Mask:
         """bool [rows] of EVENT records, of a long path the first. Raises UnreadableError."""
@@ -137,7 +137,8 @@ class EventFilter:
         if self.metrics:
             kept &= np.isin(rows["metric"], self.metrics)
         if self.nodes:
-            kept &= np.isin(rows["node_id"], self.nodes) | on_path(rows, self.nodes)
+            of_node = np.isin(rows["node_id"], self.nodes)
+            kept &= of_node if self.ports else of_node | on_path(rows, self.nodes)
         if self.ports:
             kept &= np.isin(rows["port"], self.ports)
         if self.flow_id is not None:

@@ -223,15 +223,12 @@ def _describe(row: Any, events: Records) -> npt.NDArray[np.uint64]:
     further = (rest > PATH_PART) | (paths["hop"] != 0)
     row["long"] = bool((further & (paths["metric"] == Metric.FLOW_PATH)).any())
     is_there = np.arange(PATH_PART) < rest[:, None]
-    on_path = paths["path"][is_there]
-    nodes = np.concatenate([np.unique(events["node_id"]), np.unique(on_path)])
+    nodes = np.concatenate([np.unique(events["node_id"]), np.unique(paths["path"][is_there])])
     ports = np.unique(events["port"])
     flows = np.unique(events["flow_id"])
-    places = [_place_keys(events["node_id"], events["port"])[events["port"] != NO_PORT]]
-    beside = np.repeat(paths["port"], is_there.sum(axis=1))
-    places.append(_place_keys(on_path, beside)[beside != NO_PORT])
+    places = _place_keys(events["node_id"], events["port"])[events["port"] != NO_PORT]
     keys = [
-        np.unique(np.concatenate(places)),
+        np.unique(places),
         _flow_keys(flows[flows != 0]),
         _mixed(np.unique(nodes[nodes != NO_NODE]).astype(np.uint64) | _NODE),
         _mixed(ports[ports != NO_PORT].astype(np.uint64) | _PORT),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base.names import Names
 from ...detect.records import MEASURED, Kind, Metric
@@ -301,8 +302,20 @@ def _name_ends(table: Table) -> None:
         if name not in _ENDS:
             table.columns[name] = column
         elif half == "hi":
-            both = zip(column.tolist(), columns[f"{side}_lo"].tolist(), strict=True)
-            table.columns[side] = text_column([address(*pair) for pair in both])
+            table.columns[side] = _address_texts(column, columns[f"{side}_lo"])
+
+
+def name_ends(table: Table) -> None:
+    """Put texts of addresses beside their numbers; None: the event has no flow."""
+    for side in ("src", "dst"):
+        high, low = table[f"{side}_hi"], table[f"{side}_lo"]
+        table.columns[side] = np.where(high | low != 0, _address_texts(high, low), None)
+
+
+def _address_texts(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.object_]:
+    """Texts of addresses [n], each made once."""
+    known, at = np.unique(np.stack([high, low], axis=1), axis=0, return_inverse=True)
+    return text_column([address(*pair) for pair in known.tolist()])[at]
 
 
 def text_column(values: list[str | None]) -> Any:

@@ -55,9 +55,9 @@ class Filters(TypedDict, total=False):
     metrics: Collection[str]
     """Metrics, such as `hop_latency`."""
     nodes: Collection[int]
-    """Node ids: of the event itself or on its path."""
+    """Node ids: of the event itself or, without `ports`, on its path."""
     ports: Collection[int]
-    """Egress ports of the event itself."""
+    """Egress ports of the event itself: with `nodes`, ports of theirs."""
     flow: Flow | None
     """Parts of the 5-tuple."""
     flows: Collection[Flow]
@@ -84,9 +84,10 @@ def wanted(filters: Filters) -> Criteria:
     flow = filters.get("flow") or Flow()
     prefix = filters.get("prefix") or ()
     keys = []
-    if nodes := filters.get("nodes"):
+    nodes, ports = filters.get("nodes"), filters.get("ports")
+    if nodes:
         keys.append(tuple(node_key(int(node)) for node in nodes))
-    if ports := filters.get("ports"):
+    if ports:
         keys.append(tuple(port_key(int(port)) for port in ports))
     places: tuple[int, ...] = ()
     if nodes and ports and len(nodes) * len(ports) <= _MOST_PLACES:
@@ -106,7 +107,7 @@ def wanted(filters: Filters) -> Criteria:
         sum(1 << metric for metric in Metric if metric.label in (filters.get("metrics") or ())),
         tuple(keys),
         places,
-        bool(nodes),
+        bool(nodes) and not ports,
         tuple((int(shard), int(first)) for shard, first in (filters.get("since") or {}).items()),
     )
 
@@ -126,8 +127,11 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
         terms.append(_one_of("kind", kinds, [kind.label for kind in Kind]))
     if metrics := filters.get("metrics"):
         terms.append(_one_of("metric", metrics, [metric.label for metric in Metric if metric]))
-    if nodes := filters.get("nodes"):
-        listed = ", ".join(str(int(node)) for node in nodes)
+    nodes, ports = filters.get("nodes"), filters.get("ports")
+    listed = ", ".join(str(int(node)) for node in nodes or ())
+    if nodes and ports:
+        terms.append(f"node_id IN ({listed})")
+    elif nodes:
         on_path = f"list_has_any(path, [{listed}]::UINTEGER[])"
         either = f"node_id IN ({listed}) OR {on_path}"
         if (records := long_paths()) is not None:
@@ -135,7 +139,7 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
             first = f"SELECT {names}, sequence - hop // {PATH_PART} FROM ({records})"
             either += f" OR ({names}, sequence) IN ({first} WHERE NOT {HEAD} AND {on_path})"
         terms.append(f"({either})")
-    if ports := filters.get("ports"):
+    if ports:
         terms.append(f"port IN ({', '.join(str(int(port)) for port in ports)})")
     if (flow := filters.get("flow")) is not None:
         terms += _flow_terms(flow)

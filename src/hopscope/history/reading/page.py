@@ -35,6 +35,8 @@ _PIECE_EVENTS = 131_072
 _ALL = 2**62
 _LISTED = 1000
 """Rows that are fetched by a list of their sequences, which lets DuckDB leave out the rows between them."""
+_FETCHED = NAMES.replace(" src,", " NULL AS src,").replace(" dst,", " NULL AS dst,")
+"""Without texts of addresses, the columns that take longest: see `name_ends`."""
 _KEY = np.dtype([("time", "<i8"), ("shard", "<u2"), ("sequence", "<u8")])
 
 Keys = npt.NDArray[Any]
@@ -104,7 +106,7 @@ class Page:
         self._keys = keys[(at[::-1] if self._order == "newest" else at)[: self._limit + 1]]
 
     def fetch(self, snapshot: Snapshot, cursor: duckdb.DuckDBPyConnection) -> Table:
-        """The rows that were found."""
+        """The rows that were found, addresses as numbers alone."""
         keys = self._keys[: self._limit]
         holding = snapshot.holding(keys["shard"], keys["sequence"])
         fresh = [_rows(events, keys) for events in holding.fresh]
@@ -114,9 +116,7 @@ class Page:
         listed = ""
         if len(keys) <= _LISTED:
             listed = f"WHERE sequence IN ({', '.join(map(str, keys['sequence'].tolist())) or 'NULL'})"
-        select = (
-            f"SELECT {NAMES} FROM (SELECT * FROM ({source}) {listed}) SEMI JOIN page USING (shard, sequence)"
-        )
+        select = f"SELECT {_FETCHED} FROM ({source}) SEMI JOIN page USING (shard, sequence) {listed}"
         table = fetch(cursor, f"{select} ORDER BY {_BY[self._order]}", None, COLUMNS)
         table.truncated = len(self._keys) > len(keys)
         if table.truncated and len(keys):

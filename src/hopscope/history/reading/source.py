@@ -40,8 +40,8 @@ class Snapshot:
     """Parts of segments."""
     fresh: list[Records]
     """EVENT blocks of journals that are not in segments."""
-    long: bool = True
-    """As in `columns.register`."""
+    texts: bool = True
+    """As in `columns.register`, of journals."""
 
     @property
     def paths(self) -> list[Path]:
@@ -53,7 +53,7 @@ class Snapshot:
         and so on.
         """
         blocks = self.fresh if len(self.fresh) <= 4 else [np.concatenate(self.fresh)]
-        selects = [register(connection, f"{name}_{i}", block, self.long) for i, block in enumerate(blocks)]
+        selects = [register(connection, f"{name}_{i}", block, self.texts) for i, block in enumerate(blocks)]
         if self.parts:
             selects.insert(0, parts_sql(self.parts))
         if not selects:
@@ -135,7 +135,7 @@ class HistorySource:
         """DuckDB, to look into files."""
         return connect(256 * 1024**2, threads=1)
 
-    def snapshot(self, wanted: Criteria | None = None, long: bool = True) -> Snapshot:
+    def snapshot(self, wanted: Criteria | None = None, texts: bool = True) -> Snapshot:
         """The events that may be wanted; None: all. Segments are not checked yet: see `undamaged`.
 
         Journals are read before segments are listed, so that each event is there once.
@@ -157,7 +157,7 @@ class HistorySource:
             segments = list_segments(self.folder)
             self._checked.intersection_update(segment.path for segment in segments)
             fresh = [e for j, e in blocks if len(e) and not segment_covering(segments, j.shard, j.first)]
-            return Snapshot(self._parts(segments, wanted), fresh, long)
+            return Snapshot(self._parts(segments, wanted), fresh, texts)
 
     def undamaged(self, snapshot: Snapshot) -> Snapshot:
         """A snapshot without damaged segments: those that are new are checked."""

@@ -15,7 +15,10 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows"
 Order = Literal["asc", "desc"]
 Text = Annotated[str | None, Query(max_length=100, description="Address or network")]
 NodeName = Annotated[str | None, Query(max_length=200, description="Node id or name")]
-Ports = Annotated[list[int] | None, Query(max_length=64, description="Egress ports; repeat it")]
+Ports = Annotated[
+    list[int] | None,
+    Query(max_length=64, description="Egress ports, with `node` of those switches; repeat it"),
+]
 FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
 
 
