@@ -145,8 +145,8 @@ def test_a_page_reads_few_chunks(stored: tuple[Events, Path], monkeypatch: pytes
 
 
 def test_a_port_of_a_node_is_looked_for_as_such(folder: Path) -> None:
-    """Nodes 1 and 2 and ports 1 and 2 are in every chunk, port 2 of node 2 in one, port 1 of node 1 in none. An
-    index without ports of nodes leaves out none of them.
+    """Nodes 1 and 2 and ports 1 and 2 are in every chunk, port 2 of node 2 in one, port 1 of node 1 nowhere.
+    An index without ports of nodes leaves out none of them.
     """
     events = np.zeros(6 * CHUNK, EVENT)
     events["kind"], events["metric"] = Kind.CHANGE, Metric.HOP_LATENCY

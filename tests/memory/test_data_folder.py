@@ -89,8 +89,8 @@ def test_what_a_killed_collector_left_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_was_deleted_gives_nothing_to_its_successor(tmp_path: Path) -> None:
-    """Regions of a killed collector whose data folder is gone are deleted, and not rescued, by the next one at
-    the same path: their events are of another history, with ids of its flows by another secret.
+    """Regions of a killed collector whose data folder is gone are deleted, and not rescued, by the next one
+    at the same path: their events are of another history, with ids of its flows by another secret.
     """
     rescued: list[Path] = []
 

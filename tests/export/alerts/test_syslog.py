@@ -80,7 +80,8 @@ class Server(ServerProcess):
 
     def messages(self, host: str) -> list[dict[str, Any]]:
         """What it has parsed of one host."""
-        lines = self.log.read_text().split("\n")[:-1] if self.log.exists() else []  # the last may not be whole
+        lines = self.log.read_text().split("\n") if self.log.exists() else [""]
+        lines.pop()  # not whole yet, or empty
         return [each for each in map(json.loads, lines) if each["host"] == host]
 
     def wait(self, host: str, count: int) -> list[dict[str, Any]]:
