@@ -309,13 +309,16 @@ def name_ends(table: Table) -> None:
     """Put texts of addresses beside their numbers; None: the event has no flow."""
     for side in ("src", "dst"):
         high, low = table[f"{side}_hi"], table[f"{side}_lo"]
-        table.columns[side] = np.where(high | low != 0, _address_texts(high, low), None)
+        texts = _address_texts(high, low)
+        texts[(high | low) == 0] = None
+        table.columns[side] = texts
 
 
 def _address_texts(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.object_]:
     """Texts of addresses [n], each made once."""
     known, at = np.unique(np.stack([high, low], axis=1), axis=0, return_inverse=True)
-    return text_column([address(*pair) for pair in known.tolist()])[at]
+    texts: npt.NDArray[np.object_] = text_column([address(*pair) for pair in known.tolist()])[at]
+    return texts
 
 
 def text_column(values: list[str | None]) -> Any:
