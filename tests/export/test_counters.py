@@ -42,3 +42,20 @@ def test_health_is_shown_everywhere(regions: Path) -> None:
     table = TopView(folder, Names(), SimpleNamespace())._counts()  # type: ignore[arg-type]
     cells = list(zip(*(list(column.cells) for column in table.columns), strict=True))
     assert ("far", "1,234 lost", "5 sent, failing") in cells
+
+
+def test_counters_go_on_when_destinations_change(regions: Path) -> None:
+    """SIGHUP: those of a destination that stays do not begin again, wherever it is in the list; its place is
+    the new one. Another kind of the same name is another destination.
+    """
+    pager, near, far = (Place("webhook", f"http://{name}", name) for name in ("pager", "near", "far"))
+    with open_counters(regions.parent, [pager, near]) as region:
+        region["destinations"]["sent_total"] = 5, 7
+    moved = near._replace(place="http://elsewhere")
+    with open_counters(regions.parent, [far, moved, pager]) as region:
+        rows = region["destinations"].copy()
+        region["destinations"]["sent_total"][0] = 1
+    assert rows["sent_total"].tolist() == [0, 7, 5]
+    assert rows["place"].tolist() == [b"http://far", b"http://elsewhere", b"http://pager"]
+    with open_counters(regions.parent, [pager, far._replace(kind="slack"), near]) as region:
+        assert region["destinations"]["sent_total"].tolist() == [5, 0, 7]

@@ -30,6 +30,18 @@ def test_flows_at_one_port_are_one_place() -> None:
     assert found.places == {}
 
 
+def test_a_looping_flow_has_an_alarm_for_each_time_that_it_passes_a_switch() -> None:
+    """One that ends leaves the other open; an index that a changed path has moved ends the one left."""
+    hop = {"metric": Metric.HOP_LATENCY, **flow(1)}
+    found = OpenAlarms()
+    found.take(joined(event(RAISED, 1, **hop, hop=0), event(RAISED, 2, **hop, hop=2, port=3)))
+    assert set(found.places) == {"hop_latency/7/2", "hop_latency/7/3"}
+    found.take(joined(event(CLEARED, 3, **hop, hop=0)))
+    assert set(found.places) == {"hop_latency/7/3"}
+    found.take(joined(event(CLEARED, 4, **hop, hop=5)))
+    assert found.places == {}
+
+
 def test_shards_queues_and_ports_are_told_apart() -> None:
     """Alarms of two workers at one queue are one place; another queue is another, a port if keyed so."""
     events = joined(

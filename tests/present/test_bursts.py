@@ -56,3 +56,26 @@ def test_the_highest_burst_is_first_whatever_else_happened(
         _, found, truncated = bursts(history, Search(0, 100, metric="queue_occupancy", sort="peak"))
     assert [(each.interval.peak, each.flows) for each in found] == [(9000, None), (800, 1)]
     assert truncated
+
+
+def test_alarms_from_before_the_range(tmp_path: Path) -> None:
+    """One that is open for all of it, and one that ends within it, began when they were raised.
+    One that ended earlier, and one of another metric, are not in it.
+    """
+    events = np.zeros(7, EVENT)
+    events["metric"], events["node_id"], events["port"] = Metric.QUEUE_OCCUPANCY, 7, 2
+    raised, cleared = Kind.RAISED, Kind.CLEARED
+    events["kind"] = [raised, raised, raised, raised, cleared, cleared, raised]
+    events["ident"] = [1, 2, 3, 4, 3, 2, 5]
+    events["metric"][3] = Metric.QUEUE_CONGESTION
+    events["value"], events["time_ns"] = 900, [10, 11, 12, 13, 14, 60, 70]
+    events["reason"][[4, 5]] = ClearReason.VALUE
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        search = Search(50, 100, metric="queue_occupancy")
+        total, found, truncated = bursts(history, search)
+        _, long, _ = bursts(history, Search(50, 100, metric="queue_occupancy", shortest_ns=40, longest_ns=49))
+    spans = {each.interval.place.ident: (each.interval.start_ns, each.interval.end_ns) for each in found}
+    assert spans == {1: (10, None), 2: (11, 60), 5: (70, None)}
+    assert (total, truncated) == (3, False)
+    assert [each.interval.place.ident for each in long] == [2]

@@ -35,6 +35,15 @@ def alarm_key(row: np.void, queue_by_port: bool) -> str:
     return f"{int(row['shard'])} {metric} {parts}"
 
 
+def alarmed_hop(row: np.void) -> int:
+    """Index of the hop whose alarm an EVENT record begins or ends; 0: its metric has one for each key.
+
+    A looping flow passes a switch several times, each with an alarm of the same key. The index of an alarm
+    changes with the path, and is another one in a report of a part of it.
+    """
+    return int(row["hop"]) if row["metric"] == Metric.HOP_LATENCY else 0
+
+
 def place_key(row: np.void, queue_by_port: bool) -> str:
     """The metric and the place of an EVENT record, the same for all shards and members: `METRIC/NODE/PORT`.
 

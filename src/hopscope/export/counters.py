@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -108,27 +108,29 @@ class Place(NamedTuple):
 
 
 def open_counters(folder: Path, destinations: Sequence[Place]) -> Region:
-    """Region with a DESTINATION for each. An existing one is continued by a restarted export process."""
-    path = folder / "regions" / FILE_NAME
-    arrays = {"destinations": (DESTINATION, len(destinations))}
-    kinds = np.array([f"{place.kind}:{place.name}" for place in destinations], "S80")
-    try:
-        region = Region.attach(path, KIND, VERSION, writable=True)
-        if region.shape() == arrays and np.array_equal(_identities(region["destinations"]), kinds):
-            return region
-    except RegionError:
-        pass  # none yet
-    region = Region.create(path, KIND, VERSION, arrays)
-    rows = region["destinations"]
-    for row, destination in zip(rows, destinations, strict=True):
-        row["name"], row["kind"], row["place"] = (
-            text.encode() for text in (destination.name, destination.kind, destination.place)
-        )
+    """Region with a DESTINATION for each; one that was there before, by kind and name, goes on."""
+    known = {(bytes(row["kind"]), bytes(row["name"])): row for row in read_counters(folder)}
+    rows = np.zeros(len(destinations), DESTINATION)
+    for at, destination in enumerate(destinations):
+        kind, place, name = (text.encode() for text in destination)
+        rows[at] = known.get((kind, name), rows[at])
+        rows["name"][at], rows["kind"][at], rows["place"][at] = name, kind, place
+    region = _region(folder / "regions" / FILE_NAME, len(rows))
+    region["destinations"][:] = rows
     return region
 
 
-def _identities(rows: Records) -> Any:
-    return np.array([b":".join((row["kind"], row["name"])) for row in rows], "S80")
+def _region(path: Path, count: int) -> Region:
+    """The one that is there, if it has as many; it needs no room on the disk."""
+    arrays = {"destinations": (DESTINATION, count)}
+    try:
+        region = Region.attach(path, KIND, VERSION, writable=True)
+    except RegionError:  # none yet
+        return Region.create(path, KIND, VERSION, arrays)
+    if region.shape() == arrays:
+        return region
+    region.close()
+    return Region.create(path, KIND, VERSION, arrays)
 
 
 def read_counters(folder: Path) -> Records:

@@ -81,7 +81,7 @@ _DISTRIBUTIONS: Mapping[str, tuple[str, str]] = {
     "sum": ("by measure", "their sum"),
     "highest": (
         "by measure",
-        "no value is above it; may be of an earlier period",
+        "no value is above it; may be of an earlier period; end-to-end latency stops at 4294967294",
     ),
     "lower": ("by measure", "lowest value of each bin that has values"),
     "upper": ("by measure", "highest value of each bin that has values"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..detect.alarms import ENDS, alarm_key, place_key
+from ..detect.alarms import ENDS, alarm_key, alarmed_hop, place_key
 from ..detect.flows.reading.state import queues_by_port
 from ..detect.records import Kind, Metric
 from ..wire.records import Records
@@ -58,8 +58,8 @@ class OpenAlarm:
     """The highest value that events and the live state had since then."""
     now: int | None = None
     """The newest value of the live state; None: it has none."""
-    alarms: dict[str, int] = field(default_factory=dict)
-    """Flow id of each by `detect.alarms.alarm_key`: of hop latency there is one for each flow."""
+    alarms: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Flow id of each by `alarm_key` and `alarmed_hop`: of hop latency there are some for each flow."""
 
 
 class OpenAlarms:
@@ -70,15 +70,16 @@ class OpenAlarms:
         self.places: dict[str, OpenAlarm] = {}
         self.ended: dict[str, int] = {}
         """Time (ns) of the end of alarms by place; the last ones."""
-        self._place_of: dict[str, str] = {}
+        self._places_of: dict[str, dict[int, str]] = {}
+        """Place of each open alarm, by `alarm_key` and `alarmed_hop`."""
 
     def take(self, events: Records) -> None:
         """Take events that nobody has given it before."""
         for row in events[self._of_interest(events)]:
             kind = int(row["kind"])
             if kind in ENDS:
-                self._end(alarm_key(row, self._by_port), int(row["time_ns"]))
-            elif kind in ENDS.values() and len(self._place_of) < MOST_OPEN:
+                self._end(row)
+            elif kind in ENDS.values() and len(self._places_of) < MOST_OPEN:
                 self._begin(row)
             place = self.places.get(place_key(row, self._by_port))
             if place is not None and kind in _VALUED:
@@ -97,24 +98,33 @@ class OpenAlarms:
 
     def _begin(self, row: np.void) -> None:
         alarm, key = alarm_key(row, self._by_port), place_key(row, self._by_port)
-        if alarm in self._place_of:
+        hop = alarmed_hop(row)
+        places = self._places_of.setdefault(alarm, {})
+        if hop in places:
             return  # its end was lost: it has been open since then, as far as is known
-        self._place_of[alarm] = key
+        places[hop] = key
         place = self.places.get(key)
         if place is None:
             place = self.places[key] = OpenAlarm(key, row.copy(), int(row["time_ns"]), int(row["value"]))
-        place.alarms[alarm] = int(row["flow_id"])
+        place.alarms[alarm, hop] = int(row["flow_id"])
 
-    def _end(self, alarm: str, time_ns: int) -> None:
-        key = self._place_of.pop(alarm, None)
-        if key is not None:
-            place = self.places[key]
-            del place.alarms[alarm]
-            if not place.alarms:
-                del self.places[key]
-                if len(self.ended) >= MOST_OPEN:
-                    self.ended.clear()
-                self.ended[key] = time_ns
+    def _end(self, row: np.void) -> None:
+        alarm, hop = alarm_key(row, self._by_port), alarmed_hop(row)
+        places = self._places_of.get(alarm)
+        if places is None:
+            return
+        if hop not in places:
+            hop = next(reversed(places))
+        key = places.pop(hop)
+        if not places:
+            del self._places_of[alarm]
+        place = self.places[key]
+        del place.alarms[alarm, hop]
+        if not place.alarms:
+            del self.places[key]
+            if len(self.ended) >= MOST_OPEN:
+                self.ended.clear()
+            self.ended[key] = int(row["time_ns"])
 
 
 class AlarmReader:

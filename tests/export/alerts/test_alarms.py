@@ -111,6 +111,19 @@ def test_the_end_belongs_to_its_beginning(
     assert sent(found, joined(event(CLEARED, 1, **begins | same))) == [("cleared", "0-0")]
 
 
+def test_a_looping_flow_is_alarmed_until_its_last_hop_at_a_switch_has_ended() -> None:
+    """It passes the switch more than once; one that ends leaves the alarm open. An index that a changed path
+    has moved ends the one that is left.
+    """
+    found = alarms()
+    hop = {"metric": Metric.HOP_LATENCY, **flow(1)}
+    events = joined(*(event(RAISED, second, hop=second, **hop) for second in (0, 2, 2, 4)))
+    assert sent(found, events) == [("raised", "0-0")]
+    events = joined(*(event(CLEARED, 6 + at, hop=at, **hop) for at in (2, 0, 7)))
+    (ends,) = found.take(events)
+    assert (ends["kind"], ends["lasted_ns"], list(found)) == ("cleared", 13 * SECOND, [])
+
+
 def test_a_queue_of_a_switch() -> None:
     """With `detect.queue_key = "switch-queue"` the port of the last report may be another one."""
     found = alarms(by_port=False)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...base.log import logger
 from ...base.names import Names
-from ...detect.alarms import ENDS, alarm_key
+from ...detect.alarms import ENDS, alarm_key, alarmed_hop
 from ...detect.records import NO_NODE, Kind
 from ...present.events import continues, event_object, long_paths, when
 from ...settings.destinations.alerts.common import AlertSettings
@@ -43,6 +43,8 @@ class Alarm:
     """When it is sent; NEVER: it was."""
     expires_ns: int
     """When it ends unless it is raised again."""
+    hops: list[int]
+    """Hops that have raised it, and not cleared it, by `alarmed_hop`."""
     silent_ns: int = NEVER
     """When the silence of its switch ends it; NEVER: the switch is not silent."""
 
@@ -132,6 +134,8 @@ class Alarms:
         known = self._open.get(key)
         if known is not None:  # its end was lost, as by a restart of the machine
             known.expires_ns = expires
+            if alarmed_hop(row) not in known.hops:
+                known.hops.append(alarmed_hop(row))
             known.silent_ns = NEVER  # its switch reports, though the event of its return was lost, too
             self.changed = True
             return
@@ -141,7 +145,7 @@ class Alarms:
             yield from self._wanted(alert)
             return
         due = time_ns + self._for_ns if self._for_ns else NEVER
-        self._open[key] = Alarm(alert, int(row["shard"]), time_ns, due, expires)
+        self._open[key] = Alarm(alert, int(row["shard"]), time_ns, due, expires, [alarmed_hop(row)])
         self._wait(self._open[key])
         self.changed = True
         if not self._for_ns:
@@ -152,6 +156,11 @@ class Alarms:
             self._silence(int(row["shard"]), int(row["node_id"]), None)
         key = alarm_key(row, self._queue_by_port)
         if key not in self._open:
+            return
+        hops = self._open[key].hops
+        del hops[hops.index(alarmed_hop(row)) if alarmed_hop(row) in hops else -1]
+        if hops:
+            self.changed = True
             return
         alarm = self._removed(key)
         if alarm.sent:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ...detect.records import Metric
+from ...detect.records import Kind, Metric
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
 from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, is_measured, joined, place_of_row
@@ -15,6 +15,10 @@ from .places import DROP, PLACE_METRICS
 
 MOST_EVENTS = 100_000
 """Events that one search reads: the newest of the range."""
+MOST_EARLIER = 20_000
+"""Beginnings and ends of alarms before the range that are read: what is open when it begins."""
+BACK_NS = 31 * 86_400 * 10**9
+"""How far back those are."""
 MOST_OF_FLOWS = 20_000
 """Events at the places of the bursts found that are read for their flows."""
 CONTRIBUTORS = 5
@@ -83,6 +87,8 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
         filters["nodes"] = (search.node,)
     table = history.events(limit=MOST_EVENTS, **filters)
     rows = [row for row in event_rows(table) if row["node_id"] is not None]
+    if search.above is None and not table.truncated:
+        rows += _earlier(history, filters)
     rows.reverse()
     found = alarms(rows) if search.above is None else above(rows, search.above)
     kept = [each for each in joined(found) if search.takes(each)]
@@ -91,6 +97,19 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
     shown = [Burst(each) for each in kept[: search.limit]]
     cut |= bool(shown) and _contributors(history, shown, search)
     return len(kept), shown, table.truncated or cut
+
+
+def _earlier(history: HistoryLike, filters: Filters) -> list[dict[str, Any]]:
+    """Beginnings and ends of alarms before a time range, the newest first."""
+    begin_ns = int(filters["start"])  # type: ignore[arg-type]
+    earlier: Filters = {
+        **filters,
+        "start": max(0, begin_ns - BACK_NS),
+        "end": begin_ns,
+        "kinds": (Kind.RAISED.label, Kind.CLEARED.label),
+    }
+    table = history.events(limit=MOST_EARLIER, **earlier)
+    return [row for row in event_rows(table) if row["node_id"] is not None]
 
 
 def _rank(interval: Interval, sort: Sort) -> tuple[int, int]:
