@@ -11,8 +11,11 @@ from hopscope.detect.detector import Detector
 from hopscope.detect.records import FlowState
 from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
-from hopscope.wire.records import Have
+from hopscope.wire.ipfix.decoder import IpfixDecoder
+from hopscope.wire.records import Have, Link
 from hopscope.wire.versions import IPFIX, SFLOW
+from support.ipfix_make import FLOW, message, packet_9, record, set_of, template
+from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 SETTINGS = DetectSettings(
@@ -140,3 +143,22 @@ def test_many_nodes(make: ModuleType, detector: Detector) -> None:
     run(make, detector, *[sample(make, 100 + n, sequence=n) for n in range(80)])
     assert (flow(detector)["hop_count"], flow(detector)["packets"]) == (64, 80)
     assert run(make, detector, *[sample(make, 100 + n, sequence=80 + n) for n in range(80)]) == []
+
+
+@pytest.mark.parametrize(("version", "received", "lost"), [(10, 800, 200), (9, 82, 20)])
+def test_loss_of_an_exporter_has_one_unit(detector: Detector, version: int, received: int, lost: int) -> None:
+    """Every fifth of 100 messages with ten records is missing: a fifth, in data records, which IPFIX numbers,
+    and in packets, which NetFlow 9 numbers.
+    """
+    decoder, data = IpfixDecoder(), set_of(256, record() * 10)
+    if version == 10:
+        first = message(set_of(2, template(256, FLOW)))
+        sent = [message(data, sequence=10 * n) for n in range(100)] + [message(sequence=1000)]
+    else:
+        first = packet_9(set_of(0, template(256, FLOW)))
+        sent = [packet_9(data, sequence=n + 1) for n in range(100)] + [packet_9(sequence=101)]
+    messages = [first, *(one for n, one in enumerate(sent) if n % 5 != 4)]
+    list(detector.update(decoder.decode(frame_batch(messages, link=Link.UDP_PAYLOAD))))
+    rows = detector.tables["sources"]["sources"]
+    (row,) = rows[rows["bits"] != 0]
+    assert (int(row["received"]), int(row["lost"])) == (received, lost)

@@ -278,6 +278,28 @@ def test_missing_messages() -> None:
     assert numbers(*nine) == [1, 2, 5, 6]
 
 
+def test_data_records_of_a_message() -> None:
+    """Its first row counts them as the exporter does: options and what is no flow, too, but no templates.
+    Those that waited for their template are in the next message's.
+    """
+    decoder = IpfixDecoder()
+    options = set_of(3, make.options_template(400, [(144, 4)], [(34, 4)]))
+    other = set_of(2, template(257, [(2, 8)]))
+    records = set_of(256, record() * 3)
+    early = set_of(300, record() * 2)
+    data = set_of(257, bytes(16)), set_of(400, struct.pack(">II", 1, 1))
+
+    def counted(*messages: bytes) -> list[int]:
+        reports = decode(decoder, *messages).reports
+        return [int(each["inner_length"]) for each in reports if each["index"] == 0]
+
+    assert counted(message(TEMPLATE, options, other)) == [0]
+    assert counted(message(records, *data), message(sequence=6)) == [6, 0]
+    assert counted(message(records, early, sequence=6)) == [3]
+    assert counted(message(set_of(2, template(300, make.FLOW)), records, sequence=11)) == [3]
+    assert counted(message(records, sequence=14)) == [5]
+
+
 DAMAGE = {
     "nothing": (b"", Reason.TRUNCATED, Place.REPORT_HEADER),
     "version 5": (b"\0\5" + bytes(40), Reason.UNKNOWN_VERSION, Place.REPORT_HEADER),

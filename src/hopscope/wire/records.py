@@ -270,7 +270,7 @@ REPORT = np.dtype(
         ("node_id", "<u4"),
         ("first_hop", "<u4"),  # row in the hop block
         ("reason_at", "<u4"),  # byte offset in the frame where a rejected report was being read
-        ("inner_length", "<u4"),  # length that the inner IP header states, bytes
+        ("inner_length", "<u4"),  # bytes, as the inner IP header states; IPFIX: data records, in row 0
         ("hop_count", "<u2"),
         ("index", "<u2"),  # within the group
         ("sport", "<u2"),

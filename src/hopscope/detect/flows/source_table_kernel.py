@@ -24,6 +24,7 @@ from typing import Any
 from ...base.jit import U16, U32, U64, inlined, kernel, order
 from ...base.keyed_kernel import spread, weigh
 from ...wire.records import Carried
+from ...wire.versions import IPFIX
 from ..records import Kind
 from .event_kernel import (
     DUPLICATE,
@@ -223,7 +224,7 @@ def check_sequence(
     version = s.version
     s.version = version | U32(1)
     order()
-    s.received += U64(1)
+    s.received += U64(r.inner_length) if r.version == IPFIX else U64(1)  # what is lost are records, too
     missing = U64(0)
     if number == ((U64(s.highest) + U64(1)) & ((U64(1) << bits) - U64(1))) and U64(s.depth) == WINDOW:
         s.highest = U32(number)

@@ -33,7 +33,9 @@ HAS_OWN, HAS_REASON = U64(Carried.OWN_HOP), U64(Carried.DROP_REASON)
 DROPPED, DROP, INNER = U64(Flag.DROPPED), U64(Kind.DROP), U64(Kind.INNER)
 NODE, PORTS, L2_PORTS = U64(Have.NODE_ID), U64(Have.PORTS), U64(Have.L2_PORTS)
 LATENCY = U64(Have.HOP_LATENCY)
-FRAME, AT, END, ROWS, RECORDS, UNKNOWN, SET_ID, SET_AT, SET_END, AGAIN, LATE = (U64(slot) for slot in State)
+FRAME, AT, END, ROWS, RECORDS, UNKNOWN, SET_ID, SET_AT, SET_END, AGAIN, LATE, FIRST = (
+    U64(slot) for slot in State
+)
 REPORTS, HOPS, FLOW_RECORDS, OTHER_RECORDS = (U64(slot) for slot in Count)
 DONE, FULL, OTHER_SET = (U64(status) for status in Status)
 VERSION_9, VERSION_10 = U64(layout.NETFLOW_9), U64(layout.IPFIX)
@@ -184,6 +186,7 @@ def begin_row(reports: Any, frame: Any, domain: Any, version: Any, state: Any, c
     if state[ROWS] == NONE:
         domain.sequence = U32((U64(domain.sequence) + U64(domain.missing) + U64(1)) & LOW_32)
         domain.missing = U32(0)
+        state[FIRST] = counts[REPORTS]
     row.sequence = domain.sequence
     state[ROWS] += U64(1)
     counts[REPORTS] += U64(1)
@@ -265,8 +268,13 @@ def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, st
 
 
 @inlined
-def end_message(domain: Any, version: Any, state: Any) -> None:
-    """What the next message's sequence number should be."""
+def end_message(reports: Any, domain: Any, version: Any, state: Any) -> None:
+    """How many records came, and what the next message's sequence number should be."""
+    if version == VERSION_10:
+        records = U64(domain.waited) + state[RECORDS]
+        domain.waited = U32(records if state[AGAIN] else NONE)
+        if not state[AGAIN]:
+            reports[state[FIRST]].inner_length = records
     if not state[AGAIN] and not state[LATE]:
         more = U64(1) if version == VERSION_9 else state[RECORDS]
         domain.expected = U32((U64(domain.expected) + more) & LOW_32)
@@ -353,6 +361,6 @@ def decode_messages(
             state[AT] += length
         if state[ROWS] == NONE:
             begin_row(reports, frame, domain, version, state, counts)
-        end_message(domain, version, state)
+        end_message(reports, domain, version, state)
         next_frame(state)
     return DONE

@@ -28,7 +28,8 @@ DOMAIN = np.dtype(
         ("samplers", "u1"),
         ("hw_id", "u1"),
         ("known", "u1"),  # 1: `expected` is known
-        ("reserved", "u1", (5,)),
+        ("reserved", "u1"),
+        ("waited", "<u4"),  # data records of sets that had waited for their template, in no row yet
     ]
 )
 """An observation domain of an exporter, 152 bytes."""
@@ -68,6 +69,8 @@ class State(IntEnum):
     """1: the frames are sets that had waited for their template."""
     LATE = 10
     """1: the message is older than one that had come before it."""
+    FIRST = 11
+    """Its first row."""
 
 
 class Count(IntEnum):
