@@ -259,6 +259,42 @@ def test_twins_are_counted_alike_by_every_process(monkeypatch: pytest.MonkeyPatc
     assert len(set(points)) == len(points) == 1000
 
 
+def test_destinations_with_filters_of_their_own_replace_no_points(tmp_path: Path) -> None:
+    """An event is the same point whichever destination sends it, also one that wanted none of the events
+    before; no two events are one point.
+    """
+    data, events = tmp_path / "data", of_few_times(600, 600)
+    events["node_id"], events["port"], events["metric"] = 7, 2, Metric.HOP_LATENCY
+    events["flow_id"], events["ip_version"], events["src_hi"], events["dst_hi"] = 1, 4, 0, 0
+    events["src_lo"], events["dst_lo"] = 0xFFFF_0A00_0000, 0xFFFF_0A09_0000
+    events["src_lo"][::3] += np.uint64(0x10000)
+    events["src_lo"][:200] = 0xFFFF_0A00_0000
+    with JournalWriter(data, 0) as writer:
+        writer.append(events)
+
+    def points(*prefixes: str) -> dict[int, str]:
+        sent: list[bytes] = []
+        one, row = sender(data, "http://127.0.0.1:9/", Names(), prefixes=prefixes, batch_events=50)
+        one.destination.connect = lambda: None  # type: ignore[method-assign]
+        encode = one.destination._encoder.encode  # type: ignore[attr-defined]
+        one.destination.send = lambda block: sent.append(encode(block))  # type: ignore[method-assign]
+        one.start()
+        eventually(lambda: row["events_total"][0] + row["filtered_total"][0] == 600)
+        one.finish()
+        assert one.ended(HANG_SECONDS)
+        (data / "export" / "lab.positions").unlink()
+        lines = (line.split(" ") for line in b"".join(sent).decode().splitlines())
+        return {
+            int(values.split(",")[0].removeprefix("sequence=").removesuffix("i")): f"{tags} {time}"
+            for tags, values, time in lines
+        }
+
+    all_, first, second = points(), points("10.0.0.0/16"), points("10.1.0.0/16")
+    assert len(set(all_.values())) == 600
+    assert first | second == all_
+    assert min(len(first), len(second)) > 100
+
+
 def test_what_a_database_rejects_is_counted(tmp_path: Path, server: InfluxServer) -> None:
     """A block that the server rejects is counted as failed, and the next one is sent."""
     data = tmp_path / "data"

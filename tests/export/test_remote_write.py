@@ -20,9 +20,10 @@ from hopscope.base.names import Names
 from hopscope.export import delivery
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
-from hopscope.export.metrics.destination import Round
+from hopscope.export.metrics.destination import MetricsDestination, Round
 from hopscope.export.metrics.remote_write import RemoteWrite, request_1, request_2
 from hopscope.export.metrics.sender import MetricsSender
+from hopscope.memory.region import RegionError
 from hopscope.runtime.checks.connect import connections
 from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.metrics.remote_write import RemoteWriteSettings
@@ -142,6 +143,32 @@ def test_old_rounds_make_room() -> None:
     one.start()
     eventually(lambda: row["queue_full_total"][0] == 2)
     assert one.ended(HANG_SECONDS, give_up=True)
+
+
+@pytest.mark.parametrize("error", [RegionError("regions/worker-0.flows: replaced"), ValueError("odd")])
+def test_a_round_that_cannot_be_taken_is_left_out(error: Exception) -> None:
+    """The ones after it are taken and delivered: while the sender waits it takes them, too."""
+    rounds: list[float] = []
+    values = iter(range(1, 1000))
+
+    class Kept(MetricsDestination):
+        def send(self, taken: Round) -> None:
+            rounds.extend(sample.value for family in taken.families[:1] for sample in family.samples)
+
+    def take() -> list[Metric]:
+        if (value := next(values)) in (1, 3):
+            raise error
+        return families(value)
+
+    row = np.zeros(1, DESTINATION)
+    about = DestinationRow(row)
+    settings = RemoteWriteSettings(kind="remote_write", url="http://127.0.0.1:9/", every_seconds=1)
+    one = MetricsSender(Kept(settings, Context("lab", "m1", Names(), about.count)), take, about)
+    one.start()
+    eventually(lambda: len(rounds) >= 2)
+    assert one.ended(HANG_SECONDS, give_up=True)
+    assert rounds[:2] == [2, 4]
+    assert (row["ok"][0], row["retried_total"][0]) == (1, 2)
 
 
 def read(message: bytes) -> Iterator[tuple[int, Any]]:

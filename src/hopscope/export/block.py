@@ -34,6 +34,13 @@ class EventBlock:
     """Sequence of the last event before filtering."""
     records: Records
     """EVENT, by sequence."""
+    unfiltered: Records | None = None
+    """EVENT of before filtering; None: `records` are all."""
+
+    @property
+    def every(self) -> Records:
+        """EVENT of before filtering."""
+        return self.records if self.unfiltered is None else self.unfiltered
 
     @property
     def id(self) -> str:

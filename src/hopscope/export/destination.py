@@ -113,7 +113,7 @@ class Destination(AnyDestination, ABC):
         """
 
     def recall(self, block: EventBlock) -> None:
-        """See events that were sent before, perhaps by another process; called before `send`."""
+        """See events before those of the next block, wanted or not; called before `send`."""
         return
 
     def tick(self, idle: Collection[int], ending: bool) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -124,9 +125,8 @@ class Sender(DeliveryThread[Destination]):
         self._positions.sending(shard, position + len(events))
         wanted = self._filter.of(events)
         self.row.count("filtered_total", len(events) - len(wanted))
-        return EventBlock(
-            self.destination.context.member, shard, position, position + len(events) - 1, wanted
-        )
+        member, last = self.destination.context.member, position + len(events) - 1
+        return EventBlock(member, shard, position, last, wanted, events)
 
     def _beginning(self, shard: int) -> int:
         """Where a new destination begins: what retention deleted before it was there is not lost to it."""
@@ -180,8 +180,7 @@ class Sender(DeliveryThread[Destination]):
                 if not len(events):
                     return
                 begin, at = int(events["sequence"][0]), int(events["sequence"][-1]) + 1
-                if len(wanted := self._filter.of(events)):
-                    self.destination.recall(EventBlock(block.member, block.shard, begin, at - 1, wanted))
+                self.destination.recall(EventBlock(block.member, block.shard, begin, at - 1, events))
 
     def _due(self, shard: int) -> bool:
         """Whether the events of a shard have waited long enough for a full batch."""
@@ -195,6 +194,8 @@ class Sender(DeliveryThread[Destination]):
         self._recall(block)
         if len(block):
             taken = self._offer(lambda: self.destination.send(block), block.id, len(block))
+        elif self.destination.remembers:
+            self.destination.recall(replace(block, records=block.every))
         self._positions.sent(block.shard)
         if taken and not self.destination.buffers:
             self.row.count("events_total", taken)

@@ -56,10 +56,13 @@ class LineEncoder:
 
     def recall(self, block: EventBlock) -> None:
         """See events before those that are encoded next."""
-        self._twins_of(block, block.records[~continues(block.records)])
+        self._twins_of(block)
 
-    def _twins_of(self, block: EventBlock, records: Records) -> Column:
-        return self._twins.setdefault(block.shard, Twins()).of(block, records)
+    def _twins_of(self, block: EventBlock) -> Column:
+        """Of the events that are encoded, counted before filtering: all destinations make the same points."""
+        every = block.every[~continues(block.every)]
+        twins = self._twins.setdefault(block.shard, Twins()).of(block, every)
+        return twins[np.isin(every["sequence"], block.records["sequence"])]
 
     def encode(self, block: EventBlock) -> bytes:
         """A line for each event; a long path is one event."""
@@ -113,7 +116,7 @@ class LineEncoder:
         lines.text(",queue=", queued)
         lines.number(records["ident"], queued)
         lines.text(f",shard={block.shard}")
-        twin = self._twins_of(block, records)
+        twin = self._twins_of(block)
         lines.text(",n=", twin > 0)
         lines.number(twin, twin > 0)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client.core import Metric
 
+from ...base.errors import HopscopeError, described
 from ..counters import DestinationRow
 from ..delivery import DeliveryThread
 from .destination import MetricsDestination, Round
@@ -48,7 +49,12 @@ class MetricsSender(DeliveryThread[MetricsDestination]):
         if now < self._due and not (ending and self._due < math.inf):
             return
         self._due = math.inf if ending else now + self._settings.every_seconds
-        self._waiting.append(Round(time.time_ns() // 1_000_000, list(self._take())))
+        try:
+            taken = Round(time.time_ns() // 1_000_000, list(self._take()))
+        except Exception as error:  # also while it waits: the next round may be read again
+            self._failed(HopscopeError(described(error)))
+            return
+        self._waiting.append(taken)
         while len(self._waiting) > self._settings.queue_rounds:
             self.row.count("queue_full_total", len(self._waiting.popleft()))
 
