@@ -31,8 +31,10 @@ from ..connection import ClusterError
 from ..membership.members import MemberRecord
 from .answers import ClusterAnswer, ClusterHistory
 from .ask import Asker, gone
-from .members_history import MembersHistory
+from .history_question import MOST_FLOWS, FiltersModel, HistoryQuestion
+from .members_history import MembersHistory, add_live, flows_of, key_of
 from .parts import Answer
+from .tables import read_rows, table_of
 from .tails import KIND, TailAnswerer, after_marks, decode, request_json
 
 if TYPE_CHECKING:
@@ -115,8 +117,14 @@ class LakeHistory:
         return self._either(lambda asked: asked.events(limit=limit, order=order, after=after, **filters))
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Flows by their 5-tuple."""
-        return self._either(lambda asked: asked.flows(limit=limit, **filters))
+        """Flows by their 5-tuple; without an end, packets and latencies are those of live flows, too."""
+
+        def ask(asked: LakeQuestions | MembersHistory) -> Table:
+            found = asked.flows(limit=limit, **filters)
+            of_lake = asked is self._questions and filters.get("end") is None
+            return self._with_live(found) if of_lake else found
+
+        return self._either(ask)
 
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Paths of flows."""
@@ -237,6 +245,22 @@ class LakeHistory:
         for each in self._said[1:]:
             self.answer = self.answer.joined(each)
 
+    def _with_live(self, table: Table) -> Table:
+        """Add the live flows of the members that have answered, which are not in the lake."""
+        rows, columns = table.rows(), tuple(table.columns)
+        for at in range(0, len(rows), MOST_FLOWS):
+            some = slice(at, at + MOST_FLOWS)
+            filters = FiltersModel(flows=flows_of(map(key_of, rows[some])))
+            question = HistoryQuestion(method="live_flows", filters=filters)
+            body, names = {"ask": question.model_dump(exclude_defaults=True)}, self.answer.answered
+            try:
+                gathered = self._asker.ask("history", body, read_rows, only=names)
+                self._say(gathered.answer)
+                rows[some] = add_live(rows[some], gathered.found)
+            except ClusterError as error:
+                self._say(ClusterAnswer(missing=dict.fromkeys(names, str(error))))
+        return table_of(rows, columns, truncated=table.truncated)
+
     def _tails(self, snapshot: LakeSnapshot, request: TailRequest) -> list[Tail]:
         """Ask all members."""
         question = request_json(snapshot, request)
@@ -297,4 +321,4 @@ def _since(snapshot: LakeSnapshot, member: str) -> str:
     """Which events of a member that has not answered are missing."""
     if member not in snapshot.times:
         return "none of its events are in the lake"
-    return f"its events after {when(snapshot.times[member])}, when it last wrote into the lake, are missing"
+    return f"what it had not written into the lake by {when(snapshot.times[member])} is missing"

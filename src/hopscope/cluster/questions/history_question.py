@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import BaseModel, Field
 
 from ...detect.distributions.quantiles import By, Distribution
+from ...detect.flows.flow_id import FlowIds
 from ...detect.records import Kind, Metric
 from ...history.errors import HistoryError
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters, Flow, to_ns
 from ...history.reading.table import Table
 from ...lake.cursor import ClusterCursor
+from ...memory.private_file import hash_secret
 from ...present.collector_state import CollectorState
 from ...present.history import with_live
 from ...present.select import EventFilter
-from .tables import table_of
+from ...wire.address import number_of
+from .tables import Row, table_of
 
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Words = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=1000)]
 Numbers = Annotated[list[Number], Field(max_length=10_000)]
 MOST_ROWS = 1_000_000
 MOST_FLOWS = 10_000
+TUPLE = ("src", "dst", "sport", "dport", "proto")
+"""Columns of history that are a flow in a cluster."""
+LIVE = ("packets", "mean_latency", "highest_latency")
+"""Columns to which live flows add."""
 
 
 class _Model(BaseModel, strict=True):
@@ -82,11 +91,11 @@ class FiltersModel(_Model):
 
 
 class HistoryQuestion(_Model):
-    """A method of a history and its arguments."""
+    """A method of a history and its arguments; `live_flows`: of those of `filters.flows` that are live."""
 
     method: Literal[
         "events", "flows", "paths", "summary", "hops", "peaks", "labels", "coverage", "distributions", "sql",
-        "moment", "steps", "activity",
+        "moment", "steps", "activity", "live_flows",
     ]  # fmt: skip
     filters: FiltersModel = FiltersModel()
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] | None = None
@@ -115,6 +124,8 @@ class HistoryQuestion(_Model):
                 return history.events(limit=self.limit, order=self.order, after=after, **filters)
             case "flows":
                 return _with_live(history, history.flows(limit=self.limit, **filters), self.filters.end)
+            case "live_flows":
+                return _live(history.folder, self.filters.flows)
             case "paths":
                 return history.paths(limit=self.limit, **filters)
             case "summary":
@@ -161,3 +172,20 @@ def _with_live(history: HistoryLike, table: Table, end_ns: int | None) -> Table:
     state = CollectorState(history.folder)
     rows = list(with_live(table.rows(), state, EventFilter(end_ns=end_ns)))
     return table_of(rows, tuple(table.columns), truncated=table.truncated)
+
+
+def _live(folder: Path, wanted: Sequence[FlowModel]) -> Table:
+    """Packets and latencies of the live ones of these flows, by their whole 5-tuples."""
+    ids, rows = FlowIds(hash_secret(folder)), list[Row]()
+    for each in wanted:
+        flow = each.model_dump(include={*TUPLE})
+        try:
+            src, dst = (divmod(number_of(flow[end]), 1 << 64) for end in ("src", "dst"))
+            version = 4 if "." in flow["src"] else 6
+            flow_id = ids.of(src, dst, flow["sport"], flow["dport"], flow["proto"], version)
+        except (ValueError, TypeError):
+            raise HistoryError("expected whole 5-tuples") from None
+        rows.append({**flow, "flow_id": flow_id, **dict.fromkeys(LIVE)})
+    found = with_live(rows, CollectorState(folder), EventFilter())
+    live = [row for row in found if row["packets"] is not None]
+    return table_of(live, (*TUPLE, *LIVE), truncated=False)

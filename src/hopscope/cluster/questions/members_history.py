@@ -25,12 +25,11 @@ from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
 from .answers import ClusterAnswer
 from .ask import REJECTED, Asker, gone
-from .history_question import MOST_FLOWS, FiltersModel, FlowModel, HistoryQuestion
+from .history_question import MOST_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuestion
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
 
 F = TypeVar("F", Rows, Counts)
-_TUPLE = ("src", "dst", "sport", "dport", "proto")
 _HOP = ("node_id", "port")
 
 
@@ -88,17 +87,19 @@ class MembersHistory:
         """Flows by their 5-tuple, newest first; `flow_id` is that of the member that saw it last."""
         question = HistoryQuestion(method="flows", filters=FiltersModel.of(filters), limit=limit)
         found = self._rows(question)
-        groups = _grouped(found, _TUPLE)
+        groups = _grouped(found, TUPLE)
         truncated = any(each.truncated for each in found.values())
         newest = sorted(groups, key=lambda key: max(row["last"] or "" for row in groups[key]), reverse=True)
         shown = newest if limit is None else newest[:limit]
         if truncated and len(found) > 1 and shown:
             # a member may have left out its part of a flow that is newer elsewhere
-            chosen = [FlowModel(**dict(zip(_TUPLE, key, strict=True))) for key in shown[:MOST_FLOWS]]
             again = question.model_copy(
-                update={"filters": question.filters.model_copy(update={"flows": chosen}), "limit": None}
+                update={
+                    "filters": question.filters.model_copy(update={"flows": flows_of(shown[:MOST_FLOWS])}),
+                    "limit": None,
+                }
             )
-            groups = _grouped(self._rows(again), _TUPLE) | {key: groups[key] for key in shown[MOST_FLOWS:]}
+            groups = _grouped(self._rows(again), TUPLE) | {key: groups[key] for key in shown[MOST_FLOWS:]}
         rows = [_flow(groups[key]) for key in shown if key in groups]
         columns = (*_columns(found)[1:], "members")
         return table_of(rows, columns, truncated=truncated or len(shown) < len(newest))
@@ -414,6 +415,36 @@ def _peak(parts: Sequence[Row]) -> Row:
         "highest": _highest(parts, "highest"),
         "lowest": _lowest(parts, "lowest"),
         "events": _total(parts, "events"),
+    }
+
+
+def flows_of(keys: Iterable[tuple[Any, ...]]) -> list[FlowModel]:
+    """Flows by their TUPLE."""
+    return [FlowModel(**dict(zip(TUPLE, key, strict=True))) for key in keys]
+
+
+def key_of(row: Row) -> tuple[Any, ...]:
+    """TUPLE of a row."""
+    return tuple(row[name] for name in TUPLE)
+
+
+def add_live(rows: Iterable[Row], found: Mapping[str, Rows]) -> list[Row]:
+    """Rows of flows with the packets and latencies of live flows, by member."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for member, each in found.items():
+        for part in each.rows:
+            groups.setdefault(key_of(part), []).append({**part, "members": [member]})
+    return [_live_flow([row, *groups.get(key_of(row), ())]) for row in rows]
+
+
+def _live_flow(parts: Sequence[Row]) -> Row:
+    """A flow of history, first, and its live parts."""
+    return {
+        **parts[0],
+        "packets": _total(parts, "packets"),
+        "mean_latency": _mean(parts, "mean_latency", "packets"),
+        "highest_latency": _highest(parts, "highest_latency"),
+        "members": sorted({name for part in parts for name in part["members"]}),
     }
 
 
