@@ -20,16 +20,24 @@ import httpx
 from .waiting import eventually
 
 _PORTS = range(10_000, 32_000)
+_TAKEN: list[socket.socket] = []
+"""A socket with a name for each port that this process has got: whoever runs tests beside it gets another
+one, also while the server is not running.
+"""
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For requests without TLS: by itself, httpx reads all certificates for each one, which takes 18 ms."""
 
 
 def free_port() -> int:
-    """A TCP port of loopback that is free now, and not one of those that outgoing connections get."""
+    """A TCP port of loopback that is free, not one of those that outgoing connections get, and that nobody
+    else who asks here gets until this process ends.
+    """
     while True:
         port = secrets.choice(_PORTS)
-        with suppress(OSError), socket.socket() as free:
+        with suppress(OSError), socket.socket() as free, socket.socket(socket.AF_UNIX) as name:
             free.bind(("127.0.0.1", port))
+            name.bind(f"\0hopscope-test-port-{port}")
+            _TAKEN.append(name.dup())
             return port
 
 
