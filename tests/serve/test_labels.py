@@ -134,6 +134,24 @@ def test_without_labels_there_is_nothing(api: Any, tmp_path: Path) -> None:
     assert (series[0], series[1]["telemetry_ns"], series[1]["items"]) == (200, None, [])
 
 
+def test_the_alarm_of_coverage_is_open_while_coverage_is_low(api: Any, tmp_path: Path) -> None:
+    """History has its beginning alone, as of a collector that was killed: the process of now says whether."""
+    write(tmp_path)
+    for part in ("journal", "segments"):
+        (tmp_path / part).mkdir()
+    events = np.zeros(1, EVENT)
+    events["kind"], events["metric"], events["time_ns"] = Kind.RAISED, Metric.LABEL_COVERAGE, time.time_ns()
+    events["time_ns"] -= 60_000 * MS
+    events["node_id"], events["port"] = NO_NODE, NO_PORT
+    with JournalWriter(tmp_path, 1023) as journal:
+        journal.append(events)
+    counts = LABEL_COUNTERS.open(tmp_path / "regions")
+    for low in (0, 1):
+        counts.put("label_coverage_low", low)
+        ((_, found),) = get(api, tmp_path, "alarms")
+        assert [each["metric"] for each in found["items"]] == ["label_coverage"] * low
+
+
 def write_history(folder: Path) -> None:
     """Two periods of a port, one of another, and of coverage."""
     for part in ("journal", "segments"):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..detect.alarms import place_key
 from ..detect.records import EVENT, NO_NODE, NO_PORT, OF_SOURCE, Kind, Metric, PortKind
+from ..labels.counters import LABEL_COUNTERS
 from ..wire.records import Records
 from .collector_state import CollectorState
 
@@ -54,6 +55,7 @@ class LiveAlarms:
         self._order = np.argsort(self._flows["flow_id"])
         self._sources = state.sources()
         self._labels = state.labels.ports()
+        self._coverage_low = bool(LABEL_COUNTERS.read(state.regions)["label_coverage_low"])
         self._raised = dict(self._rows(state.ports()))
 
     def _rows(self, ports: Records) -> Iterator[tuple[str, tuple[np.void, int, np.void]]]:
@@ -95,6 +97,8 @@ class LiveAlarms:
             return Seen(any(self._flow(each) is not None for each in flow_ids))
         if metric in _OF_LABEL or metric == Metric.LABEL_AGE:
             return self._label(event, Metric(metric))
+        if metric == Metric.LABEL_COVERAGE and len(self._labels):
+            return Seen(self._coverage_low)
         return Seen(None)
 
     def _flow(self, flow_id: int) -> np.void | None:

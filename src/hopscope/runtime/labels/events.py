@@ -105,10 +105,25 @@ class LabelEvents:
         self.writer.tick()
 
     def close(self) -> None:
-        """Write the rest of the period, and close the journal."""
+        """Write the rest of the period and the end of all alarms, and close the journal.
+
+        A process that goes on with the table raises again what still holds.
+        """
         if self._period_ns:
             self._close_period()
+        self._end_alarms()
         self.writer.close()
+
+    def _end_alarms(self) -> None:
+        silent = self._table.known["silent"]
+        self._clear_ages(*self._table.ports_of(np.flatnonzero(silent)), ClearReason.STOPPED)
+        silent[:] = 0
+        if self.is_low:
+            self._low[0] = 0
+            events = self._events(Kind.CLEARED, Metric.LABEL_COVERAGE, 1)
+            events["node_id"], events["port"] = NO_NODE, NO_PORT
+            events["reason"], events["previous"] = ClearReason.STOPPED, self._limit
+            self._write(events)
 
     def _look_for_silence(self, now_ns: int) -> None:
         table = self._table
@@ -136,9 +151,12 @@ class LabelEvents:
             self._period = period
 
     def _evicted(self, nodes: Devices, ports: Ports) -> None:
+        self._clear_ages(nodes, ports, ClearReason.EVICTED)
+
+    def _clear_ages(self, nodes: Devices, ports: Ports, reason: ClearReason) -> None:
         events = self._events(Kind.CLEARED, Metric.LABEL_AGE, len(nodes))
         events["node_id"], events["port"] = nodes, ports
-        events["reason"], events["previous"] = ClearReason.EVICTED, self._silent_ns
+        events["reason"], events["previous"] = reason, self._silent_ns
         self._write(events)
 
     def _path_changed(self, flow: Key, path: Sequence[Port], previous: Sequence[Port]) -> None:
