@@ -129,6 +129,20 @@ def test_detection(capture: Path) -> None:
 
 
 @pytest.mark.kernel
+def test_a_long_path_is_one_event(tmp_path: Path) -> None:
+    """A path of ten nodes takes two records, and is one new key, as `hopscope replay` counts."""
+    reports, hops = new_reports(1), new_hops(10, 0x8000)
+    reports["time_ns"], reports["dst_lo"], reports["int_version"] = 1, 1, 20
+    reports["instructions"], reports["hop_count"] = 0x8000, 10
+    hops["node_id"] = 1 + np.arange(10)
+    path = tmp_path / "long.pcap"
+    with PcapWriter(path) as writer:
+        writer.write(encode_reports(ReportBatch(reports, hops)))
+    events = hopscope.detect_events(hopscope.read(path)).of(Kind.NEW_KEY, Metric.FLOW_PATH)
+    assert (len(events), events.by_kind()) == (2, {"new_key": 1})
+
+
+@pytest.mark.kernel
 def test_a_data_folder(capture: Path, tmp_path: Path) -> None:
     """What a pipeline has kept can be queried; where no collector runs, the state is empty."""
     settings = hopscope.Settings.model_validate({"detect": {"flow_rows": 16, "ports": 64, "sources": 16}})

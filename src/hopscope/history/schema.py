@@ -102,7 +102,8 @@ def _described(
 VIEWS = (
     View(
         "events",
-        "Every event, one row each, fresh ones included.",
+        "Every event, fresh ones included: one row each, except that a path of more than eight nodes has a row for "
+        "each eight. `hop = 0 OR metric IS DISTINCT FROM 'flow_path'` selects each event once.",
         _described(columns.COLUMNS, _EVENTS),
     ),
     View(

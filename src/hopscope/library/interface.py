@@ -196,7 +196,10 @@ class Capture:
 
 
 class Events(_Table):
-    """Events, EVENT [events], in the order in which they were found."""
+    """Events, EVENT [records], in the order in which they were found.
+
+    A path of more than eight nodes takes a record for each eight: `len` and columns count records.
+    """
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -220,8 +223,10 @@ class Events(_Table):
         return f"<Events: {len(self):,}{f' ({counts})' if counts else ''}>"
 
     def by_kind(self) -> dict[str, int]:
-        """How many there are of each kind."""
-        codes, counts = np.unique(self.records["kind"], return_counts=True)
+        """How many there are of each kind; a path is one event, whatever number of records it takes."""
+        from ..present.events import continues
+
+        codes, counts = np.unique(self.records["kind"][~continues(self.records)], return_counts=True)
         return {Kind(code).label: int(count) for code, count in zip(codes.tolist(), counts, strict=True)}
 
     def _readable(self) -> dict[str, Any]:
