@@ -102,8 +102,8 @@ def _described(
 VIEWS = (
     View(
         "events",
-        "Every event, fresh ones included: one row each, except that a path of more than eight nodes has a row for "
-        "each eight. `hop = 0 OR metric IS DISTINCT FROM 'flow_path'` selects each event once.",
+        "Every event, fresh ones included: one row each, except that a path of more than eight nodes has a "
+        "row for each eight. `hop = 0 OR metric IS DISTINCT FROM 'flow_path'` selects each event once.",
         _described(columns.COLUMNS, _EVENTS),
     ),
     View(
@@ -123,23 +123,24 @@ EXAMPLES = (
         "SELECT time_bucket(INTERVAL 1 MINUTE, time) AS minute, kind, count(*) AS events\n"
         "FROM events\n"
         "WHERE time > now()::TIMESTAMP - INTERVAL 1 HOUR\n"
+        "  AND (hop = 0 OR metric IS DISTINCT FROM 'flow_path')\n"
         "GROUP BY ALL\n"
         "ORDER BY minute",
     ),
     Example(
         "Ports with the most alarms",
-        "SELECT node_id, port, metric, count(*) AS alarms, max(value) AS highest\n"
+        "SELECT node_id, port, metric, count(*) AS alarms\n"
         "FROM events\n"
-        "WHERE kind = 'raised'\n"
+        "WHERE kind = 'raised' AND port IS NOT NULL\n"
         "GROUP BY ALL\n"
         "ORDER BY alarms DESC\n"
         "LIMIT 20",
     ),
     Example(
         "Flows that changed their path",
-        "SELECT src, dst, count(*) AS changes, max(time) AS last_change\n"
+        "SELECT src, dst, proto, sport, dport, count(*) AS changes, max(time) AS last_change\n"
         "FROM events\n"
-        "WHERE kind = 'path_change'\n"
+        "WHERE kind = 'path_change' AND hop = 0\n"
         "GROUP BY ALL\n"
         "ORDER BY changes DESC\n"
         "LIMIT 20",
