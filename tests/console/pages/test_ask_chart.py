@@ -30,6 +30,10 @@ LINES = (
     "SELECT TIMESTAMP '2026-01-02 03:04:00' + INTERVAL (n) MINUTE AS time, ['up', 'down'][1 + n % 2] AS way,"
     " n * 100 AS packets FROM range(6) t(n)"
 )
+TOGETHER = (
+    "SELECT TIMESTAMP '2026-01-02 03:04:00' + INTERVAL (n) MINUTE AS time, node, 100 * n + node AS packets,"
+    " 'ab' AS flow_id FROM range(3) a(n), range(1, 4) b(node)"
+)
 LARGE = f"SELECT {2**62 + 1} AS n, 'a \"b\"' AS t, NULL AS none FROM range(2)"
 HEIGHTS = """(() => {
   const canvas = document.querySelector(".answer-chart canvas");
@@ -107,6 +111,16 @@ def test_lines_are_read_out_by_keys(open_page: Any) -> None:
     page.run(f"({CHOOSE})('series', '')")
     page.wait("!document.querySelector('.answer-chart').innerText.includes('down')")
     assert "cx=time" in page.run("location.search")
+
+
+def test_lines_add_rows_of_one_time(open_page: Any) -> None:
+    """Three switches at each time, which no text tells apart: a line of their sums, and the chart says so."""
+    page = open_page(f"/ask?show=chart&cy=packets&cs=-&q={quote(TOGETHER)}")
+    page.see(".note", "Several rows have the same time: the chart adds their packets.")
+    page.run("document.querySelector('.answer-chart canvas').focus()")
+    page.press("ArrowLeft")
+    said = page.see(".answer-chart .tip").split("\n")
+    assert said[1] == f"packets {300 * (int(said[0][15]) - 4) + 6}"
 
 
 def test_a_json_file_has_large_numbers_digit_by_digit(open_page: Any, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ export function answerTable() {
   function cell(value, column) {
     if (value === null) return h("span", { class: "faint" }, "NULL");
     const name = answer.columns[column];
-    if (name === "flow_id") return h("a", { href: link(["flows", BigInt(value).toString(16).padStart(16, "0")]) }, String(value));
+    if (name === "flow_id" && answer.types[column] === "UBIGINT") return h("a", { href: link(["flows", BigInt(value).toString(16).padStart(16, "0")]) }, String(value));
     if (answer.types[column] === "TIMESTAMP_NS") return h("span", { title: moment(value) }, String(value));
     return typeof value === "object" ? JSON.stringify(value) : String(value);
   }

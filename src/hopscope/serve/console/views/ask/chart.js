@@ -12,8 +12,10 @@ const MOST_SERIES = 12;
 const MOST_CATEGORIES = 400;
 /** In the address: no column is the series. */
 const NONE = "-";
+/** What rows of the same x have in common. */
+const keyOf = (value) => (value !== null && typeof value === "object" ? JSON.stringify(value) : value);
 const isTime = (type) => /^(TIMESTAMP|DATE)/.test(type ?? "");
-const isNumber = (type) => /INT|FLOAT|DOUBLE|DECIMAL|BIGNUM/.test(type ?? "") && !/\[\]/.test(type);
+const isNumber = (type) => /INT(?!ERVAL)|FLOAT|DOUBLE|DECIMAL|BIGNUM/.test(type ?? "") && !/\[\]/.test(type);
 
 export function answerChart() {
   let answer = { columns: [], types: [], rows: [] };
@@ -67,33 +69,31 @@ export function answerChart() {
     const [cx, cy, cs] = [at(x.value), at(y.value), at(series.value)];
     note.textContent = "";
     if (!answer.rows.length || cy < 0) return void fill(box, empty("There is nothing to draw.", "A chart needs rows and a column of numbers."));
+    /** @type {Map<string, Map<unknown, number | null>>} sums of y by x, of each series */
     const groups = new Map();
     for (const row of answer.rows) {
-      const name = cs < 0 ? y.value : String(row[cs]);
-      if (!groups.has(name)) groups.set(name, []);
-      groups.get(name).push([row[cx], row[cy] === null ? null : Number(row[cy])]);
+      const [name, category] = [cs < 0 ? y.value : String(row[cs]), keyOf(row[cx])];
+      if (!groups.has(name)) groups.set(name, new Map());
+      const sums = groups.get(name);
+      const before = sums.get(category) ?? null;
+      sums.set(category, row[cy] === null ? before : before + Number(row[cy]));
     }
     const names = [...groups.keys()].slice(0, MOST_SERIES);
     if (groups.size > names.length) note.textContent = `The first ${names.length} of ${groups.size} series are shown.`;
+    if (repeats(series.value)) note.textContent += ` Several rows have the same ${x.value}${cs < 0 ? "" : ` and ${series.value}`}: the chart adds their ${y.value}. For another sum, use GROUP BY in the query.`;
     const keys = legend(names.map((name) => ({ name })));
     if (isTime(answer.types[cx]) && form.value === "line") {
-      const lines = names.map((name) => ({ name, points: groups.get(name).filter(([time]) => time !== null).map(([time, value]) => [ms(time), value]).sort((a, b) => a[0] - b[0]) }));
+      const lines = names.map((name) => ({ name, points: [...groups.get(name)].filter(([time]) => time !== null).map(([time, value]) => [ms(time), value]).sort((a, b) => a[0] - b[0]) }));
       const all = lines.flatMap((each) => each.points.map(([time]) => time));
       const [from, to] = all.reduce(([low, high], each) => [Math.min(low, each), Math.max(high, each)], [Infinity, -Infinity]);
       fill(box, times.element, keys);
       times.set({ series: lines, from, to: Math.max(to, from + 1) });
       return;
     }
-    const categories = [...new Set(answer.rows.map((row) => row[cx]))].slice(0, MOST_CATEGORIES);
-    const place = new Map(categories.map((each, number) => [each, number]));
-    const found = names.map((name) => {
-      const values = Array(categories.length).fill(null);
-      for (const [key, value] of groups.get(name)) if (place.has(key) && value !== null) values[place.get(key)] = (values[place.get(key)] ?? 0) + value;
-      return { name, values };
-    });
-    if (repeats(series.value)) note.textContent += ` Several rows have the same ${x.value}${cs < 0 ? "" : ` and ${series.value}`}: the chart adds their ${y.value}. For another sum, use GROUP BY in the query.`;
+    const categories = [...new Set(answer.rows.map((row) => keyOf(row[cx])))].slice(0, MOST_CATEGORIES);
+    const found = names.map((name) => ({ name, values: categories.map((each) => groups.get(name).get(each) ?? null) }));
     fill(box, columns.element, keys);
-    columns.set({ categories: categories.map((each) => (typeof each === "object" ? JSON.stringify(each) : String(each))), series: found, lines: form.value === "line" });
+    columns.set({ categories: categories.map(String), series: found, lines: form.value === "line" });
   }
 
   return {
