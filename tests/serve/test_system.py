@@ -160,6 +160,8 @@ def test_a_sink_says_what_it_forwarded_and_why_not(
     )
     kept = [(each.label or {}).get("reason") for each in found.counters["kept"]]
     assert {reason.label for reason in Reason if reason} <= set(kept)
+    stripped = [each.name.removeprefix("hopscope_") for each in found.counters["out"]]
+    assert stripped == ["forwarded_frames_total", "stripped_packets_total", "unverified_packets_total"]
     loopback, gone = found.interfaces
     assert (loopback.name, loopback.role, loopback.ready) == ("lo", "in", True)
     assert int(loopback.statistics["rx_packets"]) >= 0

@@ -35,19 +35,19 @@ class Type(IntEnum):
     LATENCY_CHANGE = 1 << 0
     """Hop latency differs from the flow's previous packet by more than `change`."""
     LATENCY_ABOVE = 1 << 1
-    """Hop latency is above `above`."""
+    """Hop latency is above `raise_above`."""
     OCCUPANCY_CHANGE = 1 << 2
     """Queue occupancy differs by more than `change`."""
     OCCUPANCY_ABOVE = 1 << 3
-    """Queue occupancy is above `above`."""
+    """Queue occupancy is above `raise_above`."""
     UTILIZATION_CHANGE = 1 << 4
     """Link utilisation differs by more than `change`."""
     UTILIZATION_ABOVE = 1 << 5
-    """Link utilisation is above `above`."""
+    """Link utilisation is above `raise_above`."""
     END_TO_END_CHANGE = 1 << 6
     """The sum of the hop latencies differs by more than `change`."""
     END_TO_END_ABOVE = 1 << 7
-    """The sum of the hop latencies is above `above`."""
+    """The sum of the hop latencies is above `raise_above`."""
     PATH_CHANGE = 1 << 8
     """The packet took another path than the flow's previous one."""
 

@@ -32,13 +32,8 @@ _STATISTICS = tuple(
 _SINK: Mapping[str, Sequence[str]] = {
     "in": ("frames_total", "frame_bytes_total", "kernel_drops_total", "bypassed_frames_total"),
     "int": ("packets_total", "sink_packets_total"),
-    "out": ("forwarded_frames_total", "stripped_packets_total"),
-    "kept": (
-        "unstripped_packets_total",
-        "unknown_int_packets_total",
-        "unverified_packets_total",
-        "rejected_reports_total",
-    ),
+    "out": ("forwarded_frames_total", "stripped_packets_total", "unverified_packets_total"),
+    "kept": ("unstripped_packets_total", "unknown_int_packets_total", "rejected_reports_total"),
     "dropped": ("forward_drops_total",),
     "kernel": ("xdp_forwarded_frames_total", "xdp_passed_frames_total", "xdp_lost_metadata_total"),
     "events": ("sink_events_total",),

@@ -53,18 +53,19 @@ function figuresOf({ counters, settings, threshold_increase }) {
   const [damaged, dropped, missed] = [sum(counters.kept, "unstripped_packets_total"), sum(counters.dropped, "forward_drops_total"), sum(counters.in, "kernel_drops_total")];
   const bypassed = sum(counters.in, "bypassed_frames_total");
   const unknown = sum(counters.kept, "unknown_int_packets_total");
+  const unverified = sum(counters.out, "unverified_packets_total");
   const taken = (field) => sum(counters.in, "frames_total", field);
   const events = counters.events.reduce((total, each) => total + Number(each.value), 0);
   const eventRate = counters.events.reduce((total, each) => total + each.per_second, 0);
   return [
     { key: "in", title: "Frames in", value: si(taken("per_second")), unit: "/s", note: `${si(taken("value"))} in all` },
     { key: "out", title: "Forwarded", value: si(sum(counters.out, "forwarded_frames_total", "per_second")), unit: "/s", note: `${si(out)} in all` },
-    { key: "int", title: "INT removed", value: si(sum(counters.out, "stripped_packets_total", "per_second")), unit: "/s", note: settings.strip ? `${si(stripped)} packets in all` : "off: sink.strip is false" },
+    { key: "int", title: "INT removed", value: si(sum(counters.out, "stripped_packets_total", "per_second")), unit: "/s", note: settings.strip ? `${si(stripped)} packets in all${unverified ? `, ${si(unverified)} with a wrong checksum` : ""}` : "off: sink.strip is false" },
     { key: "kept", title: "INT damaged", value: si(damaged), note: unknown ? `${si(unknown)} more of unknown form` : "forwarded unchanged", mood: damaged ? "warn" : "" },
     { key: "dropped", title: "Not forwarded", value: si(dropped), note: dropped ? `${percent(dropped / taken("value"))} of all` : "all frames go on", mood: dropped ? "bad" : "" },
     { key: "missed", title: "Never seen", value: si(missed), note: "the receive ring was full", mood: missed ? "bad" : "" },
     { key: "bypass", title: "Bypass", value: settings.bypass ? "ready" : "off", note: bypassed ? `${si(bypassed)} frames bypassed the workers` : settings.bypass ? "not needed so far" : "without workers no frame passes", mood: settings.bypass ? "" : "warn" },
-    { key: "events", title: "Events", value: si(eventRate), unit: "/s", note: `${si(events)} in all`, href: link("/events") },
+    { key: "events", title: "Events", value: si(eventRate), unit: "/s", note: `${si(events)} in all, each type counted`, href: link("/events") },
     { key: "limits", title: "Thresholds", value: threshold_increase ? `+${percent(threshold_increase)}` : "as set", note: threshold_increase ? "raised: too many events" : settings.quota ? `quota ${si(settings.quota)}/s of a type` : "no quota", mood: threshold_increase ? "warn" : "", href: link("/limits") },
   ];
 }
