@@ -76,7 +76,7 @@ _DISTRIBUTIONS: Mapping[str, tuple[str, str]] = {
     "measure": ("", "such as `hop_latency`, `end_to_end`"),
     "node_id": ("", "switch; NULL: unknown, or end to end"),
     "port": ("", "egress port; NULL: unknown, or end to end"),
-    "queue_id": ("", "queue; NULL: unknown, or end to end"),
+    "queue_id": ("", "queue; 0 also of packets that do not say it; NULL: end to end"),
     "count": ("values", "values in the period"),
     "sum": ("by measure", "their sum"),
     "highest": (
