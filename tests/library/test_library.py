@@ -85,6 +85,19 @@ def test_a_missing_and_a_cut_file(capture: Path, tmp_path: Path) -> None:
         next(batches)
 
 
+def test_a_file_can_be_read_again_and_a_stream_cannot(capture: Path) -> None:
+    """Each iteration begins at the first report, also after one that was not finished."""
+    reports = hopscope.read(capture, frames_per_batch=20, join=20)
+    assert len(next(iter(reports))) == 20
+    for _ in range(2):
+        assert sum(len(batch) for batch in reports) == REPORTS + 1
+    with capture.open("rb") as file:
+        stream = hopscope.read(file)
+        assert sum(len(batch) for batch in stream) == REPORTS + 1
+        with pytest.raises(hopscope.HopscopeError, match="a stream can be read once"):
+            next(iter(stream))
+
+
 @pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
 def test_tables(capture: Path, kind: str) -> None:
     """Reports, hops and events become tables with addresses as text and codes as names."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from ..base.names import Names
+    from ..capture.pcap.reader import PcapReader
     from ..history.query import History
     from ..present.collector_state import CollectorState
     from ..wire.decode.evidence import Proposal
@@ -146,7 +147,10 @@ class Reports(_Table):
 
 
 class Capture:
-    """A capture file: iterate over it to get Reports, a batch at a time. Made by `read`."""
+    """A capture file: iterate over it to get Reports, a batch at a time. Made by `read`.
+
+    Each iteration reads a file from its beginning; a stream can be read once.
+    """
 
     def __init__(
         self,
@@ -155,37 +159,45 @@ class Capture:
         frames_per_batch: int,
         join: float | None = None,
     ) -> None:
-        from ..capture.pcap.reader import PcapReader
-        from ..detect.postcards.joiner import Joiner
-
+        self._source, self._frames_per_batch, self._join = source, frames_per_batch, join
         self._name = source if isinstance(source, str | Path) else type(source).__name__
-        self._joiner = None if join is None else Joiner(PostcardSettings(window_ms=join))
-
-        self._reader = PcapReader(source, frames_per_batch=frames_per_batch)
+        self._is_stream = not isinstance(source, str | Path) or source == "-"
+        self._unread: PcapReader | None = self._open()
         self._possible = possible
         self.proposal: Proposal | None = None
         """With dialect `auto`: what was chosen and why, once iteration has begun."""
-        self._small = isinstance(source, str | Path) and source != "-" and _size(source) < SMALL_BYTES
+        self._small = not self._is_stream and _size(self._name) < SMALL_BYTES
 
     def __repr__(self) -> str:
         return f"<Capture of {self._name}>"
 
     def __iter__(self) -> Iterator[Reports]:
         """Batches that stay valid. A damaged file raises PcapError after its last good frame."""
-        dialect, frames_of = self._decide(iter(self._reader))
+        from ..detect.postcards.joiner import Joiner
+
+        if self._unread is None and self._is_stream:
+            raise HopscopeError(f"{self._name} was read already, and a stream can be read once")
+        reader, self._unread = self._unread or self._open(), None
+        dialect, frames_of = self._decide(iter(reader))
         decode = _decoder(dialect, self._small)
+        joiner = None if self._join is None else Joiner(PostcardSettings(window_ms=self._join))
         for frames in frames_of:
             batch = decode(frames)
-            if self._joiner:
-                for part in self._joiner.update(batch, dialect.clock):
+            if joiner:
+                for part in joiner.update(batch, dialect.clock):
                     if len(part):
                         yield Reports(part, frames if part.hops is batch.hops else _NO_FRAMES, dialect)
             elif len(batch):
                 yield Reports(batch, frames, dialect)
-        for part in self._joiner.flush() if self._joiner else ():
+        for part in joiner.flush() if joiner else ():
             yield Reports(part, _NO_FRAMES, dialect)
-        if self._reader.damage:
-            raise self._reader.damage
+        if reader.damage:
+            raise reader.damage
+
+    def _open(self) -> PcapReader:
+        from ..capture.pcap.reader import PcapReader
+
+        return PcapReader(self._source, frames_per_batch=self._frames_per_batch)
 
     def _decide(self, batches: Iterator[FrameBatch]) -> tuple[Dialect, Iterator[FrameBatch]]:
         if self.proposal is None and len(self._possible) > 1:
