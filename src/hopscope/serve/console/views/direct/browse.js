@@ -56,14 +56,17 @@ export function counterPanel(name) {
   return { element: box.element, change };
 }
 
-/** @param {string} name of an Append store */
-export function listPanel(name) {
+/**
+ * @param {string} name of an Append store
+ * @param {string} note on the numbers of entries
+ */
+export function listPanel(name, note) {
   const rows = table({ label: "Lists", key: (each) => String(each.number), columns: [
     { name: "number", title: "List", number: true, sorts: false, cell: (each) => h("a", { href: link(["direct", name], { list: each.number }) }, each.number.toLocaleString("en")), value: (each) => each.number },
     { name: "entries", title: "Entries so far", number: true, sorts: false, cell: (each) => si(each.entries), value: (each) => each.entries },
   ] });
   const pages = pager("lists", change);
-  const box = panel("Lists", { tools: exports(`${name}-lists`, { table: rows.export }) });
+  const box = panel("Lists", { note, tools: exports(`${name}-lists`, { table: rows.export }) });
   const entries = entryPanel(name);
   fill(box.body, rows.element, pages.element);
   const element = h("div", { class: "grid" }, h("div", { class: "w4" }, box.element), h("div", { class: "w8" }, entries.element));

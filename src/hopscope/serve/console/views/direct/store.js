@@ -31,7 +31,7 @@ export function showStore(place, name) {
     if (!store) return;
     numbers.update([
       { key: "primitive", title: "Primitive", value: words(store.primitive) },
-      { key: "memory", title: "Memory", value: bytes(store.bytes) },
+      { key: "memory", title: "Memory", value: bytes(store.bytes), note: store.layout.collectors > 1 ? "this collector's part of the keys" : "" },
       outlook && { key: "slots", title: outlook.what === "entries" ? "Lists" : "Slots", value: si(outlook.slots) },
       outlook?.used !== null && outlook && { key: "used", title: "In use", value: percent(outlook.used), note: "of a sample of its slots", mood: outlook.used > 0.95 ? "warn" : "" },
       outlook?.load !== null && outlook && { key: "load", title: "Load", value: outlook.load.toFixed(2), note: `${outlook.what} per slot` },
@@ -41,7 +41,7 @@ export function showStore(place, name) {
     ].filter(Boolean));
     fill(facts.body, h("dl", { class: "facts" }, Object.entries(store.layout).map(([key, value]) => [h("dt", null, words(key)), h("dd", null, typeof value === "number" ? value.toLocaleString("en") : typeof value === "boolean" ? (value ? "yes" : "no") : String(value))])));
     asked.update(store);
-    if (!part && store.primitive === "append") part = listPanel(name);
+    if (!part && store.primitive === "append") part = listPanel(name, store.layout.collectors > 1 ? "entries at this collector: others have other lists" : "");
     if (!part && store.primitive === "key-increment") part = counterPanel(name);
     if (part && !part.element.isConnected) fill(more, part.element);
   }
