@@ -18,7 +18,7 @@ from hopscope.history.columns import connect
 from hopscope.history.errors import HistoryError
 from hopscope.history.files.checksums import sum_path
 from hopscope.history.files.names import list_segments
-from hopscope.history.files.segments import VERSION_KEY
+from hopscope.history.files.segments import VERSION_KEY, write_segment
 from hopscope.history.query import Flow, History
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
@@ -269,6 +269,30 @@ def test_flows_and_hops(stored: Stored) -> None:
     rows = list(history.hops(limit=None).rows())
     assert sum(row["events"] for row in rows) == len(latency)
     assert rows[0]["highest"] == latency["value"].max()
+
+
+def test_flows_of_many_events_take_little_memory(tmp_path: Path, make_events: Callable[..., Events]) -> None:
+    """Their events are not all in memory at once: 200,000, of which all columns take more than 24 MiB."""
+    events = np.tile(make_events(2000, seed=3), 100)
+    events["sequence"], events["time_ns"], events["hop"] = np.arange(len(events)), np.arange(len(events)), 0
+    (tmp_path / "segments").mkdir()
+    write_segment(tmp_path, events)
+    with History(tmp_path, memory_bytes=16 * 1024**2, threads=1) as history:
+        assert sum(history.flows(limit=None)["events"]) == (events["flow_id"] != 0).sum()
+
+
+def test_hops_without_a_number_lead_nowhere(tmp_path: Path) -> None:
+    """A switch may send 0 as the number of hops, or 255 as a hop."""
+    events = np.zeros(2, EVENT)
+    events["kind"], events["metric"], events["flow_id"] = Kind.FLOW_RECORD, Metric.HOP_LATENCY, 7
+    events["hop"], events["node_id"], events["port"] = [0, 255], [1, 2], 3
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        rows = history.steps().rows()
+    assert [(row["node_id"], row["next_node_id"], row["ends"]) for row in rows] == [
+        (1, None, 1),
+        (2, None, 0),
+    ]
 
 
 def test_a_flow_that_left_was_last_seen_with_its_last_report(tmp_path: Path) -> None:

@@ -187,6 +187,20 @@ def test_labels_have_a_history(api: Any, tmp_path: Path) -> None:
     assert [(item["coverage"], item["lowest"]) for item in series[1]["items"]] == [(0.88, 0), (0.99, 0.9)]
 
 
+def test_half_of_a_record_of_labels_is_shown(api: Any, tmp_path: Path) -> None:
+    """A damaged file may have had the event of the queue."""
+    (tmp_path / "segments").mkdir()
+    event = np.zeros(1, EVENT)
+    event["kind"], event["metric"], event["node_id"] = Kind.LABEL_RECORD, Metric.LABEL_LATENCY, 13
+    event["value"], event["previous"] = 100, 200
+    with JournalWriter(tmp_path, 1023) as journal:
+        journal.append(event)
+    ((_, found),) = get(api, tmp_path, "labels/history")
+    (item,) = found["items"]
+    assert (item["latency_ns"], item["highest_latency_ns"]) == (100, 200)
+    assert (item["occupancy"], item["highest_occupancy"]) == (None, None)
+
+
 def test_flows_are_tracked_through_the_api(api: Any, tmp_path: Path) -> None:
     """A flow comes, changes and goes, with a token; what is wrong is a line, and a collector without
     registers says so.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
@@ -152,7 +153,7 @@ class EventQuestions(ABC):
             FROM EVENTS WHERE metric = 'hop_latency' AND kind != 'cleared'
             GROUP BY node_id, port ORDER BY highest DESC, node_id, port""",
             limit,
-            filters,
+            _only(filters, metrics=["hop_latency"]),
         )
         self._name(table)
         return table
@@ -173,8 +174,10 @@ class EventQuestions(ABC):
         """
         if metric == Kind.DROP.label:
             condition, value, highest = f"kind = '{metric}'", "1", "1"
+            filters = _only(filters, kinds=[metric])
         else:
             name = Metric[metric.upper()].label
+            filters = _only(filters, metrics=[name])
             condition = f"""metric = '{name}' AND kind != 'flow_record'
                 AND (reason IS NULL OR reason IN {MEASURED})"""
             value = highest = "value"
@@ -215,7 +218,7 @@ class EventQuestions(ABC):
             FROM EVENTS WHERE kind = 'label_record' AND port IS NOT NULL
             GROUP BY time, node_id, port ORDER BY time DESC, node_id, port""",
             limit,
-            filters,
+            _only(filters, kinds=["label_record"]),
         )
         self._name(table)
         return table
@@ -226,7 +229,7 @@ class EventQuestions(ABC):
             """SELECT time, ident AS intervals, value / 1e6 AS coverage, previous / 1e6 AS lowest
             FROM EVENTS WHERE kind = 'label_record' AND metric = 'label_coverage' ORDER BY time DESC""",
             limit,
-            filters,
+            _only(filters, metrics=["label_coverage"]),
         )
 
     def moment(self, *, highest_from: int, **filters: Unpack[Filters]) -> Table:
@@ -261,13 +264,16 @@ class EventQuestions(ABC):
     ) -> str:
         """The statement of `_grouped`; `every` is a SELECT of all events, `long_paths` as in `where`."""
 
-        def kept(chosen: Filters, events: str) -> str:
-            return f"SELECT * FROM {events} WHERE {self._where(chosen, long_paths)}"
+        def kept(name: str, chosen: Filters, events: str) -> str:
+            """Read again where it stands again: DuckDB would else hold all columns in memory."""
+            where = self._where(chosen, long_paths)
+            return f"{name} AS NOT MATERIALIZED (SELECT * FROM {events} WHERE {where})"
 
-        views = f"EVENTS AS ({kept(filters, f'({every})')})"
-        if recorded is not None:
-            views = f"RECORDED AS ({kept(recorded, f'({every})')}), EVENTS AS ({kept(filters, 'RECORDED')})"
-        return f"WITH {views} {select}"
+        if recorded is None:
+            return f"WITH {kept('EVENTS', filters, f'({every})')} {select}"
+        return (
+            f"WITH {kept('RECORDED', recorded, f'({every})')}, {kept('EVENTS', filters, 'RECORDED')} {select}"
+        )
 
     def _where(self, filters: Filters, long_paths: LongPaths) -> str:
         """The condition of events that match, of a long path the first record."""
@@ -286,6 +292,11 @@ class EventQuestions(ABC):
         ]
         table.columns[f"{prefix}node"] = text_column(node)
         table.columns[f"{prefix}port_name"] = text_column(port)
+
+
+def _only(filters: Filters, **further: Collection[str]) -> Filters:
+    """Filters of a SELECT that has `further` as conditions, so that what has no such event is not read."""
+    return cast(Filters, {**further, **filters})
 
 
 def of_records(filters: Filters) -> Filters:

@@ -68,9 +68,9 @@ def steps_sql(shard: str) -> str:
     that name a shard.
     """
     window = f"PARTITION BY {shard}, flow_id, time, kind ORDER BY hop"
-    return f"""SELECT node_id, port, CASE WHEN following = hop + 1 THEN next END AS next_node_id,
+    return f"""SELECT node_id, port, CASE WHEN following = hop::INT + 1 THEN next END AS next_node_id,
         count(DISTINCT flow_id) AS flows,
-        count(DISTINCT flow_id) FILTER (hop = 0 OR hop = hop_count - 1) AS ends, max(time) AS time
+        count(DISTINCT flow_id) FILTER (hop = 0 OR hop::INT + 1 = hop_count) AS ends, max(time) AS time
         FROM (SELECT *, lead(node_id) OVER w AS next, lead(hop) OVER w AS following
             FROM EVENTS WHERE metric = 'hop_latency' AND flow_id IS NOT NULL AND node_id IS NOT NULL
             WINDOW w AS ({window}))

@@ -146,12 +146,12 @@ class LabelRecord(OfMember):
     node: Node
     port: Port
     labels: int
-    latency_ns: Wide
-    """Mean of the labelled packets in the switch."""
-    highest_latency_ns: Wide
-    occupancy: Wide
+    latency_ns: Wide | None
+    """Mean of the labelled packets in the switch; null: the event that has it is lost, as others below."""
+    highest_latency_ns: Wide | None
+    occupancy: Wide | None
     """Mean of the egress queue, bytes."""
-    highest_occupancy: Wide
+    highest_occupancy: Wide | None
 
 
 class LabelHistory(ClusterModel):
