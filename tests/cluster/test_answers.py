@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
+from fastapi import Request
 
+from hopscope.cluster.membership.members import MemberRecord
+from hopscope.cluster.merge.rules import rule_of
 from hopscope.cluster.questions.answers import ClusterAnswer
+from hopscope.cluster.questions.ask import Gathered
+from hopscope.cluster.questions.parts import Answer
 from hopscope.history.errors import HistoryError
 from hopscope.lake.cursor import ClusterCursor
+from hopscope.serve.scope import Question
 
 
 def test_an_answer_is_complete_only_if_all_known_members_are_in_it() -> None:
@@ -31,6 +38,51 @@ def test_answers_of_two_questions_lack_what_either_lacks() -> None:
     """A member that answered only one of two questions has not answered."""
     both = ClusterAnswer(("c1", "c2")).joined(ClusterAnswer(("c1",), {"c2": "late"}))
     assert (both.answered, both.missing, both.complete) == (("c1",), {"c2": "late"}, False)
+
+
+EMPTY = {"total": 0, "offset": 0, "items": [], "truncated": False}
+FLOW = "/api/v0/flows/00000000000000aa"
+FOUND = {"last_seen": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "found", "lacks"),
+    [
+        ("/api/v0/flows", "", EMPTY, False),
+        ("/api/v0/flows", "state=live", EMPTY, False),
+        ("/api/v0/flows", "state=past", EMPTY, True),
+        ("/api/v0/flows", "state=all", EMPTY, True),
+        ("/api/v0/flows/groups", "by=src&state=all", {**EMPTY, "flows": 0, "packets": 0}, True),
+        (f"{FLOW}/paths", "", FOUND, False),
+        (f"{FLOW}/paths", "", None, True),
+        (f"{FLOW}/hops", "", None, True),
+        (f"{FLOW}/series", "", None, True),
+        (f"{FLOW}/bottleneck", "", {"source": "events"}, False),
+        (f"{FLOW}/bottleneck", "", {"source": "none"}, True),
+        (FLOW, "", None, False),
+        ("/api/v0/switches/5", "", None, False),
+        ("/api/v0/events/0-5", "", None, True),
+        ("/api/v0/events/0-5", "", {"before": [], "after": [], "alarm": None}, False),
+        ("/api/v0/events/0-5/evidence", "", None, True),
+    ],
+)
+def test_a_member_that_left_lacks_where_its_history_counts(
+    path: str, query: str, found: dict[str, Any] | None, lacks: bool
+) -> None:
+    """c2 was drained, and its collector has ended. Of what is live there is nothing to come, so the answer is
+    complete; past flows, and what no other member has found, may be in its history.
+    """
+    rule = rule_of(path)
+    assert rule is not None
+    request = Request({"type": "http", "path": path, "query_string": query.encode(), "headers": []})
+    one = Answer(404, b"nothing") if found is None else [found]
+    left = {"c2": MemberRecord("c2", "x" * 32, state="drained")}
+    answer = Question(request, rule, [dict]).answered(Gathered({"c1": one}, ClusterAnswer(("c1",)), left))
+    assert answer.status_code == (404 if found is None else 200)
+    cluster = json.loads(bytes(answer.body))["cluster"]
+    assert cluster["complete"] == (not lacks)
+    assert [*cluster["missing"]] == ["c2"] * lacks
+    assert all(why.startswith("drained, last seen") for why in cluster["missing"].values())
 
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])

@@ -171,7 +171,10 @@ class Question:
                 bodies[member], nothing = [None], text
             else:
                 refused[member] = f"error {found.status}: {text}"
-        answer = ClusterAnswer(tuple(sorted(bodies)), {**gathered.answer.missing, **refused})
+        merged = self._rule.merge(bodies, self._query) if bodies else None
+        past = self._rule.past(self._query, merged)
+        missing = (gathered.of_history if past else gathered.answer).missing
+        answer = ClusterAnswer(tuple(sorted(bodies)), {**missing, **refused})
         if not bodies and refused:  # a parameter is wrong, and all say so
             return _error(400, next(iter(refused.values())).partition(": ")[2], answer)
         if not bodies and self.only and not answer.missing:
@@ -179,7 +182,6 @@ class Question:
         if not bodies:
             lacking = "; ".join(f"{name}: {reason}" for name, reason in answer.missing.items())
             return _error(503, f"no member of the cluster answered{lacking and f' ({lacking})'}", answer)
-        merged = self._rule.merge(bodies, self._query)
         if merged is None:
             return _error(404, nothing, answer)
         return JSONResponse({**merged, "cluster": answer.as_json()})

@@ -40,6 +40,8 @@ class Rule:
     """404 says that a member has nothing of it."""
     named: bool = False
     """`member` of the query names the one member that is asked."""
+    past: Callable[[Query, Any], bool] = lambda _, merged: False
+    """Whether the history of a member that has left may have more of what was asked and merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,14 @@ def _numeric(name: str, absent: int | None = None) -> Callable[[Item], Any]:
         return absent if found is None else found
 
     return value
+
+
+def _of_history(query: Query, merged: Any) -> bool:
+    return query.get("state", "live") != "live"
+
+
+def _not_found(query: Query, merged: Any) -> bool:
+    return merged is None or merged.get("source") == "none"
 
 
 def _text(name: str) -> Callable[[Item], Any]:
@@ -244,13 +254,14 @@ RULES: Mapping[str, Rule] = {
             },
         ),
         paged=True,
+        past=_of_history,
     ),
-    "/api/v0/flows/groups": Rule(_groups, paged=True, every=True),
+    "/api/v0/flows/groups": Rule(_groups, paged=True, every=True, past=_of_history),
     "/api/v0/flows/{flow_id}": Rule(_one, absent=True),
-    "/api/v0/flows/{flow_id}/paths": Rule(_one, absent=True),
-    "/api/v0/flows/{flow_id}/hops": Rule(_one, absent=True),
-    "/api/v0/flows/{flow_id}/series": Rule(_one, absent=True),
-    "/api/v0/flows/{flow_id}/bottleneck": Rule(_attributed),
+    "/api/v0/flows/{flow_id}/paths": Rule(_one, absent=True, past=_not_found),
+    "/api/v0/flows/{flow_id}/hops": Rule(_one, absent=True, past=_not_found),
+    "/api/v0/flows/{flow_id}/series": Rule(_one, absent=True, past=_not_found),
+    "/api/v0/flows/{flow_id}/bottleneck": Rule(_attributed, past=_not_found),
     "/api/v0/ports": Rule(
         _Pages(
             _place,
@@ -314,8 +325,8 @@ RULES: Mapping[str, Rule] = {
         ),
         paged=True,
     ),
-    "/api/v0/events/{id}": Rule(_event, absent=True, named=True),
-    "/api/v0/events/{id}/evidence": Rule(_first, absent=True, named=True),
+    "/api/v0/events/{id}": Rule(_event, absent=True, named=True, past=_not_found),
+    "/api/v0/events/{id}/evidence": Rule(_first, absent=True, named=True, past=_not_found),
     "/api/v0/alarms": Rule(
         _Pages(_text("key"), {"since": lambda item: item["since"] or "", "key": _text("key")}), paged=True
     ),

@@ -45,6 +45,12 @@ class Gathered(Generic[T]):
     """The last record of members that were drained and have ended: they are not missing, since nothing is to
     come from them, but what their history has is not in the answer."""
 
+    @property
+    def of_history(self) -> ClusterAnswer:
+        """Who answered what needs the history of members: those that have left are missing."""
+        left = {name: gone(record) for name, record in self.left.items()}
+        return self.answer.joined(ClusterAnswer(missing=left))
+
     def of_cluster(self, member: str) -> Gathered[T]:
         """Raises ClusterError if none has answered, not even this member, which asks: then NATS hangs."""
         if not self.found and (reason := self.answer.missing.get(member, "")).startswith(NO_ANSWER):

@@ -24,7 +24,7 @@ from ...history.reading.table import Table
 from ...lake.cursor import ClusterCursor
 from ..connection import ClusterError
 from .answers import ClusterAnswer
-from .ask import REJECTED, Asker, gone
+from .ask import REJECTED, Asker
 from .history_question import MOST_FLOWS, TUPLE, FiltersModel, FlowModel, HistoryQuestion
 from .parts import Answer
 from .tables import Counts, Row, Rows, encode, read_any_rows, read_distributions, read_rows, table_of
@@ -307,8 +307,7 @@ class MembersHistory:
         self, body: Mapping[str, Any], read: Callable[[Answer], F]
     ) -> tuple[dict[str, F], ClusterAnswer]:
         gathered = self._asker.ask("history", body, read, deadline=self._deadline).of_cluster(self._member)
-        left = {name: gone(record) for name, record in gathered.left.items()}
-        return gathered.found, gathered.answer.joined(ClusterAnswer(missing=left))
+        return gathered.found, gathered.of_history
 
     def _alone(self, question: HistoryQuestion, error: ClusterError) -> Answer:
         """The answer of this data folder."""
