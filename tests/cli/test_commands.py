@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.cli import application
+from hopscope.cli.options.settings import SettingsOptions
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.pipeline.mode import pipeline_of
@@ -83,6 +85,43 @@ def test_help_groups_options(run: Run) -> None:
     assert re.search(r"^Filters:\n  --since.*^Settings:\n  -c, --config", out, re.M | re.S)
     assert re.search(r"--load SHARE .*default: 0\.3\]", run("demo", "--help")[1])
     assert re.search(r"--load SHARE .*default: 0\.35\]", run("simulate", "--help")[1])
+
+
+@pytest.mark.parametrize(
+    "words", ["--help", "query events --help", "collect --bad", "version", "config show"]
+)
+def test_an_output_without_a_reader_is_no_error(words: str) -> None:
+    """As of `hopscope --help | true`: nothing is printed, and the status is 0, or that of the command."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = "from hopscope.cli.application import run; run()"
+    with os.fdopen(writer, "wb") as out:
+        command = [sys.executable, "-c", program, *words.split()]
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    bad = "--bad" in words
+    assert (done.returncode, "No such option" in done.stderr) == (2 * bad, bad), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "given"),
+    [
+        ("HOPSCOPE_CONFIG", True),
+        ("HOPSCOPE_NAMES", True),
+        ("HOPSCOPE_DIALECTS__MINE__INT_DSCP", True),
+        ("HOPSCOPE_DEBUG", False),
+    ],
+)
+def test_settings_of_the_environment_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, given: bool
+) -> None:
+    """Commands that work without settings, as `decode`, read those of variables, too."""
+    for name in [name for name in os.environ if name.startswith("HOPSCOPE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert not SettingsOptions().given
+    monkeypatch.setenv(variable, "1")
+    assert SettingsOptions().given == given
 
 
 @pytest.mark.parametrize("command", ["limits show", "users list", "plan cluster", "check", "doctor"])

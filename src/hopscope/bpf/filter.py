@@ -78,6 +78,8 @@ class Filter:
         self._seen_ports = np.zeros((ports, 2), np.uint64)
         self._merged = np.zeros((sources, sources_kernel.MERGED), np.uint64)
         self._watched = np.zeros((WATCHED, 2), np.uint64)
+        self._lost = np.zeros(1, np.uint64)
+        """Packets of flows that had left the detector's table, found when their rows were used again."""
         self._watching = 0
         self._boundary: int | None = None
         """Position of the ring at which what is watched is confirmed."""
@@ -165,7 +167,8 @@ class Filter:
         self._merging.merge_ports(
             ports[0], ports[1], tables["ports"]["ports"], self._ports, self._seen_ports, epoch
         )
-        detector.counters[INDEX["unrecorded_flow_packets_total"]] += np.uint64(lost)
+        detector.counters[INDEX["unrecorded_flow_packets_total"]] += np.uint64(lost) + self._lost[0]
+        self._lost[0] = 0
         filtered = self._program.filtered()
         for key, name in _COUNTS.items():
             detector.counters[INDEX[key]] += np.uint64(filtered[name] - self._counted[key])
@@ -221,7 +224,7 @@ class Filter:
         self._program.wait()
         self._watching = self._installing.install(
             reports, hops, marks, rows, flows, states, ports, limits.limits, limits.overrides, knobs, *mine,
-            self._seen, self._seen_hops, self._seen_ports, self._watched, epoch, wanting,
+            self._seen, self._seen_hops, self._seen_ports, self._watched, epoch, wanting, self._lost,
         )  # fmt: skip
         self._numbering.install_sources(
             reports, self._ring.rows, tables["sources"]["sources"], knobs, self._sources, self._merged

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -40,12 +42,31 @@ FOLDERS = frozenset(
 """Commands with a folder; the others are a module."""
 
 
+@contextmanager
+def _until_reader_leaves() -> Iterator[None]:
+    """End the command silently, with status 0, once standard output has no reader (`| head`)."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Typer would end with 1; and the interpreter's flush of what is buffered must not fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+
+
 class _Root(TyperGroup):
     """Imports a command when it is called; `completion.json` has what `--help` says of all."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
         self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        with _until_reader_leaves():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _until_reader_leaves():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -115,10 +136,6 @@ def run() -> None:
         build()(prog_name="hopscope")
     except HopscopeError as error:
         _end(str(error), error.status)
-    except BrokenPipeError:
-        # the reader of our output has gone (`| head`): no error, not even when the interpreter flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise

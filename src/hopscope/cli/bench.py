@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .output.printer import Format, FormatOption, Printer, until_reader_leaves
+from .output.printer import Format, FormatOption, Printer
 
 if TYPE_CHECKING:
     from ..runtime.measure import Case, Speed
@@ -40,13 +40,12 @@ def bench(
         canvas = new_canvas(plot, 2)
     compile_parts("collector", "encoder")
     found: list[tuple[Case, Speed]] = []
-    with until_reader_leaves():
-        printer = Printer(form, COLUMNS)
-        for case in QUICK_CASES if quick else CASES:
-            speed = measure(case, QUICK_ROUNDS if quick else ROUNDS)
-            found.append((case, speed))
-            printer.put([_row(case, speed)])
-            printer.flush()
+    printer = Printer(form, COLUMNS)
+    for case in QUICK_CASES if quick else CASES:
+        speed = measure(case, QUICK_ROUNDS if quick else ROUNDS)
+        found.append((case, speed))
+        printer.put([_row(case, speed)])
+        printer.flush()
     if canvas is not None:
         _draw(canvas, found)
         canvas.savefig(plot, dpi=120)

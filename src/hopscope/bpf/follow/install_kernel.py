@@ -104,9 +104,11 @@ def install_port(
 @inlined
 def install_flow(
     flows: Any, f: Any, states: Any, limits: Any, overrides: Any, k_tags: Any, k_flows: Any, k_more: Any,
-    tags: Any, seen: Any, seen_hops: Any, epoch_ns: Any,
+    tags: Any, seen: Any, seen_hops: Any, epoch_ns: Any, lost: Any,
 ) -> Any:  # fmt: skip
-    """Have the program watch a flow; whether it can."""
+    """Have the program watch a flow; whether it can. Packets of the one before it that are merged nowhere are
+    added to `lost`.
+    """
     flow = flows[f]
     count = U64(flow.hop_count)
     if U64(flow.state) & (HAS_PATH | INCOMPLETE) != HAS_PATH or flow.alarm:
@@ -124,6 +126,7 @@ def install_flow(
             f // WAY, f - f // WAY * WAY, tags, flows, states, k_flows, k_more, seen, seen_hops, epoch_ns
         )
     else:
+        lost[U64(0)] += k.packets - seen[f, 0]
         seen[f, 0], seen[f, 1], seen[f, 2] = k.packets, k.latency_sum, k.latency_samples
     seen[f, 3] = flow.pushed_ns
     k.addresses[U64(0)] = flow.src_hi
@@ -174,10 +177,10 @@ def install_flow(
 def install(
     reports: Any, hops: Any, marks: Any, tags: Any, flows: Any, states: Any, ports: Any, limits: Any,
     overrides: Any, knobs: Any, k_tags: Any, k_flows: Any, k_more: Any, k_ports: Any, seen: Any,
-    seen_hops: Any, seen_ports: Any, watched: Any, epoch_ns: Any, wanting: Any,
+    seen_hops: Any, seen_ports: Any, watched: Any, epoch_ns: Any, wanting: Any, lost: Any,
 ) -> Any:  # fmt: skip
     """Have the program watch the flows of `wanting` reports that went up, and their queues, buffers and
-    ports; returns how many rows of `watched` there are now.
+    ports; returns how many rows of `watched` there are now. `lost` is uint64 [1], see `install_flow`.
     """
     n = 0
     for k in range(len(reports)):
@@ -209,18 +212,16 @@ def install(
                     at = U64(state.queue_slot)
                 elif which == 1:
                     at = U64(state.port_slot)
-                if ports[at].key != key:
+                if ports[at].key != key or k_ports[at].state != _ABSENT:
                     continue
-                if k_ports[at].state != _ABSENT:
-                    if k_ports[at].key != key:
-                        k_ports[at].state = _ABSENT
-                elif install_port(ports, at, limits, base, knobs, k_ports, seen_ports):
+                if install_port(ports, at, limits, base, knobs, k_ports, seen_ports):
                     watched[n, 0] = at | _PORT
                     watched[n, 1] = state_of_port(ports, at)
                     n += 1
         if k_flows[f].state == _ABSENT and install_flow(
-            flows, f, states, limits, overrides, k_tags, k_flows, k_more, tags, seen, seen_hops, epoch_ns
-        ):
+            flows, f, states, limits, overrides, k_tags, k_flows, k_more, tags, seen, seen_hops, epoch_ns,
+            lost,
+        ):  # fmt: skip
             watched[n, 0] = f
             watched[n, 1] = state_of_flow(flows, f, states)
             n += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U32, U64, inlined, kernel, order
+from ...base.jit import U32, U64, fence, inlined, kernel, order
 from ...detect.flows.event_kernel import FLOW_CARRIED, NOT_FOUND
 from ...detect.flows.flow_cache_kernel import ROW_WORDS, VERSION, WAY, use_way
 from ..layout import Mark, State
@@ -162,13 +162,15 @@ def merge_ports(start: Any, end: Any, ports: Any, k_ports: Any, seen_ports: Any,
         if samples != seen_ports[at, 0]:
             row.samples += (samples - seen_ports[at, 0]) & _FULL
             seen_ports[at, 0] = samples
-            keep_latest_of_port(ports, at, k_ports)
             row.last_ns = max(row.last_ns, kept.last_ns + epoch_ns)
             for slot in range(U64(2)):
-                metric = kept.metrics[slot]
-                if metric.highest > row.highest[slot]:
-                    row.highest[slot] = metric.highest
-                metric.highest = U32(0)
+                row.highest[slot] = max(row.highest[slot], kept.metrics[slot].highest)
+                kept.metrics[slot].highest = U32(0)
+            fence()
+            for slot in range(U64(2)):
+                if U64(row.state) >> slot & U64(1):  # what came between both steps is the latest
+                    row.highest[slot] = max(row.highest[slot], kept.metrics[slot].latest)
+            keep_latest_of_port(ports, at, k_ports)
         if U64(row.pushed_ns) != seen_ports[at, 1]:
             seen_ports[at, 1] = row.pushed_ns
             kept.state = _ABSENT

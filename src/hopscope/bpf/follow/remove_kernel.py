@@ -47,10 +47,10 @@ def forget(
 
 @inlined
 def refresh_port(ports: Any, at: Any, k_ports: Any) -> Any:
-    """Give a row of the detector the latest value, which the program has, or make a spoiled one ABSENT;
-    whether the program follows it.
+    """Give a row of the detector the latest value, which the program has, or make one ABSENT that is spoiled
+    or has another key now; whether the program follows it.
     """
-    if k_ports[at].spoiled:
+    if k_ports[at].spoiled or k_ports[at].key != ports[at].key:
         k_ports[at].state = _ABSENT
     keep_latest_of_port(ports, at, k_ports)
     return k_ports[at].state != _ABSENT

@@ -18,7 +18,7 @@ from ..options.filters import FlowFilters
 from ..options.reading import CaptureArgument, ReadingOptions
 from ..options.settings import NamesOption, SettingsOptions
 from ..output.file_end import end_of_file
-from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
+from ..output.printer import Format, FormatOption, Printer
 from .filter import ReportFilter
 from .rows import COLUMNS, rows
 
@@ -101,7 +101,7 @@ def decode(
     printer = Printer(form, COLUMNS[form])
     summary = Summary()
     left = limit
-    with until_reader_leaves(), Progress(reader, file) as progress:
+    with Progress(reader, file) as progress:
         chosen, batches = decide(_batches(reader), possible)
         for frames, reports in joined(_counted(_decoded(reader, batches, chosen), summary), chosen):
             wanted = kept.select(reports)

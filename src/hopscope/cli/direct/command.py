@@ -11,7 +11,7 @@ import typer
 from ..options.declare import Commands, Key, Options, option
 from ..options.network import SeedOption, TopologyOption
 from ..options.settings import FolderOptions, LogOptions, StoreOptions, StoresOptions
-from ..output.printer import Format, FormatOption, print_rows, until_reader_leaves
+from ..output.printer import Format, FormatOption, print_rows
 from .view import print_entries, print_notices, print_stores, read_values, readable
 
 if TYPE_CHECKING:
@@ -166,11 +166,10 @@ def list_(
     from ...direct.monitors.query import monitor_of
 
     group = settings.collectors()
-    with until_reader_leaves():
-        if store is not None:
-            print_entries(group, store, number or 0, monitor_of(store, monitor), follow, form)
-        else:
-            print_stores(group, form)
+    if store is not None:
+        print_entries(group, store, number or 0, monitor_of(store, monitor), follow, form)
+    else:
+        print_stores(group, form)
 
 
 @app.command()
@@ -183,8 +182,7 @@ def notices(
 
     Stores are numbered from 0 in the order of their creation; an atomic operation has no store.
     """
-    with until_reader_leaves():
-        print_notices(settings.load().stores_folder, follow, form)
+    print_notices(settings.load().stores_folder, follow, form)
 
 
 @app.command()

@@ -12,7 +12,7 @@ from ..options.declare import Commands, option
 from ..options.reading import CaptureArgument
 from ..options.settings import NamesOption
 from ..output.file_end import end_of_file
-from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
+from ..output.printer import Format, FormatOption, Printer
 from .run import run
 
 if TYPE_CHECKING:
@@ -74,22 +74,21 @@ def decode(
     packets, labels, left = 0, 0, limit
     forms: Counter[str] = Counter()
     rejected: Counter[str] = Counter()
-    with until_reader_leaves():
-        for batch in reader:
-            packets += len(batch)
-            for packet in label_objects(batch, max_hop=max_hop, protocol=protocol, port=port):
-                if left == 0:
-                    break
-                left = None if left is None else left - 1
-                if "error" in packet:
-                    rejected[packet["error"]["reason"]] += 1
-                else:
-                    forms[packet["form"]] += 1
-                    labels += len(packet["labels"])
-                printer.put(_rows(form, packet, known))
-            printer.flush()
+    for batch in reader:
+        packets += len(batch)
+        for packet in label_objects(batch, max_hop=max_hop, protocol=protocol, port=port):
             if left == 0:
                 break
+            left = None if left is None else left - 1
+            if "error" in packet:
+                rejected[packet["error"]["reason"]] += 1
+            else:
+                forms[packet["form"]] += 1
+                labels += len(packet["labels"])
+            printer.put(_rows(form, packet, known))
+        printer.flush()
+        if left == 0:
+            break
     reader.close()
     reasons = ", ".join(f"{count} {reason}" for reason, count in rejected.most_common())
     print(

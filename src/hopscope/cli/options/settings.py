@@ -40,11 +40,11 @@ class SettingsOptions(Options):
 
     @property
     def given(self) -> bool:
-        """Whether there is a settings file, a flag, or a variable that names a file; loads nothing."""
-        from ...settings.configuration.places import LOCAL_FILE, default_file
+        """Whether there is a settings file, a flag, or a variable with a setting; loads nothing."""
+        from ...settings.configuration.places import LOCAL_FILE, default_file, variables
 
-        named = not {"HOPSCOPE_CONFIG", "HOPSCOPE_NAMES"}.isdisjoint(os.environ)
-        return named or self != SettingsOptions() or LOCAL_FILE.is_file() or default_file().is_file()
+        set_ = "HOPSCOPE_CONFIG" in os.environ or any(variables(os.environ))
+        return set_ or self != SettingsOptions() or LOCAL_FILE.is_file() or default_file().is_file()
 
     def load(self, *groups: Options, flags: list[Flag] | None = None) -> Settings:
         """Settings from these options, other groups and `flags`. Raises ConfigError."""

@@ -12,8 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
 
@@ -60,17 +59,6 @@ FormatOption = Annotated[
         "--format", "-f", help="Output: JSON lines (short: --json), a table, or CSV.", case_sensitive=False
     ),
 ]
-
-
-@contextmanager
-def until_reader_leaves() -> Iterator[None]:
-    """End the command silently, with status 0, once standard output has no reader."""
-    try:
-        yield
-    except BrokenPipeError:
-        # Typer would end with 1; and the interpreter's flush of what is buffered must not fail again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
 
 
 class Printer:
@@ -147,11 +135,10 @@ def print_rows(
     rows: Iterable[Row],
     colour: Callable[[Row], str] = lambda row: "",
 ) -> int:
-    """Print all rows of an answer; returns their number. It ends the command if its reader leaves."""
-    with until_reader_leaves():
-        printer = Printer(form, columns, colour=colour)
-        count = printer.put(rows)
-        printer.flush()
+    """Print all rows of an answer; returns their number."""
+    printer = Printer(form, columns, colour=colour)
+    count = printer.put(rows)
+    printer.flush()
     return count
 
 

@@ -17,16 +17,13 @@ from ..collector import Settings
 from ..dialects import AUTO, known, unknown
 from ..section import Section, plain_type, section_of
 from .errors import ConfigError, did_you_mean, error_lines, origin_of
-from .places import LOCAL_FILE, default_file
+from .places import LOCAL_FILE, PREFIX, default_file, variables
 
-PREFIX = "HOPSCOPE_"
 _ELSEWHERE = {
     name: f"; a file with [{name}] is for `hopscope switch`: `hopscope switch check --config FILE` checks it"
     for name in ("switch", "agent")
 }
 """Tables of other files, which are easily given to the wrong command."""
-OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
-"""Variables with the prefix that are not settings."""
 OPEN = ("names_from", "export", "metrics", "switches", "dialects")
 """Tables whose keys are the user's own names."""
 
@@ -153,9 +150,8 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    for name, value in sorted(environment.items()):
-        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in OTHER_VARIABLES:
-            yield name, name.removeprefix(PREFIX).lower().replace("__", "."), value
+    for name in sorted(variables(environment)):
+        yield name, name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
 
 
 def _annotation(key: str) -> Any:

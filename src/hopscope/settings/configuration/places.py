@@ -1,10 +1,15 @@
-"""Files of settings that are read if none is named."""
+"""Files of settings that are read if none is named, and variables of the environment with settings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import platformdirs
+
+PREFIX = "HOPSCOPE_"
+_OTHERS = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
+"""Variables with the prefix that are not settings."""
 
 LOCAL_FILE = Path("hopscope.toml")
 """The file that is read from the current folder if no other is named."""
@@ -13,3 +18,10 @@ LOCAL_FILE = Path("hopscope.toml")
 def default_file() -> Path:
     """The user's file, which is read if no other is named, none is in the current folder, and it exists."""
     return Path(platformdirs.user_config_dir("hopscope")) / "config.toml"
+
+
+def variables(environment: Iterable[str]) -> Iterator[str]:
+    """The names of variables with settings."""
+    for name in environment:
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in _OTHERS:
+            yield name
