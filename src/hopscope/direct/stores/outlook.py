@@ -50,9 +50,11 @@ class Outlook:
     used: float | None
     """Share of the sampled slots that are not empty; None: the primitive has no such thing."""
     load: float | None
-    """Distinct keys per slot; None: it has none."""
+    """Distinct keys per slot, if all have taken the store's copies; None: it has none."""
     per_second: float | None
-    """Keys, paths or entries per second, since the epoch began; None: the store does not say when."""
+    """Keys, paths or entries per second, since the epoch began; None: the store does not say when. Reports of
+    fewer copies than the store's count in part, increments that a translator combined as one.
+    """
     ages: list[float]
     """Keys after this one, ascending; with counters: keys in the store."""
     correct: list[float]

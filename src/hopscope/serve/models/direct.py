@@ -63,9 +63,10 @@ class StoreOutlook(Model):
     used: float | None
     """Share of the slots that are not empty, of a sample; null: the primitive has no such thing."""
     load: float | None
-    """Distinct keys per slot; null: it has none."""
+    """Distinct keys per slot, if all have taken the store's copies; null: it has none."""
     per_second: float | None
-    """Keys, paths or entries per second, since the epoch began; null: the store does not say when."""
+    """Keys, paths or entries per second, since the epoch began; null: the store does not say when. Reports of
+    fewer copies than the store's count in part, increments that a translator combined as one."""
     ages: list[float]
     """Keys that came after this one, ascending; with counters, keys in the store."""
     correct: list[float]
