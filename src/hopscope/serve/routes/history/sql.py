@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 router = api_router("history", "/sql")
 TRUNCATED = "hopscope-truncated"
-"""Header of a file: `true` if the result has more rows than the limit."""
+"""Header: `true` if the result has more rows than the limit."""
 _ROWS_AT_A_TIME = 2000
 _FILES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The rows; the header `hopscope-truncated` of a file says whether there are more",
+        "description": "The rows; the header `hopscope-truncated` says whether there are more",
         "model": m.Table,
         "content": {
             "text/csv": {"schema": {"type": "string"}},
@@ -83,7 +83,7 @@ async def sql(context: Ctx, request: Request, query: m.Query) -> Response:
             media_type="text/csv; charset=utf-8",
             headers=_headers(found.table.truncated, "csv"),
         )
-    return JSONResponse(found.as_json())
+    return JSONResponse(found.as_json(), headers={TRUNCATED: str(found.table.truncated).lower()})
 
 
 class _Answer:
