@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,6 +54,18 @@ def test_the_limit_of_rows(history: History) -> None:
     assert table["value"].tolist() == [1499, 1498, 1497]
     assert table.truncated
     assert not history.sql("SELECT 1 AS one", limit=1).truncated
+
+
+def test_times_are_utc_in_any_time_zone() -> None:
+    """An hour ago is that also where the machine's clock shows another one."""
+    lines = (
+        "from hopscope.history.columns import connect",
+        "found = connect(2**28, 1).execute(\"SELECT now()::TIMESTAMP = now() AT TIME ZONE 'UTC'\")",
+        "print(found.fetchone()[0])",
+    )
+    command, environment = (sys.executable, "-c", "; ".join(lines)), {**os.environ, "TZ": "Asia/Tokyo"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_types_that_json_lacks(history: History) -> None:

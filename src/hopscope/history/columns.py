@@ -67,6 +67,7 @@ def connect(memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
         }
     )
     connection.execute("SET parquet_metadata_cache = true")
+    connection.execute("SET TimeZone = 'UTC'")  # times of events are in UTC: now()::TIMESTAMP is, too
     return connection
 
 
