@@ -202,6 +202,7 @@ def test_nats_or_the_lake_away(cluster: Running) -> None:
     assert answer["answered"] == ["c1"]
     assert sorted(answer["missing"]) == ["c2", "c3"]
     assert max(sequence for member, _, _, sequence in found if member == "c1") >= BEFORE
+    assert asked(away, folder, lambda it: it.flows())[1] == answer
     gone = settings.model_copy(
         update={"lake": settings.lake.model_copy(update={"catalog": "postgresql://x@127.0.0.1:1/x"})}
     )

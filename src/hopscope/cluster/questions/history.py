@@ -248,17 +248,20 @@ class LakeHistory:
     def _with_live(self, table: Table) -> Table:
         """Add the live flows of the members that have answered, which are not in the lake."""
         rows, columns = table.rows(), tuple(table.columns)
-        for at in range(0, len(rows), MOST_FLOWS):
+        for at in range(0, len(rows) if self.answer.answered else 0, MOST_FLOWS):
             some = slice(at, at + MOST_FLOWS)
             filters = FiltersModel(flows=flows_of(map(key_of, rows[some])))
             question = HistoryQuestion(method="live_flows", filters=filters)
-            body, names = {"ask": question.model_dump(exclude_defaults=True)}, self.answer.answered
+            body, names = {"ask": question.model_dump(exclude_defaults=True)}, {*self.answer.answered}
             try:
                 gathered = self._asker.ask("history", body, read_rows, only=names)
-                self._say(gathered.answer)
-                rows[some] = add_live(rows[some], gathered.found)
+                found, answer = gathered.found, gathered.answer
             except ClusterError as error:
-                self._say(ClusterAnswer(missing=dict.fromkeys(names, str(error))))
+                own = names & {self._member}
+                found = {member: read_rows(self._members.alone(question, error)) for member in own}
+                answer = ClusterAnswer(missing=dict.fromkeys(names - own, str(error)))
+            rows[some] = add_live(rows[some], found)
+            self._say(answer)
         return table_of(rows, columns, truncated=table.truncated)
 
     def _tails(self, snapshot: LakeSnapshot, request: TailRequest) -> list[Tail]:

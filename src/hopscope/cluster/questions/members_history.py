@@ -295,7 +295,7 @@ class MembersHistory:
             found, answer = self._gathered(body, read)
         except ClusterError as error:
             found, answer = (
-                {self._member: read(self._alone(question, error))},
+                {self._member: read(self.alone(question, error))},
                 ClusterAnswer((self._member,), {}, str(error)),
             )
         self.answer = self.answer.joined(answer) if self._asked else answer
@@ -309,8 +309,8 @@ class MembersHistory:
         gathered = self._asker.ask("history", body, read, deadline=self._deadline).of_cluster(self._member)
         return gathered.found, gathered.of_history
 
-    def _alone(self, question: HistoryQuestion, error: ClusterError) -> Answer:
-        """The answer of this data folder."""
+    def alone(self, question: HistoryQuestion, error: ClusterError) -> Answer:
+        """The answer of this data folder, since NATS is away. Raises HistoryError."""
         from ...history.query import History
 
         try:
