@@ -157,7 +157,7 @@ def _open(path: Path) -> sqlite3.Connection:
         os.fchmod(descriptor, 0o600)
     finally:
         os.close(descriptor)
-    connection = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")  # reading does not wait for a change
         connection.execute("PRAGMA synchronous = FULL")  # what was audited survives a loss of power
