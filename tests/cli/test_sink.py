@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from hopscope.capture.pcap.reader import read
+from hopscope.capture.pcap.writer import PcapWriter
+from hopscope.wire.craft.frames import craft
 from support import command
 from support.command import Run
 
@@ -73,6 +76,46 @@ def test_an_output_that_would_be_spoiled(
     assert (status, out, len(err.splitlines())) == (2, "", 1), err
     assert f"--output {output}: {expected}" in err
     assert Path("in.pcap").read_bytes() == b"as it was"
+
+
+@pytest.mark.kernel
+def test_all_counted_events_are_printed(run: Run, tmp_path: Path) -> None:
+    """Without a data folder, too: alarms of flows and queues end with the file, at its last packet's time,
+    and events in the ring are counted once, whatever their types.
+    """
+    hop = {"node_id": 3, "hop_latency": 90, "queue_id": 1, "queue_occupancy": 90}
+    flows = [{"proto": 17, "sport": port} for port in (1, 2, 3)]
+    made = craft([{"int": {"instructions": "0xb000"}, "flow": flow, "hops": [hop]} for flow in flows])
+    made.frames["time_ns"] = 1_700_000_000 * 10**9
+    with PcapWriter(tmp_path / "in.pcap") as capture:
+        capture.write(made)
+    limits = [
+        part
+        for metric in ("hop_latency", "queue_occupancy")
+        for limit in ("raise_above=50", "clear_below=10")
+        for part in ("--set", f"detect.thresholds.{metric}.{limit}")
+    ]
+    ports = ("--int-port", "5", *SMALL, *limits)
+    status, text, err = run("sink", tmp_path / "in.pcap", "--events", "-f", "json", *ports)
+    assert status == 0, err
+    counted = json.loads(err.splitlines()[-1])
+    events = [json.loads(line) for line in text.splitlines()]
+    assert {
+        key.removeprefix("events_total."): count
+        for key, count in counted.items()
+        if key.startswith("events_total.")
+    } == Counter(event["kind"] for event in events)
+    alarms = [(event["kind"], event["metric"]) for event in events if event["kind"] in ("raised", "cleared")]
+    assert Counter(alarms) == {
+        (kind, metric): count
+        for kind in ("raised", "cleared")
+        for metric, count in (("hop_latency", 3), ("queue_occupancy", 1))
+    }
+    assert {event["time"] for event in events if event["kind"] == "cleared"} == {
+        "2023-11-14T22:13:20.000000000Z"
+    }
+    assert counted["sink_ring_events_total"] == 3
+    assert counted["sink_events_total.latency_above"] == counted["sink_events_total.occupancy_above"] == 3
 
 
 @pytest.mark.kernel

@@ -376,8 +376,13 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter("sink_reports_unreachable_total", "ICMP port-unreachable errors from the other collector."),
     Counter("sink_packets_total", "INT packets that a sink added to its flow table.", tally="sink.PACKETS"),
+    Counter("sink_ring_events_total", "Events in a sink's event ring."),
     *family(
-        "sink_events_total", "Events in a sink's event ring, by type.", "type", _TYPES, tally="sink.OF_TYPE"
+        "sink_events_total",
+        "Events in a sink's event ring, by type; one may have several.",
+        "type",
+        _TYPES,
+        tally="sink.OF_TYPE",
     ),
     *family(
         "sink_throttled_events_total",

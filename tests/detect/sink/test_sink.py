@@ -378,7 +378,8 @@ def test_state_and_distributions_equal_twin(make: Any, sink_reference: Any, tmp_
     for _ in detector.tick(now):
         pass
     ended = evictions_of(detector)
-    detector.close(now)
+    for _ in detector.close(now):
+        pass
     everything = joined(ended)
     assert sorted(left(everything)) == sorted(twin.expire(now, None))
     assert np.all(everything["reason"] == EvictionReason.ENDED)

@@ -152,6 +152,7 @@ class SinkDetector:
         if len(reports) > len(self._rows):
             self._rows = np.zeros(len(reports), np.uint32)
         self._knobs[self._row_count] = 0
+        ring_events = INDEX["sink_ring_events_total"]
         at = 0
         while at < len(reports):
             at, events, journal, evicted = self._kernels.update_kernel(
@@ -160,6 +161,7 @@ class SinkDetector:
                 self._events, self._journal, self._evicted, self._rows, self._tally, *self._scratch,
             )  # fmt: skip
             self._publish(self.event_ring, self._events[: int(events)])
+            self.counters[ring_events] += np.uint64(events)
             self._period_events += int(events)
             gone = self._evict(int(evicted))
             self._count()
@@ -211,10 +213,10 @@ class SinkDetector:
         yield from self._sweep_ports(0, len(self._ports[0]), now_ns, -1)
         self._count()
 
-    def close(self, now_ns: int) -> None:
-        """Evict every flow that is still live, without flow records."""
-        for _ in self._remove_idle(0, self._flow_rows, now_ns, -1, EvictionReason.ENDED, recorded=False):
-            pass
+    def close(self, now_ns: int) -> Iterator[Records]:
+        """Evict every flow that is still live, without flow records; yield CLEARED of every alarm."""
+        yield from self._remove_idle(0, self._flow_rows, now_ns, -1, EvictionReason.ENDED, recorded=False)
+        yield from self._sweep_ports(0, len(self._ports[0]), now_ns, -1)
         self._count()
 
     def _remove_idle(

@@ -228,7 +228,7 @@ class Sink(Mode):
         )
         if shard.data is not None and sink.adapt.enabled:
             stages.append(Adapt(shard.data, detector.adaptive))
-        stages.append(EndFlows(detector))
+        stages.append(EndFlows(detector, shard))
         if sink.report.to:
             stages.append(SinkReporter(sink.report, detector, shard.count, shard.number))
         return Pipeline(shard, detector, stages, distributions=detector.distributions)

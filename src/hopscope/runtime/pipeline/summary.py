@@ -91,7 +91,9 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
         packets = counters["unrecorded_flow_packets_total"]
         lines.append(f"flows      {flows:,} flows of {packets:,} packets are not in history")
     if counters["sink_packets_total"]:
-        lines.append(f"sink       {_listed(family(counters, 'sink_events_total'))} in the event ring")
+        lines.append(
+            f"sink       {counters['sink_ring_events_total']:,} events in the event ring{_types(counters)}"
+        )
         if held := family(counters, "sink_throttled_events_total"):
             lines.append(f"throttled  {_listed(held)} by the quota")
         if more := counters["sink_journal_throttled_events_total"]:
@@ -102,6 +104,12 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
             f"{counters['sink_report_drops_total']:,} dropped"
         )
     return lines
+
+
+def _types(counters: Mapping[str, int]) -> str:
+    """Events of each type; an event may have several."""
+    found = family(counters, "sink_events_total")
+    return "; by type: " + ", ".join(f"{count:,} {name}" for name, count in found.items()) if found else ""
 
 
 def _label_lines(counters: Mapping[str, int]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from ...detect.sink.adaptive import AdaptiveThresholds
 from ...detect.sink.detector import SinkDetector
 from ...export.counters import read_counters
+from ..pipeline.shard import Shard
 from ..pipeline.steps import Stage
 
 LOOK_NS = 1_000_000_000
@@ -47,11 +48,19 @@ class Adapt(Stage):
 
 
 class EndFlows(Stage):
-    """At the end, evicts the flows that are left, so that later stages and readers of the ring get them."""
+    """At the end, evicts the flows that are left, so that later stages and readers of the ring get them, and
+    writes CLEARED of their alarms to `shard`.
+    """
 
-    def __init__(self, detector: SinkDetector) -> None:
-        self._detector = detector
+    def __init__(self, detector: SinkDetector, shard: Shard) -> None:
+        self._detector, self._shard = detector, shard
+        self._now_ns = time.time_ns()
+
+    def tick(self, now_ns: int) -> None:
+        """Keep the time, which is that of the packets."""
+        self._now_ns = now_ns
 
     def close(self) -> None:
         """Put all live flows into the eviction ring."""
-        self._detector.close(time.time_ns())
+        for events in self._detector.close(self._now_ns):
+            self._shard.write(events)

@@ -36,7 +36,7 @@ _SINK: Mapping[str, Sequence[str]] = {
     "kept": ("unstripped_packets_total", "unknown_int_packets_total", "rejected_reports_total"),
     "dropped": ("forward_drops_total",),
     "kernel": ("xdp_forwarded_frames_total", "xdp_passed_frames_total", "xdp_lost_metadata_total"),
-    "events": ("sink_events_total",),
+    "events": ("sink_ring_events_total", "sink_events_total"),
     "throttled": (
         "sink_throttled_events_total",
         "sink_journal_throttled_events_total",

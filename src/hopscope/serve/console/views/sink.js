@@ -15,7 +15,7 @@ const PANELS = [
   ["kept", "INT not removed", "packets forwarded unchanged, and why"],
   ["dropped", "Not forwarded", "frames that were dropped, and why"],
   ["kernel", "In the kernel", "what the XDP program forwarded, and passed to the workers, and why"],
-  ["events", "Events", "by type"],
+  ["events", "Events", "in the event ring, and by type; an event may have several types"],
   ["throttled", "Throttled", "by the quotas of events and flow records"],
   ["report", "Reports", "to another collector"],
 ];
@@ -55,8 +55,6 @@ function figuresOf({ counters, settings, threshold_increase }) {
   const unknown = sum(counters.kept, "unknown_int_packets_total");
   const unverified = sum(counters.out, "unverified_packets_total");
   const taken = (field) => sum(counters.in, "frames_total", field);
-  const events = counters.events.reduce((total, each) => total + Number(each.value), 0);
-  const eventRate = counters.events.reduce((total, each) => total + each.per_second, 0);
   return [
     { key: "in", title: "Frames in", value: si(taken("per_second")), unit: "/s", note: `${si(taken("value"))} in all` },
     { key: "out", title: "Forwarded", value: si(sum(counters.out, "forwarded_frames_total", "per_second")), unit: "/s", note: `${si(out)} in all` },
@@ -65,7 +63,7 @@ function figuresOf({ counters, settings, threshold_increase }) {
     { key: "dropped", title: "Not forwarded", value: si(dropped), note: dropped ? `${percent(dropped / taken("value"))} of all` : "all frames go on", mood: dropped ? "bad" : "" },
     { key: "missed", title: "Never seen", value: si(missed), note: "the receive ring was full", mood: missed ? "bad" : "" },
     { key: "bypass", title: "Bypass", value: settings.bypass ? "ready" : "off", note: bypassed ? `${si(bypassed)} frames bypassed the workers` : settings.bypass ? "not needed so far" : "without workers no frame passes", mood: settings.bypass ? "" : "warn" },
-    { key: "events", title: "Events", value: si(eventRate), unit: "/s", note: `${si(events)} in all, each type counted`, href: link("/events") },
+    { key: "events", title: "Events", value: si(sum(counters.events, "sink_ring_events_total", "per_second")), unit: "/s", note: `${si(sum(counters.events, "sink_ring_events_total"))} in all`, href: link("/events") },
     { key: "limits", title: "Thresholds", value: threshold_increase ? `+${percent(threshold_increase)}` : "as set", note: threshold_increase ? "raised: too many events" : settings.quota ? `quota ${si(settings.quota)}/s of a type` : "no quota", mood: threshold_increase ? "warn" : "", href: link("/limits") },
   ];
 }
