@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, Unpack
@@ -24,7 +23,7 @@ from .files.segment_index import flow_key
 from .files.segments import first_line
 from .reading.distributions import PeriodSnapshot, Window, read
 from .reading.event_questions import LOCAL, EventQuestions, name_ends, of_records
-from .reading.filters import Filters, Flow, to_ns, wanted
+from .reading.filters import Filters, Flow, QueueFilters, wanted
 from .reading.long_paths import MOST_RECORDS, add_long_paths
 from .reading.page import Order, Page
 from .reading.source import HistorySource, Snapshot
@@ -127,16 +126,7 @@ class History(EventQuestions):
         return table
 
     def distributions(
-        self,
-        *,
-        start: int | datetime | None = None,
-        end: int | datetime | None = None,
-        nodes: Collection[int] = (),
-        ports: Collection[int] = (),
-        queues: Collection[int] = (),
-        measures: Collection[str] = (),
-        by: By = "queue",
-        bucket_ns: int | None = None,
+        self, *, by: By = "queue", bucket_ns: int | None = None, **filters: Unpack[QueueFilters]
     ) -> list[Distribution]:
         """Histograms of values by measure and place, with quantiles.
 
@@ -145,8 +135,7 @@ class History(EventQuestions):
         place, and is left out if one is given.  With `bucket_ns` one for each bucket from the epoch on, the
         oldest first: of the periods that begin in it.
         """
-        start_ns, end_ns = (None if moment is None else to_ns(moment) for moment in (start, end))
-        window = Window(start_ns, end_ns, nodes, ports, queues, measures)
+        window = Window.of(filters)
         return self._ask(
             lambda periods, cursor: read(periods.select(cursor), cursor, window, by, bucket_ns),
             lambda: self._source.periods(window),

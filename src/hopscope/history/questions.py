@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
 if TYPE_CHECKING:
     from ..detect.distributions.quantiles import By, Distribution
-    from .reading.filters import Filters
+    from .reading.filters import Filters, QueueFilters
     from .reading.page import Order
     from .reading.table import Table
 
@@ -88,10 +86,8 @@ class HistoryLike(Protocol):
         ...
 
     def distributions(
-        self, *, start: int | datetime | None = None, end: int | datetime | None = None,
-        nodes: Collection[int] = (), ports: Collection[int] = (), queues: Collection[int] = (),
-        measures: Collection[str] = (), by: By = "queue", bucket_ns: int | None = None,
-    ) -> list[Distribution]:  # fmt: skip
+        self, *, by: By = "queue", bucket_ns: int | None = None, **filters: Unpack[QueueFilters]
+    ) -> list[Distribution]:
         """Histograms of values by measure and place, and by time."""
         ...
 

@@ -6,16 +6,15 @@ If the lake does not answer, the members' own histories are asked (`members_hist
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from ...base.deadline import Deadline
 from ...base.errors import HopscopeError
-from ...history.reading.filters import Filters
+from ...history.reading.filters import Filters, QueueFilters
 from ...history.reading.page import Order
 from ...history.reading.table import Table
 from ...lake.database import LakeError
@@ -170,29 +169,11 @@ class LakeHistory:
         return self._either(lambda asked: asked.activity(metric, bucket_seconds=bucket_seconds, **filters))
 
     def distributions(
-        self,
-        *,
-        start: int | datetime | None = None,
-        end: int | datetime | None = None,
-        nodes: Collection[int] = (),
-        ports: Collection[int] = (),
-        queues: Collection[int] = (),
-        measures: Collection[str] = (),
-        by: By = "queue",
-        bucket_ns: int | None = None,
+        self, *, by: By = "queue", bucket_ns: int | None = None, **filters: Unpack[QueueFilters]
     ) -> list[Distribution]:
         """Counts of all members, added: they are not in the lake."""
         self._begin()
-        found = self._members.distributions(
-            start=start,
-            end=end,
-            nodes=nodes,
-            ports=ports,
-            queues=queues,
-            measures=measures,
-            by=by,
-            bucket_ns=bucket_ns,
-        )
+        found = self._members.distributions(by=by, bucket_ns=bucket_ns, **filters)
         self._say(self._members.answer)
         return found
 

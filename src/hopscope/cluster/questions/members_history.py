@@ -6,9 +6,8 @@ A flow is known by its 5-tuple: its id is that of one member, and other members 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -17,7 +16,8 @@ import numpy as np
 from ...base.deadline import Deadline
 from ...detect.distributions.quantiles import By, Distribution, grouped
 from ...history.errors import HistoryError
-from ...history.reading.filters import Filters, to_ns
+from ...history.reading.distributions import Window
+from ...history.reading.filters import Filters, QueueFilters
 from ...history.reading.map_sql import DROPS
 from ...history.reading.page import Order
 from ...history.reading.table import Table
@@ -213,29 +213,17 @@ class MembersHistory:
         return table_of(rows, _columns(found)[1:], truncated=False)
 
     def distributions(
-        self,
-        *,
-        start: int | datetime | None = None,
-        end: int | datetime | None = None,
-        nodes: Collection[int] = (),
-        ports: Collection[int] = (),
-        queues: Collection[int] = (),
-        measures: Collection[str] = (),
-        by: By = "queue",
-        bucket_ns: int | None = None,
+        self, *, by: By = "queue", bucket_ns: int | None = None, **filters: Unpack[QueueFilters]
     ) -> list[Distribution]:
         """Counts of all members, added."""
-        filters = FiltersModel(
-            start=None if start is None else to_ns(start),
-            end=None if end is None else to_ns(end),
-            nodes=list(nodes),
-            ports=list(ports),
-        )
+        window = Window.of(filters)
         question = HistoryQuestion(
             method="distributions",
-            filters=filters,
-            queues=list(queues),
-            measures=list(measures),
+            filters=FiltersModel(
+                start=window.start_ns, end=window.end_ns, nodes=list(window.nodes), ports=list(window.ports)
+            ),
+            queues=list(window.queues),
+            measures=list(window.measures),
             by=by,
             bucket_ns=bucket_ns,
         )

@@ -20,6 +20,7 @@ from ..errors import HistoryError
 from ..files.period_files import NAMES, Period, list_files, register
 from ..files.period_note import read_note
 from ..files.segments import parquet_sql
+from .filters import QueueFilters, to_ns
 from .table import fetch
 
 _PLACES = ("node_id", "port", "queue_id")
@@ -37,6 +38,14 @@ class Window:
     ports: Collection[int] = ()
     queues: Collection[int] = ()
     measures: Collection[str] = ()
+
+    @classmethod
+    def of(cls, filters: QueueFilters) -> Window:
+        """Their window."""
+        times = (filters.get("start"), filters.get("end"))
+        start_ns, end_ns = (None if moment is None else to_ns(moment) for moment in times)
+        nodes, ports, queues = filters.get("nodes", ()), filters.get("ports", ()), filters.get("queues", ())
+        return cls(start_ns, end_ns, nodes, ports, queues, filters.get("measures", ()))
 
     def when(self) -> str:
         """The condition on periods."""

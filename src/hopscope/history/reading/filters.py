@@ -68,6 +68,20 @@ class Filters(TypedDict, total=False):
     """First sequence by shard; of other shards, all events."""
 
 
+class QueueFilters(TypedDict, total=False):
+    """Filters of distributions, all of which must match."""
+
+    start: int | datetime | None
+    """Periods that end after this: ns since the epoch or a datetime (without a zone: UTC)."""
+    end: int | datetime | None
+    """Periods that begin before this."""
+    nodes: Collection[int]
+    ports: Collection[int]
+    queues: Collection[int]
+    measures: Collection[str]
+    """Measures, such as `hop_latency`."""
+
+
 HEAD = "(hop = 0 OR metric IS DISTINCT FROM 'flow_path')"
 """Condition that leaves out the further records of a path of more than PATH_PART nodes."""
 
