@@ -98,11 +98,11 @@ class Places:
     def _nats(self, kind: str, host: str) -> Given:
         def start() -> int:
             need("nats")
-            files, folder = self._files, self._folder / "nats"
+            program, files, folder = self._tool("nats-server"), self._files, self._folder / "nats"
             folder.mkdir()
             options = ["--tlsverify", f"--tlscert={files.cert}", f"--tlskey={files.key}"]
             options += [f"--tlscacert={files.ca}", "--user", "u", "--pass", SECRET]
-            return self._run("nats", NatsServer(self._tool("nats-server"), folder, *options))
+            return self._run("nats", NatsServer(program, folder, *options))
 
         port = self._port("nats", start)
         return {"servers": [f"tls://{host}:{port}"], "user": "u", "password": SECRET}
@@ -110,22 +110,22 @@ class Places:
     def _mqtt(self, kind: str, host: str) -> Given:
         def start() -> int:
             need("paho")
-            files, folder = self._files, self._folder / "mqtt"
+            program, files, folder = self._tool("mosquitto"), self._files, self._folder / "mqtt"
             folder.mkdir()
             lines = [f"cafile {files.ca}", f"certfile {files.cert}", f"keyfile {files.key}"]
             lines += ["require_certificate true", "allow_anonymous true"]
-            return self._run("mqtt", MqttServer(self._tool("mosquitto"), folder, *lines))
+            return self._run("mqtt", MqttServer(program, folder, *lines))
 
         port = self._port("mqtt", start)
         return {"url": f"mqtts://{host}:{port}", "user": "u", "password": SECRET}
 
     def _redis_stream(self, kind: str, host: str) -> Given:
         def start() -> int:
-            files, folder = self._files, self._folder / "redis"
+            program, files, folder = self._tool("redis-server"), self._files, self._folder / "redis"
             folder.mkdir()
             options = ["--tls-cert-file", str(files.cert), "--tls-key-file", str(files.key)]
             options += ["--tls-ca-cert-file", str(files.ca), "--requirepass", SECRET]
-            server = RedisServer(self._tool("redis-server"), folder, *options)
+            server = RedisServer(program, folder, *options)
             server.listen = ("--port", "0", "--tls-port")
             self._stack.callback(server.kill)
             own = {f"ssl_{name.replace('_', '')}": str(file) for name, file in files.own.items()}

@@ -16,6 +16,7 @@ import pytest
 from hopscope.cluster.questions.tails import TailAnswerer, after_marks, decode, request_json
 from hopscope.detect.records import Kind, Metric
 from hopscope.history.query import Flow
+from hopscope.history.reading.map_sql import STEP_KINDS
 from hopscope.history.reading.page import Order
 from hopscope.lake.catalog import Lake, create
 from hopscope.lake.questions import LakeQuestions, Tail, TailRequest
@@ -264,6 +265,23 @@ def test_hops_and_peaks(cluster: Cluster) -> None:
     assert {(row["node_id"], row["port"], row["ident"]): row["highest"] for row in found} == {
         place: max(values) for place, values in queues.items() if place[0] is not None
     }
+
+
+def test_flows_of_a_step_are_those_of_all_members_once(cluster: Cluster) -> None:
+    """By their 5-tuple: each member has an id of its own for a flow."""
+    flows = defaultdict(set)
+    for row in cluster.rows:
+        steps = row["metric"] == "hop_latency" and row["kind"] in STEP_KINDS
+        if steps and None not in (row["flow_id"], row["node_id"], row["port"]):
+            flow = tuple(row[name] for name in ("src", "dst", "sport", "dport", "proto"))
+            flows[row["node_id"], row["port"]].add(flow)
+    found = defaultdict(list)
+    for row in cluster.questions.steps().rows():
+        found[row["node_id"], row["port"]].append(row["flows"])
+    assert found.keys() == flows.keys()
+    alone = {place: counts[0] for place, counts in found.items() if len(counts) == 1}
+    assert alone == {place: len(flows[place]) for place in alone}
+    assert any(len(flows[place]) > 1 for place in alone)
 
 
 def test_labels_and_coverage(cluster: Cluster) -> None:

@@ -179,7 +179,7 @@ class MembersHistory:
         return table_of(rows, _columns(found)[1:], truncated=False)
 
     def steps(self, **filters: Unpack[Filters]) -> Table:
-        """Sums over members."""
+        """Sums over members: a flow that two members have counts twice."""
         found = self._rows(HistoryQuestion(method="steps", filters=FiltersModel.of(filters)))
         rows = [
             {

@@ -242,9 +242,8 @@ class EventQuestions(ABC):
         """Where ports lead, by the paths of flows: node, port, next node, flows, and how many begin or end
         there.
         """
-        return self._grouped(
-            steps_sql(", ".join(self.identity.shard)), None, {**filters, "kinds": STEP_KINDS}
-        )
+        sql = steps_sql(self.identity.shard, self.identity.flow)
+        return self._grouped(sql, None, {**filters, "kinds": STEP_KINDS})
 
     def activity(self, metric: str, *, bucket_seconds: float, **filters: Unpack[Filters]) -> Table:
         """Notable events and the highest value of a metric (or drops) by time, in buckets from the start of

@@ -6,6 +6,8 @@ Each reads EVENTS, see `event_questions`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...detect.records import Kind, Metric
 from ..columns import quoted
 from ..errors import HistoryError
@@ -63,14 +65,15 @@ def moment_sql(highest_from_ns: int) -> str:
         GROUP BY metric, node_id, port ORDER BY metric, node_id, port"""
 
 
-def steps_sql(shard: str) -> str:
-    """By node, port and next node: flows, and how many of them begin or end at the node. `shard`: columns
-    that name a shard.
+def steps_sql(shard: Sequence[str], flow: Sequence[str]) -> str:
+    """By node, port and next node: flows, and how many of them begin or end at the node. `shard`, `flow`:
+    columns that name a shard, and a flow.
     """
-    window = f"PARTITION BY {shard}, flow_id, time, kind ORDER BY hop"
+    window = f"PARTITION BY {', '.join(shard)}, flow_id, time, kind ORDER BY hop"
+    flows = f"count(DISTINCT ({', '.join(flow)}))"
     return f"""SELECT node_id, port, CASE WHEN following = hop::INT + 1 THEN next END AS next_node_id,
-        count(DISTINCT flow_id) AS flows,
-        count(DISTINCT flow_id) FILTER (hop = 0 OR hop::INT + 1 = hop_count) AS ends, max(time) AS time
+        {flows} AS flows,
+        {flows} FILTER (hop = 0 OR hop::INT + 1 = hop_count) AS ends, max(time) AS time
         FROM (SELECT *, lead(node_id) OVER w AS next, lead(hop) OVER w AS following
             FROM EVENTS WHERE metric = 'hop_latency' AND flow_id IS NOT NULL AND node_id IS NOT NULL
             WINDOW w AS ({window}))

@@ -68,7 +68,9 @@ class FabricValues(Model):
     links: list[int | None]
     links_hot: list[int]
     links_flows: list[int]
-    """Live flows through it; of a past moment, those with an event before it."""
+    """Live flows through it; of a past moment, those with an event before it. Of a cluster without a lake, a
+    flow that two members have counts twice.
+    """
     cells: list[list[int | None]]
     """By node with several switches, in their order."""
 
