@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT, ClearReason, Kind, Metric
 from hopscope.history.query import History
+from hopscope.history.reading.table import Table
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.present.series.bursts import Search, bursts
 
@@ -56,6 +58,56 @@ def test_the_highest_burst_is_first_whatever_else_happened(
         _, found, truncated = bursts(history, Search(0, 100, metric="queue_occupancy", sort="peak"))
     assert [(each.interval.peak, each.flows) for each in found] == [(9000, None), (800, 1)]
     assert truncated
+
+
+class Members:
+    """History of a cluster, of given events."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def events(self, limit: int, start: int, end: int, kinds: Any, **_: Any) -> Table:
+        """The newest first."""
+        rows = [row for row in self._rows if start <= row["time"] < end and row["kind"] in kinds]
+        rows.sort(key=lambda row: -row["time"])
+        columns = {name: np.array([row[name] for row in rows], object) for name in ROW}
+        columns["time"] = columns["time"].astype(np.int64).astype("M8[ns]")
+        return Table(columns, False)
+
+
+ROW = {
+    "time": 0, "member": "a", "kind": "", "metric": "queue_occupancy", "node_id": 7, "port": 2, "ident": 3,
+    "value": 0, "previous": 500, "reason": None, "switch_ns": None, "flow_id": None,
+    "src": None, "dst": None, "proto": None, "sport": None, "dport": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_an_alarm_whose_sources_moved_takes_in_no_later_burst(expired: bool) -> None:
+    """It ends with the first value of another member that is not above its limit: a new queue there, or the
+    end of a burst that began above it. It is so while the alarm is open, and when it has expired.
+    """
+    rows = [
+        {"time": 10, "kind": "raised", "value": 900},
+        {"time": 20, "kind": "new_key", "value": 30, "member": "b"},
+        {"time": 25, "kind": "change", "value": 40, "member": "b"},
+        *({"time": t, "kind": "raised", "value": 600, "member": "b"} for t in (30, 50)),
+        *({"time": t, "kind": "cleared", "reason": "value", "member": "b"} for t in (40, 60)),
+        {"time": 10, "kind": "raised", "value": 900, "port": 3},
+        {"time": 20, "kind": "new_key", "value": 700, "port": 3, "member": "b"},
+        {"time": 20, "kind": "raised", "value": 700, "port": 3, "member": "b"},
+        {"time": 30, "kind": "cleared", "port": 3, "reason": "value", "member": "b"},
+        {"time": 40, "kind": "raised", "value": 800, "port": 3, "member": "b"},
+        {"time": 10, "kind": "raised", "value": 900, "port": 4},  # nobody has heard of it since
+    ]
+    if expired:
+        rows += [{"time": 90, "kind": "cleared", "reason": "expired", "port": port} for port in (2, 3)]
+    history: Any = Members([ROW | row for row in rows])
+    _, found, _ = bursts(history, Search(0, 100, metric="queue_occupancy"))
+    spans = sorted(
+        (each.interval.place.port, each.interval.start_ns, each.interval.end_ns or 0) for each in found
+    )
+    assert spans == [(2, 10, 20), (2, 30, 40), (2, 50, 60), (3, 10, 30), (3, 40, 0), (4, 10, 0)]
 
 
 def test_alarms_from_before_the_range(tmp_path: Path) -> None:

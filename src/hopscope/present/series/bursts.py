@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ...detect.records import Kind, Metric
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
+from .elsewhere import end_elsewhere
 from .intervals import ALARM_KINDS, Interval, above, alarms, event_rows, is_measured, joined, place_of_row
 from .peaks import KINDS, add_peaks, span_of
 from .places import DROP, PLACE_METRICS
@@ -91,8 +92,10 @@ def bursts(history: HistoryLike, search: Search) -> tuple[int, list[Burst], bool
         rows += _earlier(history, filters)
     rows.reverse()
     found = alarms(rows) if search.above is None else above(rows, search.above)
+    cut = search.above is None and end_elsewhere(history, found, filters)
     kept = [each for each in joined(found) if search.takes(each)]
-    cut = search.above is None and add_peaks(history, kept, {"start": search.start_ns, "end": search.end_ns})
+    if search.above is None:
+        cut |= add_peaks(history, kept, {"start": search.start_ns, "end": search.end_ns})
     kept.sort(key=lambda one: _rank(one, search.sort))
     shown = [Burst(each) for each in kept[: search.limit]]
     cut |= bool(shown) and _contributors(history, shown, search)
