@@ -97,9 +97,19 @@ def test_an_output_without_a_reader_is_no_error(words: str) -> None:
     program = "from hopscope.cli.application import run; run()"
     with os.fdopen(writer, "wb") as out:
         command = [sys.executable, "-c", program, *words.split()]
-        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+        env = {**os.environ, "PYTHONUNBUFFERED": ""}
+        done = subprocess.run(command, env=env, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     bad = "--bad" in words
     assert (done.returncode, "No such option" in done.stderr) == (2 * bad, bad), done.stderr
+
+
+def test_an_output_on_a_full_disk_is_one_line() -> None:
+    """It is found when the output is flushed at the end, and only once."""
+    env = {**os.environ, "PYTHONUNBUFFERED": ""}
+    command = [sys.executable, "-c", "from hopscope.cli.application import run; run()", "version"]
+    with Path("/dev/full").open("wb") as out:
+        done = subprocess.run(command, env=env, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "hopscope: No space left on device\n")
 
 
 @pytest.mark.parametrize(

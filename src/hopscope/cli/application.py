@@ -46,11 +46,12 @@ FOLDERS = frozenset(
 def _until_reader_leaves() -> Iterator[None]:
     """End the command silently, with status 0, once standard output has no reader (`| head`)."""
     try:
-        yield
+        try:
+            yield
+        finally:
+            _flush()
     except BrokenPipeError:
-        # Typer would end with 1; and the interpreter's flush of what is buffered must not fail again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
+        raise typer.Exit(0) from None  # Typer would end with 1
 
 
 class _Root(TyperGroup):
@@ -143,6 +144,17 @@ def run() -> None:
         _end(f"{file}{error.strerror or error}", 2)
     except KeyboardInterrupt:
         _end("", 130)
+
+
+def _flush() -> None:
+    """Write what is buffered. If that fails, nothing is left for the interpreter, which would fail again."""
+    if sys.stdout is None:  # it is closed
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
 
 
 def _end(line: str, status: int) -> None:
