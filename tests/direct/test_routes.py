@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.direct.hashing import Hashing, tables
 from hopscope.direct.primitives.append import AppendLayout, ListReader
-from hopscope.direct.primitives.key_write import KeyWriteLayout, query
+from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant, query
 from hopscope.direct.stores.store import Layout, Store
 from hopscope.direct.translation.rate import TokenBucket
 from hopscope.direct.translation.routes import (
@@ -23,7 +23,7 @@ from hopscope.direct.translation.routes import (
 )
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from hopscope.rdma.records import VerbBlock
+from hopscope.rdma.records import Verb, VerbBlock
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, Records
 from support.direct_make import as_bytes, dta
@@ -135,6 +135,19 @@ def test_keys_are_spread_over_collectors_by_their_hash() -> None:
     assert found.sum(axis=0).max() == 1
     assert translator.rejected[DtaReason.NONE] == 3000
     assert (np.abs(found.sum(axis=1) - 1000) < 4 * np.sqrt(3000 * 2 / 9) + 3000 / 16).all()
+
+
+@pytest.mark.parametrize(("swap", "bytes_each"), [(False, 3 * 8), (True, 8)])
+def test_bytes_written_are_those_of_all_copies(swap: bool, bytes_each: int) -> None:
+    """Copies of a report share its payload, but each writes a slot of 8 bytes; a swap is an atomic, and none
+    of them.
+    """
+    layout = KeyWriteLayout(slots=1 << 10, copies=2 if swap else 3, variant=Variant(swap))
+    translator = Translator([layout], [MemoryTransport([Store.create(None, layout)])])
+    keys = as_bytes(np.arange(100, dtype=np.uint64), 8)
+    translator.translate(*dta(1, keys, keys[:, 4:], redundancy=layout.copies))
+    assert translator.fanout.written_bytes == 100 * bytes_each
+    assert translator.fanout.kinds[Verb.CMP_SWAP] == 100 * swap
 
 
 def test_reports_for_a_collector_that_is_down_are_counted() -> None:

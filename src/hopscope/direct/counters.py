@@ -41,7 +41,7 @@ TRANSLATOR_COUNTERS = CounterFile("translator.counters", "translator", 1, (
     ),
     Counter(
         "dta_verb_bytes_total", "Bytes written by these operations, without atomics.",
-        of="translator.fanout.payload_bytes",
+        of="translator.fanout.written_bytes",
     ),
     Counter(
         "dta_undelivered_verbs_total", "Memory operations dropped because their collector had disconnected.",

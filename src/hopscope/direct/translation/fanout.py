@@ -32,8 +32,8 @@ class Fanout:
         self.any_down = bool(self.down.any())
         self.kinds = np.zeros(max(Verb) + 1, np.uint64)
         """Submitted verbs, by `Verb`."""
-        self.payload_bytes = 0
-        """Payload bytes of these verbs."""
+        self.written_bytes = 0
+        """Bytes that the writes among them write."""
         self.undelivered = 0
         """Verbs for collectors that had disconnected meanwhile."""
         self._counts = np.zeros(len(transports), np.uint64)
@@ -42,7 +42,7 @@ class Fanout:
     def continue_counters(self, other: Fanout) -> None:
         """Continue another's counters."""
         self.kinds += other.kinds
-        self.payload_bytes += other.payload_bytes
+        self.written_bytes += other.written_bytes
         self.undelivered += other.undelivered
 
     @property
@@ -69,8 +69,7 @@ class Fanout:
 
     def submit(self, block: VerbBlock) -> None:
         """Submit the verbs of a block to their collectors."""
-        self.payload_bytes += int(block.fill[PAYLOAD])
-        self._kernel.kinds(block.verbs, block.fill, self.kinds)
+        self.written_bytes += int(self._kernel.kinds(block.verbs, block.fill, self.kinds))
         if len(self._transports) == 1:
             self._submit_to(self._transports[0], block)
             return

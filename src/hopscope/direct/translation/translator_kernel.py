@@ -168,16 +168,20 @@ def reject(reports: Any, allowed: Any, reason: Any) -> Any:
 
 
 @kernel
-def kinds(verbs: Any, fill: Any, counts: Any) -> None:
-    """Count the verbs of a block by kind: in registers, 1.9 to 0.4 ns per verb."""
-    adds, swaps = U64(0), U64(0)
+def kinds(verbs: Any, fill: Any, counts: Any) -> Any:
+    """Count the verbs of a block by kind: in registers, 1.9 to 0.4 ns per verb. Returns the bytes that its
+    writes write: copies share their payload.
+    """
+    adds, swaps, written = U64(0), U64(0), U64(0)
     for i in range(fill[COUNT]):
         kind = verbs[i]["kind"]
         adds += U64(kind == FETCH_ADD)
         swaps += U64(kind == CMP_SWAP)
+        written += U64(verbs[i]["length"]) * U64(kind == WRITE)
     counts[U64(FETCH_ADD)] += adds
     counts[U64(CMP_SWAP)] += swaps
     counts[U64(WRITE)] += fill[COUNT] - adds - swaps
+    return I64(written)
 
 
 @kernel
