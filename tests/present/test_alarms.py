@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.columns import connect, records_of, register
 from hopscope.history.reading.table import fetch
 from hopscope.present.alarms import OpenAlarms
@@ -74,6 +74,17 @@ def test_a_lost_end_keeps_the_first_beginning() -> None:
     assert (place.since_ns, place.peak) == (START_NS + SECOND, 3000)
     found.take(joined(event(CLEARED, 20)))
     assert found.places == {}
+
+
+def test_the_peak_of_low_coverage_is_the_lowest() -> None:
+    """Its values are those of the periods: the newest one is how it is now."""
+    coverage = {"metric": Metric.LABEL_COVERAGE, "node_id": NO_NODE, "port": NO_PORT, "ident": 0}
+    found = OpenAlarms()
+    values = ((RAISED, 700_000), (Kind.LABEL_RECORD, 400_000), (Kind.LABEL_RECORD, 600_000))
+    for second, (kind, value) in enumerate(values):
+        found.take(event(kind, second, value=value, **coverage))
+    (place,) = found.places.values()
+    assert (place.peak, place.now) == (400_000, 600_000)
 
 
 def test_a_silent_source_has_its_address_as_place() -> None:

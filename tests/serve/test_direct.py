@@ -187,4 +187,6 @@ def test_the_api_asks_all_collectors(tmp_path: Path) -> None:
     app.state.context.close()
     assert [answer["decoded"] for answer in every] == [{"packets": int(number)} for number in numbers]
     assert 0 < sum(answer["status"] == "found" for answer in local) < len(numbers)
-    assert [store["collector"] for store in listed] == list(map(str, folders))
+    assert [(store["collector"], store["own"]) for store in listed] == [
+        (str(folder), own) for folder, own in zip(folders, (True, False), strict=True)
+    ]

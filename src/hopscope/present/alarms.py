@@ -40,7 +40,7 @@ _SHARE = 10
 _UNSURE_NS = 5 * 10**9
 """The live state may be this much older than an event."""
 _FOLLOWED = (*ENDS.values(), *ENDS)
-_VALUED = (Kind.RAISED, Kind.CHANGE, Kind.PUSH, Kind.VALUE, Kind.THRESHOLD)
+_VALUED = (Kind.RAISED, Kind.CHANGE, Kind.PUSH, Kind.VALUE, Kind.THRESHOLD, Kind.LABEL_RECORD)
 """Kinds whose value is one of the metric."""
 
 
@@ -55,11 +55,16 @@ class OpenAlarm:
     since_ns: int | None
     """None: before the events that were read."""
     peak: int
-    """The highest value that events and the live state had since then."""
+    """The highest value that events and the live state had since then; of `label_coverage` the lowest."""
     now: int | None = None
-    """The newest value of the live state; None: it has none."""
+    """The newest value of the live state, of `label_coverage` that of events; None: there is none."""
     alarms: dict[tuple[str, int], int] = field(default_factory=dict)
     """Flow id of each by `alarm_key` and `alarmed_hop`: of hop latency there are some for each flow."""
+
+    def see(self, value: int) -> None:
+        """Note a value that it had."""
+        worst = min if self.event["metric"] == Metric.LABEL_COVERAGE else max
+        self.peak = worst(self.peak, value)
 
 
 class OpenAlarms:
@@ -83,7 +88,9 @@ class OpenAlarms:
                 self._begin(row)
             place = self.places.get(place_key(row, self._by_port))
             if place is not None and kind in _VALUED:
-                place.peak = max(place.peak, int(row["value"]))
+                place.see(int(row["value"]))
+                if row["metric"] == Metric.LABEL_COVERAGE:
+                    place.now = int(row["value"])
 
     def _of_interest(self, events: Records) -> npt.NDArray[np.bool_]:
         """bool [events]: beginnings, ends, and values of metrics with an open alarm, at its switch."""
@@ -216,9 +223,9 @@ class AlarmReader:
             seen = live.look(place.event, place.alarms.values())
             if seen.value is not None and seen.at_ns >= (place.since_ns or 0):  # not of an alarm before
                 place.now = seen.value
-                place.peak = max(place.peak, seen.value)
+                place.see(seen.value)
             if place.since_ns is not None and seen.since_ns >= place.since_ns:
-                place.peak = max(place.peak, seen.highest)
+                place.see(seen.highest)
             if seen.alarmed is not False or (place.since_ns or 0) > sure_ns:
                 found.append(replace(place))
         known = {place.key for place in found}

@@ -105,7 +105,7 @@ class Alarm(OfMember):
     report, ns.
     """
     peak: Wide
-    """The highest value of events and of the live state since it began."""
+    """The highest value of events and of the live state since it began; of `label_coverage` the lowest."""
     limit: Wide | None
     """The limit that it rose above, or fell below, when it began."""
     unit: str | None

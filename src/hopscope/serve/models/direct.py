@@ -22,6 +22,8 @@ class StoreInfo(Model):
     """Layout of its memory, by the fields of its primitive."""
     collector: str | None = None
     """Which collector has it, if several are asked."""
+    own: bool
+    """Whether it is of the collector that answers; false if that one is asked by its address, like others."""
     error: str | None = None
     """Why it cannot be read."""
 

@@ -93,9 +93,10 @@ def _silence_of(row: OpenAlarm, context: Context, silences: Sequence[Silence]) -
 def _alarm(row: OpenAlarm, names: Names, flows: FlowsAt | None) -> a.Alarm:
     event = event_object(row.event, names)
     kind, metric = int(row.event["kind"]), int(row.event["metric"])
-    value = row.now
+    value, peak = row.now, row.peak
     if metric == Metric.HOP_LATENCY:
         value = flows.worst[0][0] if flows is not None and flows.worst else None
+        peak = max(peak, value or 0)
         event["flow"] = None  # the first of them
     return a.Alarm.model_validate(
         {
@@ -106,7 +107,7 @@ def _alarm(row: OpenAlarm, names: Names, flows: FlowsAt | None) -> a.Alarm:
             "source": event["source"],
             "since": None if row.since_ns is None else when(row.since_ns),
             "value": None if value is None else wide(value),
-            "peak": wide(max(row.peak, value or 0)),
+            "peak": wide(peak),
             "limit": None if row.since_ns is None or kind == Kind.SILENT else event["previous"],
             "unit": "ns" if kind == Kind.SILENT else event["unit"],
             "alarms": max(1, len(row.alarms)),

@@ -63,8 +63,19 @@ def _known(group: CollectorGroup, name: str, monitor: str | None) -> None:
 @router.get("/stores", summary="Stores")
 async def stores(context: Ctx, local: Local = False) -> m.StoreList:
     """Every store of the collectors: primitive, memory, epoch, layout."""
-    found = await context.look_up(local, lambda group: group.stores())
-    return m.StoreList(items=[m.StoreInfo(**store) for store in found])
+
+    def work(group: CollectorGroup) -> m.StoreList:
+        (here,) = context.own_stores.collectors
+        own = {each.name for each in group.collectors if here in (each, getattr(each, "collector", None))}
+        only = group.collectors[0].name
+        return m.StoreList(
+            items=[
+                m.StoreInfo(**{**store, "own": store.get("collector", only) in own})
+                for store in group.stores()
+            ]
+        )
+
+    return await context.look_up(local, work)
 
 
 @router.get("/stores/{name}/query", summary="Ask a store", responses={404: {"model": Error}})

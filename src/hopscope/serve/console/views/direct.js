@@ -6,6 +6,7 @@ import { path } from "../lib/api.js";
 import { exports } from "../lib/export.js";
 import { bytes, si, words } from "../lib/format.js";
 import { watch } from "../lib/live.js";
+import { consoleOf } from "../lib/members.js";
 import { empty, figures, panel, trouble } from "../lib/panel.js";
 import { table } from "../lib/table.js";
 import { showStore } from "./direct/store.js";
@@ -21,10 +22,10 @@ const SIZE = { "key-write": "slots", "key-increment": "slots", postcarding: "chu
 function showStores(place) {
   const numbers = figures();
   const rows = table({
-    label: "Stores", key: (each) => `${each.collector ?? ""}/${each.name}`, href: (each) => (each.error ? null : link(["direct", each.name])), mood: (each) => (each.error ? "bad" : ""),
+    label: "Stores", key: (each) => `${each.collector ?? ""}/${each.name}`, href: (each) => (each.own && !each.error ? link(["direct", each.name]) : null), mood: (each) => (each.error ? "bad" : ""),
     sort: param("sort", "name"),
     columns: [
-      { name: "name", title: "Store", cell: (each) => (each.error ? each.name : h("a", { href: link(["direct", each.name]) }, each.name)), value: (each) => each.name },
+      { name: "name", title: "Store", cell: storeLink, value: (each) => each.name },
       { name: "primitive", title: "Primitive", cell: (each) => each.error ?? words(each.primitive) },
       { name: "memory", title: "Memory", number: true, cell: (each) => (each.bytes ? bytes(each.bytes) : "–"), value: (each) => each.bytes ?? null },
       { name: "size", title: "Slots", number: true, help: "Slots, chunks, lists or sketches", cell: (each) => sizeText(each), value: (each) => each.layout?.[SIZE[each.primitive]] ?? null },
@@ -54,6 +55,13 @@ function showStores(place) {
     rows.update(data.items);
   });
   return { end: stop };
+}
+
+/** The page of a store is at the collector that has it. */
+function storeLink({ name, own, collector, error }) {
+  const there = own ? null : consoleOf(collector) ?? (/^https?:\/\//.test(collector) ? collector : null);
+  if (error || (!own && !there)) return name;
+  return h("a", { href: own ? link(["direct", name]) : new URL(`/direct/${encodeURIComponent(name)}`, there).href }, name);
 }
 
 function sizeText(each) {
