@@ -290,6 +290,18 @@ def test_drop_report(make: Any) -> None:
     assert event.flow == make.flow_key(0)
 
 
+def test_a_drop_report_makes_no_flow(make: Any) -> None:
+    """With a path, too: it counts as a packet of a flow that is known, and is none before."""
+    one = detector()
+    drop, whole = make.Report(make.path(1), flags=int(Flag.DROPPED)), make.Report(make.path(1, 2))
+    packets = []
+    for sequence, report in enumerate((drop, whole, drop)):
+        report.sequence = sequence
+        make.run(one, [report])
+        packets.append(int(one.tables["flows"]["flows"]["packets"].sum()))
+    assert packets == [0, 1, 2]
+
+
 def test_nulls_do_not_take_part(make: Any) -> None:
     """A null field changes nothing: neither a value, nor a path, nor a flow's latency."""
     one = detector(hop_latency=MetricLimits(change=0), flow_latency=MetricLimits(change=0))

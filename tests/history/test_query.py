@@ -314,6 +314,19 @@ def test_a_flow_that_left_was_last_seen_with_its_last_report(tmp_path: Path) -> 
     assert last == [20, 20, 12, 12, 110, 110]
 
 
+def test_the_worst_hop_is_that_of_one_record(tmp_path: Path) -> None:
+    """Of a flow that left and came back, the highest mean of one stay, not that of both."""
+    events = np.zeros(6, EVENT)
+    events["kind"], events["flow_id"], events["ip_version"] = Kind.FLOW_RECORD, 9, 4
+    events["metric"] = [Metric.FLOW_PATH, Metric.HOP_LATENCY, Metric.HOP_LATENCY] * 2
+    events["value"], events["node_id"] = [10, 50, 90, 1000, 60, 20], [NO_NODE, 1, 2] * 2
+    events["time_ns"], events["sequence"], events["port"] = [5] * 3 + [9] * 3, range(6), 3
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        (flow,) = history.flows().rows()
+    assert (flow["packets"], flow["worst_node_id"], flow["worst_latency"]) == (1010, 2, 90)
+
+
 def test_packets_of_flows_are_those_of_whole_records(tmp_path: Path) -> None:
     """Filters choose flows by their events; of a record, only the event of the path has the packets."""
     events = np.zeros(4, EVENT)

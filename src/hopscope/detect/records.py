@@ -44,7 +44,8 @@ class Kind(IntEnum):
     """Any value, if detection is off."""
     FLOW_RECORD = 14
     """A flow left the table (evicted, expired, or at the end), at the time of its last report. For
-    `flow_path` value = packets, previous = first time (ns). For `flow_latency`, and by hop for
+    `flow_path` value = packets, without drop reports before its first path, previous = first time (ns).
+    For `flow_latency`, and by hop for
     `hop_latency`, in a sink also for `queue_occupancy` and `link_utilization`: value = mean, previous =
     latest."""
     GAP = 15

@@ -79,9 +79,9 @@ class EventQuestions(ABC):
         record; others may have been higher.
 
         The sums of its flow records: `packets`, `mean_latency` (of packets), and the hop with the highest
-        mean latency, `worst_node_id`, `worst_port`, `worst_latency`, of those that match; NULL while the flow
-        is live.  A flow that left and returned has several records.  Of several members: a flow has the id
-        that one of its `members` gave it.
+        mean latency in one of them, `worst_node_id`, `worst_port`, `worst_latency`, of those that match; NULL
+        while the flow is live.  A flow that left and returned has several records.  Of several members: a
+        flow has the id that one of its `members` gave it.
         """
         table = self._grouped(self._flows_sql(), limit, filters, of_records(filters))
         _name_ends(table)

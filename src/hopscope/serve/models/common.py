@@ -130,7 +130,9 @@ class Flow(OfMember):
     last_seen: Time
     """Of a past flow: times of its first and last event in the time range."""
     packets: Wide | None
-    """Reports of this flow; null: history has no record of it."""
+    """Reports of this flow since its first one with a path: a drop report makes no flow. null: history has no
+    record of it.
+    """
     latency_ns: Wide | None
     """Latest flow latency: the sum of the hop latencies, ns. null for a past flow."""
     latency_mean_ns: float | None
@@ -346,12 +348,14 @@ class EventHistogram(ClusterModel):
 
 
 class WorstHop(Model):
-    """The hop of a flow with the highest mean latency."""
+    """The hop of a flow with the highest mean latency in one of its flow records: a flow that left and came
+    back has several.
+    """
 
     node: Node
     port: Port | None
     latency: Wide
-    """Mean, ns."""
+    """Mean of that record, ns."""
 
 
 class PastFlow(OfMembers):
