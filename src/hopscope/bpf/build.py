@@ -25,15 +25,14 @@ class BuildError(Exception):
     """The program cannot be compiled; the message has the remedy."""
 
 
-def compile_programs(folder: Path = SOURCES) -> list[Path]:
+def compile_programs(folder: Path = SOURCES, clang: str = "clang") -> list[Path]:
     """Compile all programs by clang into a folder; returns the objects. Raises BuildError."""
-    return [compile_program(folder, (SOURCES / name).with_suffix(".c")) for name in OBJECTS]
+    return [compile_program(folder, (SOURCES / name).with_suffix(".c"), clang) for name in OBJECTS]
 
 
-def compile_program(folder: Path, source: Path) -> Path:
+def compile_program(folder: Path, source: Path, clang: str = "clang") -> Path:
     """Compile a program by clang into a folder; returns the object. Raises BuildError."""
-    clang = shutil.which("clang")
-    if clang is None:
+    if shutil.which(clang) is None:
         raise BuildError("clang is missing: install clang and libbpf-dev")
     target = folder / source.with_suffix(".o").name
     headers = f"/usr/include/{platform.machine()}-linux-gnu"

@@ -7,8 +7,6 @@
 enum { KIND_EGRESS = 1, KIND_QUEUE = 2, KIND_BUFFER = 3 };
 enum { KEY_KIND = 62, KEY_PLACE = (1 << 30) - 1 };  /* of a port's key, as in `detect/records` */
 #define NO_PORT 0xffff
-/* Clang keeps this loop's variable as it is, where it would count hops down, which the verifier does not know. */
-#define KNOWN(variable) asm volatile("" : "+r"(variable))
 /* Whether the reports' hops have an item. It is read again each time: what the verifier knows of it would have it follow
  * each combination of items by itself. */
 #define HAS(report, bit) (*(const volatile __u32 *)&(report)->present & (bit))

@@ -23,6 +23,7 @@ inlined enum switch_count insert(struct __sk_buff *skb, struct scratch *scratch,
 {
 	__u32 size = made_bytes(scratch), length = skb->len;
 	__u32 rest = length - at;
+	KNOWN(rest);
 	if (!size || at > length || rest > MAX_REST)
 		return PASS_REFUSED;
 	/* made one piece of memory, which only such a packet can grow in */
@@ -43,6 +44,7 @@ inlined enum switch_count insert(struct __sk_buff *skb, struct scratch *scratch,
 inlined enum switch_count take_out(struct __sk_buff *skb, struct scratch *scratch, __u32 at, __u32 size, int arrived)
 {
 	__u32 length = skb->len, rest = length - at - size;
+	KNOWN(rest);
 	if (at + size > length || rest > MAX_REST || bpf_skb_pull_data(skb, length))
 		return SWITCH_FAILED;
 	/* the sum of all bytes that a card made is given up by a packet that grows */

@@ -126,7 +126,7 @@ class BpfObject:
                 f"this installation has no compiled {path.name}: install clang and libbpf-dev, then run "
                 "`python -m hopscope.bpf.build`, or install a wheel that has it"
             )
-        self._library = library()
+        self._library, self._name = library(), path.name
         self._link = -1
         self._object = self._library.bpf_object__open_file(os.fsencode(path), None)
         if not self._object:
@@ -158,8 +158,13 @@ class BpfObject:
         failed = -self._library.bpf_object__load(self._object)
         if failed:
             self.close()
-        if failed in _DENIED:
+        if failed == errno.EPERM:
             raise CaptureError(f"this process may not load an eBPF program: {_PRIVILEGES}")
+        if failed == errno.EACCES:
+            raise CaptureError(
+                f"the kernel's verifier rejects {self._name}: this process lacks CAP_PERFMON, or the program "
+                "was compiled by a clang that has not been tried (14, 15, 16 and 19 have)"
+            )
         if failed:
             raise CaptureError(f"the kernel takes no eBPF program of this kind ({os.strerror(failed)})")
 

@@ -7,6 +7,9 @@
 #include <bpf/bpf_helpers.h>
 
 #define inlined static __always_inline
+/* Clang keeps this variable, and what is compared with it, as written here: it would count a loop down, or compare two
+ * numbers where their difference is compared with 0, and the verifier would not know what it has to. */
+#define KNOWN(variable) asm volatile("" : "+r"(variable))
 
 /* Longest UDP payload that goes up: that of a jumbo frame. */
 #define MAX_PAYLOAD 9216

@@ -475,6 +475,7 @@ static __noinline int take_int(struct xdp_md *frame, const struct headers *found
 		more = found->length;
 	if (more > head && head < HEAD_ROOM && more < HEAD_ROOM) {
 		__u32 rest = more - head;
+		KNOWN(rest);
 		if (rest > HEAD_ROOM / 2 + 256)
 			return up(WIRE_UP_LENGTH);
 		if (rest && bpf_xdp_load_bytes(frame, head, scratch->frame + (head & 1023), rest))
