@@ -185,6 +185,24 @@ def test_another_numbering_is_no_loss() -> None:
     assert lost([first, {**again, "sequence_bits": 32}]) == 1 + 2
 
 
+def test_lost_is_an_upper_bound_after_a_restart() -> None:
+    """A member that started after the source's first report may have received what is missing; so may one
+    that others found to have numbers which nobody accounts for now. A later start of a member whose counts
+    go on is none, nor is an earlier start; and what is not missing is in no doubt.
+    """
+    numbers = [*range(100), *range(600, 700)]
+    first = row(numbers, [0, 9], 32)
+    again = row(list(range(700, 720)), [9.5, 9.6], 32)
+    since = [{**again, "counted_since": when(second)} for second in (-5, 9.4, 9.55)]
+    assert [merged_source([first, part])["lost_at_most"] for part in since] == [False, True, False]
+    assert merged_source([first, since[1]])["lost"] == 500
+    moved = {**first, "lost": 20, "moved": 480}
+    assert merged_source([moved])["lost_at_most"]
+    assert merged_source([moved, row(list(range(100, 600)), [1, 8], 32)])["lost_at_most"] is False
+    whole = row(list(range(700)), [0, 9], 32)
+    assert merged_source([whole, since[1]])["lost_at_most"] is False
+
+
 def test_a_report_at_two_members_is_no_negative_loss() -> None:
     """Both received everything, as from a mirror."""
     part = row(list(range(100)), [0, 1], 32)

@@ -34,17 +34,32 @@ def by_source(items: Mapping[str, Sequence[Item]]) -> dict[object, dict[str, Ite
 
 def merged_source(parts: Sequence[Item]) -> Item:
     """One source, from its row of each member that knows it."""
-    last = newest(parts)
+    last, missing = newest(parts), lost(parts)
     return {
         **last,
         "received": total(parts, "received"),
         "duplicate": total(parts, "duplicate"),
         "reordered": total(parts, "reordered"),
-        "lost": wide(lost(parts)),
+        "lost": wide(missing),
+        "lost_at_most": missing > 0 and _was_restarted(parts),
         "moved": total(parts, "moved"),
         "silent": all(part["silent"] for part in parts),
         "first_seen": min(str(part["first_seen"]) for part in parts),
+        "counted_since": max((since for part in parts if (since := part.get("counted_since"))), default=None),
     }
+
+
+def _was_restarted(parts: Sequence[Item]) -> bool:
+    """Whether a member may have received some of the source's numbers before its start: it started after the
+    first report, or others account for fewer numbers than were found at them.
+    """
+    begin = min(_ns(part["first_seen"]) for part in parts)
+    starts = [(_ns(since), _ns(part["first_seen"])) for part in parts if (since := part.get("counted_since"))]
+    accounted = [_received(part) + number(part["lost"]) + number(part["moved"]) for part in parts]
+    found = [number(part["moved"]) for part in parts]
+    return any(begin < since <= first for since, first in starts) or any(
+        moved > sum(accounted) - own for moved, own in zip(found, accounted, strict=True)
+    )
 
 
 def lost(parts: Sequence[Item]) -> int:

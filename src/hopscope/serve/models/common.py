@@ -256,6 +256,10 @@ class Source(OfMembers):
     received: Wide
     lost: Wide
     """Missing by sequence number."""
+    lost_at_most: bool = False
+    """Of a cluster: whether `lost` is an upper bound, since a member was restarted: what it had received
+    before its start may be in it.
+    """
     moved: Wide
     """Missing here, but accounted for by other members of the cluster; not in `lost`."""
     duplicate: Wide
@@ -268,6 +272,8 @@ class Source(OfMembers):
     silent: bool
     first_seen: Time
     last_seen: Time
+    counted_since: Time | None = None
+    """Start of the collector whose counts these are, of several the last one."""
 
 
 class SourcePage(ClusterModel):

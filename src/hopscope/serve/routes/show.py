@@ -154,8 +154,10 @@ def switch_fields(node_id: int, rows: Records, names: Names) -> dict[str, object
     }
 
 
-def source(row: np.void, names: Names, clocks: Mapping[int, int]) -> m.Source:
-    """One SOURCE record; `clocks`: offsets of switches' clocks by node id, ns."""
+def source(row: np.void, names: Names, clocks: Mapping[int, int], started_ns: int | None = None) -> m.Source:
+    """One SOURCE record; `clocks`: offsets of switches' clocks by node id, ns. `started_ns`: start of its
+    collector.
+    """
     offset = clocks.get(int(row["node_id"]))
     return m.Source(
         address=address(int(row["source_hi"]), int(row["source_lo"])),
@@ -172,4 +174,5 @@ def source(row: np.void, names: Names, clocks: Mapping[int, int]) -> m.Source:
         silent=bool(row["silent"]),
         first_seen=when(row["first_ns"]),
         last_seen=when(row["last_ns"]),
+        counted_since=None if started_ns is None else when(started_ns),
     )

@@ -10,6 +10,7 @@ from fastapi import HTTPException, Path
 
 from ...detect.counters import COUNTERS, INDEX
 from ...detect.records import NO_PORT, PortKind
+from ...memory.data_folder import read_owner
 from ...present.clocks import clock_offsets
 from ...present.events import when, wide
 from ...wire.records import Records
@@ -146,7 +147,9 @@ async def sources(
         key = _SOURCE_SORT[sort](rows).astype(np.float64)
         rows = rows[np.lexsort((rows["hw_id"], rows["node_id"], -key if order == "desc" else key))]
         clocks = clock_offsets(context.state.newest_events())
-        items = [show.source(row, context.names, clocks) for row in rows[offset : offset + limit]]
+        started = read_owner(context.folder).get("started_ns")
+        shown = rows[offset : offset + limit]
+        items = [show.source(row, context.names, clocks, started) for row in shown]
         return m.SourcePage(total=len(rows), offset=offset, items=items)
 
     return await context.run(work)

@@ -34,7 +34,7 @@ export function sourcePart() {
       { name: "hw", title: "hw id", number: true, sorts: false, cell: (each) => each.hw_id },
       { name: "verdict", title: "Complete?", sorts: false, cell: (each) => h("span", { class: `chip dot ${each.silent || share(each) > 0.001 ? "bad" : Number(each.lost) ? "warn" : "good"}` }, verdict(each)), value: verdict },
       { name: "received", title: "Received", number: true, cell: (each) => si(each.received), value: (each) => Number(each.received) },
-      { name: "lost", title: "Lost", number: true, help: "Missing by sequence number", cell: (each) => (Number(each.lost) ? `${si(each.lost)}, ${percent(share(each))}` : "0"), value: (each) => Number(each.lost) },
+      { name: "lost", title: "Lost", number: true, help: "Missing by sequence number. Of all members, at most so many if one was restarted: it may have received some of them before", cell: (each) => (Number(each.lost) ? `${each.lost_at_most ? "at most " : ""}${si(each.lost)}, ${percent(share(each))}` : "0"), value: (each) => Number(each.lost) },
       { name: "duplicate", title: "Duplicate", number: true, sorts: false, cell: (each) => si(each.duplicate), value: (each) => Number(each.duplicate) },
       { name: "reordered", title: "Reordered", number: true, sorts: false, cell: (each) => si(each.reordered), value: (each) => Number(each.reordered) },
       { name: "clock", title: "Clock offset", number: true, ns: true, sorts: false, help: "Collector's time minus the switch's, the smallest among its newest events. It includes the time a report takes to arrive. It is large for a switch whose clock starts at boot.",
