@@ -379,10 +379,12 @@ def seen(received: int, **more: Any) -> dict[str, Any]:
 def test_overviews_become_one() -> None:
     """By hand: rates of the seconds that both know, the highest of each half second, sums of drops and of
     latency. Shares are of the latency of both. A member that counts no distributions is not in the shares,
-    and the note says so. The source of both has lost what neither received.
+    and the note says so. The source of both has lost what neither received, at most: one started
+    after its first report.
     """
     switches = {"total": 1, "items": [{"node": {"id": 1, "name": "leaf"}}]}
     sources = [row(list(range(10)), [0, 9], 22), row(list(range(12, 20)), [12, 19], 22)]
+    sources[1]["counted_since"] = when(11)
     short = {name: values[1:] for name, values in seen(1)["points"].items()}
     bodies = {
         member: [body, switches, {"total": 1, "items": [source]}]
@@ -414,7 +416,7 @@ def test_overviews_become_one() -> None:
     assert (totals["received"], totals["switches"], totals["sources"], totals["flows"]) == (40, 1, 1, 6)
     assert totals["values_per_event"] == 20.0
     (source,) = found["lost_sources"]
-    assert (source["lost"], source["received"]) == (2, 18)
+    assert (source["lost"], source["lost_at_most"], source["received"]) == (2, True, 18)
     bodies["b"][0] |= {"contributors": [], "contributors_source": "none"}
     found = RULES["/api/v0/overview"].merge(bodies, {})
     assert found["contributors_note"] == "10 s, of a alone"

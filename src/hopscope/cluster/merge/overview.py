@@ -146,7 +146,7 @@ def _of_source(parts: Mapping[str, Item]) -> Item:
     """A source, with the reports that no member received."""
     row = merged_source(list(parts.values()))
     return {
-        **{name: row[name] for name in ("address", "node", "hw_id", "lost", "received")},
+        **{name: row[name] for name in ("address", "node", "hw_id", "lost", "lost_at_most", "received")},
         "members": sorted(parts),
     }
 

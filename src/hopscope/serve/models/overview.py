@@ -81,6 +81,8 @@ class LostSource(OfMembers):
     node: Node | None
     hw_id: int
     lost: Wide
+    lost_at_most: bool = False
+    """Whether `lost` is an upper bound, see `Source`."""
     received: Wide
 
 

@@ -74,7 +74,7 @@ export function lossPanel() {
   ] });
   const lost = table({ label: "Reports lost", key: (each) => each.key, columns: [
     { name: "source", title: "Reports lost from, or at", cell: (each) => h("a", { href: link("/system", { part: "sources" }) }, each.name), value: (each) => each.name },
-    { name: "lost", title: "Reports", number: true, cell: (each) => si(each.lost), value: (each) => Number(each.lost) },
+    { name: "lost", title: "Reports", number: true, cell: (each) => `${each.at_most ? "at most " : ""}${si(each.lost)}`, value: (each) => Number(each.lost) },
     { name: "share", title: "Share", number: true, cell: (each) => (each.share === null ? "–" : percent(each.share)), value: (each) => each.share },
   ] });
   const none = empty("No packet and no report was lost.");
@@ -83,7 +83,7 @@ export function lossPanel() {
     element: box.element,
     update({ drops, lost_sources, lost_workers }) {
       const rows = [
-        ...lost_sources.map((each) => ({ key: `${each.address}/${each.node?.id}/${each.hw_id}`, name: `${each.node?.name ?? ""} ${each.address} hw ${each.hw_id}`.trim(), lost: each.lost, share: Number(each.lost) / (Number(each.lost) + Number(each.received)) })),
+        ...lost_sources.map((each) => ({ key: `${each.address}/${each.node?.id}/${each.hw_id}`, name: `${each.node?.name ?? ""} ${each.address} hw ${each.hw_id}`.trim(), lost: each.lost, at_most: each.lost_at_most, share: Number(each.lost) / (Number(each.lost) + Number(each.received)) })),
         ...lost_workers.map((each) => ({ key: `${each.member}/${each.worker}/${each.cause}`, name: `${each.member ? `${each.member} ` : ""}worker ${each.worker}: ${each.cause}`, lost: each.reports, share: null })),
       ];
       dropped.update(drops);
