@@ -34,6 +34,14 @@ def listed(folder: Path) -> list[tuple[str, str]]:
     return [(row["name"], row["role"]) for row in rows]
 
 
+def test_a_folder_that_cannot_be_made_is_an_error_with_advice(tmp_path: Path) -> None:
+    """By any user: a file is where the folder should be."""
+    (tmp_path / "file").touch()
+    status, out, said = users(tmp_path / "file" / "data", "list")
+    assert (status, out) == (2, "")
+    assert said.startswith(f"hopscope: data folder {tmp_path}/file/data: Not a directory; choose another one")
+
+
 def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:
     """Each change works at once and is in the audit with who ran the command; a password is in none of it."""
     folder, secret = tmp_path / "data", tmp_path / "secret"

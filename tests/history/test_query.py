@@ -272,6 +272,17 @@ def test_flows_and_hops(stored: Stored) -> None:
     assert rows[0]["highest"] == latency["value"].max()
 
 
+def test_a_hop_was_highest_when_it_last_was_that_high(tmp_path: Path) -> None:
+    """Two events have the highest latency: which of them is read first does not decide."""
+    events = np.zeros(4, EVENT)
+    events["kind"], events["metric"], events["port"] = Kind.CHANGE, Metric.HOP_LATENCY, 3
+    events["node_id"], events["value"], events["time_ns"] = [1, 1, 1, 1], [5, 9, 9, 2], [10, 20, 30, 40]
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        (row,) = history.hops().rows()
+    assert (row["highest"], row["time"]) == (9, "1970-01-01T00:00:00.000000030Z")
+
+
 def test_flows_of_many_events_take_little_memory(tmp_path: Path, make_events: Callable[..., Events]) -> None:
     """Their events are not all in memory at once: 200,000, of which all columns take more than 24 MiB."""
     events = np.tile(make_events(2000, seed=3), 100)

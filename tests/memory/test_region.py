@@ -110,7 +110,7 @@ def test_other_kind_and_version_are_rejected(tmp_path: Path) -> None:
 
 def test_unwritable_folder(tmp_path: Path) -> None:
     """No folder, no region: one clear error, and nothing left after."""
-    with pytest.raises(RegionError, match="cannot create a region"):
+    with pytest.raises(RegionError, match=r"cannot create a region .*; `hopscope check` says"):
         Region.create(tmp_path / "missing" / "a", "test", 1, ARRAYS)
 
 

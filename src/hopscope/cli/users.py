@@ -92,7 +92,12 @@ def _opened(settings: CollectorOptions) -> tuple[Users, Author]:
     from .output.local_user import local_user
 
     folder = settings.load().data
-    folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except OSError as error:
+        raise HopscopeError(
+            f"data folder {folder}: {error.strerror}; choose another one with --data"
+        ) from None
     return Users(Database(folder)), Author(local_user())
 
 

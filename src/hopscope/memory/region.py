@@ -145,7 +145,8 @@ class Region:
         except OSError as error:
             draft.unlink(missing_ok=True)
             raise RegionError(
-                f"{path}: cannot create a region of {size:,} bytes: {error.strerror}"
+                f"{path}: cannot create a region of {size:,} bytes: {error.strerror}; "
+                "`hopscope check` says what the settings need"
             ) from error
         return cls(path, kind, version, memory, table, inode)
 

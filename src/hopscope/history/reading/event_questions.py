@@ -146,10 +146,11 @@ class EventQuestions(ABC):
         )
 
     def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
-        """Hops by the highest latency of their events: node, port, events, highest and mean value (ns)."""
+        """Hops by the highest latency of their events: node, port, events, highest and mean value (ns), and
+        when it was last that high."""
         table = self._grouped(
             """SELECT node_id, port, count(*) AS events, max(value) AS highest, avg(value) AS mean,
-            arg_max(time, value) AS time
+            arg_max(time, (value, time)) AS time
             FROM EVENTS WHERE metric = 'hop_latency' AND kind != 'cleared'
             GROUP BY node_id, port ORDER BY highest DESC, node_id, port""",
             limit,

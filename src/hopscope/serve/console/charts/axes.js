@@ -1,6 +1,6 @@
 /** Scales and axes: time, values (linear or logarithmic), with round marks. */
 
-import { amount, clock } from "../lib/format.js";
+import { amount, clock, zone } from "../lib/format.js";
 import { colour } from "../lib/theme.js";
 
 const STEPS_MS = [100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10_800e3, 21_600e3, 43_200e3, 86_400e3, 172_800e3, 604_800e3];
@@ -41,10 +41,10 @@ export function logMarks(top, count = 5) {
   return found;
 }
 
-/** Round times between two, at most one for every 90 pixels. */
-function timeMarks(from, to, width) {
+/** Round times in the chosen zone between two, at most one for every 90 pixels. */
+export function timeMarks(from, to, width) {
   const step = STEPS_MS.find((each) => ((to - from) / each) * 90 <= width) ?? STEPS_MS.at(-1);
-  const shift = new Date(from).getTimezoneOffset() * 60_000;
+  const shift = zone() === "utc" ? 0 : new Date(from).getTimezoneOffset() * 60_000;
   const found = [];
   for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) found.push(at);
   return { step, found };
