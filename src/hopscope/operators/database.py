@@ -100,6 +100,10 @@ class Database:
             self._connection = None
             self._prepared.clear()
 
+    def __del__(self) -> None:
+        """Close the file: Python 3.13 warns of one that is not."""
+        self.close()
+
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         """The connection, for this thread alone; SQLite's errors become one line for the user."""
