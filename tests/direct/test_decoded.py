@@ -10,11 +10,15 @@ import pytest
 
 from hopscope.direct.collectors.open import open_collectors
 from hopscope.direct.monitors.query import decode_entries, monitor_of, query_decoded
-from hopscope.direct.monitors.registry import MonitorError
+from hopscope.direct.monitors.registry import MonitorError, make_monitors
 from hopscope.direct.monitors.run import start
 from hopscope.direct.monitors.systems.pint import Pint
 from hopscope.direct.stores.answers import QueryOptions
 from hopscope.direct.stores.store import StoreError
+from hopscope.switch.observations import observations_of
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.dialect import DEFAULT
 from support.monitor_traffic import TREE, seen
 
 pytestmark = pytest.mark.kernel
@@ -67,6 +71,33 @@ def test_data_of_every_monitor_are_decoded(monitor: str, data: str, fields: dict
         {"data": data, "decoded": fields},
         {"data": data + "00"},
     ]
+
+
+def test_a_flow_over_ipv6_is_found_by_its_addresses(tmp_path: Path) -> None:
+    """A switch's monitors fold IPv6 addresses to four bytes each; whoever asks gives them as they are. With a
+    switch in front of the flow, too.
+    """
+    report = {
+        "report": {"node_id": 3, "metadata": {"ingress_port": 5, "egress_port": 6, "hop_latency": 7}},
+        "flow": {"src": "2001:db8::7", "dst": "2001:db8:1::8", "proto": 6, "sport": 80, "dport": 443},
+        "hops": [{"node_id": 1}, {"node_id": 2}],
+    }
+    batch = Decoder(DEFAULT).decode(craft([report]))
+    for name in ("int-path-tracing", "packetscope-traversal"):
+        (monitor,) = make_monitors([name]).values()
+        start(monitor, 64, tmp_path / f"{name}.region").take(observations_of(batch, 0, 0))
+    flow = "2001:db8::7,2001:db8:1::8,tcp,80,443"
+    group, options = open_collectors((), tmp_path), QueryOptions()
+    for name, key, decoded in (
+        ("int-path-tracing", flow, {"path": [1, 2, 3]}),
+        (
+            "packetscope-traversal", f"3+{flow}",
+            {"ingress_port": 5, "egress_port": 6, "hop_latency": 7, "queue_depth": 0},
+        ),
+    ):  # fmt: skip
+        (answer,) = query_decoded(group, name, [key], options, monitor=monitor_of(name))
+        assert answer["key"] == key
+        assert answer.get("decoded") == decoded
 
 
 def test_the_path_of_a_flow_comes_from_all_its_bytes(tmp_path: Path) -> None:

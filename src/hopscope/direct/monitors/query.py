@@ -35,7 +35,7 @@ def query_decoded(
     """
     if monitor is None or group.primitive(store) != monitor.primitive:
         return group.query(store, texts, options, epoch)
-    stored = [monitor.stored_keys(parse_key(text)) for text in texts]
+    stored = [monitor.stored_keys(parse_key(text, is_folded=True)) for text in texts]
     flat = group.query(store, [f"0x{key.hex()}" for keys in stored for key in keys], options, epoch)
     found, at = [], 0
     for text, keys in zip(texts, stored, strict=True):

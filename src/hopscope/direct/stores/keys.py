@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire import protocols
+from ...wire.observation import fold
 from .store import StoreError
 
 _FLOW = re.compile(r"(?P<src>.+),(?P<dst>[^,]+),(?P<proto>\w+),(?P<sport>\d+),(?P<dport>\d+)")
@@ -20,14 +21,14 @@ EXPECTED = (
 )
 
 
-def parse_key(text: str) -> bytes:
+def parse_key(text: str, *, is_folded: bool = False) -> bytes:
     """The bytes of a key.
 
     Raises StoreError. A flow is source, destination (4 bytes each, 16 with IPv6), protocol (1), source and
     destination port (2 each), as DTA's published reporter writes it; `7+10.0.0.1,10.0.0.2,tcp,80,443`
-    prefixes a switch number.
+    prefixes a switch number. `is_folded`: IPv6 addresses have 4 bytes, too, as in the keys of monitors.
     """
-    key = b"".join(_part(part.strip(), text) for part in text.split("+"))
+    key = b"".join(_part(part.strip(), text, is_folded) for part in text.split("+"))
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise StoreError(f"key {text!r}: {len(key)} bytes, expected 1 to {MAX_KEY_BYTES}")
     return key
@@ -51,7 +52,7 @@ def show_key(key: bytes) -> str:
     return f"0x{key.hex()}"
 
 
-def _part(part: str, text: str) -> bytes:
+def _part(part: str, text: str, is_folded: bool) -> bytes:
     try:
         if part.startswith("0x"):
             return bytes.fromhex(part[2:])
@@ -63,12 +64,18 @@ def _part(part: str, text: str) -> bytes:
                 raise ValueError
             proto = protocols.NUMBERS.get(found["proto"].lower())
             return (
-                src.packed
-                + dst.packed
+                _packed(src, is_folded)
+                + _packed(dst, is_folded)
                 + (int(found["proto"]) if proto is None else proto).to_bytes(1)
                 + int(found["sport"]).to_bytes(2)
                 + int(found["dport"]).to_bytes(2)
             )
-        return ipaddress.ip_address(part).packed
+        return _packed(ipaddress.ip_address(part), is_folded)
     except (ValueError, OverflowError):
         raise StoreError(f"key {text!r}: found {part!r}, expected {EXPECTED}") from None
+
+
+def _packed(address: ipaddress.IPv4Address | ipaddress.IPv6Address, is_folded: bool) -> bytes:
+    if address.version == 4 or not is_folded:
+        return address.packed
+    return fold(*divmod(int(address), 1 << 64)).to_bytes(4)
