@@ -149,6 +149,12 @@ def test_a_member_comes_back_by_itself(tmp_path: Path, tool: Any) -> None:
         server.kill()
 
 
+def test_one_server_keeps_one_replica(nats: NatsServer) -> None:
+    """`hopscope cluster init` with the default of three says which setting to change."""
+    with pytest.raises(ClusterError, match=r"a single server cannot keep 3 replicas: set cluster.replicas=1"):
+        make(settings_of(nats.url, "alone", "c1", replicas=3))
+
+
 GOOD = {"name": "c9", "incarnation": "x" * 32}
 BAD = {
     b"": "EOF",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..settings.cluster import ClusterSettings
 from .buckets import run
-from .connection import Connection
+from .connection import ClusterError, Connection
 from .membership.members import MAX_BYTES
 from .names import ClusterNames
 
@@ -23,6 +23,8 @@ PEERS_SECONDS = 10.0
 """How long servers may take to find each other."""
 _NO_PEERS = 10005
 """Error of JetStream: no servers for the replicas."""
+_NO_CLUSTER = 10074
+"""Error of JetStream: a single server is to keep several replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,18 @@ def init(connection: Connection) -> list[tuple[str, str]]:
 
     Raises ClusterError.
     """
-    return run(connection, _init(connection), 60, "a stream")
+    from nats.js.errors import APIError
+
+    try:
+        return run(connection, _init(connection), 60, "a stream")
+    except ClusterError as error:
+        cause, settings = error.__cause__, connection.settings
+        if not isinstance(cause, APIError) or cause.err_code != _NO_CLUSTER:
+            raise
+        raise ClusterError(
+            f"NATS at {settings.place}: a single server cannot keep {settings.replicas} replicas: set "
+            "cluster.replicas=1, or cluster the servers"
+        ) from None
 
 
 async def _init(connection: Connection) -> list[tuple[str, str]]:
