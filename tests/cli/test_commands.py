@@ -103,6 +103,18 @@ def test_an_output_without_a_reader_is_no_error(words: str) -> None:
     assert (done.returncode, "No such option" in done.stderr) == (2 * bad, bad), done.stderr
 
 
+@pytest.mark.parametrize("words", ["craft -", "query sql -", "users add ada --password-file -"])
+def test_a_closed_input_is_one_line(tmp_path: Path, words: str) -> None:
+    """As a service or `<&-` starts it: Python then has no standard input."""
+    (tmp_path / "segments").mkdir()
+    process = subprocess.run(
+        ["sh", "-c", '"$0" -m hopscope "$@" <&-', sys.executable, *words.split()],
+        env={**os.environ, "HOPSCOPE_DATA": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = process.returncode, process.stdout, process.stderr
+    assert found == (2, "", "hopscope: standard input: cannot be read (is closed)\n")
+
+
 def test_an_output_on_a_full_disk_is_one_line() -> None:
     """It is found when the output is flushed at the end, and only once."""
     env = {**os.environ, "PYTHONUNBUFFERED": ""}

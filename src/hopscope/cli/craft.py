@@ -19,6 +19,7 @@ from ..wire.address import is_address
 from .options.declare import option
 from .options.reading import DialectOptions
 from .options.settings import SettingsOptions
+from .standard_input import standard_input
 
 BATCH = 1024
 """Frames that are written at once."""
@@ -79,7 +80,7 @@ def craft(
         raise HopscopeError(f"--collector {collector}: expected an IPv4 or IPv6 address")
     lines: array[int] = array("Q")
     name = "standard input" if file == "-" else file
-    with nullcontext(sys.stdin) if file == "-" else Path(file).open(encoding="utf-8") as stream:
+    with nullcontext(standard_input()) if file == "-" else Path(file).open(encoding="utf-8") as stream:
         frames = craft_frames(
             _objects(stream, name, lines),
             chosen,

@@ -12,6 +12,7 @@ from ..base.errors import HopscopeError
 from .options.declare import Commands, option
 from .options.settings import CollectorOptions
 from .output.printer import Format, FormatOption, print_rows
+from .standard_input import standard_input
 
 if TYPE_CHECKING:
     from ..operators.audit import Author
@@ -104,9 +105,11 @@ def _opened(settings: CollectorOptions) -> tuple[Users, Author]:
 def _password(file: Path | None) -> str:
     """The password from a file, or as it is typed twice."""
     if file is not None:
-        lines = (sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")).splitlines()
+        lines = (
+            standard_input().read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        ).splitlines()
         return lines[0] if lines else ""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise HopscopeError("there is no terminal to ask for the password: use --password-file")
     given: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     return given

@@ -12,6 +12,7 @@ from ...present.events import EVENT_COLUMNS, EVENT_TABLE, event_cells, event_obj
 from ...present.history import past_flow_object, with_live
 from ..options.declare import Commands, option
 from ..output.printer import Format
+from ..standard_input import standard_input
 from .bottleneck import bottleneck
 from .distributions import distributions
 from .options import (
@@ -166,7 +167,7 @@ def sql(
     It is DuckDB's SQL; `DESCRIBE events` and `DESCRIBE distributions` list the columns.
     """
     with source.history() as (history, _):
-        statement = sys.stdin.read() if text == "-" else text
+        statement = standard_input().read() if text == "-" else text
         table = history.sql(statement, limit=answer.limit, seconds=seconds, memory_bytes=memory * 1024**2)
         answer.print(tuple(table.columns), table.rows(), None, history, table, "no rows")
 

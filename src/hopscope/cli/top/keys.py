@@ -17,7 +17,7 @@ class Keys:
     """Keys that are pressed while this is open; without a terminal on standard input there are none."""
 
     def __init__(self) -> None:
-        self._terminal = sys.stdin.fileno() if sys.stdin.isatty() else -1
+        self._terminal = sys.stdin.fileno() if sys.stdin and sys.stdin.isatty() else -1
 
     def __enter__(self) -> Keys:
         if self._terminal >= 0:
