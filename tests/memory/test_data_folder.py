@@ -210,3 +210,11 @@ def test_an_owner_on_a_full_disk(tmp_path: Path) -> None:
                 folder.write_owner(names="x" * 8192)
             assert read_owner(data)["names"] == "short"
             assert not (data / ".owner.json").exists()
+
+
+def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    """It is rejected in one line, and nothing is made."""
+    folder = tmp_path / os.fsdecode(b"\xff")
+    with pytest.raises(FolderError, match="udcff': not UTF-8; choose another one with --data"):
+        DataFolder(folder, tmp_path).acquire()
+    assert list(tmp_path.iterdir()) == []

@@ -84,6 +84,7 @@ class DataFolder:
     def acquire(self) -> None:
         """Lock the folder, create its subfolders, and empty its regions."""
         try:
+            str(self.path).encode()
             self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._reject_foreign()
             self.lock = self._locked()
@@ -101,6 +102,9 @@ class DataFolder:
                 else error.strerror
             )
             raise FolderError(f"data folder {self.path}: {what}; choose another one with --data") from error
+        except UnicodeEncodeError:  # it is in files that are UTF-8, and DuckDB takes no other
+            shown = ascii(str(self.path))
+            raise FolderError(f"data folder {shown}: not UTF-8; choose another one with --data") from None
         except FolderError:
             self.close()
             raise
