@@ -19,7 +19,7 @@ from ..wire.address import is_address
 from .options.declare import option
 from .options.reading import DialectOptions
 from .options.settings import SettingsOptions
-from .standard_input import standard_input
+from .options.standard_input import standard_input
 
 BATCH = 1024
 """Frames that are written at once."""

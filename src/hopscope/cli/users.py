@@ -11,8 +11,8 @@ import typer
 from ..base.errors import HopscopeError
 from .options.declare import Commands, option
 from .options.settings import CollectorOptions
+from .options.standard_input import standard_input
 from .output.printer import Format, FormatOption, print_rows
-from .standard_input import standard_input
 
 if TYPE_CHECKING:
     from ..operators.audit import Author

@@ -11,8 +11,8 @@ import typer
 from ...present.events import EVENT_COLUMNS, EVENT_TABLE, event_cells, event_object, event_texts
 from ...present.history import past_flow_object, with_live
 from ..options.declare import Commands, option
+from ..options.standard_input import standard_input
 from ..output.printer import Format
-from ..standard_input import standard_input
 from .bottleneck import bottleneck
 from .distributions import distributions
 from .options import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from ..base.errors import HopscopeError
+from ...base.errors import HopscopeError
 
 
 def standard_input() -> TextIO:
