@@ -42,7 +42,7 @@ export function logMarks(top, count = 5) {
 }
 
 /** Round times in the chosen zone between two, at most one for every 90 pixels. */
-export function timeMarks(from, to, width) {
+function timeMarks(from, to, width) {
   const step = STEPS_MS.find((each) => ((to - from) / each) * 90 <= width) ?? STEPS_MS.at(-1);
   const shift = zone() === "utc" ? 0 : new Date(from).getTimezoneOffset() * 60_000;
   const found = [];
