@@ -33,7 +33,7 @@ def compile_programs(folder: Path = SOURCES, clang: str = "clang") -> list[Path]
 def compile_program(folder: Path, source: Path, clang: str = "clang") -> Path:
     """Compile a program by clang into a folder; returns the object. Raises BuildError."""
     if shutil.which(clang) is None:
-        raise BuildError("clang is missing: install clang and libbpf-dev")
+        raise BuildError(f"{clang} is missing: install it and libbpf-dev")
     target = folder / source.with_suffix(".o").name
     headers = f"/usr/include/{platform.machine()}-linux-gnu"
     words = [clang, "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror", f"-I{headers}"]

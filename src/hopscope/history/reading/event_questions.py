@@ -84,7 +84,7 @@ class EventQuestions(ABC):
         flow has the id that one of its `members` gave it.
         """
         table = self._grouped(self._flows_sql(), limit, filters, of_records(filters))
-        _name_ends(table)
+        _replace_ends(table)
         self._name(table, "worst_")
         return table
 
@@ -304,7 +304,7 @@ def of_records(filters: Filters) -> Filters:
     return cast(Filters, {name: value for name, value in filters.items() if name in _OF_FLOWS})
 
 
-def _name_ends(table: Table) -> None:
+def _replace_ends(table: Table) -> None:
     """Put texts of addresses in the place of their numbers."""
     columns = dict(table.columns)
     table.columns.clear()
