@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hopscope.cli.cluster.demo import place as demo_place
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
@@ -25,16 +26,25 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._started: list[subprocess.Popen[str]] = []
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a demo there."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*DEMO, *words],
             env={**os.environ, "TMPDIR": str(self.folder)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """End the demos that a failed test left."""
+        for process in self._started:
+            with process:  # closes its pipes
+                process.kill()
 
     def processes(self) -> list[str]:
         """Processes that have a file there open: all of a demo do, as their log is in its folder."""
@@ -47,13 +57,15 @@ class Place:
         return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def place(tool: Callable[..., str]) -> Iterator[Place]:
     for name in ("nats-server", "postgres"):
         tool(name)
     with tempfile.TemporaryDirectory() as name:  # those of pytest are closed to the user of the servers
         Path(name).chmod(0o711)
-        yield Place(Path(name))
+        there = Place(Path(name))
+        yield there
+        there.end()
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> None:
@@ -79,6 +91,14 @@ def sockets(processes: list[str]) -> list[Path]:
     return [
         path for path in Path("/tmp").glob("seaweedfs-*-grpc-*.sock") if path.stem.split("-")[-1] in ports
     ]
+
+
+def test_servers_get_ports_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ports are chosen before any server listens: what one gets, no other gets."""
+    monkeypatch.setattr(demo_place, "_PORTS", range(20_000, 20_200))
+    there = demo_place.Loopback()
+    given = [*there.free_ports(50), *there.free_ports(50), *there.free_ports(20, udp=True)]
+    assert len(set(given)) == 120
 
 
 def test_it_proves_that_no_event_is_missing(place: Place) -> None:

@@ -15,7 +15,7 @@ import subprocess
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,6 +44,8 @@ class Place(ABC):
     def __init__(self) -> None:
         self.using: list[str] = []
         """Members that get reports, in order of their names."""
+        self._given: set[int] = set()
+        """Ports that `free_ports` chose: a server may be about to listen there."""
 
     def start(
         self, words: Sequence[str], log: Path, part: str = HUB, *, server: bool = False, **pipes: Any
@@ -77,17 +79,18 @@ class Place(ABC):
             shutil.chown(folder, UNPRIVILEGED, pwd.getpwnam(UNPRIVILEGED).pw_gid)
 
     def free_ports(self, count: int, part: str = HUB, *, udp: bool = False) -> list[int]:
-        """Ports that are free there now."""
+        """Ports that are free there now, and that no other call gets."""
 
         def look() -> list[int]:
             kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
             found: list[int] = []
-            with ExitStack() as probes:
-                while len(found) < count:
-                    probe = probes.enter_context(socket.socket(socket.AF_INET, kind))
-                    with suppress(OSError):
-                        probe.bind(("", secrets.choice(_PORTS)))
-                        found.append(int(probe.getsockname()[1]))
+            while len(found) < count:
+                port = secrets.choice(_PORTS)
+                with suppress(OSError), socket.socket(socket.AF_INET, kind) as probe:
+                    probe.bind(("", port))
+                    if port not in self._given:
+                        self._given.add(port)
+                        found.append(port)
             return found
 
         return self.inside(part, look)
