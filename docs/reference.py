@@ -661,7 +661,8 @@ def sql() -> str:
     parts = [
         "# SQL\n\nThe views that `hopscope query sql`, `POST /api/v0/sql` and the page Ask query, in the SQL "
         "of [DuckDB](https://duckdb.org/docs/stable/sql/introduction). Latencies are in ns; other values are "
-        "in the unit that the source sends.\n"
+        "in the unit that the source sends. Times are in UTC and have no zone, those of `now()` and "
+        "`current_timestamp` included; `::TIMESTAMP` makes such a time of one with a zone.\n"
     ]
     parts += [f"## `{view.name}`\n\n{view.meaning}\n\n{table(view.columns)}" for view in VIEWS]
     parts.append(

@@ -125,6 +125,20 @@ def test_an_output_on_a_full_disk_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "status"),
+    [("report-issue --seconds 0.1 --set listen=", 0), ("report-issue --bad", 2), ("decode missing.pcap", 2)],
+)
+def test_a_full_stderr_changes_no_status(tmp_path: Path, words: str, status: int) -> None:
+    """What a command says there is lost; its work is done, and a mistake stays one."""
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "hopscope", *words.split()]
+        env = {**os.environ, "HOPSCOPE_DATA": str(tmp_path / "data")}
+        done = subprocess.run(command, cwd=tmp_path, env=env, stderr=full, check=False)
+    assert done.returncode == status
+    assert [path.suffix for path in tmp_path.glob("hopscope-report-*")] == [".gz"] * (not status)
+
+
+@pytest.mark.parametrize(
     ("variable", "given"),
     [
         ("HOPSCOPE_CONFIG", True),

@@ -64,24 +64,81 @@ def test_times_are_in_the_chosen_zone(demo: Any, browser: Any) -> None:
     assert told == [tokyo, ["2026-01-02 23:04:05.678", "2026-01-02 23:04:05.678901 UTC"], tokyo]
 
 
+MARKS = """Promise.all(["lib/format", "charts/axes"].map((name) => import(`/console/any/${name}.js`)))
+  .then(([format, axes]) => {
+    format.setZone(ZONE);
+    const texts = [];
+    const context = {
+      canvas: { clientWidth: WIDTH },
+      measureText: () => ({ width: 30 }),
+      fillText: (text) => texts.push(text.slice(-5)),
+    };
+    axes.drawTimes(context, Date.parse(FROM), Date.parse(TO), () => 90, 0, WIDTH);
+    return texts;
+  })"""
+
+
+def marks(browser: Any, zone: str, width: int, begin: str, end: str) -> list[str]:
+    """Texts below an axis of time of so many pixels."""
+    given = {"ZONE": zone, "WIDTH": width, "FROM": begin, "TO": end}
+    code = MARKS
+    for name, value in given.items():
+        code = code.replace(name, json.dumps(value))
+    return list(browser.run(code))
+
+
 def test_marks_of_time_are_round_in_the_chosen_zone(demo: Any, browser: Any) -> None:
-    """By hand: whole hours of a browser in Kolkata are half hours of UTC."""
+    """By hand: whole hours of a browser in Kolkata are half hours of UTC; Kathmandu is 5:45 ahead."""
     browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
     browser.open(demo.url)
-    marks = """Promise.all(["lib/format", "charts/axes"].map((name) => import(`/console/any/${name}.js`)))
-      .then(([format, axes]) => ["local", "utc"].map((zone) => {
-        format.setZone(zone);
-        const [from, to] = ["2026-01-02T00:10:00Z", "2026-01-02T02:10:00Z"].map(Date.parse);
-        const texts = [];
-        const context = {
-          canvas: { clientWidth: 180 },
-          measureText: () => ({ width: 30 }),
-          fillText: (text) => texts.push(text.slice(-5)),
+    two_hours = "2026-01-02T00:10:00Z", "2026-01-02T02:10:00Z"
+    assert marks(browser, "local", 180, *two_hours) == ["06:00", "07:00"]
+    assert marks(browser, "utc", 180, *two_hours) == ["01:00", "02:00"]
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kathmandu")
+    browser.open(demo.url)
+    half_an_hour = "2026-01-02T00:11:00Z", "2026-01-02T00:39:00Z"
+    assert marks(browser, "local", 270, *half_an_hour) == ["06:00", "06:10", "06:20"]
+
+
+def test_marks_of_time_are_round_after_a_change_of_summer_time(demo: Any, browser: Any) -> None:
+    """By hand: in Berlin, the hour from 2 does not exist on 29 March 2026, and exists twice on 25 October."""
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+    browser.open(demo.url)
+    march = marks(browser, "local", 900, "2026-03-28T20:30:00Z", "2026-03-29T14:30:00Z")
+    assert march == ["22:00", "00:00", "04:00", "06:00", "08:00", "10:00", "12:00", "14:00", "16:00"]
+    october = marks(browser, "local", 540, "2026-10-24T22:30:00Z", "2026-10-25T04:00:00Z")
+    assert october == ["01:00", "02:00", "02:00", "03:00", "04:00", "05:00"]
+    days = marks(browser, "local", 360, "2026-10-23T12:00:00Z", "2026-10-27T12:00:00Z")
+    assert days == ["00:00"] * 4
+
+
+def test_a_range_in_the_repeated_hour_is_the_one_that_is_shown(demo: Any, browser: Any) -> None:
+    """By hand: 02:40 exists twice in Berlin on 25 October 2026. What is not edited stays; an edit means
+    the first of both as a begin, the second as an end.
+    """
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+    browser.open(demo.url)
+    pick = """Promise.all(["format", "range"].map((name) => import(`/console/any/lib/${name}.js`)))
+      .then(([format, range]) => {
+        format.setZone("local");
+        range.choose(Date.parse("2026-10-25T01:20:00Z"), Date.parse("2026-10-25T01:40:00Z"));
+        const { element } = range.rangeControl();
+        const shown = (...texts) => {
+          element.querySelector("button").click();
+          const fields = [...element.querySelectorAll("input")];
+          const before = fields.map((each) => each.value.slice(11, 16));
+          texts.forEach((text, at) => { if (text) fields[at].value = text; });
+          element.querySelector("button.main").click();
+          const { from, to } = range.range();
+          return [...before, ...[from, to].map((each) => new Date(each).toISOString().slice(11, 16))];
         };
-        axes.drawTimes(context, from, to, () => 90, 0, 180);
-        return texts;
-      }))"""
-    assert browser.run(marks) == [["06:00", "07:00"], ["01:00", "02:00"]]
+        return [shown(), shown("2026-10-25T02:10:00"), shown(null, "2026-10-25T02:05")];
+      })"""
+    assert browser.run(pick) == [
+        ["02:20", "02:40", "01:20", "01:40"],
+        ["02:20", "02:40", "00:10", "01:40"],
+        ["02:10", "02:40", "00:10", "01:05"],
+    ]
 
 
 def test_rows_with_one_key_do_not_pile_up(demo: Any, browser: Any) -> None:

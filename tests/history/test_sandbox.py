@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,27 @@ def test_times_are_utc_in_any_time_zone() -> None:
     command, environment = (sys.executable, "-c", "; ".join(lines)), {**os.environ, "TZ": "Asia/Tokyo"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+def test_times_of_events_compare_with_the_present(history: History) -> None:
+    """Without a cast, in each way to write the present, as a limit, a difference and a range; the error about
+    a time with a zone says what to do.
+    """
+    before = time.time_ns() // 1000 * 1000
+    presents = "now()", "current_timestamp", "transaction_timestamp()", "get_current_timestamp()"
+    for now in (*presents, "now()::TIMESTAMP"):
+        (row,) = history.sql(
+            f"SELECT epoch_ns({now}) AS at, count(*) FILTER (time < {now} - INTERVAL 1 HOUR) AS old,"
+            f" count(*) FILTER (time BETWEEN {now} - INTERVAL 90 YEAR AND {now}) AS past,"
+            f" min({now} - time) > INTERVAL 1 DAY AS ago FROM events"
+        ).rows()
+        assert (row["old"], row["past"], row["ago"]) == (1500, 1500, True), now
+        assert before <= row["at"] <= time.time_ns(), now
+    with pytest.raises(SqlError, match="put ::TIMESTAMP after one with a zone"):
+        history.sql("SELECT 1 FROM events WHERE time > TIMESTAMPTZ '2026-01-02 01:00:00+01'")
+    at = "TIMESTAMPTZ '2023-11-15 02:00:00+01'"
+    (row,) = history.sql(f"SELECT count(*) AS n FROM events WHERE time < {at}::TIMESTAMP").rows()
+    assert row == {"n": 1500}
 
 
 def test_types_that_json_lacks(history: History) -> None:

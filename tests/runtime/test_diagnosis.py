@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,26 @@ def test_the_end_of_a_long_log_is_taken(tmp_path: Path) -> None:
     assert lines[-1].startswith("00000199 ")
     assert all(len(line) == 4009 for line in lines)
     assert LOG_BYTES - 8000 < sum(len(line) + 1 for line in lines) <= LOG_BYTES
+
+
+def test_the_file_is_named_by_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the time zone of the machine."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
+    time.tzset()
+    try:
+        before = time.gmtime()
+        status, _, err = run(
+            "report-issue", "--seconds", "0.1", "--set", f"data={tmp_path}", "--set", "listen=[]"
+        )
+        after = time.gmtime()
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert status == 0, err
+    (path,) = tmp_path.glob("*.tar.gz")
+    first, last = (time.strftime("hopscope-report-%Y%m%d-%H%M%S.tar.gz", each) for each in (before, after))
+    assert first <= path.name <= last
 
 
 SLEEP = """

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
-from hopscope.runtime.warmup import _follow
+import pytest
+
+from hopscope.runtime.warmup import _follow, load_steps
+from support.namespaces import clear_abandoned
+from support.veth import Namespace
+
+PREFIX = "hopscope-warm"
 
 
 def notes_of(*lines: str) -> list[str]:
@@ -24,3 +31,18 @@ def test_only_what_is_compiled_is_announced() -> None:
         "compiling the kernels, once for this version and processor: xdp, files",
         "compiled 2 kernels",
     ]
+
+
+@pytest.mark.kernel
+def test_sockets_are_warmed_up_without_ipv4() -> None:
+    """In a network namespace whose only address is ::1, a listener there starts, and so does a sink."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a network namespace")
+    clear_abandoned(PREFIX)
+    made = Namespace(f"{PREFIX}-{os.getpid()}")
+    try:
+        made.ip("link", "set", "lo", "up")
+        made.ip("address", "del", "127.0.0.1/8", "dev", "lo")
+        made.inside(lambda: load_steps(["listener", "sink"], lambda line: None))
+    finally:
+        made.remove()

@@ -64,6 +64,14 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
     return _bind(settings, share=settings.workers)
 
 
+def loopback_receiver() -> socket.socket:
+    """A socket that this process reaches: on ::1 where there is no 127.0.0.1, as in some namespaces."""
+    try:
+        return _bind(ListenSettings(port=0), share=1)
+    except CaptureError:
+        return _bind(ListenSettings(host="::1", port=0), share=1)
+
+
 def _bind(settings: ListenSettings, share: int) -> socket.socket:
     named = url(settings)
     family, address = resolve(settings.host, settings.port, named)

@@ -17,14 +17,25 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 _GARBAGE = 50_000
 """Objects after which Python looks for cycles: with 700, its own number, a collector starts 10 % slower."""
 
 
+class _Lossy(io.FileIO):
+    """A file without errors: text that it does not take, as on a full disk, is lost."""
+
+    def write(self, text: Any, /) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            return len(text)
+
+
 def main() -> None:
     """Entry point of `hopscope`."""
-    _open_closed_streams()
+    _prepare_streams()
     interrupted = signal.getsignal(signal.SIGINT)
     if interrupted is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during imports ends them without a traceback
@@ -44,8 +55,13 @@ def main() -> None:
     run()
 
 
-def _open_closed_streams() -> None:
-    """Discard what would go to a stream that the caller has closed (`>&-`): Python has None for it."""
+def _prepare_streams() -> None:
+    """Discard what would go to a stream that the caller has closed (`>&-`): Python has None for it. What is
+    said on stderr never ends a command.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    if (stream := sys.__stderr__) is not None and sys.stderr is stream:
+        lossy = io.BufferedWriter(_Lossy(stream.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(lossy, stream.encoding, stream.errors, line_buffering=True)

@@ -57,7 +57,7 @@ def report_issue(
         hidden = secrets_of(read_tables(settings.config))
     else:
         known, shown, hidden = loaded.settings, shown_settings(loaded), secrets_of(loaded.settings)
-    name = time.strftime("hopscope-report-%Y%m%d-%H%M%S")
+    name = time.strftime("hopscope-report-%Y%m%d-%H%M%S", time.gmtime())
     bundle = archive(collect(known, shown, hidden, log, events, seconds), name)
     if output is not None and str(output) == "-":
         sys.stdout.buffer.write(bundle)

@@ -122,7 +122,7 @@ EXAMPLES = (
         "Events per minute, by kind",
         "SELECT time_bucket(INTERVAL 1 MINUTE, time) AS minute, kind, count(*) AS events\n"
         "FROM events\n"
-        "WHERE time > now()::TIMESTAMP - INTERVAL 1 HOUR\n"
+        "WHERE time > now() - INTERVAL 1 HOUR\n"
         "  AND (hop = 0 OR metric IS DISTINCT FROM 'flow_path')\n"
         "GROUP BY ALL\n"
         "ORDER BY minute",

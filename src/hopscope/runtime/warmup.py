@@ -27,6 +27,7 @@ from ..settings.dialects import Changes
 from ..settings.listen import ListenSettings
 from ..settings.sink import DistributionSettings, SinkReportSettings, SinkSettings
 from ..wire import timing
+from ..wire.address import with_port
 from ..wire.dialect import DEFAULT, Clock
 from ..wire.records import FRAME, Carried, FrameBatch, Link, ReportBatch
 
@@ -264,9 +265,10 @@ def _detector() -> None:
 
 
 def _sink() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-        receiver.bind(("127.0.0.1", 0))
-        _run_sink(SinkReportSettings(to=f"127.0.0.1:{receiver.getsockname()[1]}"))
+    from ..capture.sockets import loopback_receiver
+
+    with loopback_receiver() as receiver:
+        _run_sink(SinkReportSettings(to=with_port(*receiver.getsockname()[:2])))
 
 
 def _run_sink(report: SinkReportSettings) -> None:
@@ -322,12 +324,14 @@ def _encoder() -> None:
 
 
 def _listener() -> None:
+    from ..capture.sockets import loopback_receiver
     from ..capture.udp.listener import UdpListener
 
-    listener = UdpListener(ListenSettings(port=0))
+    receiver = loopback_receiver()
+    listener = UdpListener(ListenSettings(), sock=receiver)
     listener.open()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        sender.sendto(b"\0" * 64, ("127.0.0.1", listener.port))
+    with socket.socket(receiver.family, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"\0" * 64, receiver.getsockname())
         listener.receive()
     listener.close()
 

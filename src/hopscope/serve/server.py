@@ -48,7 +48,7 @@ def bind(settings: ServeSettings, folder: Path) -> socket.socket:
     try:
         return bind_to(settings.host, settings.port, "serve.port")
     except ServeError as error:
-        raise ServeError(f"{error}; choose another with --http-port or serve.port") from None
+        raise ServeError(f"{error}; choose another with --http-host or --http-port") from None
 
 
 def _check_logins(settings: ServeSettings, folder: Path) -> None:
@@ -89,7 +89,7 @@ def bind_to(host: str, port: int, key: str) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise ServeError(f"{key}: cannot listen on {host}:{port}: {error.strerror}") from None
+        raise ServeError(f"{key}: cannot listen on {with_port(host, port)}: {error.strerror}") from None
     return listener
 
 

@@ -117,14 +117,14 @@ def send(
 
 def _rehearse(simulation: Simulation) -> None:
     """Compile all kernels for sending, with datagrams to this process."""
-    import socket
-
+    from ...capture.sockets import loopback_receiver
     from ...capture.udp.sender import UdpSender
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-        receiver.bind(("127.0.0.1", 0))
-        with closing(UdpSender("127.0.0.1", receiver.getsockname()[1], trains=False)) as sender:
-            sender.send(simulation.rehearse())
+    with (
+        loopback_receiver() as receiver,
+        closing(UdpSender(*receiver.getsockname()[:2], trains=False)) as sender,
+    ):
+        sender.send(simulation.rehearse())
 
 
 def _counted(

@@ -36,6 +36,9 @@ MAX_ANSWER_BYTES = 64 * 1024**2
 _OVERHEAD_BYTES = 256 * 1024**2
 """Address space in addition to the memory limit: stacks, and memory that DuckDB does not count."""
 
+_NOW = {"now": "transaction_timestamp", "transaction_timestamp": "now", "get_current_timestamp": "now"}
+"""Functions of the present (the last is `current_timestamp`), each with one that its macro calls."""
+
 
 class SqlError(HistoryError):
     """A query that is rejected, fails, or exceeds its limits; `line` and `column` say where, from 1."""
@@ -128,6 +131,8 @@ def _select(
         raise rejection(error) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise SqlError(f"expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over {views}")
+    for name, builtin in _NOW.items():  # DuckDB compares no TIMESTAMP_NS, as of events, with a TIMESTAMPTZ
+        connection.execute(f"CREATE MACRO {name}() AS system.main.{builtin}()::TIMESTAMP")
     _limit_memory(request["memory"])
     late = threading.Event()
 
@@ -161,6 +166,8 @@ def rejection(error: BaseException, lines_before: int = 0) -> SqlError:
     """
     text, _, excerpt = str(error).strip().partition("\nLINE ")
     said = " ".join(text.split()).replace(" - file system operations are disabled by configuration", "")
+    if "TIMESTAMP_NS" in said and "TIMESTAMP WITH TIME ZONE" in said:
+        said += "; times here are in UTC without a zone: put ::TIMESTAMP after one with a zone"
     place = re.match(r"(?P<line>\d+): (?P<query>[^\n]*)\n(?P<before> *)\^", excerpt)
     if place is None:
         return SqlError(said or type(error).__name__)

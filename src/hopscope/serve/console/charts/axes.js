@@ -1,9 +1,10 @@
 /** Scales and axes: time, values (linear or logarithmic), with round marks. */
 
-import { amount, clock, zone } from "../lib/format.js";
+import { amount, behindUtc, clock } from "../lib/format.js";
 import { colour } from "../lib/theme.js";
 
 const STEPS_MS = [100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10_800e3, 21_600e3, 43_200e3, 86_400e3, 172_800e3, 604_800e3];
+const QUARTER_MS = 900e3;  // all zones differ by a multiple of it, also after a change to or from summer time
 
 /** A linear scale: value to pixel, and back. */
 export function linear([from, to], [low, high]) {
@@ -44,9 +45,11 @@ export function logMarks(top, count = 5) {
 /** Round times in the chosen zone between two, at most one for every 90 pixels. */
 function timeMarks(from, to, width) {
   const step = STEPS_MS.find((each) => ((to - from) / each) * 90 <= width) ?? STEPS_MS.at(-1);
-  const shift = zone() === "utc" ? 0 : new Date(from).getTimezoneOffset() * 60_000;
+  const stride = step % QUARTER_MS ? Math.min(step, 300e3) : QUARTER_MS;
   const found = [];
-  for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) found.push(at);
+  for (let at = Math.ceil(from / stride) * stride; at <= to; at += stride) {
+    if ((at - behindUtc(at)) % step === 0) found.push(at);
+  }
   return { step, found };
 }
 

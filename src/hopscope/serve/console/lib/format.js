@@ -94,6 +94,11 @@ export function setZone(name) {
   localStorage.setItem("hopscope-zone", name);
 }
 
+/** Milliseconds by which the chosen zone is behind UTC at a time. */
+export function behindUtc(at) {
+  return zone() === "utc" ? 0 : new Date(at).getTimezoneOffset() * 60_000;
+}
+
 const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const DAY = { year: "numeric", month: "2-digit", day: "2-digit" };
 /** Of these options, formats by zone: to make one takes much longer than to use it. */

@@ -2,7 +2,7 @@
 
 import { h, fill } from "./dom.js";
 import { here, set } from "./address.js";
-import { clock, ms, zone } from "./format.js";
+import { behindUtc, clock, ms, zone } from "./format.js";
 
 const UNITS = { s: 1, m: 60, h: 3600, d: 86_400 };
 const PRESETS = ["-5m", "-15m", "-1h", "-6h", "-1d", "-7d"];
@@ -66,7 +66,9 @@ export function rangeControl() {
     const { from, to } = range();
     const field = (label, at) => {
       const input = h("input", { type: "datetime-local", step: 1, value: local(at) });
-      return [input, h("label", { class: "field" }, label, input)];
+      const shown = input.value;
+      const chosen = () => (input.value === shown ? [at] : times(input.value));
+      return [chosen, h("label", { class: "field" }, label, input)];
     };
     const [first, firstLabel] = field("From", from);
     const [last, lastLabel] = field("To", to);
@@ -80,8 +82,8 @@ export function rangeControl() {
         PRESETS.map((each) => h("button", { class: "button", type: "button", onclick: pick(each) }, `Last ${each.slice(1)}`))),
       firstLabel, lastLabel,
       h("button", { class: "button main", type: "button", onclick: () => {
-        const [a, b] = [parse(first.value), parse(last.value)];
-        if (a === null || b === null || a >= b) return;
+        const [a, b] = [first()[0], last().at(-1)];  // all that both may mean
+        if (!(a < b)) return;
         choose(a, b);
         open(false);
       } }, "Show this range"));
@@ -98,12 +100,17 @@ export function rangeControl() {
   };
 }
 
+const DAY_MS = 86_400e3;
+
+/** The value of a field for a time. */
 function local(at) {
-  const shift = zone() === "utc" ? 0 : new Date(at).getTimezoneOffset() * 60_000;
-  return new Date(at - shift).toISOString().slice(0, 19);
+  return new Date(at - behindUtc(at)).toISOString().slice(0, 19);
 }
 
-function parse(text) {
+/** The times that a field's value means: two in the hour that a change from summer time repeats. */
+function times(text) {
   const at = Date.parse(zone() === "utc" ? text + "Z" : text);
-  return Number.isFinite(at) ? at : null;
+  if (!Number.isFinite(at)) return [];
+  const later = at + behindUtc(at + DAY_MS) - behindUtc(at - DAY_MS);
+  return later > at && local(later) === local(at) ? [at, later] : [at];
 }
