@@ -115,4 +115,11 @@ def test_one_console_shows_all_members_and_names_the_one_that_was_killed(three: 
     browser.see(".chip", "Cluster: 2 of 3 members")
     eventually(lambda: "50 in all" in figure(browser, "Reports"), lambda: figure(browser, "Reports"))
     eventually(lambda: "20" in figure(browser, "Live flows"), lambda: figure(browser, "Live flows"))
+
+    browser.open(console(three, "ask"))  # a file of an answer says nothing of who is missing: the page does
+    browser.click("textarea")
+    browser.type("SELECT count(*) FROM events")
+    assert not browser.run("document.querySelector('.banner')")
+    browser.click(".exports button", "CSV")
+    browser.see(".banner", "Not included: c3 (no answer within 3 s")
     assert not [each for each in browser.problems if "session" not in each and "404" not in each]

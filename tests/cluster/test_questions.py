@@ -16,6 +16,7 @@ import pytest
 
 from hopscope.cluster.connection import MEMBER
 from hopscope.cluster.questions.parts import NAME, PART, STATUS
+from hopscope.serve.routes.history.sql import CLUSTER
 from support.cluster import with_nats
 from support.command import hopscope
 from support.server_process import NO_TLS
@@ -388,7 +389,7 @@ def test_commands_print_what_the_api_answers(three: Three) -> None:
 
 def test_a_member_that_stops_is_named_within_the_deadline(three: Three) -> None:
     """SIGSTOP: the answer comes after `answer_seconds`, without c3, and says so; the command's status is 3.
-    As soon as it goes on, answers are whole.
+    CSV says so in a header. As soon as it goes on, answers are whole.
     """
     status, everything, said = query(three, "events")
     assert (status, said) == (0, "")
@@ -403,6 +404,11 @@ def test_a_member_that_stops_is_named_within_the_deadline(three: Three) -> None:
         assert found["cluster"]["answered"] == ["c1", "c2"]
         assert found["cluster"]["missing"] == {"c3": "no answer within 3 s"}
         assert not found["cluster"]["complete"]
+        url = f"{three.collectors['c1'].owner['api']}api/v0/sql?scope=cluster"
+        asked = {"sql": "SELECT count(*) AS n FROM events", "format": "csv"}
+        rows = httpx.post(url, json=asked, timeout=60, verify=NO_TLS)
+        assert [line.partition(",")[0] for line in rows.text.splitlines()] == ["member", "c1", "c2"]
+        assert json.loads(rows.headers[CLUSTER]) == found["cluster"]
         event = three.ask("c1", "/events/0-0", scope="cluster", member="c3")
         assert event.status_code == 503
         assert "c3: no answer within 3 s" in event.json()["error"]

@@ -49,7 +49,10 @@ export async function send(method, address, body, { signal, raw = false } = {}) 
     await readAgain().catch(() => {});
     if (csrf !== before) answer = await attempt();
   }
-  return raw && answer.ok ? answer : answerOf(address, answer);
+  if (!raw || !answer.ok) return answerOf(address, answer);
+  const cluster = answer.headers.get("hopscope-cluster");
+  if (cluster) hear(address.split("?")[0], { cluster: JSON.parse(cluster) });
+  return answer;
 }
 
 const answers = new Set();

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 router = api_router("history", "/sql")
 TRUNCATED = "hopscope-truncated"
 """Header: `true` if the result has more rows than the limit."""
+CLUSTER = "hopscope-cluster"
+"""Header of an answer of several members: the object `cluster`, which CSV has no place for."""
 _ROWS_AT_A_TIME = 2000
 _FILES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The rows; the header `hopscope-truncated` says whether there are more",
+        "description": "The rows; the header `hopscope-truncated` says whether there are more, and "
+        "`hopscope-cluster`, with `scope=cluster`, who answered",
         "model": m.Table,
         "content": {
             "text/csv": {"schema": {"type": "string"}},
@@ -81,9 +84,9 @@ async def sql(context: Ctx, request: Request, query: m.Query) -> Response:
         return StreamingResponse(
             _csv(found.table),
             media_type="text/csv; charset=utf-8",
-            headers=_headers(found.table.truncated, "csv"),
+            headers=found.headers() | _attachment("csv"),
         )
-    return JSONResponse(found.as_json(), headers={TRUNCATED: str(found.table.truncated).lower()})
+    return JSONResponse(found.as_json(), headers=found.headers())
 
 
 class _Answer:
@@ -111,6 +114,11 @@ class _Answer:
         }
         return body if self.cluster is None else {"cluster": self.cluster.model_dump(), **body}
 
+    def headers(self) -> dict[str, str]:
+        """What CSV cannot say."""
+        found = _truncated(self.table.truncated)
+        return found if self.cluster is None else {**found, CLUSTER: json.dumps(self.cluster.model_dump())}
+
 
 async def _parquet(context: Context, request: Request, query: m.Query) -> Response:
     if asks_cluster(request):
@@ -122,15 +130,16 @@ async def _parquet(context: Context, request: Request, query: m.Query) -> Respon
     return Response(
         found.content,
         media_type="application/vnd.apache.parquet",
-        headers=_headers(found.truncated, "parquet"),
+        headers=_truncated(found.truncated) | _attachment("parquet"),
     )
 
 
-def _headers(truncated: bool, ending: str) -> dict[str, str]:
-    return {
-        "content-disposition": f'attachment; filename="answer.{ending}"',
-        TRUNCATED: str(truncated).lower(),
-    }
+def _truncated(truncated: bool) -> dict[str, str]:
+    return {TRUNCATED: str(truncated).lower()}
+
+
+def _attachment(ending: str) -> dict[str, str]:
+    return {"content-disposition": f'attachment; filename="answer.{ending}"'}
 
 
 def _csv(table: Table) -> Iterator[str]:
