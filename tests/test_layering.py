@@ -276,3 +276,15 @@ assert result.exit_code == 0, result.output
 assert result.output.count('"packet"') == 4, result.output
 """
     assert loaded_by(decode) == set()
+
+
+def test_fixtures_of_a_package_end_with_it() -> None:
+    """In a folder without __init__.py, pytest takes `scope="package"` for the session: a process that such a
+    fixture starts would run, and compute, until all tests are done.
+    """
+    users = [path for path in (ROOT / "tests").rglob("conftest.py") if 'scope="package"' in path.read_text()]
+    assert users
+    missing = [
+        str(path.parent.relative_to(ROOT)) for path in users if not path.with_name("__init__.py").exists()
+    ]
+    assert not missing, f"no __init__.py in {missing}"

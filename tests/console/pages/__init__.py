@@ -1,0 +1,1 @@
+"""Tests of single pages. A package, at whose end its collector ends; see conftest.py."""
