@@ -45,8 +45,10 @@ CHANGING = re.compile(r"(?:took +|in )[\d.]+ s\b")
 """Durations: they differ from run to run."""
 NAMED = namespaces.FOLDER, state.home()
 """Folders that have a file for each name that a guide gives to something of the whole machine."""
-DROPPED = ("hopscope: compil", "Running as user")
-"""A command that is the first to need a kernel says so; the next one does not. tshark warns root."""
+DROPPED = ("hopscope: compil", "hopscope: all of history was searched", "Running as user")
+"""A command that is the first to need a kernel says so; the next one does not. A question that took long, as
+on a busy machine, says how to ask for less. tshark warns root.
+"""
 WIDTH = 118
 SECONDS = 300
 QUIET_SECONDS = 3
