@@ -17,6 +17,7 @@ from hopscope.settings.configuration import file as file_module
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load, parse_set, walk
 from hopscope.settings.custom_dialect import DialectSettings
+from hopscope.settings.destinations.databases.postgres import PostgresSettings
 from hopscope.settings.dialects import known
 from hopscope.wire.dialect import DIALECTS, Dialect, Domain
 
@@ -236,6 +237,13 @@ def test_every_mistake_has_a_line(tmp_path: Path) -> None:
         f"{file}: serve.prot",
         f"{file}: serve.sql_rows",
     }
+
+
+@pytest.mark.parametrize(("host", "shown"), [("::1", "[::1]"), ("192.0.2.7", "192.0.2.7"), ("db", "db")])
+def test_where_a_database_is_can_be_read_with_any_address(host: str, shown: str) -> None:
+    """An IPv6 address has brackets before its port, as in the URL of every other destination."""
+    settings = PostgresSettings(kind="postgres", host=host)
+    assert settings.place == f"postgresql://{shown}:5432/hopscope"
 
 
 def test_the_last_one_to_set_a_value_is_blamed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...bpf.ring import FRAMES, BpfRing
 from ...capture.errors import CaptureError
+from ...wire.address import with_port
 from ...wire.records import FRAME, FrameBatch
 from .layout import RING_BYTES
 from .maps import LabelMaps
@@ -44,7 +45,7 @@ class LabelSender:
             self._socket.connect(address)
         except OSError as error:
             self._maps.close()
-            raise CaptureError(f"label.collector: {host}:{port}: {error.strerror}") from error
+            raise CaptureError(f"label.collector: {with_port(host, port)}: {error.strerror}") from error
         self._send(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME), 0))  # loads the kernel
 
     def turn(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from ....wire.address import with_port
 from ..common import ExportSettings
 from ..tls import TlsSettings
 
@@ -33,4 +34,4 @@ class PostgresSettings(TlsSettings, ExportSettings):
     @property
     def place(self) -> str:
         """Host, port and database."""
-        return f"postgresql://{self.host}:{self.port}/{self.database}"
+        return f"postgresql://{with_port(self.host, self.port)}/{self.database}"
