@@ -39,7 +39,8 @@ def test_a_folder_that_cannot_be_made_is_an_error_with_advice(tmp_path: Path) ->
     (tmp_path / "file").touch()
     status, out, said = users(tmp_path / "file" / "data", "list")
     assert (status, out) == (2, "")
-    assert said.startswith(f"hopscope: data folder {tmp_path}/file/data: Not a directory; choose another one")
+    why = "is not a folder; choose another one with --data"
+    assert said == f"hopscope: data folder {tmp_path}/file/data: {why}\n"
 
 
 def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:

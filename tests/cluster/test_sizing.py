@@ -14,18 +14,18 @@ BIG = ClusterDemand(50e6, 200e3)
 def test_fifty_million_reports_by_hand() -> None:
     """Single datagrams of 3 hops, 16 cores, half of them free, one member down: every figure by hand.
 
-    A report: 1,088 ns x 1.5 (a million flows) + 158 + 600 = 2,390 ns. 50 M of them take 119.5 cores, 200,000
-    events (400 + 3,201 + 3,771 ns) 1.4744 cores: 120.97 / 8 = 15.1 members. The detector: 50 M x 249 ns / 0.5
-    = 24.9 members, so 25, and one more.
+    A report: 1,088 + 158 + 600 = 1,846 ns. 50 M of them take 92.3 cores, 200,000 events (400 + 3,201 + 3,771
+    ns) 1.4744 cores: 93.77 / 8 = 11.7 members. The detector: 50 M x 249 ns / 0.5 = 24.9 members, so 25, and
+    one more. Each has 40,000 of a million flows.
     """
     plan = plan_cluster(BIG)
-    assert plan.report_ns == pytest.approx(2390)
+    assert plan.report_ns == pytest.approx(1846)
     assert plan.report_bytes == 20 + 18 + 20 + 8 + 80 + 3 * 44 == 278
     assert {bound.what: round(bound.members, 3) for bound in plan.bounds} == {
-        "processors": 15.122, "detector": 24.9, "network card": 8.896, "lake process": 1.508,
+        "processors": 11.722, "detector": 24.9, "network card": 8.896, "lake process": 1.508,
     }  # fmt: skip
     assert (plan.members, plan.up) == (26, 25)
-    assert plan.load == pytest.approx(120.9744 / (25 * 16))
+    assert plan.load == pytest.approx(93.7744 / (25 * 16))
     assert plan.member_in == pytest.approx(2e6 * 278 * 8)
     assert plan.commits == pytest.approx(26 / 30)
     assert plan.s3_day == pytest.approx(200e3 * 86_400 * 24.1)
@@ -58,13 +58,27 @@ def test_a_small_cluster_with_a_stream_by_hand() -> None:
     assert plan.nats_disk_hour == pytest.approx(100e3 * 136 * 3600)
 
 
+@pytest.mark.parametrize(("flows", "members", "report_ns"), [
+    (7e5, 7, 1846),  # 7.5 x 1.846 / 2 = 6.9 members, with 100,000 flows each
+    (8e5, 8, 1846),  # seven would have more than 100,000, and do not suffice then
+    (1e6, 9, 2390),  # 7.5 x 2.39 / 2 = 8.96: nine do it with more
+])  # fmt: skip
+def test_a_report_costs_more_where_flows_are_many(flows: float, members: int, report_ns: float) -> None:
+    """1,088 ns x 1.5 above 100,000 flows of a member, by hand; the plan is the smallest cluster."""
+    demand = ClusterDemand(7.5e6, 0, 0, flows=flows, cores=2, headroom=0, down=0)
+    plan = plan_cluster(demand)
+    assert (plan.members, plan.report_ns) == (members, pytest.approx(report_ns))
+    assert plan.load <= 1
+    assert plan_cluster(replace(demand, members=members - 1)).load > 1
+
+
 def test_costs_can_be_given_and_members_fixed() -> None:
     """With a cost of one's own the plan follows it; with too few members it says so."""
     faster = plan_cluster(replace(BIG, costs={"udp_3": 0, "several": 0, "interrupt": 0}))
     assert faster.report_ns == 0
     few = plan_cluster(replace(BIG, members=5))
     assert (few.members, few.up) == (5, 4)
-    assert few.load == pytest.approx(120.9744 / 64)
+    assert few.load == pytest.approx(120.9744 / 64)  # 250,000 flows each: 1,088 ns x 1.5 a report
     assert any("too few: 26 members are needed" in note for note in few.notes)
     many = plan_cluster(replace(BIG, members=500))
     assert any("set lake.every_seconds to 125 or more" in note for note in many.notes)

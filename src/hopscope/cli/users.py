@@ -87,18 +87,14 @@ def role(
 
 
 def _opened(settings: CollectorOptions) -> tuple[Users, Author]:
+    from ..memory.data_folder import make_folder
     from ..operators.audit import Author
     from ..operators.database import Database
     from ..operators.users import Users
     from .output.local_user import local_user
 
     folder = settings.load().data
-    try:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-    except OSError as error:
-        raise HopscopeError(
-            f"data folder {folder}: {error.strerror}; choose another one with --data"
-        ) from None
+    make_folder(folder)
     return Users(Database(folder)), Author(local_user())
 
 

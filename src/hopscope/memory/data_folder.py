@@ -49,6 +49,24 @@ def read_owner(folder: Path) -> dict[str, Any]:
     return owner if isinstance(owner, dict) else {}
 
 
+def make_folder(path: Path) -> None:
+    """Make a data folder, closed to other users, if there is none. Raises FolderError."""
+    try:
+        str(path).encode()
+        path.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    except UnicodeEncodeError:  # it is in files that are UTF-8, and DuckDB takes no other
+        shown = ascii(str(path))
+        raise FolderError(f"data folder {shown}: not UTF-8; choose another one with --data") from None
+
+
+def _unusable(path: Path, error: OSError) -> FolderError:
+    foreign = isinstance(error, FileExistsError | NotADirectoryError)
+    what = "is not a folder" if foreign else error.strerror
+    return FolderError(f"data folder {path}: {what}; choose another one with --data")
+
+
 class DataFolder:
     """A data folder owned by this process: `acquire` it, `close` it. Raises FolderError.
 
@@ -83,9 +101,8 @@ class DataFolder:
 
     def acquire(self) -> None:
         """Lock the folder, create its subfolders, and empty its regions."""
+        make_folder(self.path)
         try:
-            str(self.path).encode()
-            self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._reject_foreign()
             self.lock = self._locked()
             hide(self.path)
@@ -96,15 +113,7 @@ class DataFolder:
             hash_secret(self.path)  # before several workers would make one
         except OSError as error:
             self.close()
-            what = (
-                "is not a folder"
-                if isinstance(error, FileExistsError | NotADirectoryError)
-                else error.strerror
-            )
-            raise FolderError(f"data folder {self.path}: {what}; choose another one with --data") from error
-        except UnicodeEncodeError:  # it is in files that are UTF-8, and DuckDB takes no other
-            shown = ascii(str(self.path))
-            raise FolderError(f"data folder {shown}: not UTF-8; choose another one with --data") from None
+            raise _unusable(self.path, error) from error
         except FolderError:
             self.close()
             raise

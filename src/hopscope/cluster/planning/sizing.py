@@ -16,9 +16,9 @@ lists. With R reports/s, E events/s, n members that are up, h the share of a pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, isfinite
+from math import ceil, inf, isfinite
 from typing import Literal
 
 from ...base.errors import HopscopeError
@@ -33,6 +33,8 @@ wait for each other.
 """
 NATS_SERVERS = 3
 MTU_PAYLOAD = 1472
+MANY_FLOWS = 100_000
+"""Flows of a member, beyond which a report costs more (`many_flows`)."""
 
 
 class SizingError(HopscopeError):
@@ -145,6 +147,11 @@ class ClusterDemand:
         """A cost, in its unit."""
         return self.costs.get(name, COSTS[name].value)
 
+    @property
+    def report_bytes(self) -> float:
+        """Of a report on the wire."""
+        return FRAME_BYTES + 80 + 44 * self.hops
+
     def checked(self) -> ClusterDemand:
         """Itself. Raises SizingError."""
         for name, low in (
@@ -243,31 +250,14 @@ class ClusterPlan:
 def plan_cluster(demand: ClusterDemand) -> ClusterPlan:
     """The smallest cluster for a demand, or what `members` of them would do. Raises SizingError."""
     demand = demand.checked()
-    cost, free = demand.cost, 1 - demand.headroom
-    report_bytes = FRAME_BYTES + 80 + 44 * demand.hops
-    report_ns = report_cost(demand)
-    event_ns = {name: cost(name) for name in ("journal", "archive")}
-    if demand.retention_days:
-        event_ns["lake"] = cost("lake")
-    if demand.stream:
-        event_ns["stream"] = cost("stream")
-    if demand.path == "xdp":
-        event_ns["reports that the XDP program passes up"] = cost("xdp_event")
-    parts = (
-        Part("reports", demand.reports * report_ns * 1e-9),
-        *(Part(name, demand.events * ns * 1e-9) for name, ns in event_ns.items()),
-    )
-    processors = sum(part.cores for part in parts)
-    bounds = [
-        Bound("processors", processors / (demand.cores * free)),
-        Bound("network card", demand.reports * report_bytes * 8 / (demand.line_rate * free)),
-        Bound("lake process", demand.events * event_ns.get("lake", 0.0) * 1e-9 / free),
-    ]
-    detected = demand.events if demand.path == "xdp" else demand.reports
-    bounds.insert(1, Bound("detector", detected * cost("detector") * 1e-9 / free))
-    needed = max(1, *(ceil(round(bound.members, 9)) for bound in bounds))
+    cost = demand.cost
+    few, many = (_needed(bounds_of(demand, report_cost(demand, flows))) for flows in (0.0, inf))
+    needed = min(many, max(few, ceil(demand.flows / MANY_FLOWS)))  # by the flows that each then has
     members = needed + demand.down if demand.members is None else demand.members
     up = members - demand.down
+    report_ns = report_cost(demand, demand.flows / up)
+    parts = parts_of(demand, report_ns)
+    processors = sum(part.cores for part in parts)
     reports, events = demand.reports / up, demand.events / up
     commits = (
         members
@@ -284,16 +274,16 @@ def plan_cluster(demand: ClusterDemand) -> ClusterPlan:
     plan = ClusterPlan(
         demand=demand,
         report_ns=report_ns,
-        report_bytes=report_bytes,
+        report_bytes=demand.report_bytes,
         parts=parts,
-        bounds=tuple(bounds),
+        bounds=bounds_of(demand, report_ns),
         members=members,
         up=up,
         load=processors / (up * demand.cores),
         load_all=processors / (members * demand.cores),
         member_reports=reports,
         member_events=events,
-        member_in=reports * report_bytes * 8,
+        member_in=reports * demand.report_bytes * 8,
         member_out=8 * (s3_rate + streamed + asked) / up,
         member_memory=cost("process") + 2 * demand.flows / up * cost("flow"),
         member_disk=demand.events / up * demand.local_days * DAY * cost("segment")
@@ -313,13 +303,48 @@ def plan_cluster(demand: ClusterDemand) -> ClusterPlan:
     return replace(plan, notes=tuple(_notes(plan, needed)))
 
 
-def report_cost(demand: ClusterDemand) -> float:
-    """Processor time of a report, ns: on its path, between workers, and in the kernel before them."""
+def parts_of(demand: ClusterDemand, report_ns: float) -> tuple[Part, ...]:
+    """Processor time of all members, with so much of it for a report."""
+    event_ns = {name: demand.cost(name) for name in ("journal", "archive")}
+    if demand.retention_days:
+        event_ns["lake"] = demand.cost("lake")
+    if demand.stream:
+        event_ns["stream"] = demand.cost("stream")
+    if demand.path == "xdp":
+        event_ns["reports that the XDP program passes up"] = demand.cost("xdp_event")
+    return (
+        Part("reports", demand.reports * report_ns * 1e-9),
+        *(Part(name, demand.events * ns * 1e-9) for name, ns in event_ns.items()),
+    )
+
+
+def bounds_of(demand: ClusterDemand, report_ns: float) -> tuple[Bound, ...]:
+    """What each resource needs, with so much processor time for a report."""
+    free = 1 - demand.headroom
+    processors = sum(part.cores for part in parts_of(demand, report_ns))
+    detected = demand.events if demand.path == "xdp" else demand.reports
+    lake_ns = demand.cost("lake") if demand.retention_days else 0.0
+    return (
+        Bound("processors", processors / (demand.cores * free)),
+        Bound("detector", detected * demand.cost("detector") * 1e-9 / free),
+        Bound("network card", demand.reports * demand.report_bytes * 8 / (demand.line_rate * free)),
+        Bound("lake process", demand.events * lake_ns * 1e-9 / free),
+    )
+
+
+def _needed(bounds: Sequence[Bound]) -> int:
+    return max(1, *(ceil(round(bound.members, 9)) for bound in bounds))
+
+
+def report_cost(demand: ClusterDemand, flows: float) -> float:
+    """Processor time of a report at a member with so many flows, ns: on its path, between workers, and in the
+    kernel before them.
+    """
     points = [(hops, demand.cost(f"{demand.path}_{hops}")) for hops in HOPS]
     upper = next((at for at in range(1, len(points)) if demand.hops <= points[at][0]), len(points) - 1)
     (left, low), (right, high) = points[upper - 1], points[upper]
     spent = low + (high - low) * (demand.hops - left) / (right - left)
-    if demand.flows > 100_000:
+    if flows > MANY_FLOWS:
         spent *= demand.cost("many_flows")
     if demand.path == "xdp":
         return spent  # its program runs where the interrupt does
