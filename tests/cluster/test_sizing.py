@@ -67,7 +67,8 @@ def test_a_report_costs_more_where_flows_are_many(flows: float, members: int, re
     """1,088 ns x 1.5 above 100,000 flows of a member, by hand; the plan is the smallest cluster."""
     demand = ClusterDemand(7.5e6, 0, 0, flows=flows, cores=2, headroom=0, down=0)
     plan = plan_cluster(demand)
-    assert (plan.members, plan.report_ns) == (members, pytest.approx(report_ns))
+    assert plan.members == members
+    assert plan.report_ns == pytest.approx(report_ns)
     assert plan.load <= 1
     assert plan_cluster(replace(demand, members=members - 1)).load > 1
 

@@ -290,6 +290,19 @@ def test_drop_report(make: Any) -> None:
     assert event.flow == make.flow_key(0)
 
 
+@pytest.mark.parametrize(("have", "queues"), [(None, [5, 3]), (Have.HOP_LATENCY, [5, 5])])
+def test_drop_word_and_metadata_name_different_queues(make: Any, have: int | None, queues: list[int]) -> None:
+    """A drop is in the queue of its word, an occupancy in the one beside it, or in that of the word."""
+    one = detector()
+    hop = make.Hop(2, 500, queue=3, occupancy=80, port=6, **({} if have is None else {"have": have}))
+    report = make.Report([], node=2, own=hop, flags=3, int_version=0, drop_reason=71, queue_id=5)
+    drop, queued = make.run(one, [report])[-2:]
+    assert [(drop.kind, drop.value), (queued.kind, queued.value)] == [
+        ("drop", 71), ("queue_report", 80 if have is None else 0)
+    ]  # fmt: skip
+    assert [drop.ident, queued.ident] == queues
+
+
 def test_a_drop_report_makes_no_flow(make: Any) -> None:
     """With a path, too: it counts as a packet of a flow that is known, and is none before."""
     one = detector()

@@ -71,7 +71,8 @@ def expected(event: np.void, names: Names) -> dict[str, Any]:
         if row["port"] != NO_PORT:
             found["port"] = names.port(row["node_id"], row["port"]) or str(row["port"])
             found["port_id"] = str(row["port"])
-    if row["metric"] in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY):
+    dropped = row["kind"] in (Kind.DROP, Kind.QUEUE_REPORT) and (row["ident"] or row["value"])
+    if dropped or row["metric"] in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY):
         found["queue"] = str(row["ident"])
     if row["metric"] == Metric.FLOW_PATH and row["kind"] != Kind.FLOW_RECORD:
         found["value_hash"], found["previous_hash"] = f"{row['value']:016x}", f"{row['previous']:016x}"

@@ -37,6 +37,17 @@ def test_every_kind_of_event() -> None:
     assert json_lines(events[:0], NAMES, "m") == []
 
 
+def test_the_queue_of_a_drop() -> None:
+    """With or without a metric, in lines and objects; a report without a drop word has reason and queue 0."""
+    events = np.zeros(5, EVENT)
+    events["kind"] = [Kind.DROP, Kind.DROP, Kind.DROP, Kind.QUEUE_REPORT, Kind.QUEUE_REPORT]
+    events["ident"], events["value"] = [3, 0, 0, 2, 0], [71, 71, 0, 900, 0]
+    events["metric"][3] = Metric.QUEUE_OCCUPANCY
+    expected = [3, 0, None, 2, None]
+    assert [event_object(event, NAMES)["queue"] for event in events] == expected
+    assert [json.loads(line)["queue"] for line in json_lines(events, NAMES, "m")] == expected
+
+
 def test_a_long_path() -> None:
     """All nodes are in the line of the record that begins it."""
     events = np.zeros(4, EVENT)

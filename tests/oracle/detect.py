@@ -254,10 +254,11 @@ class Reference:
                 more["port"] = own["port"]
             if own["occupancy"] is not None:
                 more["ident"], occupancy, metric = own["queue"], own["occupancy"], "queue_occupancy"
-        if r["carried"] & Carried.QUEUE_ID:
-            more["ident"] = r["queue_id"]
+        stated = r["queue_id"] if r["carried"] & Carried.QUEUE_ID else more["ident"]
         if r["flags"] & 1:
-            self._emit("drop", "none", r["drop_reason"], 0, **more)
+            self._emit("drop", "none", r["drop_reason"], 0, **{**more, "ident": stated})
+        if metric == "none":
+            more["ident"] = stated
         if r["flags"] & 2:
             self._emit("queue_report", metric, occupancy, 0, **more)
 

@@ -31,9 +31,13 @@ class Kind(IntEnum):
     second occurrence.
     """
     DROP = 8
-    """A drop report; `value` is the drop reason."""
+    """A drop report; `value` is the drop reason, `ident` the queue that the drop word names, else that of the
+    occupancy.
+    """
     QUEUE_REPORT = 9
-    """A report with the congested-queue flag; `value` is the queue occupancy, if reported."""
+    """A report with the congested-queue flag; `value` is the queue occupancy, if reported, and `ident` its
+    queue.
+    """
     SILENT = 10
     """A source has stopped sending reports; `previous` is the time since its last one, ns."""
     RETURNED = 11

@@ -10,9 +10,6 @@ from ..detect.records import PATH_PART, ClearReason, Kind, Metric
 from ..wire.records import Records
 from .rendering import Column, Mask
 
-QUEUED = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
-"""Metrics whose events have a queue."""
-
 
 def labels_by_code(known: type[Kind | Metric | ClearReason]) -> list[str]:
     """Labels by code, 256 of them; of an unknown one, its number."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ..detect.records import NO_NODE, NO_PORT, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
-from ..present.events import NO_PATHS, SAFE_INTEGER, Naming, unit
+from ..present.events import NO_PATHS, SAFE_INTEGER, Naming, unit, with_queue
 from ..wire.records import Records
-from .event_columns import QUEUED, labels_by_code, path_columns
+from .event_columns import labels_by_code, path_columns
 from .rendering import Column, Lines, Mask
 
 _THOUSAND = [f"{number:03d}" for number in range(1000)]
@@ -69,7 +69,7 @@ def json_lines(
     places = node.astype(np.uint64) << np.uint64(16) | port
     _Named(places, lambda place: names.port(place >> 16, place & 0xFFFF), 0xFFFF).put(lines, with_port)
     lines.text("null", ~with_port)
-    _number(lines, "queue", events["ident"], np.isin(metric, QUEUED))
+    _number(lines, "queue", events["ident"], with_queue(events))
     _number(lines, "hop", events["hop"], metric == Metric.HOP_LATENCY)
     _path(lines, events, names, paths)
     lines.text(',"source":')

@@ -47,7 +47,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     "metric": ("", "such as `hop_latency`; NULL if the kind has none"),
     "node_id": ("", "switch; NULL: unknown"),
     "port": ("", "egress port of the hop that caused it; NULL: unknown"),
-    "ident": ("", "queue, buffer or port by metric; hw id for `silent`, `returned` and `gap`"),
+    "ident": ("", "queue, buffer or port by metric, queue of a drop; hw id for `silent`, `returned`, `gap`"),
     "value": ("by metric", "by kind: the value of the metric (latencies in ns), or a count"),
     "previous": ("by metric", "by kind: what `value` is compared with: the stored value or the limit"),
     "reason": ("", "why an alarm was cleared; else NULL"),

@@ -23,7 +23,9 @@ _REASONS = {reason.value: reason.label for reason in ClearReason}
 _METRICS = {metric.value: metric.label for metric in Metric}
 _OF_SOURCE = {kind.label for kind in OF_SOURCE}
 _MOVED = {Kind.MOVED.label, Kind.SOURCE_MOVED.label}
-_QUEUED = {m.label for m in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)}
+_OF_QUEUES = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
+_OF_PACKETS = (Kind.DROP, Kind.QUEUE_REPORT)
+_QUEUED, _TOLD = {each.label for each in _OF_QUEUES}, {each.label for each in _OF_PACKETS}
 _IN_NS = (Metric.FLOW_LATENCY, Metric.HOP_LATENCY, Metric.LABEL_LATENCY, Metric.LABEL_AGE)
 _UNITS = {
     **{metric.label: "ns" for metric in _IN_NS},
@@ -84,6 +86,21 @@ def long_paths(events: Records) -> LongPaths:
         if hop == len(found.get(key, ())):
             found.setdefault(key, []).extend(row["path"][: int(row["hop_count"]) - hop].tolist())
     return found
+
+
+def with_queue(events: Records) -> npt.NDArray[np.bool_]:
+    """bool [events]: `ident` is a queue or a buffer: of the metric, or where a packet was dropped or met
+    congestion. Queue 0 without a drop reason is none: a report without either has the same.
+    """
+    told = np.isin(events["kind"], _OF_PACKETS) & ((events["ident"] != 0) | (events["value"] != 0))
+    found: npt.NDArray[np.bool_] = told | np.isin(events["metric"], _OF_QUEUES)
+    return found
+
+
+def _queue(row: Fields) -> int | None:
+    """The queue or buffer of a row of history, by the same rule."""
+    told = row["kind"] in _TOLD and (row["ident"] or row["value"])
+    return row["ident"] if told or row["metric"] in _QUEUED else None
 
 
 def unit(metric: int) -> str | None:
@@ -168,7 +185,7 @@ def event_object(
         "flow": flow,
         "node": node,
         "port": port,
-        "queue": row["ident"] if metric in _QUEUED else None,
+        "queue": _queue(row),
         "hop": row["hop"] if metric == Metric.HOP_LATENCY.label else None,
         "path": None if path is None else [node_object(names, each) for each in path],
         "source": source,

@@ -106,7 +106,8 @@ def expected(row: np.void) -> dict[str, Any]:
         found["source.port"], found["destination.port"] = int(row["sport"]), int(row["dport"])
         found["network.transport"] = {6: "tcp", 17: "udp"}[int(row["proto"])]
         found["network.type"] = "ipv6" if row["ip_version"] == 6 else "ipv4"
-    if metric in ("queue_occupancy", "queue_congestion", "buffer_occupancy"):
+    dropped = kind in ("drop", "queue_report") and (row["ident"] or row["value"])
+    if dropped or metric in ("queue_occupancy", "queue_congestion", "buffer_occupancy"):
         found["hopscope.queue.id"] = int(row["ident"])
     if metric == "hop_latency":
         found["hopscope.hop"] = int(row["hop"])

@@ -101,14 +101,15 @@ def emit_flags(
             port = U64(own.egress_port)
         if have & OCCUPANCY:
             queue, occupancy, metric = U64(own.queue_id), U64(own.queue_occupancy), QUEUE_OCCUPANCY
-    if U64(r.carried) & QUEUE_CARRIED:
-        queue = U64(r.queue_id)
+    stated = U64(r.queue_id) if U64(r.carried) & QUEUE_CARRIED else queue  # of the drop, if it has a word
+    if metric == U64(0):
+        queue = stated
     if U64(r.flags) & DROPPED:
         if node != NO_NODE:
             n = count_drop(ports, shares, node, port, reports, i, events, n, tally, knobs)
         emit(events, n, tally, DROP, U64(0), r.time_ns, U64(r.drop_reason), U64(0))
         put_report_flow(events, n, reports, i, knobs)
-        put_hop(events, n, node, queue, port, NOTHING, U64(r.hop_count))
+        put_hop(events, n, node, stated, port, NOTHING, U64(r.hop_count))
         n += U64(1)
     if U64(r.flags) & CONGESTED:
         emit(events, n, tally, QUEUE_REPORT, metric, r.time_ns, occupancy, U64(0))

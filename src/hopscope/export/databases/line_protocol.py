@@ -18,11 +18,11 @@ import numpy as np
 
 from ...base.names import Names
 from ...detect.records import NO_NODE, NO_PORT, PATH_PART, ClearReason, Kind, Metric
-from ...present.events import continues, long_paths
+from ...present.events import continues, long_paths, with_queue
 from ...wire.address import address
 from ...wire.records import Records
 from ..block import EventBlock
-from ..event_columns import QUEUED, labels_by_code, path_columns
+from ..event_columns import labels_by_code, path_columns
 from ..rendering import Column, Lines, Mask
 from .twins import Twins
 
@@ -93,7 +93,7 @@ class LineEncoder:
         node, port = records["node_id"], records["port"].astype(np.uint64)
         with_node = node != NO_NODE
         with_port = with_node & (port != NO_PORT)
-        queued = np.isin(records["metric"], QUEUED)
+        queued = with_queue(records)
         lines.text(f"int_event,collector={self._member},kind=")
         lines.choice(_KINDS, records["kind"])
         lines.text(",metric=")

@@ -6,9 +6,9 @@ import numpy as np
 
 from ...base.hash_rows import hash_rows
 from ...detect.records import NO_NODE, NO_PORT
+from ...present.events import with_queue
 from ...wire.records import Records
 from ..block import EventBlock
-from ..event_columns import QUEUED
 from ..rendering import Column
 
 WINDOW = 1 << 17
@@ -65,5 +65,5 @@ def _place_and_time(records: Records) -> Column:
         records["metric"],
         records["node_id"],
         np.where(records["node_id"] != NO_NODE, records["port"], NO_PORT),
-        np.where(np.isin(records["metric"], QUEUED), records["ident"], 0),
+        np.where(with_queue(records), records["ident"], 0),
     )

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...base.names import Names
 from ...detect.records import NO_NODE, NO_PORT, OF_SOURCE, PATH_PART, ClearReason, Kind, Metric
-from ...present.events import continues, long_paths, unit
+from ...present.events import continues, long_paths, unit, with_queue
 from ...present.severity import severity_of_kind
 from ...wire.records import Records
 from ..block import EventBlock
-from ..event_columns import QUEUED, labels_by_code, path_columns
+from ..event_columns import labels_by_code, path_columns
 from ..protobuf import bytes_field, number_field, text_field
 from ..rendering import Column, Lines, Mask
 from .client import attribute, key_value
@@ -94,7 +94,7 @@ class LogEncoder:
             with _text(lines, "hopscope.source.address", of_source):
                 lines.address(events["src_hi"], events["src_lo"], of_source)
             _integer(lines, "hopscope.source.hw_id", events["ident"], of_source)
-            _integer(lines, "hopscope.queue.id", events["ident"], np.isin(metric, QUEUED))
+            _integer(lines, "hopscope.queue.id", events["ident"], with_queue(events))
             _integer(lines, "hopscope.hop", events["hop"], metric == Metric.HOP_LATENCY)
             lines.choice(_REASONS, events["reason"], kind == Kind.CLEARED)
             _integer(lines, "hopscope.switch_ns", events["switch_ns"], events["switch_ns"] != 0)
