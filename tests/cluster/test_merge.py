@@ -351,7 +351,8 @@ def seen(received: int, **more: Any) -> dict[str, Any]:
     body = {
         "time": when(received), "unit": "report", "takes_labels": False,
         "totals": {
-            "received": received, "received_per_second": 10.0, "lost": 5, "lost_per_second": 0.0,
+            "received": received, "received_per_second": 10.0, "lost": 5, "lost_at_most": False,
+            "lost_per_second": 0.0,
             "rejected": 1, "rejected_per_second": 0.0, "kernel_drops": 0, "packets_dropped": 2, "events": 4,
             "events_per_second": 1.0, "values": 80, "values_per_event": 20.0, "flows": 3, "switches": 1,
             "sources": 1, "silent_sources": 0, "workers": 1, "busy_ratio": 0.5, "ns_per_report": 100.0,
@@ -415,11 +416,14 @@ def test_overviews_become_one() -> None:
     totals = found["totals"]
     assert (totals["received"], totals["switches"], totals["sources"], totals["flows"]) == (40, 1, 1, 6)
     assert totals["values_per_event"] == 20.0
+    assert (totals["lost"], totals["lost_at_most"]) == (12, True)
     (source,) = found["lost_sources"]
     assert (source["lost"], source["lost_at_most"], source["received"]) == (2, True, 18)
     bodies["b"][0] |= {"contributors": [], "contributors_source": "none"}
     found = RULES["/api/v0/overview"].merge(bodies, {})
     assert found["contributors_note"] == "10 s, of a alone"
     assert [each["members"] for each in found["contributors"]] == [["a"]]
+    sources[1]["counted_since"] = when(0)
+    assert RULES["/api/v0/overview"].merge(bodies, {})["totals"]["lost_at_most"] is False
     bodies["b"][0]["points"]["reports"] = []
     assert RULES["/api/v0/overview"].merge(bodies, {})["points"]["lost"] == []

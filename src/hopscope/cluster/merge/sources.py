@@ -34,14 +34,14 @@ def by_source(items: Mapping[str, Sequence[Item]]) -> dict[object, dict[str, Ite
 
 def merged_source(parts: Sequence[Item]) -> Item:
     """One source, from its row of each member that knows it."""
-    last, missing = newest(parts), lost(parts)
+    last = newest(parts)
     return {
         **last,
         "received": total(parts, "received"),
         "duplicate": total(parts, "duplicate"),
         "reordered": total(parts, "reordered"),
-        "lost": wide(missing),
-        "lost_at_most": missing > 0 and _was_restarted(parts),
+        "lost": wide(lost(parts)),
+        "lost_at_most": is_at_most(parts),
         "moved": total(parts, "moved"),
         "silent": all(part["silent"] for part in parts),
         "first_seen": min(str(part["first_seen"]) for part in parts),
@@ -49,10 +49,12 @@ def merged_source(parts: Sequence[Item]) -> Item:
     }
 
 
-def _was_restarted(parts: Sequence[Item]) -> bool:
-    """Whether a member may have received some of the source's numbers before its start: it started after the
-    first report, or others account for fewer numbers than were found at them.
+def is_at_most(parts: Sequence[Item]) -> bool:
+    """Whether `lost` is an upper bound: a member may have received some of the source's numbers before its
+    start. It started after the first report, or others account for fewer numbers than were found at them.
     """
+    if not lost(parts):
+        return False
     begin = min(_ns(part["first_seen"]) for part in parts)
     starts = [(_ns(since), _ns(part["first_seen"])) for part in parts if (since := part.get("counted_since"))]
     accounted = [_received(part) + number(part["lost"]) + number(part["moved"]) for part in parts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...present.events import wide
-from .sources import by_source, lost
+from .sources import by_source, is_at_most, lost
 from .values import Bodies, Item, Query, added, total
 
 _SUMS = ("reports", "rejected", "kernel_drops", "events", "values")
@@ -21,9 +21,8 @@ def summary(bodies: Bodies, query: Query) -> Any:
     parts = [body for body, *_ in bodies.values()]
     switches = {int(item["node"]["id"]) for _, found, _ in bodies.values() for item in found["items"]}
     sources = by_source({member: found["items"] for member, (_, _, found) in bodies.items()})
-    elsewhere = sum(
-        added(part["lost"] for part in each.values()) - lost(list(each.values())) for each in sources.values()
-    )
+    rows = [list(each.values()) for each in sources.values()]
+    elsewhere = sum(added(part["lost"] for part in each) - lost(each) for each in rows)
     workers = added(part["workers"] for part in parts)
     busy = [(part["ns_per_report"], part["reports_per_second"]) for part in parts]
     busy = [(ns, rate) for ns, rate in busy if ns is not None and rate]
@@ -33,9 +32,10 @@ def summary(bodies: Bodies, query: Query) -> Any:
         **{name: added(part[name] for part in parts) for name in _COUNTS},
         "switches": len(switches),
         "sources": len(sources),
-        "silent_sources": sum(all(part["silent"] for part in each.values()) for each in sources.values()),
+        "silent_sources": sum(all(part["silent"] for part in each) for each in rows),
         **{name: total(parts, name) for name in _SUMS},
         "lost": wide(max(0, added(part["lost"] for part in parts) - elsewhere)),
+        "lost_at_most": any(map(is_at_most, rows)),
         "busy_ratio": sum(part["busy_ratio"] * part["workers"] for part in parts) / max(1, workers),
         "ns_per_report": sum(ns * each for ns, each in busy) / rate if rate else None,
         "counters": _counters(parts),

@@ -32,6 +32,8 @@ class Summary(ClusterModel):
     events_per_second: float
     reports: Wide
     lost: Wide
+    lost_at_most: bool = False
+    """Whether `lost` is an upper bound, since that of a source is, see `Source`."""
     rejected: Wide
     kernel_drops: Wide
     events: Wide

@@ -122,6 +122,8 @@ class Totals(Model):
     received: Wide
     received_per_second: float
     lost: Wide
+    lost_at_most: bool = False
+    """Whether `lost` is an upper bound, see `Summary`."""
     lost_per_second: float
     rejected: Wide
     rejected_per_second: float
