@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hopscope.cluster.questions.history_question import HistoryQuestion
 from hopscope.cluster.questions.members_history import MembersHistory
-from hopscope.cluster.questions.tables import Rows
+from hopscope.cluster.questions.parts import Answer
+from hopscope.cluster.questions.tables import Rows, encode
+from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.history.query import History
+from hopscope.history.writing.journal import JournalWriter
+from hopscope.present.fabric.past import past_snapshot
+from hopscope.present.fabric.places import METRICS
+
+T0 = 1_700_000_000_000_000_000
+QUEUE = METRICS.index("queue_occupancy")
 
 
 class Members(MembersHistory):
@@ -39,6 +52,57 @@ def test_the_newest_value_and_the_highest_of_all_count() -> None:
         Members(a={**one, "metric": "drops"}, b={**other, "metric": "drops"}).moment(highest_from=1).rows()
     )
     assert (row["value"], row["highest"]) == (12, 12)
+
+
+class Folders(MembersHistory):
+    """Members whose histories are folders."""
+
+    def __init__(self, **folders: Path) -> None:
+        self._folders = folders
+
+    def _ask(self, question: HistoryQuestion, read: Any) -> Any:
+        found = {}
+        for member, folder in self._folders.items():
+            with History(folder, member=member) as history:
+                found[member] = read(Answer(200, encode(question.ask(history, member), history.problems)))
+        return found
+
+
+def of_queue(seconds: int, port: int, queue: int, kind: Kind, value: int, limit: int = 0) -> dict[str, Any]:
+    """An event of a queue of switch 7."""
+    return {
+        "time_ns": T0 + seconds * 10**9, "node_id": 7, "port": port, "ident": queue, "kind": kind,
+        "metric": Metric.QUEUE_OCCUPANCY, "value": value, "previous": limit,
+    }  # fmt: skip
+
+
+def test_an_alarm_whose_sources_moved_is_not_open(tmp_path: Path) -> None:
+    """It ends with the first value of another member that is not above its limit, of the same queue; a
+    value of another queue of the port says nothing, nor does one above the limit.
+    """
+    known = {
+        "a": [of_queue(10, port, 3, Kind.RAISED, 900, 500) for port in (1, 2, 3, 4)],
+        "b": [
+            of_queue(20, 1, 3, Kind.NEW_KEY, 30),
+            of_queue(20, 2, 4, Kind.NEW_KEY, 30),
+            of_queue(20, 3, 3, Kind.NEW_KEY, 700),
+        ],
+    }
+    for member, rows in known.items():
+        events = np.zeros(len(rows), EVENT)
+        for event, row in zip(events, rows, strict=True):
+            for name, value in row.items():
+                event[name] = value
+        with JournalWriter(tmp_path / member, 0) as writer:
+            writer.append(events)
+    history: Any = Folders(**{member: tmp_path / member for member in known})
+
+    def alarms(seconds: int) -> list[int]:
+        found = past_snapshot(history, T0 + seconds * 10**9, 10**9, None).rows
+        return [int(row["place"]) & 0xFFFF for row in found if row["alarm"][QUEUE]]
+
+    assert alarms(15) == [1, 2, 3, 4]
+    assert alarms(25) == [2, 3, 4]
 
 
 def test_steps_and_events_are_added() -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...wire.records import Records
+from ..series.elsewhere import ended_elsewhere
+from ..series.places import OF_FLOWS
 from .live import Snapshot
 from .places import FROM_PATHS, METRICS, NONE, found_at, new_places, place_of, united
 
@@ -36,7 +38,10 @@ def past_snapshot(history: HistoryLike, at_ns: int, window_ns: int, known: Snaps
         rows[name][at] = today[name]
     edge = dict(known.edge) if known is not None else {}
     _add_steps(rows, steps, of_step, edge)
-    _add_values(rows, values, of_value)
+    alarms = _column(values, "alarms") > 0
+    if known is None:  # of a cluster
+        alarms &= ~_ended_elsewhere(history, values, alarms, start, end)
+    _add_values(rows, values, of_value, alarms)
     return Snapshot(at_ns, rows, edge)
 
 
@@ -66,11 +71,23 @@ def _add_steps(rows: Records, steps: Table, places: np.ndarray, edge: dict[int, 
         edge[node] = int(_column(steps, "ends")[mine].sum()), int(flows[mine].sum())
 
 
-def _add_values(rows: Records, values: Table, places: np.ndarray) -> None:
+def _ended_elsewhere(
+    history: HistoryLike, values: Table, alarms: np.ndarray, start: int, end: int
+) -> np.ndarray:
+    """bool [values]: the alarm there has ended, as another member has heard."""
+    if not alarms.any():
+        return np.zeros(len(alarms), bool)
+    places = list(zip(*(values[name].tolist() for name in ("metric", "node_id", "port")), strict=True))
+    nodes = sorted({places[row][1] for row in np.flatnonzero(alarms) if places[row][0] not in OF_FLOWS})
+    ended = ended_elsewhere(history, {"start": start, "end": end, "nodes": nodes}) if nodes else ()
+    return np.fromiter((place in ended for place in places), bool, len(places))
+
+
+def _add_values(rows: Records, values: Table, places: np.ndarray, alarms: np.ndarray) -> None:
     if not len(places):
         return
     metric = np.array(values["metric"].tolist(), object)
-    latest, alarms = _column(values, "value").astype(np.float64), _column(values, "alarms") > 0
+    latest = _column(values, "value").astype(np.float64)
     highest = _column(values, "highest").astype(np.float64)
     highest = np.where(highest == NONE, latest, np.maximum(highest, latest))
     at, _ = found_at(rows["place"], places)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...detect.records import ClearReason, Kind
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters
-from .intervals import Interval, event_rows, is_measured, place_of_row
+from .intervals import Interval, alarms, event_rows, is_measured, place_of_row
 from .places import OF_FLOWS, Place
 
 MOST_VALUES = 100_000
@@ -43,6 +43,22 @@ def end_elsewhere(history: HistoryLike, found: Sequence[Interval], filters: Filt
                 each.end_ns, each.reason = row["time_ns"], ClearReason.VALUE.label
                 each.switch_end_ns = row["switch_ns"]
     return table.truncated
+
+
+def ended_elsewhere(history: HistoryLike, filters: Filters) -> set[tuple[str, int, int | None]]:
+    """Metric, switch and port of places where alarms are open at members, and all of them have
+    ended so.
+    """
+    kinds: Filters = {**filters, "kinds": (Kind.RAISED.label, Kind.CLEARED.label)}
+    table = history.events(limit=MOST_VALUES, **kinds)
+    opened = [each for each in alarms(reversed(list(event_rows(table)))) if each.end_ns is None]
+    end_elsewhere(history, opened, filters)
+    still = {_port(each) for each in opened if each.end_ns is None}
+    return set(map(_port, opened)) - still
+
+
+def _port(interval: Interval) -> tuple[str, int, int | None]:
+    return interval.metric, interval.place.node, interval.place.port
 
 
 def _unended(interval: Interval) -> bool:
