@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -161,6 +164,27 @@ def test_a_collector_that_is_away_loses_no_report() -> None:
     network.send(0, again)
     assert network.added() == 50
     assert reporter.kept == 0
+
+
+def test_a_killed_translator_loses_no_report(tmp_path: Path) -> None:
+    """What a reporter sends while it is away is requested by the next one, and counts once; without the file
+    of the one before, the first acknowledgment covers it.
+    """
+    for path, lost in ((tmp_path / "reporters", 0), (None, 30)):
+        network = Network(1)
+        network.now = time.time_ns()
+        network.acknowledger = Acknowledger(SequenceTracker(Form.SIZED, path=path))
+        reporter, added = network.reporters[0], 0
+        for began, size in ((True, 100), (False, 30), (True, 20)):
+            keys = as_bytes(np.arange(added, added + size, dtype=np.uint64), 8)
+            reports = reporter.key_increment(keys, np.ones(size, np.uint64), redundancy=1, retransmit=True)
+            added += size
+            if began:
+                network.send(0, reports)
+            else:
+                network.acknowledger = Acknowledger(SequenceTracker(Form.SIZED, path=path))
+        assert network.added() == added - lost
+        assert reporter.kept == 0
 
 
 def test_a_translator_that_is_replaced_within_a_batch_counts_it() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -274,3 +276,26 @@ def test_two_reporters_behind_one_address() -> None:
     nacks, acks = tracker.nacks(reports, frames), tracker.acks(reports, frames)
     assert nacks[["sequence", "count", "source_port"]].tolist() == [(6, 2, 2000)]
     assert acks[["sequence", "source_port"]].tolist() == [(6, 1000)]
+
+
+def test_the_next_process_goes_on(tmp_path: Path) -> None:
+    """With reporters that ask for retransmission: what they sent meanwhile is missing, and a report of before
+    is a duplicate. Others, and those that have been silent for longer, are new.
+    """
+    path, sources = tmp_path / "reporters", np.arange(1, 5).tolist()
+    flags = np.array([DtaFlag.RETRANSMIT, 0, DtaFlag.RETRANSMIT, DtaFlag.RETRANSMIT])
+    tracker = SequenceTracker(Form.SIZED, path=path)
+    for number, missing in ((5, 0), (8, 2)):
+        reports, frames = batch([number] * 4, sources)
+        reports["flags"], frames["time_ns"] = flags, time.time_ns()
+        frames["time_ns"][3] -= 61 * 10**9
+        assert tracker.track(reports, frames).tolist() == [missing] * 4
+        tracker.acks(reports, frames)
+    again = SequenceTracker(Form.SIZED, path=path)
+    assert sorted(again.reporters["source_lo"].tolist()) == [1, 3]
+    assert again.counts["lost"] == 4
+    reports, frames = batch([12] * 4 + [8] * 4 + [6] * 4, sources * 3, DtaFlag.RETRANSMIT)
+    assert again.track(reports, frames).tolist() == [3, 0, 3, 0] + [0] * 8
+    assert reports["reason"][4:8].tolist() == [DtaReason.DUPLICATE, 0, DtaReason.DUPLICATE, 0]
+    assert not reports["reason"][8:].any()
+    assert again.counts["lost"] == 2 + 6

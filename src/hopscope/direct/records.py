@@ -45,7 +45,8 @@ REPORTER = np.dtype(
         ("suspect", "<u4"),
         ("suspected", "<u4"),
         ("source_port", "<u2"),
-        ("reserved", "u1", (6,)),
+        ("asks", "u1"),  # it has asked for retransmission
+        ("reserved", "u1", (5,)),
     ]
 )
 """The sequence numbers of one reporter, 96 bytes: a row of `direct.translation.sequence`."""

@@ -113,6 +113,23 @@ def test_reports_from_a_socket_are_answered_and_counted(tmp_path: Path) -> None:
     assert told["dta_collectors"] == 1
 
 
+def test_numbers_of_reporters_stay_with_their_workers(tmp_path: Path) -> None:
+    """A file of the numbers for each of as many workers: with others, or without numbers, none is left that
+    a later process would take for its own.
+    """
+    for workers, form, files in (
+        (1, "sized", ["reporters.1-of-1"]),
+        (2, "sized", ["reporters.1-of-2", "reporters.2-of-2"]),
+        (2, "3", []),
+        (1, "sized", ["reporters.1-of-1"]),
+        (1, "2", []),
+    ):
+        made = settings()
+        chosen = made.translator.model_copy(update={"workers": workers, "form": form})
+        TranslatorProcess(made.model_copy(update={"translator": chosen}), tmp_path).close()
+        assert sorted(path.name for path in tmp_path.glob("reporters.*")) == files
+
+
 def reporters(count: int) -> list[Reporter]:
     """Switches with loopback addresses of their own."""
     return [

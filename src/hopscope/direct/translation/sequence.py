@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from ...base.hash_keys import hash_keys
+from ...memory.region import Region
 from ...wire.dta.codec import Form
 from ...wire.dta.records import DTA_ANSWER
 from ...wire.records import Records
@@ -16,6 +19,8 @@ from ..records import REPORTER
 WINDOWS = {Form.THREE: 64, Form.SIZED: 8192}
 """Window below the highest number in which late and duplicate reports are distinguished."""
 _AHEAD = 1 << 24
+KIND, VERSION = "reporters", 1
+"""Of the region that has the numbers of reporters for the next process."""
 
 
 class SequenceTracker:
@@ -26,9 +31,15 @@ class SequenceTracker:
     networks with many (`sequence_kernel`); reports of the others pass untracked, and are counted. 8-bit
     numbers wrap early: a loss of more than 191 in a row appears shorter, and the reports after it as late or
     duplicate. Supports THREE and SIZED; raises ValueError for the form without numbers.
+
+    `path`: file in which a tracker of the same size that ended within `idle_s` has left the numbers of
+    reporters that ask for retransmission: what they have sent since is missing. Raises RegionError if it
+    cannot be made.
     """
 
-    def __init__(self, form: Form, *, reporters: int = 1024, idle_s: float = 60) -> None:
+    def __init__(
+        self, form: Form, *, reporters: int = 1024, idle_s: float = 60, path: Path | None = None
+    ) -> None:
         from . import sequence_kernel as kernel
 
         if form not in WINDOWS:
@@ -37,16 +48,26 @@ class SequenceTracker:
         window, highest = WINDOWS[form], (1 << form.sequence_bits) - 1
         rows = -(-reporters // 8) * 8
         self._kernel = kernel
+        arrays = {
+            "keys": (np.dtype(np.uint64), kernel.HASH_KEYS),
+            "reporters": (REPORTER, rows),
+            "seen": (np.dtype(np.uint64), rows * window // 64),
+        }
+        resumed = None if path is None else Region.resume(path, KIND, VERSION, arrays)
+        region = resumed or Region.create(path, KIND, VERSION, arrays)
+        if resumed is None:
+            region["keys"][:] = hash_keys(os.urandom(16), kernel.HASH_KEYS)
         self._limits = np.zeros(kernel.KEYS + kernel.HASH_KEYS, np.uint64)
-        self._limits[kernel.KEYS :] = hash_keys(os.urandom(16), kernel.HASH_KEYS)
+        self._limits[kernel.KEYS :] = region["keys"]
         self._limits[kernel.WINDOW], self._limits[kernel.MASK] = window, highest
         self._limits[kernel.AHEAD] = min(_AHEAD, highest + 1 - window)
         self._limits[kernel.IDLE_NS] = int(idle_s * 1e9)
-        self._rows = np.zeros(rows, REPORTER)
-        self._seen = np.zeros(rows * window // 64, np.uint64)
+        self._rows, self._seen = region["reporters"], region["seen"]
         self._gaps = np.zeros(0, np.uint32)
         self._answers = np.zeros(0, DTA_ANSWER)
         self._tally = np.zeros(kernel.TALLIES, np.uint64)
+        self._forget(time.time_ns() - int(idle_s * 1e9))
+        self._tally[kernel.LOST] = self._rows["lost"].sum()
         self._touched = np.zeros(rows, np.uint32)
         self._acks = np.zeros(rows, DTA_ANSWER)
 
@@ -92,6 +113,12 @@ class SequenceTracker:
             self._limits, self._tally,
         )  # fmt: skip
         return self._acks[: int(count)]
+
+    def _forget(self, before_ns: int) -> None:
+        """Keep only reporters that ask for retransmission, and have sent since `before_ns`: others may have
+        begun to count anew.
+        """
+        self._rows[(self._rows["asks"] == 0) | (self._rows["last_ns"] < before_ns)] = 0
 
     @property
     def reporters(self) -> Records:

@@ -97,6 +97,7 @@ def find(reporters: Any, high: Any, low: Any, port: Any, make: Any, now: Any, li
     row.restarts = ZERO
     row.depth = U32(0)
     row.suspected = U32(0)
+    row.asks = U8(0)
     return oldest
 
 
@@ -363,6 +364,7 @@ def make_acks(
         if touched[row] != U32(0):
             asked -= ONE
             reporter = reporters[row]
+            reporter.asks = U8(1)
             kept = min(U64(reporter.depth), half)
             if reporter.lost == ZERO or not has_gap(
                 seen, row * (half >> U64(5)), U64(reporter.newest), kept, half + half

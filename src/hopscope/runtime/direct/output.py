@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from ...direct.primitives.append import AppendWriter
@@ -76,11 +77,21 @@ class TranslatorOptions:
             make_room=make_room,
         )
 
-    def acknowledger(self) -> Acknowledger | None:
-        """Numbers and answers of one worker's reporters; None: the form has no numbers."""
+    def acknowledgers(self, folder: Path, workers: int) -> list[Acknowledger | None]:
+        """Numbers and answers of each worker's reporters; None: the form has no numbers.
+
+        Numbers of 32 bits are continued from files in `folder`, which are those of as many workers: others
+        would have other reporters. With 8 bits, those that are missing could not be told from earlier ones.
+        Raises RegionError.
+        """
+        paths: list[Path | None] = [None] * workers
+        if self.form == Form.SIZED:
+            paths = [folder / f"reporters.{worker + 1}-of-{workers}" for worker in range(workers)]
+        for path in set(folder.glob("reporters.*")).difference(paths):
+            path.unlink()
         if not self.form.sequence_bits:
-            return None
-        return Acknowledger(SequenceTracker(self.form), self.unnumbered)
+            return [None] * workers
+        return [Acknowledger(SequenceTracker(self.form, path=path), self.unnumbered) for path in paths]
 
     def translator(
         self,

@@ -48,10 +48,10 @@ FLUSH_SECONDS = 5.0
 class TranslatorProcess:
     """A translator with its workers' sockets, its counters and its output.
 
-    `folder`: of the stores and counters, `DATA/direct`. `notify` gets a line about every collector that
-    connects or disconnects, and when the table of reporters is full. `owners`: the table of a cluster, if its
-    members are the collectors. Raises StoreError, RegionError, RouteError, CaptureError, and ValueError for a
-    bad address.
+    `folder`: of the stores, counters and numbers of reporters, `DATA/direct`. `notify` gets a line about
+    every collector that connects or disconnects, and when the table of reporters is full. `owners`: the table
+    of a cluster, if its members are the collectors. Raises StoreError, RegionError, RouteError, CaptureError,
+    and ValueError for a bad address.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class TranslatorProcess:
         self.output = self._open_output(settings, folder, notify or (lambda _: None), owners)
         self._lock = threading.Lock()
         self.intakes = [
-            Intake(self.options.form, self.options.acknowledger(), self._write, self._lock)
-            for _ in range(self._settings.workers)
+            Intake(self.options.form, acknowledger, self._write, self._lock)
+            for acknowledger in self.options.acknowledgers(folder, self._settings.workers)
         ]
         """By worker; the first is that of the loop, each other has a thread."""
         self.batch_timeout_ns = BATCH_TIMEOUT_NS
