@@ -284,13 +284,19 @@ def test_a_hop_was_highest_when_it_last_was_that_high(tmp_path: Path) -> None:
 
 
 def test_flows_of_many_events_take_little_memory(tmp_path: Path, make_events: Callable[..., Events]) -> None:
-    """Their events are not all in memory at once: 200,000, of which all columns take more than 24 MiB."""
+    """Their events are not all in memory at once: 200,000, of which all columns take more than 24 MiB, and as
+    many in a journal.
+    """
     events = np.tile(make_events(2000, seed=3), 100)
     events["sequence"], events["time_ns"], events["hop"] = np.arange(len(events)), np.arange(len(events)), 0
     (tmp_path / "segments").mkdir()
     write_segment(tmp_path, events)
-    with History(tmp_path, memory_bytes=16 * 1024**2, threads=1) as history:
-        assert sum(history.flows(limit=None)["events"]) == (events["flow_id"] != 0).sum()
+    seen = int((events["flow_id"] != 0).sum())
+    with JournalWriter(tmp_path, 1) as writer:
+        for extra in (0, len(events)):
+            writer.append(events[:extra])
+            with History(tmp_path, memory_bytes=16 * 1024**2, threads=1) as history:
+                assert sum(history.flows(limit=None)["events"]) == (2 * seen if extra else seen)
 
 
 def test_hops_without_a_number_lead_nowhere(tmp_path: Path) -> None:

@@ -108,18 +108,22 @@ class EventQuestions(ABC):
             GROUP BY {key}"""
         if self.identity is not LOCAL:
             shown += ", list_sort(list(DISTINCT member)) AS members"
-        return f"""SELECT {shown}, min(time) AS first,
-            CASE WHEN max(time) FILTER (NOT ({_SWEPT})) = max(time) FILTER (kind = 'flow_record')
-                THEN max(time) FILTER (kind = 'flow_record') ELSE max(time) END AS last, count(*) AS events,
-            count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,
-            max(CASE kind WHEN 'flow_record' THEN greatest(value, previous) ELSE value END)
-                FILTER (metric = 'flow_latency' AND kind != 'cleared') AS highest_latency,
-            any_value(r.packets) AS packets, any_value(r.mean_latency) AS mean_latency,
-            arg_max(node_id, value) FILTER ({_OF_HOP}) AS worst_node_id,
-            arg_max(port, value) FILTER ({_OF_HOP}) AS worst_port,
-            max(value) FILTER ({_OF_HOP}) AS worst_latency
-            FROM EVENTS LEFT JOIN ({records}) r USING ({key}) WHERE flow_id IS NOT NULL
-            GROUP BY {key} ORDER BY last DESC, {key}"""
+        return f"""SELECT * EXCLUDE (worst_node_id, worst_port, worst_latency),
+            worst_node_id, worst_port, worst_latency
+            FROM (SELECT {shown}, min(time) AS first,
+                CASE WHEN max(time) FILTER (NOT ({_SWEPT})) = max(time) FILTER (kind = 'flow_record')
+                    THEN max(time) FILTER (kind = 'flow_record') ELSE max(time) END AS last,
+                count(*) AS events,
+                count(*) FILTER (kind = 'path_change') AS path_changes,
+                count(*) FILTER (kind = 'drop') AS drops,
+                max(CASE kind WHEN 'flow_record' THEN greatest(value, previous) ELSE value END)
+                    FILTER (metric = 'flow_latency' AND kind != 'cleared') AS highest_latency,
+                arg_max(node_id, value) FILTER ({_OF_HOP}) AS worst_node_id,
+                arg_max(port, value) FILTER ({_OF_HOP}) AS worst_port,
+                max(value) FILTER ({_OF_HOP}) AS worst_latency
+                FROM EVENTS WHERE flow_id IS NOT NULL GROUP BY {key})
+            LEFT JOIN ({records}) USING ({key})
+            ORDER BY last DESC, {key}"""
 
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
         """Paths of flows over time, oldest first, with the kind of event that stored each."""
@@ -264,16 +268,14 @@ class EventQuestions(ABC):
     ) -> str:
         """The statement of `_grouped`; `every` is a SELECT of all events, `long_paths` as in `where`."""
 
-        def kept(name: str, chosen: Filters, events: str) -> str:
-            """Read again where it stands again: DuckDB would else hold all columns in memory."""
+        def kept(name: str, chosen: Filters) -> str:
             where = self._where(chosen, long_paths)
-            return f"{name} AS NOT MATERIALIZED (SELECT * FROM {events} WHERE {where})"
+            return f"{name} AS NOT MATERIALIZED (SELECT * FROM ({every}) WHERE {where})"
 
-        if recorded is None:
-            return f"WITH {kept('EVENTS', filters, f'({every})')} {select}"
-        return (
-            f"WITH {kept('RECORDED', recorded, f'({every})')}, {kept('EVENTS', filters, 'RECORDED')} {select}"
-        )
+        tables = [kept("EVENTS", filters)]
+        if recorded is not None:  # not read from each other: DuckDB would hold all columns in memory
+            tables.append(kept("RECORDED", recorded))
+        return f"WITH {', '.join(tables)} {select}"
 
     def _where(self, filters: Filters, long_paths: LongPaths) -> str:
         """The condition of events that match, of a long path the first record."""
