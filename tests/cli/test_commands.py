@@ -21,6 +21,7 @@ from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
 from hopscope.settings.collector import Settings
+from hopscope.settings.configuration.file import load
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
@@ -221,7 +222,7 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     urls = [(one["url"], one["password"]) for one in map(tomllib.loads(out)["export"].get, "ab")]
     assert urls == [("redis://***@h/0", ""), ("redis://127.0.0.1:6379/0", "(set)")]
     assert tomllib.loads(out)["export"]["bus"]["servers"] == ["nats://***@h:4222"]
-    options = {"sasl": {"username": "me", "password": "(set)"}, "ssl": {"key": {"pem": "(set)"}}}
+    options = {"sasl.username": "me", "sasl.password": "(set)", "ssl.key.pem": "(set)"}
     assert tomllib.loads(out)["export"]["log"]["options"] == options
     assert "sesame" not in out
     written = tmp_path / "new" / "hopscope.toml"
@@ -243,6 +244,21 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     shown = tomllib.loads(run("config", "show", "--config", written)[1])
     assert shown["dialects"]["lab"]["marker"] == "aabb"
     assert shown["dialects"]["lab"]["clock"] == {"unit_ns": 8}
+
+
+def test_what_config_show_prints_can_be_read(run: Run, tmp_path: Path) -> None:
+    """It means the same settings: names with dots, tables without some values, texts that must be quoted."""
+    written, again = tmp_path / "a.toml", tmp_path / "b.toml"
+    written.write_text(
+        "data = '/srv/d\u00e4ta \"1\" \\'\n"
+        '[dialects."lab-0.5"]\nbase = "bmv2"\nclock.unit_ns = 8\n'
+        '[[listen]]\ndialect = "lab-0.5"\n'
+        '[[control.watch]]\nsource = "192.0.2.0/24"\n'
+        "[[control.watch]]\nport = 1\nlast_port = 2\n"
+        '[names_from.edge]\nkind = "gnmi"\nhosts = ["192.0.2.7"]\nnodes = {"192.0.2.7" = 7}\n'
+    )
+    again.write_text(run("config", "show", "--config", written)[1])
+    assert load(again, environment={}).settings == load(written, environment={}).settings
 
 
 @pytest.mark.parametrize(
@@ -267,6 +283,21 @@ def test_check(run: Run, tmp_path: Path) -> None:
     status, out, _ = run("check", *flags, "--data", "/proc/nowhere")
     assert status == 1
     assert "choose another folder with --data" in out
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("postcards.links=missing.toml", "missing.toml (links between switches): No such"),
+        ("listen=[]", "set listen"),
+    ],
+)
+def test_check_finds_what_keeps_a_collector_from_starting(run: Run, setting: str, said: str) -> None:
+    """A file of links that is not there, and no listener at all."""
+    status, out, _ = run("check", "--format", "json", "--set", "serve.port=0", "--set", setting)
+    assert status == 1
+    bad = [row["advice"] for row in map(json.loads, out.splitlines()) if row["verdict"] == "bad"]
+    assert [advice[: len(said)] for advice in bad] == [said]
 
 
 @pytest.mark.kernel

@@ -139,6 +139,21 @@ def test_nothing_to_collect(tmp_path: Path) -> None:
     assert said == "nothing to collect: set listen or label.listen"
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (
+            "listen=mirror://lo?output=eth2",
+            "listen: found an output in a collector, expected it in `hopscope sink`",
+        ),
+        ("sink.enabled=true", "listen: found none with kind mirror, expected an interface for the sink"),
+    ],
+)
+def test_a_collector_is_no_sink(tmp_path: Path, setting: str, said: str) -> None:
+    """A collector forwards no frames, and a sink finds no events in reports: neither starts."""
+    assert refusal("collect", "--data", tmp_path, "--http-port", "0", "--set", setting) == said
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MiB."""

@@ -30,6 +30,10 @@ SAMPLES: dict[str, Any] = {
     "lake.data": "s3://telemetry/hopscope",
     "lake.endpoint": "https://192.0.2.8",
     "sink.adapt.factor": 2.5,
+    "direct.nic.allow": ["192.0.2.0/24"],
+    "direct.translator.allow": ["2001:db8::/32"],
+    "label.allow": ["192.0.2.0/24", "2001:db8::/32"],
+    "listen[].allow": ["192.0.2.7", "2001:db8::/32"],
     "direct.nic.hosts": ["127.0.0.3", "127.0.0.4"],
     "direct.query.collectors": ["http://192.0.2.7:8080", "data"],
     "direct.translator.collectors": ["192.0.2.7", "2001:db8::7"],
@@ -71,6 +75,7 @@ SAMPLES: dict[str, Any] = {
     "listen[].interface": "eth1",
     "listen[].kind": "mirror",
     "listen[].nodes": {"192.0.2.7": 7},
+    "listen[].output": "eth2",
     "metrics.NAME.database": "fabric",
     "metrics.NAME.kind": "influxdb",
     "metrics.NAME.labels": {"site": "ams"},
@@ -106,7 +111,10 @@ BESIDE: dict[str, dict[str, Any]] = {
     "serve.key_file": {"cert_file": "cert.pem"},
     "serve.proxy_user_header": {"proxy_addresses": ["192.0.2.7"]},
     "listen[].interface": {"kind": "mirror"},
-    "listen[].filter": {"kind": "mirror", "interface": "eth1"},
+    **{
+        f"listen[].{name}": {"kind": "mirror", "interface": "eth1"}
+        for name in ("promiscuous", "output", "keep_offloads", "ring_bytes", "filter")
+    },
     "listen[].kind": {"interface": "eth1"},
     "listen[].nodes": {"kind": "ipfix"},
     "control.watch[].last_port": {"port": 1},

@@ -171,6 +171,37 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "expected clear_below to be at most raise_above",
         ),
         ("[serve", "hopscope.toml: "),
+        ("detect.flow_rows = true", "detect.flow_rows: found True, expected a whole number"),
+        ("pause_ms = true", "pause_ms: found True, expected a number"),
+        ("serve.cert_file = ''", "serve.cert_file: found '', expected a path"),
+        ("history.keep_free = -1", "history.keep_free: found -1, expected bytes, as 1000000000"),
+        ("history.keep_free = 1.5", "history.keep_free: found 1.5, expected bytes, as 1000000000"),
+        ("[[listen]]\nallow = ['x']", "listen[0].allow[0]: 'x' is not a network"),
+        ("label.allow = ['x']", "label.allow[0]: 'x' is not a network"),
+        ("direct.translator.allow = ['x']", "direct.translator.allow[0]: 'x' is not a network"),
+        ("direct.nic.allow = ['x']", "direct.nic.allow[0]: 'x' is not a network"),
+        ("[[listen]]\noutput = 'eth2'", "listen[0]: found output with kind udp, expected kind mirror"),
+        (
+            "[[listen]]\nring_bytes = 1048576",
+            "listen[0]: found ring_bytes with kind udp, expected kind ring, xdp or mirror",
+        ),
+        (
+            "[[listen]]\nkind = 'mirror'\ninterface = 'eth1'\nport = 7",
+            "listen[0]: found port with kind mirror, expected kind udp, ring, xdp, sflow or ipfix",
+        ),
+        (
+            "[[listen]]\nkind = 'ring'\ninterface = 'eth1'\ngro = false",
+            "listen[0]: found gro with kind ring, expected kind udp, sflow or ipfix",
+        ),
+        (
+            "listen = ['udp://127.0.0.1:7', 'udp://127.0.0.2:7', 'sflow://127.0.0.1:7']",
+            "listen: found listeners 0 and 2 at one address, expected two",
+        ),
+        (
+            "[sink]\nenabled = true\n[[listen]]\nkind = 'mirror'\ninterface = 'eth1'\n[[listen]]\n",
+            "listen: found kind udp in a sink, expected kind mirror",
+        ),
+        ("[export.'a.b']\nkind = 'parquet'", "export.a.b: found 'a.b', expected text that matches ^[a-z0-9]"),
         (
             "listen = ['udp://127.0.0.1:1?dialect=klingon']",
             "listen[0].dialect: unknown dialect 'klingon'; known are",

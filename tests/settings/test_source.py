@@ -83,11 +83,11 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
         ("udp://::1:32766", "expected brackets around IPv6, as in udp://[::1]:32766"),
         ("udp://127.0.0.1:1/path", "expected udp://HOST:PORT"),
         ("udp://127.0.0.1:1?worker=2", "unknown option 'worker'; did you mean workers?"),
-        ("udp://127.0.0.1:1?zzz=2", "unknown option 'zzz'; options are workers, dialect"),
+        ("udp://127.0.0.1:1?zzz=2", "unknown option 'zzz'; options are dialect, workers"),
         ("udp://127.0.0.1:1?workers=two", "workers: found 'two', expected a whole number"),
         ("udp://127.0.0.1:1?workers=0", "workers: found '0', expected at least 1"),
         ("udp://127.0.0.1:1?workers=1&workers=2", "workers is given twice"),
-        ("udp://127.0.0.1:1?allow=10.0.0", "allow: '10.0.0' is not a network"),
+        ("udp://127.0.0.1:1?allow=10.0.0", "allow[0]: '10.0.0' is not a network"),
         (
             "sflow://0.0.0.0?dialect=bmv2",
             "unknown option 'dialect'; options are workers, receive_buffer_bytes",
@@ -139,10 +139,10 @@ def test_ports_and_nodes_of_samples() -> None:
         ({"nodes": {"192.0.2.7": 7}}, "found nodes with kind udp, expected kind sflow or ipfix"),
         ({"kind": "sflow", "nodes": {"leaf": 7}}, "found 'leaf', expected an address, as 192.0.2.7"),
         ({"kind": "sflow", "nodes": {"192.0.2.7": -1}}, "found node -1 of 192.0.2.7"),
-        ({"kind": "ipfix", "dialect": "bmv2"}, "found a dialect with kind ipfix"),
-        ({"kind": "ipfix", "interface": "eth1"}, "found interface 'eth1' with kind ipfix"),
+        ({"kind": "ipfix", "dialect": "bmv2"}, "found dialect with kind ipfix"),
+        ({"kind": "ipfix", "interface": "eth1"}, "found interface with kind ipfix"),
     ):
         with pytest.raises(ValidationError, match=line):
             ListenSettings.model_validate(given)
-    with pytest.raises(ValidationError, match="found sFlow or IPFIX in a sink"):
+    with pytest.raises(ValidationError, match="found kind sflow in a sink, expected kind mirror"):
         Settings.model_validate({"listen": [{"kind": "sflow"}], "sink": {"enabled": True}})

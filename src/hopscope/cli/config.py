@@ -137,7 +137,8 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
+        given = {key: item for key, item in value.items() if item is not None}
+        return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in given.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_value, value)) + "]"
     return str(value) if isinstance(value, int | float) else json.dumps(str(value), ensure_ascii=False)
@@ -155,22 +156,22 @@ def _optional(key: str) -> bool:
     return ".thresholds." not in key
 
 
-def toml_lines(tree: dict[str, Any], origins: dict[str, str], above: str = "") -> Iterator[str]:
+def toml_lines(tree: dict[str, Any], origins: dict[str, str], above: tuple[str, ...] = ()) -> Iterator[str]:
     """A tree of settings as TOML, with the origin of each that has one."""
     tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
     if above and len(tables) < len(tree):
-        yield f"\n[{above[:-1]}]"
+        yield f"\n[{'.'.join(map(_key, above))}]"
     for key, value in tree.items():
-        path = f"{above}{key}"
+        path = ".".join((*above, key))
         if key in tables:
             continue
         if value is None and _optional(path):
             yield f"# {key} is not set"
             continue
         origin = f"  # {origins[path]}" if path in origins else ""
-        yield f"{key} = {_value(value)}{origin}"
+        yield f"{_key(key)} = {_value(value)}{origin}"
     for key, value in tables.items():
-        yield from toml_lines(value, origins, f"{above}{key}.")
+        yield from toml_lines(value, origins, (*above, key))
 
 
 def _template() -> Iterator[str]:

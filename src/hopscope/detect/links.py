@@ -57,7 +57,7 @@ def read_links(path: Path | None) -> Links:
             if links.setdefault((node, port), following) != following:
                 raise LinksError(f"{path}: {where}: port {port} of node {node} leads to two nodes")
     except OSError as error:
-        raise LinksError(f"{path}: {error.strerror}") from error
+        raise LinksError(f"{path} (links between switches): {error.strerror}") from error
     except UnicodeDecodeError:
         raise LinksError(f"{path}: found bytes that are not text, expected links as TOML or CSV") from None
     except (tomllib.TOMLDecodeError, csv.Error) as error:

@@ -20,7 +20,7 @@ from .history import HistorySettings
 from .label import LabelSettings
 from .lake import LakeSettings
 from .limits import LimitSettings, check_sink
-from .listen import PORTS, ListenSettings
+from .listen import ListenSettings
 from .names_from import NamedDevices, check_devices
 from .postcards import PostcardSettings
 from .section import Section
@@ -104,6 +104,21 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _apart(self) -> Settings:
+        """No two listeners receive the same: it would be counted twice, or one could not start."""
+        seen: dict[tuple[object, ...], int] = {}
+        for at, listen in enumerate(self.listen):
+            place = (listen.host, listen.port) if not listen.interface else (listen.interface, listen.port)
+            if listen.kind == "mirror" or not listen.port:
+                continue
+            if place in seen:
+                raise ValueError(
+                    f"listen: found listeners {seen[place]} and {at} at one address, expected two"
+                )
+            seen[place] = at
+        return self
+
+    @model_validator(mode="after")
     def _member(self) -> Settings:
         if (self.cluster.enabled or self.lake.enabled) and not MEMBER.fullmatch(self.member_name):
             raise ValueError(
@@ -131,8 +146,9 @@ class Settings(Section):
                 raise ValueError(
                     "detect.enabled: found false, expected true in a sink: it writes events only"
                 )
-            if any(listen.kind in PORTS for listen in self.listen):
-                raise ValueError("listen: found sFlow or IPFIX in a sink, expected them in a collector")
+            other = next((listen.kind for listen in self.listen if listen.kind != "mirror"), "mirror")
+            if other != "mirror" and self.listen != (ListenSettings(),):
+                raise ValueError(f"listen: found kind {other} in a sink, expected kind mirror")
         return self
 
     @property

@@ -9,17 +9,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from ..wire.address import is_address, network
-from .section import Port, Seconds, Section, is_loopback
-
-
-def _network(text: str) -> str:
-    network(text)
-    return text
-
+from .section import Network, Port, Seconds, Section, is_loopback
 
 CLUSTER = "cluster"
 """Instead of addresses: the owners of the cluster."""
-Network = Annotated[str, AfterValidator(_network)]
 
 
 class StoreSettings(Section):
@@ -110,7 +103,7 @@ class TranslatorSettings(Section):
     form: Literal["2", "3", "sized"] = "sized"
     """Base header of the reports: `sized` is Hopscope's with lengths, `2` and `3` are the published ones of 2
     and 3 bytes (4-byte keys)."""
-    allow: tuple[str, ...] = ()
+    allow: tuple[Network, ...] = ()
     """Networks whose reports are accepted, such as `192.0.2.0/24`; empty: all."""
     unnumbered: tuple[Network, ...] = ()
     """Networks whose reports have no sequence numbers that mean anything; `0.0.0.0/0` and `::/0` are all."""
@@ -170,7 +163,7 @@ class NicSettings(Section):
     hosts: tuple[str, ...] = Field(default=("127.0.0.1",), min_length=1)
     """Addresses on which RoCEv2 is taken (UDP port 4791), one for each NIC; all write to the same stores.
     Anything but loopback needs `allow`."""
-    allow: tuple[str, ...] = ()
+    allow: tuple[Network, ...] = ()
     """Networks from which connections are taken; empty: loopback only."""
     any_ip_id: bool = True
     """Take packets whatever their IP identification and DF, which a socket does not show: the ICRC then finds

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from .destinations.redis import redis_url
-from .section import Seconds, Section, host_and_port, is_loopback
+from .section import Network, Seconds, Section, host_and_port, is_loopback
 
 MAX_CHANCE_ROWS, MAX_CHANCE_COLUMNS = 101, 1000
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -102,7 +102,7 @@ class LabelSettings(Section):
     listen: Annotated[str, AfterValidator(_listen)] = ""
     """Address and UDP port to receive labels on, as `127.0.0.1:7254`; empty: none. Anything but loopback
     needs `allow`."""
-    allow: tuple[str, ...] = ()
+    allow: tuple[Network, ...] = ()
     """Networks whose labels are accepted, such as `192.0.2.0/24`; empty: all."""
     labelling: LabellingSettings = LabellingSettings()
     """How switches label; the controller uses the same interval."""

@@ -7,10 +7,23 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from ..wire.address import number_of
-from .section import NodeIds, Section, is_loopback
+from .section import Network, NodeIds, Section, is_loopback
 
 PORTS = {"sflow": 6343, "ipfix": 4739}
 """Ports of the kinds of listeners that are not for Telemetry Reports."""
+_LIMITS = ("allow", "rate_limit", "rate_burst", "rate_ipv6_prefix")
+_UDP = ("host", "port", "workers", "receive_buffer_bytes", "gro", *_LIMITS)
+_RING = ("interface", "dialect", "workers", "ring_bytes", "promiscuous")
+BY_KIND = {
+    "udp": ("dialect", *_UDP),
+    "ring": ("port", *_RING, *_LIMITS),
+    "xdp": ("interface", "port", "dialect", "ring_bytes", "promiscuous"),
+    "mirror": (*_RING, "filter", "output", "keep_offloads"),
+    **dict.fromkeys(PORTS, ("nodes", *_UDP)),
+}
+"""Settings of each kind of listener."""
+INTERFACES = ("ring", "xdp", "mirror")
+"""Kinds that read an interface."""
 
 
 class ListenSettings(Section):
@@ -56,7 +69,7 @@ class ListenSettings(Section):
     program, with commas instead of line breaks; empty: all frames."""
     gro: bool = True
     """Receive datagrams that the kernel has merged (UDP_GRO)."""
-    allow: tuple[str, ...] = ()
+    allow: tuple[Network, ...] = ()
     """Networks whose datagrams are accepted, such as `192.0.2.0/24`; empty: all."""
     rate_limit: int = Field(default=0, ge=0)
     """Most reports per second from one source; 0: no limit. A datagram counts as the reports that it groups
@@ -84,45 +97,30 @@ class ListenSettings(Section):
         return {number_of(text): node for text, node in self.nodes.items()}
 
     @model_validator(mode="after")
-    def _mirror(self) -> ListenSettings:
-        if self.nodes and self.kind not in PORTS:
-            raise ValueError(f"found nodes with kind {self.kind}, expected kind sflow or ipfix")
-        if self.kind != "mirror" and self.filter:
-            raise ValueError(f"found filter with kind {self.kind}, expected kind mirror")
-        if self.kind not in ("mirror", "ring", "xdp"):
-            if self.interface:
-                raise ValueError(
-                    f"found interface {self.interface!r} with kind {self.kind}, expected kind ring, xdp or "
-                    "mirror"
-                )
-            if self.kind in PORTS and self.dialect != "spec":
-                raise ValueError(f"found a dialect with kind {self.kind}, expected kind udp, ring or mirror")
-            if self.dialect == "auto" and not self.allow and not is_loopback(self.host):
-                raise ValueError(
-                    f"found dialect auto on {self.host} without allow, so that strangers would choose the "
-                    "dialect: name the dialect, or allow the networks of your switches"
-                )
+    def _of_its_kind(self) -> ListenSettings:
+        """What this kind does not have is not set: it would do nothing."""
+        for name, field in ListenSettings.model_fields.items():
+            if name not in ("kind", *BY_KIND[self.kind]) and getattr(self, name) != field.get_default():
+                *others, last = (kind for kind, names in BY_KIND.items() if name in names)
+                kinds = f"{', '.join(others)} or {last}" if others else last
+                raise ValueError(f"found {name} with kind {self.kind}, expected kind {kinds}")
+        return self
+
+    @model_validator(mode="after")
+    def _safe(self) -> ListenSettings:
+        opened = self.kind in ("ring", "xdp") or (self.kind == "udp" and not is_loopback(self.host))
+        if self.dialect == "auto" and not self.allow and opened:
+            where = f" on {self.host}" if self.kind == "udp" else ""
+            raise ValueError(
+                f"found dialect auto{where} without allow, so that strangers would choose the dialect: name "
+                "the dialect, or allow the networks of your switches"
+            )
+        if self.kind not in INTERFACES:
             return self
         if not 1 <= len(self.interface) <= 15 or set(self.interface) & set("/: \t\n"):
             raise ValueError(f"found interface {self.interface!r}, expected a name as eth1")
-        if self.kind in ("ring", "xdp"):
-            return self._reports_of_interface()
+        if self.kind != "mirror" and not self.port:
+            raise ValueError(f"found port 0 with kind {self.kind}, expected a port from 1 to 65535")
         if self.output == self.interface:
             raise ValueError(f"found output {self.output!r}, the interface itself, expected another one")
-        if self.allow or self.rate_limit:
-            raise ValueError("found allow or rate_limit with kind mirror, expected kind udp or ring")
-        return self
-
-    def _reports_of_interface(self) -> ListenSettings:
-        if not self.port:
-            raise ValueError(f"found port 0 with kind {self.kind}, expected a port from 1 to 65535")
-        if self.output:
-            raise ValueError(f"found output {self.output!r} with kind {self.kind}, expected kind mirror")
-        if self.kind == "xdp" and (self.allow or self.rate_limit or self.workers > 1):
-            raise ValueError("found allow, rate_limit or workers with kind xdp, expected kind udp or ring")
-        if self.dialect == "auto" and not self.allow:
-            raise ValueError(
-                "found dialect auto without allow, so that strangers would choose the dialect: name the "
-                "dialect, or allow the networks of your switches"
-            )
         return self

@@ -5,12 +5,23 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from ..wire.address import number_of
+from ..wire.address import network, number_of
 
 
 def _power_of_two(value: int) -> int:
@@ -54,14 +65,12 @@ def of_kind(kinds: Mapping[str, type[BaseModel]]) -> BeforeValidator:
 
 def _free_space(value: object) -> object:
     """Bytes, or a part of the file system, as `5%`."""
-    if not isinstance(value, str):
-        return value
     try:
-        if value.endswith("%"):
+        if isinstance(value, str) and value.endswith("%"):
             share = float(value.removesuffix("%"))
             if 0 <= share <= 90:
                 return value if share else 0
-        else:
+        elif isinstance(value, int | str) and not isinstance(value, bool) and int(value) >= 0:
             return int(value)
     except ValueError:
         pass
@@ -135,6 +144,15 @@ def host_and_port(text: str, *, least: int = 0) -> tuple[str, int]:
     return bare, int(port)
 
 
+def _network(text: str) -> str:
+    network(text)
+    return text
+
+
+Network = Annotated[str, AfterValidator(_network)]
+"""A network or an address, as `192.0.2.0/24`."""
+
+
 def _receiver(value: str) -> str:
     if value:
         host_and_port(value, least=1)
@@ -193,6 +211,19 @@ class Section(BaseModel):
     """A table of the configuration file: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _of_its_type(cls, value: object, info: ValidationInfo) -> object:
+        """`true` is no number, and an empty text no path: it would be the current folder."""
+        if not isinstance(value, bool) and value != "":
+            return value
+        kind = plain_type(cls.model_fields[str(info.field_name)].annotation)
+        if isinstance(value, bool) and kind in (int, float):
+            raise PydanticKnownError("int_type" if kind is int else "float_type")
+        if value == "" and kind is Path:
+            raise PydanticCustomError("path_type", "expected a path")
+        return value
 
 
 def device_number(text: str) -> int:

@@ -10,27 +10,22 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from pydantic import ValidationError
 
 from ..base.errors import HopscopeError
-from ..wire.address import network, with_port
+from ..wire.address import with_port
 from .configuration.errors import error_lines
-from .listen import PORTS, ListenSettings
+from .listen import BY_KIND, INTERFACES, ListenSettings
 
 _FORM = (
     "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, ring://INTERFACE or mirror://INTERFACE"
 )
-_MIRROR_OPTIONS = ("dialect", "workers", "ring_bytes", "filter", "promiscuous", "output", "keep_offloads")
-_LIMIT_OPTIONS = ("allow", "rate_limit", "rate_burst", "rate_ipv6_prefix")
-_PLACES = ("kind", "host", "port", "interface", "nodes", *_MIRROR_OPTIONS[2:])
-_UDP_OPTIONS = tuple(name for name in ListenSettings.model_fields if name not in _PLACES)
-_SAMPLE_OPTIONS = tuple(name for name in _UDP_OPTIONS if name != "dialect")
 _OPTIONS = {
-    "udp": _UDP_OPTIONS,
-    "ring": ("port", "dialect", "workers", "ring_bytes", "promiscuous", *_LIMIT_OPTIONS),
-    "xdp": ("port", "dialect", "ring_bytes", "promiscuous"),
-    "mirror": _MIRROR_OPTIONS,
-    **dict.fromkeys(PORTS, _SAMPLE_OPTIONS),
+    kind: tuple(
+        name
+        for name in names
+        if name not in ("host", "interface", "nodes") and (name != "port" or kind in INTERFACES)
+    )
+    for kind, names in BY_KIND.items()
 }
-_INTERFACES = ("ring", "xdp", "mirror")
-"""Schemes whose address is an interface."""
+"""Options of an address by its scheme: settings that it does not say otherwise."""
 
 
 class SourceError(HopscopeError):
@@ -45,7 +40,7 @@ def parse(text: str) -> ListenSettings:
     split, port = _split(text)
     options = _OPTIONS[split.scheme]
     fields: dict[str, object] = {"kind": split.scheme}
-    if split.scheme in _INTERFACES:
+    if split.scheme in INTERFACES:
         fields["interface"] = split.netloc
     else:
         fields["host"] = split.hostname
@@ -63,11 +58,6 @@ def parse(text: str) -> ListenSettings:
             raise SourceError(f"{text}: {name} is given twice")
         else:
             fields[name] = value
-    for one in allow:
-        try:
-            network(one)
-        except ValueError as error:
-            raise SourceError(f"{text}: allow: {error}") from error
     try:
         found = ListenSettings.model_validate({**fields, **({"allow": tuple(allow)} if allow else {})})
     except ValidationError as error:
@@ -87,7 +77,7 @@ def url(settings: ListenSettings) -> str:
 def _split(text: str) -> tuple[SplitResult, int | None]:
     try:
         split = urlsplit(text)
-        port = None if split.scheme in _INTERFACES else split.port
+        port = None if split.scheme in INTERFACES else split.port
     except ValueError as error:
         if text.count(":") > 3:
             raise SourceError(f"{text}: expected brackets around IPv6, as in udp://[::1]:32766") from error

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...base.errors import HopscopeError
 from ...base.process import affinity
+from ...detect.links import read_links
 from ...history.writing.space import kept_bytes
 from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
@@ -55,6 +56,8 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield _system()
     yield _processors(settings)
     yield from _nodes(settings)
+    if not settings.listen and not settings.label.listen:
+        yield Finding("listeners", "none", Verdict.BAD, "set listen or label.listen")
     for listen in settings.listen:
         yield from listener(listen)
     if any(not listen.interface for listen in settings.listen):
@@ -64,6 +67,8 @@ def findings(settings: Settings) -> Iterator[Finding]:
     if settings.serve.enabled:
         yield page(settings)
     yield _names(settings)
+    if settings.postcards.links is not None:
+        yield _links(settings.postcards.links)
     yield from _kernels()
 
 
@@ -270,6 +275,13 @@ def _names(settings: Settings) -> Finding:
     except HopscopeError as error:
         return Finding("names", "cannot be read", Verdict.BAD, str(error))
     return Finding("names", f"{len(names.nodes)} nodes, {len(names.ports)} ports")
+
+
+def _links(file: Path) -> Finding:
+    try:
+        return Finding("postcards.links", f"{len(read_links(file))} links")
+    except HopscopeError as error:
+        return Finding("postcards.links", "cannot be read", Verdict.BAD, str(error))
 
 
 def _kernels() -> Iterator[Finding]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from ...base.names import Names
+from ...detect.links import read_links
 from ...settings.collector import Settings
 
 
 def check_needed(settings: Settings) -> None:
-    """Raises HopscopeError if the file of names cannot be read, or a package to reach devices, the lake or a
-    destination is missing.
+    """Raises HopscopeError if the file of names or of links cannot be read, or a package to reach devices,
+    the lake or a destination is missing.
     """
     Names.load(settings.names)
+    read_links(settings.postcards.links)
     if settings.lake.enabled:
         from ...lake.extensions import check_lake
 

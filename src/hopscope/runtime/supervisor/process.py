@@ -16,7 +16,6 @@ from ...capture.sockets import bind_share
 from ...control import rules
 from ...control.status import read_status
 from ...detect.counters import COUNTERS, DETECTOR, attach_counters, by_key, counter_files
-from ...detect.links import read_links
 from ...detect.thresholds import CONTROL_FILE, create_control
 from ...history.writing.start_clock import StartClock, check_clock
 from ...labels.counters import LABEL_COUNTERS
@@ -132,13 +131,16 @@ class Supervisor:
         check_processors(settings)
         if not settings.listen and not settings.label.listen:
             raise CollectorError("nothing to collect: set listen or label.listen")
+        if settings.sink.enabled and any(listen.kind != "mirror" for listen in settings.listen):
+            raise CollectorError("listen: found none with kind mirror, expected an interface for the sink")
+        if not settings.sink.enabled and any(listen.output for listen in settings.listen):
+            raise CollectorError("listen: found an output in a collector, expected it in `hopscope sink`")
         self.members.launch(self.members.server)  # before this process has threads
         check_needed(settings)
         if settings.label.redis:
             from ...export.kinds import require_client
 
             require_client("label.redis")
-        read_links(settings.postcards.links)
 
     def _start(self, estate: Estate | None) -> None:
         settings = self.settings

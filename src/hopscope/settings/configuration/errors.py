@@ -64,8 +64,11 @@ def error_lines(
     """One line per error in values of `model`; `origins` are the sources of its keys, see `Loaded`."""
     lines = []
     for item in error.errors():
+        location = item["loc"]
+        if location[-1:] == ("[key]",):  # the name of a table is wrong
+            location = location[:-1]
         path = ""
-        for part in item["loc"]:
+        for part in location:
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
         text = expected(item)
         if not path and ": " in text:  # about several sections: the message begins with a key
@@ -76,8 +79,9 @@ def error_lines(
         place = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
         where = f"{place}: " if place else ""
         if item["type"] == "extra_forbidden":
-            *above, last = item["loc"]
-            lines.append(f"{where}no such setting{did_you_mean(str(last), _fields(model, above))}")
+            lines.append(
+                f"{where}no such setting{did_you_mean(str(location[-1]), _fields(model, location[:-1]))}"
+            )
         elif item["type"] == "missing":
             lines.append(f"{where}not set, expected a value")
         elif item["type"] == "value_error":

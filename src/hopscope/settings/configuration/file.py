@@ -28,6 +28,8 @@ OPEN = ("names_from", "export", "metrics", "switches", "dialects")
 """Tables whose keys are the user's own names."""
 
 Tree = dict[str, Any]
+Keys = tuple[str, ...]
+"""Where a setting is: `("detect", "flow_rows")`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +72,18 @@ def load(
         file = _unnamed_file()
     tree: Tree = Settings().model_dump()
     origins: dict[str, str] = {}
-    layers: list[tuple[str, str, Any]] = []
+    layers: list[tuple[str, Keys, Any]] = []
     if file is not None:
-        layers.extend((str(file), key, value) for key, value in read_toml(file).items())
+        layers.extend((str(file), (key,), value) for key, value in read_toml(file).items())
     layers.extend(_variables(environment))
-    layers.extend(flag for flag in flags if flag[2] is not None)
+    layers.extend((flag, tuple(key.split(".")), value) for flag, key, value in flags if value is not None)
     errors: list[str] = []
     for origin, top, given in layers:
         try:
-            for key, value in _leaves(top, _parsed(top, given, origin)):
+            for path, value in _leaves(top, _parsed(top, given, origin)):
                 try:
-                    _put(tree, key, _listeners(key, value, origin), origin)
-                    origins[key] = origin
+                    _put(tree, path, _listeners(path, value, origin), origin)
+                    origins[".".join(path)] = origin
                 except ConfigError as error:
                     errors.append(str(error))
         except ConfigError as error:
@@ -140,24 +142,24 @@ def read_toml(file: Path) -> Tree:
         raise ConfigError(f"{file}: {error}") from error
 
 
-def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values; a mapping is one value where the user chooses its keys."""
-    if isinstance(value, Mapping) and value and (key.split(".")[0] in OPEN or _section_at(key)):
+def _leaves(path: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:
+    """Paths and values; a mapping is one value where the user chooses its keys."""
+    if isinstance(value, Mapping) and value and (path[0] in OPEN or section_of(_annotation(path))):
         for name, inner in value.items():
-            yield from _leaves(f"{key}.{name}", inner)
+            yield from _leaves((*path, name), inner)
     else:
-        yield key, value
+        yield path, value
 
 
-def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, Keys, str]]:
     for name in sorted(variables(environment)):
-        yield name, name.removeprefix(PREFIX).lower().replace("__", "."), environment[name]
+        yield name, tuple(name.removeprefix(PREFIX).lower().split("__")), environment[name]
 
 
-def _annotation(key: str) -> Any:
-    """The declared type of a dotted key; None: there is no such setting."""
+def _annotation(path: Keys) -> Any:
+    """The declared type of a setting; None: there is no such setting."""
     kind: Any = Settings
-    for part in key.split("."):
+    for part in path:
         kind = plain_type(kind)
         if get_origin(kind) is dict:
             kind = get_args(kind)[1]
@@ -169,23 +171,20 @@ def _annotation(key: str) -> Any:
     return kind
 
 
-def _section_at(key: str) -> type[Section] | None:
-    return section_of(_annotation(key))
-
-
-def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
-    """Set a dotted key. Raises ConfigError for an unknown one, which names the closest."""
-    *above, last = key.split(".")
+def _put(tree: Tree, path: Keys, value: Any, origin: str) -> None:
+    """Set a setting. Raises ConfigError for an unknown one, which names the closest."""
+    *above, last = path
+    key = ".".join(path)
     if above and above[0] in OPEN:
         _put_open(tree, above, last, value, origin)
         return
-    if _annotation(key) is None:
+    if _annotation(path) is None:
         raise ConfigError(_unknown(key, origin))
     for part in above:
         if tree[part] is None:  # an optional section, which its first key creates
             tree[part] = {}
         tree = tree[part]
-    if _section_at(key):
+    if section_of(_annotation(path)):
         if value != {}:
             raise ConfigError(f"{origin}: {key}: found {value!r}, expected a table")
         if tree[last] is None:
@@ -203,35 +202,34 @@ def _put_open(tree: Tree, above: Sequence[str], last: str, value: Any, origin: s
     tree[last] = value
 
 
-def _parsed(key: str, value: Any, origin: str) -> Any:
+def _parsed(path: Keys, value: Any, origin: str) -> Any:
     """A value as the models take it: lists and tables from a text as in TOML, lists of words without it."""
     if not isinstance(value, str):
         return value
-    kind = plain_type(_annotation(key))
-    if kind is Path and not value:  # it would be the current folder
-        raise ConfigError(f"{origin}: {key}: found '', expected a path")
+    kind = plain_type(_annotation(path))
     table, listed = get_origin(kind) is dict or section_of(kind), get_origin(kind) is tuple
     if (table and value.startswith("{")) or (listed and value.startswith(("[", "{"))):
         try:
             return tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError as error:
+            key = ".".join(path)
             raise ConfigError(f"{origin}: {key}: expected a value as in TOML: {error}") from error
     if listed and section_of(get_args(kind)[0]) is None and value != "log":
         return value.replace(",", " ").split()
     return value
 
 
-def _listeners(key: str, value: Any, origin: str) -> Any:
+def _listeners(path: Keys, value: Any, origin: str) -> Any:
     """Listeners are tables, or addresses."""
-    if key == "listen" and isinstance(value, str):
+    if path != ("listen",):
+        return value
+    if isinstance(value, str):
         value = value.replace(",", " ").split()
-    if key == "listen" and isinstance(value, Sequence):
-        return [_listener(item, origin) for item in value]
-    if key == "listen" and isinstance(value, Mapping):
+    if isinstance(value, Mapping):
         raise ConfigError(
             f"{origin}: listen: found one table, expected a list of them, as [[listen]] makes it"
         )
-    return value
+    return [_listener(item, origin) for item in value] if isinstance(value, Sequence) else value
 
 
 def _listener(item: Any, origin: str) -> Any:
