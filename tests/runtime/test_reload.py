@@ -119,6 +119,24 @@ def test_a_reload_of_a_collector(supervisor: Supervisor) -> None:
     assert (page.restarts, list(page.exits), page.last_error) == (0, [], None)
 
 
+def test_a_written_file_is_a_change(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, and a token in a file, are read again, though the settings name the same files."""
+    data, renewed = supervisor.settings.data, list[frozenset[str]]()
+    monkeypatch.setattr(supervisor.members, "renew", renewed.append)
+    names, token = data / "names.toml", data / "token"
+    names.write_text("")
+    token.write_text("a-token-of-18-char\n")
+    after = Settings.model_validate({"data": data, "names": names, "serve": {"token": f"file:{token}"}})
+    supervisor.reload(after, "SIGHUP")
+    supervisor.reload(after, "SIGHUP")
+    names.write_text("[nodes]\n1 = 'leaf'\n")
+    supervisor.reload(after, "SIGHUP")
+    token.write_text("another-token-of-20-\n")
+    supervisor.reload(after, "SIGHUP")
+    show = {"serve", "export"}
+    assert renewed == [show, frozenset(), show, {"serve"}]
+
+
 def test_a_helper_that_does_not_end_is_killed(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

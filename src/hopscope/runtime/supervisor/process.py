@@ -35,7 +35,7 @@ from .member import Member
 from .members import FORK_SERVER, CollectorError, Members
 from .needed import check_needed
 from .numbers import keep_numbers
-from .reload import reload
+from .reload import reload, stamps
 from .take_over import VERSION as TAKE_OVER_VERSION
 from .take_over import Estate, hand_over, may_take_over, take_over
 from .tracking import answer_rules
@@ -66,6 +66,8 @@ class Supervisor:
     def __init__(self, settings: Settings, *, take_over: bool = False) -> None:
         """`take_over`: go on where the sink that runs on this data folder is, if there is one."""
         self.settings = settings
+        self._files = stamps(settings)
+        """Those of the files as processes have read them."""
         self._inherits = take_over
         self._collecting = False
         self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
@@ -210,11 +212,14 @@ class Supervisor:
         Limits are those of the settings again. Raises ValueError, HopscopeError: nothing has changed.
         """
         check_needed(settings)
-        found = reload(self.settings, settings)
+        files = stamps(settings)
+        written = [key for key, stamp in files.items() if self._files.get(key, stamp) != stamp]
+        found = reload(self.settings, settings, written)
         assert self._limits is not None
         with self._changing:
             self._limits.configure(found.settings, author)
             self.settings = self.members.settings = settings = found.settings
+            self._files = files
             self._set_rules()
         form = {"level": settings.log.level, "form": settings.log.format}
         log.configure(level=form["level"], form=form["form"])

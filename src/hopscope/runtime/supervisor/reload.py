@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from ...settings.collector import Settings
@@ -59,12 +61,33 @@ class Reloaded:
     """Roles of processes that start again."""
 
 
-def reload(before: Settings, after: Settings) -> Reloaded:
-    """Settings in force after new ones were read. Raises ValueError if they do not fit those that stay."""
+def stamps(settings: Settings) -> dict[str, tuple[int, ...]]:
+    """Of every file that a setting names, `file:PATH` too, what differs once it has been written, by key."""
+    return dict(_stamps(settings.model_dump()))
+
+
+def _stamps(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, tuple[int, ...]]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _stamps(value, f"{above}{name}.")
+        elif isinstance(value, Path) or (isinstance(value, str) and value.startswith("file:")):
+            try:
+                found = Path(str(value).removeprefix("file:")).stat()
+            except (OSError, ValueError):
+                continue
+            if S_ISREG(found.st_mode):
+                yield f"{above}{name}", (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def reload(before: Settings, after: Settings, written: Collection[str] = ()) -> Reloaded:
+    """Settings in force after new ones were read. Raises ValueError if they do not fit those that stay.
+
+    `written`: keys whose file has been written.
+    """
     tree = before.model_dump()
     new = after.model_dump()
     changed, left, roles = [], [], set[str]()
-    for key in _differences(tree, new):
+    for key in dict.fromkeys([*_differences(tree, new), *written]):
         allowed = next((each for each in CHANGEABLE if f"{key}.".startswith(f"{each}.")), None)
         if allowed is None:
             left.append(key)
