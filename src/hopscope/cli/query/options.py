@@ -200,7 +200,9 @@ def _of_cluster(settings: Settings) -> Iterator[ClusterHistory]:
 class Answer(Options):
     """How an answer is printed."""
 
-    limit: Annotated[int, option("--limit", "-n", metavar="N", min=1, help="At most N rows.")] = 100
+    limit: Annotated[
+        int, option("--limit", "-n", metavar="N", min=1, max=2**31 - 1, help="At most N rows.")
+    ] = 100
     form: FormatOption = Format.TABLE
 
     def put(

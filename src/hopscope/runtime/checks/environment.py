@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ...base.errors import HopscopeError
 from ...base.process import affinity
-from ...detect.links import read_links
 from ...history.writing.space import kept_bytes
 from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
@@ -24,6 +23,7 @@ from ...settings.listen import ListenSettings
 from ...wire.address import with_port
 from ..pipeline.mode import mode_of
 from ..processes.processors import check as check_processors
+from ..supervisor.needed import check_needed
 
 LARGE = 256 << 20
 """Bytes of tables from which on huge pages are advised: with 100,000 flows in 300 MiB, decoding and detection
@@ -60,15 +60,22 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("listeners", "none", Verdict.BAD, "set listen or label.listen")
     for listen in settings.listen:
         yield from listener(listen)
+    if settings.label.listen:
+        from ..labels.process import listen_settings
+
+        yield next(listener(listen_settings(settings.label)))
     if any(not listen.interface for listen in settings.listen):
         yield receive_buffer(settings)
     yield from _shared_memory(settings)
     yield from _data(settings)
     if settings.serve.enabled:
         yield page(settings)
-    yield _names(settings)
-    if settings.postcards.links is not None:
-        yield _links(settings.postcards.links)
+    try:
+        check_needed(settings)
+    except HopscopeError as error:
+        yield Finding("settings", "cannot be used", Verdict.BAD, str(error))
+    else:
+        yield _names(settings)
     yield from _kernels()
 
 
@@ -270,18 +277,8 @@ def _names(settings: Settings) -> Finding:
 
     if settings.names is None and not settings.names_from:
         return Finding("names", "none: nodes and ports are shown by number")
-    try:
-        names = Names.load(settings.names, settings.data)
-    except HopscopeError as error:
-        return Finding("names", "cannot be read", Verdict.BAD, str(error))
+    names = Names.load(settings.names, settings.data)
     return Finding("names", f"{len(names.nodes)} nodes, {len(names.ports)} ports")
-
-
-def _links(file: Path) -> Finding:
-    try:
-        return Finding("postcards.links", f"{len(read_links(file))} links")
-    except HopscopeError as error:
-        return Finding("postcards.links", "cannot be read", Verdict.BAD, str(error))
 
 
 def _kernels() -> Iterator[Finding]:
