@@ -262,6 +262,16 @@ def test_what_config_show_prints_can_be_read(run: Run, tmp_path: Path) -> None:
     assert load(again, environment={}).settings == load(written, environment={}).settings
 
 
+def test_dashboards_of_prometheus_have_no_database(run: Run, tmp_path: Path) -> None:
+    """An option that would do nothing is an error, and nothing is written."""
+    status, _, err = run(
+        "dashboards", "--kind", "prometheus", "--database", "x", "--to", tmp_path / "grafana"
+    )
+    assert status == 2
+    assert err == "hopscope: --database: found with --kind prometheus, expected influxdb or clickhouse\n"
+    assert not (tmp_path / "grafana").exists()
+
+
 @pytest.mark.parametrize(
     "url", ["https://hooks.example/services/T0/B0/sesame", "https://me:sesame@h/x?k=sesame"]
 )

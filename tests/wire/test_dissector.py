@@ -73,14 +73,17 @@ def test_the_template_has_no_offsets() -> None:
         assert not re.search(r"\b(at|bits) = \d{2,}", line), line
 
 
-@pytest.mark.parametrize("to_file", [False, True])
-def test_command(tmp_path: Path, to_file: bool) -> None:
+@pytest.mark.parametrize("to", ["", "-", "hopscope.lua"])
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str) -> None:
     """The command prints the dissector, or writes it to a file."""
-    path = tmp_path / "hopscope.lua"
-    options = ["-o", str(path)] if to_file else []
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / to
+    options = ["-o", to] if to else []
     done = CliRunner().invoke(build(), ["dissector", *options])
     assert done.exit_code == 0, done.output
-    assert (path.read_text("utf-8") if to_file else done.stdout) == dissector()
+    written = [each.name for each in tmp_path.iterdir()]
+    assert written == ["hopscope.lua"] * (to == "hopscope.lua")
+    assert (path.read_text("utf-8") if written else done.stdout) == dissector()
 
 
 def test_own_dialects(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from ..base.errors import HopscopeError
 from ..dashboards.panel import Source
 from .options.declare import option
 
@@ -23,8 +24,8 @@ def dashboards(
         option("--url", metavar="URL", help="Address of the database for Grafana; default: this machine."),
     ] = None,
     database: Annotated[
-        str, option("--database", metavar="NAME", help="Database of InfluxDB or ClickHouse.")
-    ] = "hopscope",
+        str | None, option("--database", metavar="NAME", help="Database of InfluxDB or ClickHouse.")
+    ] = None,
     user: Annotated[
         str | None,
         option(
@@ -48,5 +49,7 @@ def dashboards(
     """
     from ..dashboards.provisioning import URLS, Database, write
 
-    for path in write(to, Database(kind, url or URLS[kind], database, user, every), page):
+    if database is not None and kind is Source.PROMETHEUS:
+        raise HopscopeError("--database: found with --kind prometheus, expected influxdb or clickhouse")
+    for path in write(to, Database(kind, url or URLS[kind], database or "hopscope", user, every), page):
         print(path)

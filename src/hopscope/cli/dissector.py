@@ -14,7 +14,8 @@ from .options.settings import SettingsOptions
 def dissector(
     settings: SettingsOptions,
     output: Annotated[
-        Path | None, option("--output", "-o", metavar="FILE", help="File to write; default: standard output.")
+        Path | None,
+        option("--output", "-o", metavar="FILE", help="File to write; - or none: standard output."),
     ] = None,
 ) -> None:
     """Print a Wireshark dissector (Lua) for reports, INT, DTA, labels.
@@ -27,7 +28,7 @@ def dissector(
     from ..wire.wireshark.dissector import dissector as generate
 
     text = generate(known(settings.load().dialects))
-    if output is None:
+    if output is None or str(output) == "-":
         typer.echo(text, nl=False)
     else:
         output.write_text(text, "utf-8")

@@ -118,7 +118,8 @@ def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dial
         unsaid = _UNSAID * (md.hop_words > implied)
         _take_domain(head, md, domain_id, ds_instruction or unsaid, ds_flags)
     if md.hop_words == 0:
-        raise CraftError("hops", "no key of a hop is given, and no instructions")
+        found = f"found only {', '.join(sorted(names))}" if names else "found no key of a hop"
+        raise CraftError("hops", f"{found}, expected metadata, as node_id, or instructions")
     if md.hop_words < implied or (md.hop_words > implied and version != 20):
         raise head.wrong("hop_words", f"{implied}, as the instructions 0x{bitmap:04x} imply")
     return md
