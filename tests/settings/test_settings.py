@@ -294,6 +294,20 @@ def test_an_unknown_variable_is_an_error(name: str) -> None:
         load(environment={name: "1"})
 
 
+@pytest.mark.parametrize("source", ["file", "variable", "flag"])
+def test_a_variable_with_a_secret_is_no_setting(tmp_path: Path, source: str) -> None:
+    """The guide's `env:HOPSCOPE_DB_PASSWORD`, wherever it is given; another variable is still an error."""
+    file, named = tmp_path / "a.toml", "env:HOPSCOPE_DB_PASSWORD"
+    file.write_text(f'[serve]\ntoken = "{named}"\n' if source == "file" else "")
+    flags = [parse_set(f"serve.token={named}")] if source == "flag" else []
+    environment = {"HOPSCOPE_DB_PASSWORD": "sesame", "HOPSCOPE_DATABASE_PASSWORD": "sesame"}
+    if source == "variable":
+        environment["HOPSCOPE_SERVE__TOKEN"] = named
+    assert load(file, flags, environment).settings.serve.token == named
+    with pytest.raises(ConfigError, match=r"^HOPSCOPE_DB_PASSWORT: db_passwort: no such setting"):
+        load(file, flags, environment | {"HOPSCOPE_DB_PASSWORT": "sesame"})
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """A file that is named must be there and be text."""
     with pytest.raises(ConfigError, match="No such file"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +76,8 @@ def load(
     layers: list[tuple[str, Keys, Any]] = []
     if file is not None:
         layers.extend((str(file), (key,), value) for key, value in read_toml(file).items())
-    layers.extend(_variables(environment))
+    secrets = _named([layers, flags, [environment[name] for name in variables(environment)]])
+    layers.extend(each for each in _variables(environment) if each[0] not in secrets)
     layers.extend((flag, tuple(key.split(".")), value) for flag, key, value in flags if value is not None)
     errors: list[str] = []
     for origin, top, given in layers:
@@ -154,6 +156,11 @@ def _leaves(path: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:
 def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, Keys, str]]:
     for name in sorted(variables(environment)):
         yield name, tuple(name.removeprefix(PREFIX).lower().split("__")), environment[name]
+
+
+def _named(values: object) -> frozenset[str]:
+    """Variables that secrets are in, as `env:HOPSCOPE_DB_PASSWORD`: they are no settings."""
+    return frozenset(re.findall(r"\benv:(\w+)", str(values)))
 
 
 def _annotation(path: Keys) -> Any:

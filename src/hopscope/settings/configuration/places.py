@@ -8,8 +8,8 @@ from pathlib import Path
 import platformdirs
 
 PREFIX = "HOPSCOPE_"
-_OTHERS = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
-"""Variables with the prefix that are not settings."""
+_OTHERS = frozenset({"CONFIG", "DATABASE_PASSWORD", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
+"""Variables with the prefix that are not settings. Grafana's environment has the password of dashboards."""
 
 LOCAL_FILE = Path("hopscope.toml")
 """The file that is read from the current folder if no other is named."""
