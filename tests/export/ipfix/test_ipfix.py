@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import struct
@@ -115,7 +116,9 @@ def dissected(tshark: str, folder: Path, messages: Sequence[bytes]) -> list[dict
     head = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(src="192.0.2.1", dst="192.0.2.2")
     wrpcap(str(folder / "ipfix.pcap"), [head / UDP(sport=4000, dport=4739) / message for message in messages])
     words = [tshark, "-r", str(folder / "ipfix.pcap"), "-d", "udp.port==4739,cflow", "-T", "json"]
-    text = subprocess.run([*words, "--no-duplicate-keys"], capture_output=True, check=True).stdout
+    words.append("--no-duplicate-keys")
+    environment = {**os.environ, "TZ": "UTC"}  # it writes times in the local zone
+    text = subprocess.run(words, capture_output=True, check=True, env=environment).stdout
     return [packet["_source"]["layers"]["cflow"] for packet in json.loads(text)]
 
 
