@@ -100,9 +100,13 @@ def log_in(page: Browser, url: str, name: str, password: str = PASSWORD) -> None
     page.see(".account summary", name)
 
 
+FOCUSED = "document.activeElement?.name === %r"
+"""A field has the focus, which a page gives it some time after it is seen."""
+
+
 def enter_login(page: Browser, name: str, password: str = PASSWORD) -> None:
     """Type a name and a password into the login page, once it has the focus."""
-    page.wait("document.activeElement?.autocomplete === 'username'")
+    page.wait(FOCUSED % "user")
     page.type(name)
     page.press("Tab")
     page.type(password)
@@ -124,11 +128,13 @@ def test_without_users_the_token_is_the_way_in(api: Witness, browser: Browser) -
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     browser.open(f"{api.url}/login?next=%2Fevents%3Fkind%3Dchange")
     assert "hopscope users add" in browser.see("details[open]")
+    browser.wait(FOCUSED % "token")
     browser.type("wrong")
     browser.press("Enter")
     assert browser.see("[role=alert]") == "This token is not known."
     browser.problems.clear()  # the browser notes the answer 401
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    browser.wait(FOCUSED % "token")
     browser.type(api.token)
     browser.press("Enter")
     browser.see(".account summary", "data folder's token · operator")
@@ -144,12 +150,14 @@ def test_a_password_logs_in_and_the_menu_logs_out(api: Witness, users: None, bro
     """
     browser.open(f"{api.url}/login?next=%2Flimits")
     assert not browser.run("document.querySelector('details').open")
+    browser.wait(FOCUSED % "user")
     browser.type("vera")
     browser.press("Tab")
     browser.type("a guess of mine")
     browser.press("Enter")
     assert browser.see("[role=alert]") == "Name or password is wrong."
     browser.problems.clear()
+    browser.wait(FOCUSED % "password")
     browser.type(PASSWORD)
     browser.press("Enter")
     browser.see(".account summary", "vera · viewer")
