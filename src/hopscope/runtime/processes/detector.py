@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .child import Child
 
 PAUSE = loop.Pause(seconds=0.0005, below=1)
+CALM = loop.Pause(seconds=loop.QUICK_SECONDS, below=1)
+"""After a silence: looking for nothing every 0.5 ms takes 5 % of a processor, every 2.5 ms 2 %."""
+SILENT_NS = 100_000_000
 TICK_NS = 100_000_000
 
 
@@ -39,7 +42,7 @@ def run(child: Child) -> None:
     mode = mode_of(settings)
     detector = Detector(mode.pipeline(shard), Merge(mode.queues(child.regions)))
     child.report(warm=True, ready=True)
-    loop.run(detector, child.stop, PAUSE)
+    loop.run(detector, child.stop, loop.Hurry(lambda: not detector.silent, PAUSE, CALM))
 
 
 class Detector:
@@ -51,6 +54,12 @@ class Detector:
     def __init__(self, pipeline: Pipeline, merge: Merge) -> None:
         self._pipeline, self._merge = pipeline, merge
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
+        self._silent_ns = 0
+
+    @property
+    def silent(self) -> bool:
+        """Whether there was no report for SILENT_NS."""
+        return time.monotonic_ns() >= self._silent_ns
 
     @property
     def late_kernels(self) -> int:
@@ -59,8 +68,10 @@ class Detector:
 
     def turn(self) -> int:
         """Take what is complete; returns the number of reports."""
-        found = self._take()
-        if self._tick(time.monotonic_ns()):
+        found, now = self._take(), time.monotonic_ns()
+        if found:
+            self._silent_ns = now + SILENT_NS
+        if self._tick(now):
             self.tick(time.time_ns())
         return found
 
