@@ -432,7 +432,7 @@ def test_links_of_csv(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("node_id,egress_port,next_node_id\n1,9,2\n\n2,1,1\n2,3,3\n3,2,2\n")
     (tmp_path / "a.toml").write_text("\ufeff" + LINKS)
     assert read_links(tmp_path / "a.csv") == read_links(tmp_path / "a.toml") != {}
-    with pytest.raises(LinksError, match=r"none\.csv: No such file"):
+    with pytest.raises(LinksError, match=r"none\.csv \(links between switches\): No such file"):
         read_links(tmp_path / "none.csv")
     (tmp_path / "binary.toml").write_bytes(b"\xb2\x00")
     with pytest.raises(LinksError, match=r"binary\.toml: found bytes that are not text"):

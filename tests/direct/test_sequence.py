@@ -299,3 +299,5 @@ def test_the_next_process_goes_on(tmp_path: Path) -> None:
     assert reports["reason"][4:8].tolist() == [DtaReason.DUPLICATE, 0, DtaReason.DUPLICATE, 0]
     assert not reports["reason"][8:].any()
     assert again.counts["lost"] == 2 + 6
+    path.write_bytes(b"")
+    assert not len(SequenceTracker(Form.SIZED, path=path).reporters)

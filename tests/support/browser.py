@@ -119,9 +119,10 @@ class Browser:
           const now = at();
           if (!now || String(now) !== String(before)) return null;
           const holds = (there) => there && (e.contains(there) || there.contains(e));
-          if (!holds(document.elementFromPoint(...now))) return null;
-          window.missed = true;
-          const look = (event) => {{ window.missed = !holds(event.target); }};
+          const there = document.elementFromPoint(...now);
+          if (!holds(there)) return null;
+          window.missed = true;  // if it moves between press and release, both have clicked what holds the two
+          const look = ({{target}}) => {{ window.missed = target !== there && !e.contains(target); }};
           addEventListener("click", look, {{capture: true, once: true}});
           return now;
         }})()"""

@@ -112,7 +112,7 @@ def test_impossible_events_are_reported_before_the_first_run(
             {"failure": {"node": "spine-1"}},
             r"found a table, \[failure\], expected a list of tables, \[\[fail",
         ),
-        ({"failure": [{"node": True}]}, "found True, expected a name or a number"),
+        ({"failure": [{"node": True}]}, "failure.0.node\n  Input should be a valid integer"),
         ({"loss": [{"share": 1.5}]}, "less than or equal to 1"),
         ({"loss": [{}]}, "Field required"),
         ({"sweep": {"loss.0.share": [0.1]}}, r"expected loss.NUMBER.KEY; the file has no \[\[loss\]\]"),

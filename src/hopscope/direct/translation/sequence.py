@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from ...base.hash_keys import hash_keys
-from ...memory.region import Region
+from ...memory.region import Region, RegionError
 from ...wire.dta.codec import Form
 from ...wire.dta.records import DTA_ANSWER
 from ...wire.records import Records
@@ -53,7 +54,10 @@ class SequenceTracker:
             "reporters": (REPORTER, rows),
             "seen": (np.dtype(np.uint64), rows * window // 64),
         }
-        resumed = None if path is None else Region.resume(path, KIND, VERSION, arrays)
+        resumed = None
+        if path is not None:
+            with suppress(RegionError):  # damaged: begun anew
+                resumed = Region.resume(path, KIND, VERSION, arrays)
         region = resumed or Region.create(path, KIND, VERSION, arrays)
         if resumed is None:
             region["keys"][:] = hash_keys(os.urandom(16), kernel.HASH_KEYS)

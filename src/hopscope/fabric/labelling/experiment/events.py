@@ -36,7 +36,7 @@ CLASSES: dict[str, Callable[[Any], npt.NDArray[np.bool_]]] = {
 
 
 def _name_or_number(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "":
+    if not isinstance(value, (int, str)) or value == "":
         raise ValueError(f"found {value!r}, expected a name or a number")
     return value
 
