@@ -121,7 +121,7 @@ class Browser:
           const holds = (there) => there && (e.contains(there) || there.contains(e));
           const there = document.elementFromPoint(...now);
           if (!holds(there)) return null;
-          window.missed = true;  // if it moves between press and release, both have clicked what holds the two
+          window.missed = true;  // if it moves meanwhile, the click is one of what holds the two
           const look = ({{target}}) => {{ window.missed = target !== there && !e.contains(target); }};
           addEventListener("click", look, {{capture: true, once: true}});
           return now;
