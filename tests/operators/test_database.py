@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,18 @@ def test_threads_and_processes_take_turns(tmp_path: Path) -> None:
     assert databases[0].rows("SELECT count(*) FROM notes") == [(80,)]
     for database in databases:
         database.close()
+
+
+def test_a_file_that_is_being_made_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process makes the file: SQLite refuses a log at once, whatever its timeout is."""
+    other = sqlite3.connect(tmp_path / "console.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(time, "sleep", lambda _: other.commit())
+    database = opened(tmp_path)
+    write(database, "one")
+    assert database.rows("SELECT text FROM notes") == [("one",)]
+    database.close()
+    other.close()
 
 
 @pytest.mark.parametrize("damage", ["text", "page"])
