@@ -25,7 +25,7 @@ _OF_SOURCE = {kind.label for kind in OF_SOURCE}
 _MOVED = {Kind.MOVED.label, Kind.SOURCE_MOVED.label}
 _OF_QUEUES = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)
 _OF_PACKETS = (Kind.DROP, Kind.QUEUE_REPORT)
-_QUEUED, _TOLD = {each.label for each in _OF_QUEUES}, {each.label for each in _OF_PACKETS}
+_QUEUE_METRICS, _PACKET_KINDS = {each.label for each in _OF_QUEUES}, {each.label for each in _OF_PACKETS}
 _IN_NS = (Metric.FLOW_LATENCY, Metric.HOP_LATENCY, Metric.LABEL_LATENCY, Metric.LABEL_AGE)
 _UNITS = {
     **{metric.label: "ns" for metric in _IN_NS},
@@ -92,15 +92,15 @@ def with_queue(events: Records) -> npt.NDArray[np.bool_]:
     """bool [events]: `ident` is a queue or a buffer: of the metric, or where a packet was dropped or met
     congestion. Queue 0 without a drop reason is none: a report without either has the same.
     """
-    told = np.isin(events["kind"], _OF_PACKETS) & ((events["ident"] != 0) | (events["value"] != 0))
-    found: npt.NDArray[np.bool_] = told | np.isin(events["metric"], _OF_QUEUES)
+    named = np.isin(events["kind"], _OF_PACKETS) & ((events["ident"] != 0) | (events["value"] != 0))
+    found: npt.NDArray[np.bool_] = named | np.isin(events["metric"], _OF_QUEUES)
     return found
 
 
 def _queue(row: Fields) -> int | None:
     """The queue or buffer of a row of history, by the same rule."""
-    told = row["kind"] in _TOLD and (row["ident"] or row["value"])
-    return row["ident"] if told or row["metric"] in _QUEUED else None
+    named = row["kind"] in _PACKET_KINDS and (row["ident"] or row["value"])
+    return row["ident"] if named or row["metric"] in _QUEUE_METRICS else None
 
 
 def unit(metric: int) -> str | None:

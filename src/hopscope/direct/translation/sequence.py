@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.hash_keys import hash_keys
-from ...memory.region import Region, RegionError
+from ...memory.region import Arrays, Region, RegionError
 from ...wire.dta.codec import Form
 from ...wire.dta.records import DTA_ANSWER
 from ...wire.records import Records
@@ -54,12 +54,8 @@ class SequenceTracker:
             "reporters": (REPORTER, rows),
             "seen": (np.dtype(np.uint64), rows * window // 64),
         }
-        resumed = None
-        if path is not None:
-            with suppress(RegionError):  # damaged: begun anew
-                resumed = Region.resume(path, KIND, VERSION, arrays)
-        region = resumed or Region.create(path, KIND, VERSION, arrays)
-        if resumed is None:
+        region = _resumed(path, arrays) or Region.create(path, KIND, VERSION, arrays)
+        if not region["keys"].any():
             region["keys"][:] = hash_keys(os.urandom(16), kernel.HASH_KEYS)
         self._limits = np.zeros(kernel.KEYS + kernel.HASH_KEYS, np.uint64)
         self._limits[kernel.KEYS :] = region["keys"]
@@ -120,7 +116,7 @@ class SequenceTracker:
 
     def _forget(self, before_ns: int) -> None:
         """Keep only reporters that ask for retransmission, and have sent since `before_ns`: others may have
-        begun to count anew.
+        restarted their numbering.
         """
         self._rows[(self._rows["asks"] == 0) | (self._rows["last_ns"] < before_ns)] = 0
 
@@ -136,3 +132,11 @@ class SequenceTracker:
         """
         names = ("received", "lost", "late", "duplicate", "stale", "restarts", "untracked", "replaced")
         return dict(zip(names, self._tally.tolist(), strict=True))
+
+
+def _resumed(path: Path | None, arrays: Arrays) -> Region | None:
+    """The region that the process before has left; None: there is none that is undamaged."""
+    if path is not None:
+        with suppress(RegionError):
+            return Region.resume(path, KIND, VERSION, arrays)
+    return None

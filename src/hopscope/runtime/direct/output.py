@@ -80,9 +80,9 @@ class TranslatorOptions:
     def acknowledgers(self, folder: Path, workers: int) -> list[Acknowledger | None]:
         """Numbers and answers of each worker's reporters; None: the form has no numbers.
 
-        Numbers of 32 bits are continued from files in `folder`, which are those of as many workers: others
-        would have other reporters. With 8 bits, those that are missing could not be told from earlier ones.
-        Raises RegionError.
+        Numbers of 32 bits are continued from files in `folder`, if it had as many workers: each has other
+        reporters with another number of workers. Those of 8 bits may have wrapped meanwhile. Raises
+        RegionError.
         """
         paths: list[Path | None] = [None] * workers
         if self.form == Form.SIZED:

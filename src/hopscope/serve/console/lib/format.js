@@ -94,7 +94,7 @@ export function setZone(name) {
   localStorage.setItem("hopscope-zone", name);
 }
 
-/** Milliseconds by which the chosen zone is behind UTC at a time. */
+/** UTC minus local time of the chosen zone at a time, in milliseconds. */
 export function behindUtc(at) {
   return zone() === "utc" ? 0 : new Date(at).getTimezoneOffset() * 60_000;
 }
