@@ -179,6 +179,26 @@ def test_the_collector_is_followed_before_anybody_asks(idle: Any) -> None:
     context.close()
 
 
+def test_the_end_of_the_app_is_no_error(idle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows the collector ends with the app, also where nothing cancels it, as in a cluster's process."""
+    errors: list[str] = []
+    log = SimpleNamespace(error=lambda event, **_: errors.append(event))
+    monkeypatch.setattr("hopscope.serve.overview.snapshot.log", log)
+
+    async def end() -> None:
+        context = Context(ServeSettings(), idle.folder, NAMES, idle.folder)
+        poller = Poller(context)
+        poller._followed = time.monotonic()
+        following = poller.start()
+        await asyncio.sleep(0)  # now it waits until it is due
+        context.close()
+        while not following.done() and not errors:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(end())
+    assert errors == []
+
+
 @pytest.mark.kernel
 def test_the_answer_has_what_the_reports_said(collector: Any, api: Any) -> None:
     """By hand: three flows of three hops, two queues at 600 of 500 allowed."""

@@ -80,7 +80,6 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         following = poller.start()
         yield
-        context.closing.set()
         following.cancel()
         hub.close()
         context.close()

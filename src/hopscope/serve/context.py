@@ -96,7 +96,7 @@ class Context:
         self.dialects: Mapping[str, DialectSettings] = {}
         """Dialects of the configuration: reports that are kept name theirs."""
         self.closing = asyncio.Event()
-        """Set when the server ends: live feeds stop."""
+        """Set when the server ends: live feeds and the overview's poller stop."""
         self._pools = {
             name: ThreadPoolExecutor(threads, thread_name_prefix=f"serve-{name}")
             for name, threads in (
@@ -280,7 +280,8 @@ class Context:
         return found
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Let the threads go, and end what asks them again and again."""
+        self.closing.set()
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
         self.samples.close()
