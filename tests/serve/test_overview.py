@@ -180,7 +180,7 @@ def test_the_collector_is_followed_before_anybody_asks(idle: Any) -> None:
 
 
 def test_the_end_of_the_app_is_no_error(idle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What follows the collector ends with the app, also where nothing cancels it, as in a cluster's process."""
+    """What follows the collector ends with the app, also where nothing cancels it, as in a cluster."""
     errors: list[str] = []
     log = SimpleNamespace(error=lambda event, **_: errors.append(event))
     monkeypatch.setattr("hopscope.serve.overview.snapshot.log", log)

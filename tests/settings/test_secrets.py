@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from hopscope.runtime.checks.environment import findings
 from hopscope.serve.access.tokens import token_of
 from hopscope.serve.server import bind
 from hopscope.settings.collector import Settings
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load
-from hopscope.settings.configuration.secrets import Scrubber, secrets_of, shown_tree
+from hopscope.settings.configuration.secrets import Scrubber, secrets_of, shown_tree, unreadable
+from hopscope.settings.destinations.shown import WEBHOOKS
 from hopscope.settings.section import is_secret
 from hopscope.settings.serve import ServeSettings
 
@@ -88,6 +90,52 @@ def test_no_secret_of_any_section_is_shown() -> None:
         assert secret not in json.dumps(shown_tree(settings), default=str), key
         assert Scrubber(secrets_of(settings, {}))(f"<{secret}>") == "<***>", key
     assert len(planted) > 10
+
+
+def test_every_secret_whose_place_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever section and kind of destination declares it: its key, and what is wrong with its place."""
+    monkeypatch.delenv("NOWHERE", raising=False)
+    monkeypatch.setenv("SOMEWHERE", "sesame-open-sesame")
+    found = []
+    for key, kind, _ in DECLARED:
+        name = key.rpartition(".")[2]
+        named = (
+            {"headers": "X-Api-Key", "options": "ssl.keystore.location"}.get(name)
+            if key.startswith("export")
+            else None
+        )
+        if not is_secret(key) and not named and not (name == "url" and kind in WEBHOOKS):
+            continue
+
+        def reasons(place: str, key: str = key, kind: str = kind, named: str | None = named) -> Any:
+            tree = nested(key, {named: place} if named else place)
+            set_kind(tree, kind)
+            return list(unreadable(Settings.model_validate(tree)))
+
+        place = key.replace("NAME", "mine") + (f".{named}" if named else "")
+        assert reasons("env:NOWHERE") == [(place, "there is no environment variable NOWHERE")], key
+        assert reasons(f"file:{tmp_path}/none") == [
+            (place, f"file:{tmp_path}/none: No such file or directory")
+        ], key
+        assert reasons("env:SOMEWHERE") == [], key
+        found.append(key)
+    assert len(found) > 20
+
+
+def test_check_says_which_secret_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hopscope check`, of destinations too: a collector starts, but they get nothing."""
+    monkeypatch.delenv("NOWHERE", raising=False)
+    file = tmp_path / "hopscope.toml"
+    file.write_text(
+        '[export.base]\nkind = "postgres"\npassword = "env:NOWHERE"\n'
+        f'[export.hook]\nkind = "webhook"\nurl = "file:{tmp_path}/none"\n'
+    )
+    found = {each.what: each for each in findings(load(file, environment={}).settings)}
+    reason = "there is no environment variable NOWHERE"
+    assert (found["export.base.password"].verdict, found["export.base.password"].found) == ("bad", reason)
+    assert found["export.hook.url"].verdict == "bad"
 
 
 def test_known_secrets_and_what_looks_like_one_leave_a_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
 from ...present.units import size
 from ...settings.collector import Settings
+from ...settings.configuration.secrets import unreadable
 from ...settings.listen import ListenSettings
 from ...wire.address import with_port
 from ..pipeline.mode import mode_of
@@ -38,7 +39,7 @@ class Verdict(StrEnum):
     ADVICE = "advice"
     """It works, but could be better."""
     BAD = "bad"
-    """A collector would not start, or would lose reports."""
+    """A collector would not start, would lose reports, or could not send what it is to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("settings", "cannot be used", Verdict.BAD, str(error))
     else:
         yield _names(settings)
+    for key, reason in unreadable(settings):
+        yield Finding(
+            key, reason, Verdict.BAD, "set that variable, or make the file readable, for the collector"
+        )
     yield from _kernels()
 
 

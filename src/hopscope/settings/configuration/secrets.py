@@ -20,6 +20,8 @@ HIDDEN = "***"
 """What `Scrubber` puts in place of a secret."""
 _LEAST = 4
 """Shortest secret that is looked for in texts, in characters: shorter ones are in many words."""
+_OPTION = re.compile(r"^\.export\.[^.]+\.options\.")
+"""An option of a client library, which may be a secret whatever its name."""
 _USERINFO = re.compile(r"(\w://)[^\s/@\"']+@")
 _ASSIGNED = re.compile(
     r"((?:password|passwd|community|token|secret|api[_-]?key|authorization|cookie)[\"']?\s*[:=]\s*"
@@ -38,6 +40,32 @@ def value_of(key: str, text: str | None) -> str | None:
         raise ConfigError(f"{key}: {text}: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
+
+
+def unreadable(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Secrets whose variable or file cannot be read now: key of the setting, and why."""
+    for path, text in _references(settings.model_dump(mode="json"), ""):
+        key = path.removeprefix(".")
+        try:
+            value_of(key, text)
+        except ConfigError as error:
+            yield key, str(error).removeprefix(f"{key}: ")
+
+
+def _references(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Path and text of every value that names its variable or file; a path begins with a dot."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            below = f"{path}.{key}"
+            if isinstance(each, Mapping | list):
+                yield from _references(each, below)
+            elif isinstance(each, str) and is_reference(each):
+                hook = key == "url" and value.get("kind") in WEBHOOKS
+                if hook or is_secret(below) or _OPTION.search(below):
+                    yield below, each
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _references(each, f"{path}[{at}]")
 
 
 def shown_tree(settings: Settings) -> dict[str, Any]:
