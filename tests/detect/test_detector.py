@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import zip_longest
 from random import Random
 from typing import Any
@@ -170,6 +171,32 @@ def test_kernel_equals_twin_long_paths(make: Any, reference: Any, seed: int, cou
     """Paths of more than 8 hops, with one block in the pool: what it has no room for is cut alike."""
     config = DetectSettings(thresholds=LIMITS, **SMALL)
     compare(make, reference, config, any_reports(make, seed, count, 4, 20), parts)
+
+
+@quick
+@seeds
+def test_kernel_equals_twin_on_long_steady_paths(
+    make: Any, reference: Any, seed: int, count: int, parts: int
+) -> None:
+    """Paths of 9 to 20 hops that mostly stay as they are; the pool has room for two of three. Now and then a
+    node, a latency or an occupancy of any hop changes, by more or by less than its threshold.
+    """
+    chance = Random(seed)
+    limits = LIMITS.model_copy(update={"flow_latency": MetricLimits(change=20)})
+    small: dict[str, Any] = SMALL | {"hop_pool": 2}
+    config = DetectSettings(thresholds=limits, **small)
+    flows = [make.path(*range(1, length + 1)) for length in (9, chance.randrange(10, 20), 20)]
+    stream = []
+    for i in range(count):
+        flow = chance.randrange(len(flows))
+        if chance.random() < 0.2:
+            setattr(
+                chance.choice(flows[flow]),
+                chance.choice(["node", "latency", "occupancy", "buffer_occupancy"]),
+                chance.randrange(1, 11),
+            )
+        stream.append(make.Report([copy(hop) for hop in flows[flow]], flow, i, i))
+    compare(make, reference, config, stream, parts)
 
 
 @quick

@@ -53,6 +53,27 @@ def test_reader_sees_flows_hops_ports_sources(make: Any, tmp_path: Path) -> None
     assert len(reader.hops_of(flows[0])) == 0
 
 
+@pytest.mark.parametrize("length", [8, 9, 12, 64])
+def test_every_hop_of_a_path_is_measured(make: Any, tmp_path: Path, length: int) -> None:
+    """Latest latency, sum and samples of each hop and of the flow, after three reports of steady hops."""
+    detector = Detector(DetectSettings(**SMALL), tmp_path)
+    for latency in (10, 11, 12):
+        hops = [make.Hop(node, latency + node, occupancy=node) for node in range(1, length + 1)]
+        events = make.run(detector, [make.Report(hops, 1, sequence=latency)])
+        assert bool(events) == (latency == 10)
+    reader = StateReader.attach(tmp_path)
+    (flow,) = reader.flows()
+    found = reader.hops_of(flow)
+    nodes = np.arange(1, length + 1)
+    assert found["latency_latest"].tolist() == (12 + nodes).tolist()
+    assert found["latency_sum"].tolist() == (33 + 3 * nodes).tolist()
+    assert found["samples"].tolist() == [3] * length
+    assert found["queue_latest"].tolist() == nodes.tolist()
+    assert (flow["packets"], flow["latency_samples"]) == (3, 3)
+    assert flow["latency_latest"] == (12 + nodes).sum()
+    assert flow["latency_sum"] == (33 + 3 * nodes).sum()
+
+
 def test_a_hop_without_a_queue_and_a_link_has_no_value_of_them(make: Any, tmp_path: Path) -> None:
     """Latest values are unavailable until a report has them, not 0."""
     detector = Detector(DetectSettings(**SMALL), tmp_path)

@@ -27,7 +27,7 @@ from . import slow_path_kernel as slow_path
 from .ahead_kernel import AHEAD, SLOT, SLOTS, prefetch_first, prefetch_next
 from .event_kernel import ENABLED, FLOW_CARRIED, NO_NODE, NOT_FOUND, VALUES
 from .fast_path_kernel import commit, is_steady
-from .flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, use_way
+from .flow_cache_kernel import ROW_WORDS, VERSION, WAY, is_flow, use_way
 from .path_kernel import HAS_PATH, node_of
 from .source_table_kernel import check_sequence
 
@@ -78,7 +78,6 @@ def try_fast_path(
     if (
         not is_flow(flows, f, reports, i)
         or (U64(flow.hop_count) != count)
-        | (count > INLINE)
         | (U64(flow.state) & (HAS_PATH | slow_path.INCOMPLETE) != HAS_PATH)
         | (flow.alarm != 0)
         or not is_steady(flows, f, states, ports, hops, first, count, last, own, bounds, knobs)
