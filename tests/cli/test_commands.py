@@ -234,7 +234,7 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     written.write_text("[serve]\nprot = 1\nport = 'x'\n")
     status, _, err = run("config", "check", written)
     assert status == 2
-    assert err.startswith(f"hopscope: {written}: serve.prot: no such setting")
+    assert err.startswith(f"hopscope: {written}:2: serve.prot: no such setting")
     written.write_text(
         '[dialects.lab]\nbase = "bmv2"\nmarker = "aabb"\n\n[dialects.lab.clock]\nunit_ns = 8\n'
     )

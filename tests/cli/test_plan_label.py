@@ -164,5 +164,5 @@ def test_mistakes_in_an_experiment_are_reported(run: Run, tmp_path: Path, text: 
     file.write_text(text)
     status, _, err = run("label", "run", str(file))
     assert status == 2
-    assert err.startswith(f"hopscope: {file}: ")
+    assert err.startswith(f"hopscope: {file}:")
     assert said in err

@@ -90,6 +90,12 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("[serve]\nport = 'x'", "serve.port: found 'x', expected a whole number"),
         ("[serve]\nprot = 1", "serve.prot: no such setting; did you mean serve.port?"),
         ("serv = 1", "serv: no such setting"),
+        (
+            "workers = 2",
+            "workers: no such setting; did you mean listen[].workers or direct.translator.workers?",
+        ),
+        ("[serve]\nflow_rows = 1", "serve.flow_rows: no such setting; did you mean detect.flow_rows?"),
+        ("[[listen]]\nflow_rows = 1", "listen[0].flow_rows: no such setting; did you mean detect.flow_rows?"),
         ("[switch]\nnode_id = 7", "switch: no such setting; a file with [switch] is for `hopscope switch`: "),
         ("serve = 1", "serve: found 1, expected a table"),
         ("data = ''", "data: found '', expected a path"),
@@ -263,11 +269,42 @@ def test_every_mistake_has_a_line(tmp_path: Path) -> None:
         "--set serve.port",
         "HOPSCOPE_DAT: dat",
         "HOPSCOPE_DETECT__PORTS: detect.ports",
-        f"{file}: detect.thresholds.x",
-        f"{file}: listen: tcp://127.0.0.1:1",
-        f"{file}: serve.prot",
-        f"{file}: serve.sql_rows",
+        f"{file}:6: detect.thresholds.x",
+        f"{file}:1: listen: tcp://127.0.0.1:1",
+        f"{file}:3: serve.prot",
+        f"{file}:4: serve.sql_rows",
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "wrong"),
+    [
+        (1, "dat", "dat = 'x'"),
+        (3, "serve.prot", "prot = 1"),
+        (3, "serve.oidc.isuer", "oidc.isuer = 'x'"),
+        (4, "listen[0]", "output = 'eth2'"),
+        (6, "listen[0].port", 'port = "x"  # a = 1'),
+        (9, "listen[1].prot", "  prot = 1"),
+        (11, "export.a.b", "url = 'x'"),
+        (14, "dialects.y.domains[0].fields[0].bit", "fields = [\n  {bit = 16, name = 'a', bytes = 4},\n]"),
+        (12, "names_from.c.hosts", "[names_from.'c']\nkind = 'gnmi'"),
+    ],
+)
+def test_an_error_has_the_line_of_the_setting(tmp_path: Path, line: int, key: str, wrong: str) -> None:
+    """Also in items of lists, tables with quoted names and lists of several lines; else that of its table."""
+    lines = [
+        "", "[serve]", "", '[["listen"]]  # one = 1', "", "", "[[listen]]", "", "",
+        "[export.'a.b']", "kind = 'webhook'", "", "[[dialects.y.domains]]", "",
+    ]  # fmt: skip
+    at = 5 if key == "listen[0]" else line
+    lines[at - 1] = wrong
+    if not key.startswith("export"):
+        lines[9:11] = ["", ""]
+    file = tmp_path / "hopscope.toml"
+    file.write_text("\r\n".join(lines))
+    with pytest.raises(ConfigError) as caught:
+        load(file, environment={})
+    assert f"{file}:{line}: {key}" in str(caught.value)
 
 
 @pytest.mark.parametrize(("host", "shown"), [("::1", "[::1]"), ("192.0.2.7", "192.0.2.7"), ("db", "db")])

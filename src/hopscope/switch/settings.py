@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from ..settings.agent import AgentSettings
 from ..settings.configuration.errors import ConfigError, error_lines
 from ..settings.configuration.file import read_toml
+from ..settings.configuration.lines import with_lines
 from ..settings.label import LabellingSettings, TrackedFlowSettings
 from ..settings.section import Dscp, Port, Receiver, Section
 from ..settings.watch import MAX_WATCHES, WatchSettings
@@ -151,4 +152,5 @@ def _load(file: Path) -> _File:
     try:
         return _File.model_validate(read_toml(file))
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{file}: {line}" for line in error_lines(error, _File))) from error
+        lines = (f"{file}: {line}" for line in error_lines(error, _File))
+        raise ConfigError("\n".join(with_lines(file, lines))) from error

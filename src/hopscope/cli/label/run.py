@@ -53,13 +53,13 @@ def read(file: Path) -> Experiment:
     from ...fabric.labelling.experiment.settings import Experiment
     from ...settings.configuration.errors import error_lines
     from ...settings.configuration.file import read_toml
+    from ...settings.configuration.lines import with_lines
 
     try:
         return Experiment.model_validate(read_toml(file))
     except ValidationError as error:
-        raise HopscopeError(
-            "\n".join(f"{file}: {line}" for line in error_lines(error, Experiment))
-        ) from error
+        lines = (f"{file}: {line}" for line in error_lines(error, Experiment))
+        raise HopscopeError("\n".join(with_lines(file, lines))) from error
 
 
 @contextmanager

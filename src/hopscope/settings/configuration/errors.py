@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from ...base.errors import HopscopeError
 from ..destinations.shown import shown_webhook
-from ..section import is_secret
+from ..section import is_secret, item_section, plain_type, section_of
 
 _EXPECTED = {
     "bool_parsing": "true or false",
@@ -79,9 +79,9 @@ def error_lines(
         place = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
         where = f"{place}: " if place else ""
         if item["type"] == "extra_forbidden":
-            lines.append(
-                f"{where}no such setting{did_you_mean(str(location[-1]), _fields(model, location[:-1]))}"
-            )
+            beside = _fields(model, location[:-1])
+            hint = did_you_mean(str(location[-1]), beside) or elsewhere(path, model)
+            lines.append(f"{where}no such setting{hint}")
         elif item["type"] == "missing":
             lines.append(f"{where}not set, expected a value")
         elif item["type"] == "value_error":
@@ -116,6 +116,26 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The end of a line about an unknown name."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def elsewhere(path: str, model: type[BaseModel]) -> str:
+    """The end of a line about an unknown setting: those of a model that have its name, but another place."""
+    name = path.rpartition(".")[2]
+    same = [key for key in _settings(model) if key.rpartition(".")[2] == name]
+    close = difflib.get_close_matches(path, same, n=3, cutoff=0)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _settings(model: type[BaseModel], above: str = "") -> Iterator[str]:
+    """Every setting of a model, as `serve.port`, `listen[].port`, `export.NAME.kind`."""
+    for name, field in model.model_fields.items():
+        key = f"{above}{name}"
+        yield key
+        if section := section_of(field.annotation):
+            yield from _settings(section, f"{key}.")
+        elif section := item_section(field.annotation):
+            named = get_origin(plain_type(field.annotation)) is dict
+            yield from _settings(section, f"{key}.NAME." if named else f"{key}[].")
 
 
 def origin_of(path: str, origins: Mapping[str, str]) -> str | None:

@@ -17,10 +17,11 @@ from ...base.errors import HopscopeError
 from ..collector import Settings
 from ..dialects import AUTO, known, unknown
 from ..section import Section, plain_type, section_of
-from .errors import ConfigError, did_you_mean, error_lines, origin_of
+from .errors import ConfigError, did_you_mean, elsewhere, error_lines, origin_of
+from .lines import with_lines
 from .places import LOCAL_FILE, PREFIX, default_file, variables
 
-_ELSEWHERE = {
+_OTHER_FILES = {
     name: f"; a file with [{name}] is for `hopscope switch`: `hopscope switch check --config FILE` checks it"
     for name in ("switch", "agent")
 }
@@ -98,7 +99,7 @@ def load(
     except ConfigError as error:
         errors.append(str(error))
     if errors:
-        raise ConfigError("\n".join(errors))
+        raise ConfigError("\n".join(errors if file is None else with_lines(file, errors)))
     return Loaded(settings, file, origins)
 
 
@@ -251,8 +252,13 @@ def _listener(item: Any, origin: str) -> Any:
 
 
 def _unknown(key: str, origin: str) -> str:
-    hint = did_you_mean(key, (name for name, _ in walk(Settings))) or "; `hopscope config show` lists them"
-    return f"{origin}: {key}: no such setting{_ELSEWHERE.get(key, hint)}"
+    hint = (
+        _OTHER_FILES.get(key)
+        or elsewhere(key, Settings)
+        or did_you_mean(key, (name for name, _ in walk(Settings)))
+        or "; `hopscope config show` lists them"
+    )
+    return f"{origin}: {key}: no such setting{hint}"
 
 
 def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
