@@ -202,6 +202,28 @@ def test_good_settings_are_those_that_a_collector_starts_with(run: Run, tmp_path
     assert err.startswith("hopscope: export.pager: found 'rased', expected one of new_key, ")
 
 
+def test_a_wrong_store_is_found_before_a_start(run: Run, tmp_path: Path) -> None:
+    """Its options depend on its primitive, so no model knows them: the message names the setting."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(
+        '[[direct.stores]]\nname = "a"\nprimitive = "append"\n'
+        '[[direct.stores]]\nname = "b"\nprimitive = "key-write"\noptions = {hops = 3}\n'
+    )
+    status, out, err = run("config", "check", file)
+    assert (status, out) == (2, "")
+    assert err.startswith("hopscope: direct.stores[1]: store b: unknown option hops; key-write has bytes, ")
+
+
+def test_the_lake_is_that_of_the_settings(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whichever collectors run here: only their status needs one of them."""
+    monkeypatch.setattr("hopscope.memory.running.running_folders", lambda: [Path("/a"), Path("/b")])
+    empty = tmp_path / "empty.toml"
+    empty.touch()
+    for word in ("init", "check", "compact", "expire", "rebuild"):
+        assert run("lake", word, "-c", empty)[2] == "hopscope: no lake: set lake.catalog and lake.data\n"
+    assert "2 collectors run here: choose one with --data" in run("lake", "status", "-c", empty)[2]
+
+
 def test_config_commands(run: Run, tmp_path: Path) -> None:
     """show prints TOML with origins, init a file that check accepts, dialects what each of them is."""
     status, out, _ = run("config", "show", "--set", "serve.token=0123456789abcdef")

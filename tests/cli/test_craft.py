@@ -118,6 +118,20 @@ def test_mistakes_are_told_with_their_line(tmp_path: Path, lines: list[str], sai
     assert caught.value.status == 2
 
 
+def test_a_first_mistake_leaves_no_file(tmp_path: Path) -> None:
+    """Neither an empty capture, nor one in the place of an older one; later ones leave what came before."""
+    good, wrong = '{"hops": [{"node_id": 1}]}', "[1]"
+    with pytest.raises(HopscopeError):
+        craft(tmp_path, wrong)
+    assert not (tmp_path / "out.pcap").exists()
+    path = craft(tmp_path, good)
+    assert path == tmp_path / "out.pcap"
+    for lines, packets in (([good, good, wrong], 1), ([good] * 1025 + [wrong], 1024)):
+        with pytest.raises(HopscopeError):
+            craft(tmp_path, *lines)
+        assert len(decode(path)) == packets
+
+
 @pytest.mark.parametrize("words", [("--dialect", "none"), ("--dialect", "auto"), ("--collector", "none")])
 def test_wrong_options(tmp_path: Path, words: tuple[str, str]) -> None:
     """A dialect or an address that there is not is told."""

@@ -16,7 +16,7 @@ from hopscope.settings.collector import Settings
 from hopscope.settings.configuration.errors import ConfigError
 from hopscope.settings.configuration.file import load
 from hopscope.settings.configuration.secrets import Scrubber, secrets_of, shown_tree, unreadable
-from hopscope.settings.destinations.shown import WEBHOOKS
+from hopscope.settings.destinations.shown import WEBHOOKS, shown
 from hopscope.settings.section import is_secret
 from hopscope.settings.serve import ServeSettings
 
@@ -138,6 +138,23 @@ def test_check_says_which_secret_is_missing(tmp_path: Path, monkeypatch: pytest.
     assert found["export.hook.url"].verdict == "bad"
 
 
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://me@h:5432/lake", "postgresql://me@h:5432/lake"),
+        ("postgres://me:sesame@h/lake", "postgres://me:***@h/lake"),
+        ("postgresql://me:se:sa@me@[::1]/lake", "postgresql://me:***@[::1]/lake"),
+        ("postgresql://me:ses/ame@h/lake", "postgresql://***"),
+        ("postgresql://h/lake", "postgresql://h/lake"),
+        ("nats://sesame@h:4222", "nats://***@h:4222"),
+        ("https://me:sesame@h/x?key=sesame", "https://***@h/x"),
+    ],
+)
+def test_what_a_url_shows(url: str, expected: str) -> None:
+    """The user of a database is a name; that of another server may be a token."""
+    assert shown(url) == expected
+
+
 def test_known_secrets_and_what_looks_like_one_leave_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is around them; other text stays."""
     monkeypatch.setenv("STORE_PASSWORD", "open-sesame")
@@ -183,6 +200,6 @@ def test_a_cluster_and_a_lake_show_no_secret(tmp_path: Path) -> None:
     shown = json.dumps(shown_tree(settings))
     assert "sesame" not in shown
     assert settings.cluster.place == "nats://***@127.0.0.1:4222"
-    assert "sesame" not in settings.lake.place
+    assert settings.lake.place == "postgresql://u:***@h/lake, s3://bucket"
     scrub = Scrubber(secrets_of(settings, environment))
     assert scrub(" ".join(f"sesame-{number}" for number in range(1, 7))).split() == ["***"] * 6

@@ -67,7 +67,8 @@ def craft(
 
     Keys may be omitted, as in {"hops": [{"node_id": 1}, {"node_id": 2}]}. Packet numbers that are missing
     become frames without a report.
-    Exit status 2: an object has a wrong key or value; the objects after it are not written.
+    Exit status 2: an object has a wrong key or value. Packets are written 1,024 at a time: no more of them
+    are, and no file is made if they would be the first.
     """
     from ..capture.pcap.reader import PcapWriter
     from ..wire.craft.frames import craft_frames, frame_batch
@@ -89,9 +90,11 @@ def craft(
             renumber=renumber,
         )
         try:
+            batch = list(islice(frames, BATCH))  # before there is a file, which a mistake would leave empty
             with PcapWriter(output, pcapng=True if output == "-" else None) as writer:
-                while batch := list(islice(frames, BATCH)):
+                while batch:
                     writer.write(frame_batch(batch))
+                    batch = list(islice(frames, BATCH))
         except CraftError as error:
             line = lines[error.number - 1] if error.number else lines[-1]
             raise HopscopeError(f"{name}:{line}: {error.key}: {error.problem}") from None

@@ -10,7 +10,7 @@ import typer
 
 from ..base.errors import HopscopeError
 from .options.declare import Commands
-from .options.settings import CollectorOptions
+from .options.settings import CollectorOptions, SettingsOptions
 from .output.printer import RED, Format, FormatOption, print_rows
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="Its name.
 
 
 @app.command()
-def init(settings: CollectorOptions) -> None:
+def init(settings: SettingsOptions) -> None:
     """Make the lake's tables, unless they are there; a collector does so, too, if its role may.
 
     The database must answer in English, which is checked.
@@ -65,7 +65,7 @@ def status(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> Non
 
 
 @app.command()
-def check(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
+def check(settings: SettingsOptions, form: FormatOption = Format.TABLE) -> None:
     """Check that the lake has each event once, up to the mark of its shard, and that its files are there.
 
     It reads the identities of all events. `lost` were lost before they could be committed, `expired` were
@@ -93,7 +93,7 @@ def check(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None
 
 
 @app.command()
-def compact(settings: CollectorOptions) -> None:
+def compact(settings: SettingsOptions) -> None:
     """Merge the small files of each day now, and delete what no query needs any more."""
     from ..lake.maintenance import maintain
 
@@ -106,7 +106,7 @@ def compact(settings: CollectorOptions) -> None:
 
 
 @app.command()
-def expire(settings: CollectorOptions) -> None:
+def expire(settings: SettingsOptions) -> None:
     """Delete the days that are older than `lake.retention_days` now."""
     from ..lake.maintenance import maintain
 
@@ -117,7 +117,7 @@ def expire(settings: CollectorOptions) -> None:
 
 
 @app.command()
-def rebuild(settings: CollectorOptions) -> None:
+def rebuild(settings: SettingsOptions) -> None:
     """Make the catalog again from the files: it was lost, or restored from an older backup.
 
     Collectors wait meanwhile, and then write what the files lack, if their own history has it. The old
@@ -137,7 +137,7 @@ def rebuild(settings: CollectorOptions) -> None:
 
 
 @app.command()
-def retire(settings: CollectorOptions, member: MemberArgument) -> None:
+def retire(settings: SettingsOptions, member: MemberArgument) -> None:
     """Let another data folder be this member: the one that the lake knows is gone. Its events stay."""
     from ..lake.members import retire as retired
 

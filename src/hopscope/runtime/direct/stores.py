@@ -10,15 +10,21 @@ from ...direct.primitive import load
 from ...direct.stores.epoch_keeper import EpochKeeper
 from ...direct.stores.folder import open_stores
 from ...direct.stores.spec import StoreSpec
-from ...direct.stores.store import Store
+from ...direct.stores.store import Store, StoreError
 from ...settings.direct import DirectSettings
 
 
 def store_specs(settings: DirectSettings) -> list[StoreSpec]:
-    """The stores of the settings; one of each primitive if they name none. Raises StoreError."""
-    if settings.stores:
-        return [StoreSpec.of(store.name, store.primitive, store.options) for store in settings.stores]
-    return [StoreSpec.of(primitive.name, primitive.name, {}) for primitive in load().values()]
+    """The stores of the settings; one of each primitive if they name none. Raises StoreError, which names the
+    setting.
+    """
+    specs = []
+    for at, store in enumerate(settings.stores):
+        try:
+            specs.append(StoreSpec.of(store.name, store.primitive, store.options))
+        except StoreError as error:
+            raise StoreError(f"direct.stores[{at}]: {error}") from None
+    return specs or [StoreSpec.of(primitive.name, primitive.name, {}) for primitive in load().values()]
 
 
 class Stores:

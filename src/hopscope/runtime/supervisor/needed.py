@@ -1,4 +1,4 @@
-"""What settings need beside themselves: a file that can be read, packages that are installed."""
+"""What settings need beside themselves: files that can be read, options of stores, packages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from ...settings.collector import Settings
 
 
 def check_needed(settings: Settings) -> None:
-    """Raises HopscopeError if the file of names or of links cannot be read, or a package to reach devices,
-    the lake or a destination is missing.
+    """Raises HopscopeError if the file of names or of links cannot be read, a store has wrong options, or a
+    package to reach devices, the lake or a destination is missing.
     """
     Names.load(settings.names)
     read_links(settings.postcards.links)
+    if settings.direct.stores:
+        from ..direct.stores import store_specs
+
+        store_specs(settings.direct)
     if settings.lake.enabled:
         from ...lake.extensions import check_lake
 

@@ -6,17 +6,22 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+_DATABASES = ("postgres", "postgresql")
+"""Schemes of URLs whose user is a name; of others, as of NATS, it may be a token."""
+
 
 def shown(url: str) -> str:
-    """A URL as it may be shown: without user, password and query."""
+    """A URL as it may be shown: without password and query, and without user unless it is a database."""
     try:
         parts = urlsplit(url)
-        place = parts.netloc.rpartition("@")[2]
+        user, at, place = parts.netloc.rpartition("@")
     except ValueError:
         return "(no URL)"
     if "@" in parts.path + parts.query + parts.fragment:
         return f"{parts.scheme}://***"  # a password with a slash, perhaps
-    return f"{parts.scheme}://{'***@' if '@' in parts.netloc else ''}{place}{parts.path}"
+    name, colon, _ = user.partition(":")
+    hidden = f"{name}{colon}{'***' if colon else ''}" if parts.scheme in _DATABASES else "***"
+    return f"{parts.scheme}://{hidden if at else ''}{at}{place}{parts.path}"
 
 
 WEBHOOKS = ("webhook", "slack")
