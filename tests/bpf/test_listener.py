@@ -99,7 +99,8 @@ def test_everything_else_passes(namespace: Namespace, listener: XdpListener) -> 
 
 
 def test_interface_that_returns(namespace: Namespace, listener: XdpListener) -> None:
-    """An interface that is deleted and made again gets the program again."""
+    """An interface that is deleted and made again gets the program again, and is counted."""
+    assert listener.counts()["interface_returns_total"] == 0
     namespace.ip("link", "del", "near")
     namespace.ip("link", "add", "near", "type", "veth", "peer", "name", "far")
     for end in ("near", "far"):
@@ -111,6 +112,8 @@ def test_interface_that_returns(namespace: Namespace, listener: XdpListener) -> 
     with namespace.raw() as far:
         far.send(bytes(ETHERNET / IP(src="192.0.2.1", dst="192.0.2.2") / REPORT))
         assert [payload for payload, _, _ in received(listener, 1)] == [b"report"]
+    assert listener.counts()["interface_returns_total"] == 1
+    assert listener.counts()["interface_gap_ns_total"] > 0
 
 
 def test_interface_that_returns_with_another_program(

@@ -37,7 +37,7 @@ def test_a_sink() -> None:
     counts["sink_packets_total"], counts["sink_events_total.latency_above"] = 7, 3
     counts["sink_ring_events_total"], counts["sink_events_total.path_change"] = 3, 2
     counts["sink_throttled_events_total.latency_above"], counts["sink_journal_throttled_events_total"] = 5, 1
-    counts["sink_reports_total"] = 3
+    counts["sink_reports_total"], counts["sink_reports_unreachable_total"] = 3, 2
     assert summary_lines(counts)[1:8] == [
         "forwarded  9 frames, 7 of them stripped of INT (1 unverified); 5 by the XDP program",
         "bypassed   6 frames, which the kernel passed on as they were",
@@ -45,7 +45,7 @@ def test_a_sink() -> None:
         "sink       3 events in the event ring; by type: 3 latency_above, 2 path_change",
         "throttled  5: 5 latency_above by the quota",
         "history    1 events above sink.journal_events are missing",
-        "reported   3 reports to another collector, 0 dropped",
+        "reported   3 reports to another collector, 0 dropped; 2 answers that no collector listens there",
     ]
 
 

@@ -104,8 +104,8 @@ class Filter:
 
     @property
     def following(self) -> bool:
-        """Whether rows are watched: reports go up until they are confirmed."""
-        return self._boundary is not None
+        """Whether rows are watched: reports go up until they are confirmed. Or a batch had to end early."""
+        return self._boundary is not None or self._ring.more
 
     def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
         """The reports of a batch, for the detector; the sources whose numbers it is to look at are merged."""

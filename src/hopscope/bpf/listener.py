@@ -46,6 +46,9 @@ class XdpListener:
         self._member: socket.socket | None = None
         """Keeps the interface promiscuous."""
         self._due_ns = 0
+        self._seen_ns = 0
+        """When the interface was last seen with the program."""
+        self._returns = self._gap_ns = 0
         self._trouble = ""
         """Why the program could not be attached again."""
 
@@ -65,6 +68,7 @@ class XdpListener:
         except CaptureError:
             self._program.close()
             raise
+        self._seen_ns = time.monotonic_ns()
 
     def _join(self) -> None:
         """Have the interface receive frames for other machines, if it is to. Raises CaptureError."""
@@ -104,6 +108,8 @@ class XdpListener:
                 self._program.detach()
                 self._native = self._program.attach()
                 self._join()
+                self._returns += 1
+                self._gap_ns += now_ns - self._seen_ns
             self._program.look()
         except OSError:  # it is not back yet
             return
@@ -116,6 +122,7 @@ class XdpListener:
                 )
             return
         self._trouble = ""
+        self._seen_ns = now_ns
 
     def finish(self) -> None:
         """Detach the program: what it sent up is still received."""
@@ -123,11 +130,15 @@ class XdpListener:
         self._program.detach()
 
     def counts(self) -> dict[str, int]:
-        """Datagrams by what became of them since `open`, by key of `detect.counters`."""
+        """Datagrams by what became of them since `open`, and returns of the interface, by key of
+        `detect.counters`.
+        """
         counts = self._program.counts()
         return {
             "kernel_drops_total": counts[Count.RING_FULL],
             "oversized_frames_total": counts[Count.OVERSIZED],
+            "interface_returns_total": self._returns,
+            "interface_gap_ns_total": self._gap_ns,
             **{f"xdp_{count.label}": counts[count] for count in counts},
         }
 

@@ -39,7 +39,9 @@ class BpfRing:
         """Reports in sequence of its source until then."""
         self.count = 0
         """Datagrams of the last batch."""
-        self._met = np.zeros(sources, np.uint8)
+        self.more = False
+        """Whether further ones that had come stayed in the ring."""
+        self._met = np.zeros(sources, np.uint64)
         self._done = np.zeros(1, np.uint64)
         self._received = 0
         self._use(np.zeros(2 * mmap.PAGESIZE, np.uint8), np.zeros(1, np.uint64), np.zeros(1, np.uint64))
@@ -87,11 +89,12 @@ class BpfRing:
         call.
         """
         self._consumer[0] = self._done[0]
+        end = self.written if until is None else until
         count = int(
             self._walk(
                 self._arena,
                 self._consumer[0],
-                np.uint64(self.written if until is None else until),
+                np.uint64(end),
                 self._frames,
                 self.marks,
                 self.rows,
@@ -103,6 +106,7 @@ class BpfRing:
             )
         )
         self.count = count
+        self.more = self.position < end
         if not count:
             return None
         first, self._received = self._received, self._received + count

@@ -20,12 +20,13 @@ def walk(
     epoch_ns: Any, link: Any, done: Any,
 ) -> Any:  # fmt: skip
     """Describe records from position `start` to `end` in `frames`, until they are full or a record is still
-    being written; returns how many.  A batch has at most one datagram whose source is merged before it.
+    being written; returns how many.  Sources are merged before a batch, so it has datagrams that ask for this
+    only as long as their source has received the same.
 
     `ring` is uint8 [2 * size]: the records twice, so that none is cut.  `marks`, `rows` and `received` are
-    those of the heads, uint8, uint32, uint64 [frames].  `met` is uint8 [sources]: zero, and again at the
-    end.  `epoch_ns`: what makes the kernel's clock time since 1970.  `done` is uint64 [1]: the position after
-    the last record.
+    those of the heads, uint8, uint32, uint64 [frames].  `met` is uint64 [sources], what each has received,
+    plus 1: zero, and again at the end.  `epoch_ns`: what makes the kernel's clock time since 1970.  `done` is
+    uint64 [1]: the position after the last record.
     """
     mask = U64(len(ring)) // U64(2) - U64(1)
     count = 0
@@ -40,13 +41,14 @@ def walk(
             head = place + _RECORD
             last = load64(ring, head + _AT_SOURCE)
             row, mark = last & _LOW_32, last >> U64(32)
+            so_far = load64(ring, head + _AT_RECEIVED)
             if mark & _MERGE and row != _NOWHERE:
-                if met[row]:
+                if met[row] and met[row] != so_far + U64(1):
                     break
-                met[row] = U8(1)
+                met[row] = so_far + U64(1)
             marks[count] = U8(mark)
             rows[count] = U32(row)
-            received[count] = load64(ring, head + _AT_RECEIVED)
+            received[count] = so_far
             last = load64(ring, head + _AT_LENGTH)
             frame = frames[count]
             frame.offset = head + _HEAD
@@ -63,6 +65,6 @@ def walk(
     for k in range(count):
         row = U64(rows[k])
         if row != _NOWHERE:
-            met[row] = U8(0)
+            met[row] = U64(0)
     done[0] = at
     return count

@@ -62,8 +62,17 @@ COUNTERS: tuple[Counter, ...] = (
         "bypassed_frames_total",
         "Frames that a sink received, but the kernel passed on as they were, while no worker did.",
     ),
-    Counter("interface_returns_total", "Interfaces that were deleted, made again, and bound again."),
-    Counter("interface_gap_ns_total", "Time from the deletion of an interface until it was bound again."),
+    Counter(
+        "interface_returns_total",
+        "Interfaces that were deleted, made again, and bound again.",
+        of="received.interface_returns_total",
+    ),
+    Counter(
+        "interface_gap_ns_total",
+        "Time from the deletion of an interface until it was bound again; with an XDP program up to a second "
+        "more.",
+        of="received.interface_gap_ns_total",
+    ),
     Counter(
         "abandoned_frames_total",
         "Frames that a killed worker had taken from its ring; those that it had not forwarded are lost.",

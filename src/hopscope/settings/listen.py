@@ -61,9 +61,9 @@ class ListenSettings(Section):
     receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
     """UDP: requested socket buffer; a warning at startup says if the kernel grants less."""
     ring_bytes: int = Field(default=32 * 1024 * 1024, ge=1024 * 1024, le=2**34)
-    """Ring, XDP (a power of two) and mirror: size of each worker's ring for frames from the kernel. A small
-    frame takes 200 bytes; at low rates each takes a block, of 128 KiB in 16 ms, or of 16 KiB in 1 ms if
-    frames are forwarded."""
+    """Ring, XDP (rounded up to a power of two) and mirror: size of each worker's ring for frames from the
+    kernel. A small frame takes 200 bytes; at low rates each takes a block, of 128 KiB in 16 ms, or of 16 KiB
+    in 1 ms if frames are forwarded."""
     filter: str = ""
     """Mirror: the frames to receive, as `udp port 4791` (compiled by libpcap), or as `tcpdump -ddd` prints a
     program, with commas instead of line breaks; empty: all frames."""

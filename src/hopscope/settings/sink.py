@@ -70,7 +70,8 @@ class SinkSettings(Section):
     lacks are counted."""
     journal_flows: int = Field(default=2000, ge=0, le=10**9)
     """Most flows per second that one worker writes to history when they leave the table: a flow record has
-    packets, path and means by hop. The eviction ring has all flows; those that history lacks are counted."""
+    packets, path and means by hop. At the end of the sink it writes all that are left. The eviction ring has
+    all flows; those that history lacks are counted."""
     adapt: AdaptSettings = AdaptSettings()
     """Adaptive thresholds."""
     report: SinkReportSettings = SinkReportSettings()

@@ -99,9 +99,11 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
         if more := counters["sink_journal_throttled_events_total"]:
             lines.append(f"history    {more:,} events above sink.journal_events are missing")
     if counters["sink_reports_total"] or counters["sink_report_drops_total"]:
+        refused = counters["sink_reports_unreachable_total"]
         lines.append(
             f"reported   {counters['sink_reports_total']:,} reports to another collector, "
             f"{counters['sink_report_drops_total']:,} dropped"
+            + (f"; {refused:,} answers that no collector listens there" if refused else "")
         )
     return lines
 

@@ -229,15 +229,16 @@ class Receiver:
         return self._taken < FORWARDING_PAUSE.below
 
     def follows(self) -> bool:
-        """Whether the filter of its program has rows to follow now."""
+        """Whether the filter of its program has rows to follow now, or datagrams left to take."""
         return bool(getattr(self.source, "following", False))
 
-    def replace(self, handle: socket.socket) -> None:
-        """Receive on another socket from now on."""
+    def replace(self, new: NewListener) -> None:
+        """Receive on another socket from now on: the interface is back."""
         before = self.listener
         self._earlier += Counter(before.counts())
+        self._earlier += Counter(interface_returns_total=bool(new.gap_ns), interface_gap_ns_total=new.gap_ns)
         before.close()
-        self.listener = listener_of(before.settings, self._worker, handle)
+        self.listener = listener_of(before.settings, self._worker, new.handle)
         self.listener.open()
 
     def counts(self) -> Counter[str]:
@@ -349,7 +350,7 @@ class Worker:
         return [receiver.listener.fileno() for receiver in self.receivers]
 
     def follows(self) -> bool:
-        """Whether reports go up that would end in an XDP program once the worker has followed them."""
+        """Whether filters of XDP programs have work now: rows to follow, or datagrams left to take."""
         return any(receiver.follows() for receiver in self.receivers)
 
     def beat(self) -> None:
@@ -362,7 +363,8 @@ class Worker:
         """Receive once from every listener; returns the number of frames."""
         frames, horizon = 0, CLOSED
         while self._listeners:
-            self._replace(self._listeners.popleft())
+            new = self._listeners.popleft()
+            self.receivers[new.place].replace(new)
         for receiver in self.receivers:
             begin = time.perf_counter_ns()
             if receiver.forward is not None:
@@ -405,12 +407,6 @@ class Worker:
         """Set the counters that others count."""
         self.received = sum((receiver.counts() for receiver in self.receivers), Counter())
         self._steps.counted.collect(self)
-
-    def _replace(self, new: NewListener) -> None:
-        """Receive on another socket: the interface is back."""
-        self.receivers[new.place].replace(new.handle)
-        self._steps.count("interface_returns_total", bool(new.gap_ns))
-        self._steps.count("interface_gap_ns_total", new.gap_ns)
 
     def drain(self) -> None:
         """Process what is left in the sockets, for at most a second; what comes now bypasses a sink, whose
