@@ -418,6 +418,8 @@ def hang(folder):
                 (e["ip_version"] != 0) & ((e["src_lo"] == 0xFFFF0A000007) | (e["dst_hi"] >> 32 == 0x20010DB8))
             ),
         ),
+        ({"prefixes": ["::/0"]}, lambda e: e["ip_version"] == 6),
+        ({"prefixes": ["0.0.0.0/0"]}, lambda e: (e["ip_version"] == 4) & (e["src_lo"] != 0)),
     ],
 )
 def test_filters(settings: dict[str, Any], mask: Callable[[Events], Any]) -> None:

@@ -60,13 +60,14 @@ def test_large_numbers_are_text() -> None:
     assert wide(2**53) == str(2**53)
 
 
-def test_an_ipv4_network_holds_no_ipv6_flow() -> None:
-    """0.0.0.0/0 is every IPv4 address and no other; ::/0 is all."""
+def test_a_network_holds_no_flow_of_the_other_ip() -> None:
+    """0.0.0.0/0 is every IPv4 address and no other, ::/0 every IPv6 address."""
     rows = np.zeros(2, FLOW)
     rows["src_lo"] = rows["dst_lo"] = 0xFFFF_0A00_0001, 1
     rows["src_hi"] = rows["dst_hi"] = 0, 0x2001_0DB8 << 32
     assert FlowFilter(prefixes=("0.0.0.0/0",)).mask(rows).tolist() == [True, False]
-    assert FlowFilter(prefixes=("::/0",)).mask(rows).all()
+    assert FlowFilter(prefixes=("::/0",)).mask(rows).tolist() == [False, True]
+    assert FlowFilter(prefixes=("::/0", "0.0.0.0/0")).mask(rows).all()
     assert FlowFilter(src="2001:db8::/64").mask(rows).tolist() == [False, True]
 
 

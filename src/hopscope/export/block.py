@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_network
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ from ..base.errors import HopscopeError
 from ..detect.flows.reading.flow_walk import FlowBlock
 from ..detect.records import Kind, Metric
 from ..present.events import continues
-from ..present.select import on_path
+from ..present.select import FlowFilter, on_path
 from ..settings.destinations.common import ExportSettings
 from ..wire.records import Records
 
@@ -66,7 +65,7 @@ class EventFilter:
         self._endings = np.array([kinds[name] for name in settings.endings], np.uint8)
         self._metrics = _codes(settings.metrics, {metric.label: metric.value for metric in Metric})
         self._nodes = np.array(settings.nodes, np.uint32) if settings.nodes else None
-        self._prefixes = [_bounds(prefix) for prefix in settings.prefixes]
+        self._prefixes = FlowFilter(prefixes=settings.prefixes)
         self._sample = np.uint64(settings.sample)
 
     def of(self, events: Records) -> Records:
@@ -79,7 +78,7 @@ class EventFilter:
             wanted &= self._metrics[events["metric"]]
         if self._nodes is not None:
             wanted &= np.isin(events["node_id"], self._nodes) | on_path(events, self._nodes)
-        if self._prefixes:
+        if self._prefixes.prefixes:
             wanted &= self._inside(events)
         if self._sample > 1:
             wanted &= (events["flow_id"] == 0) | self._sampled(events)
@@ -98,7 +97,7 @@ class EventFilter:
         if self._nodes is not None:
             there = np.isin(block.hops["node_id"], self._nodes)
             wanted &= np.bincount(of[there], minlength=len(block)) > 0
-        if self._prefixes:
+        if self._prefixes.prefixes:
             wanted &= self._inside(block.flows)
         if self._sample > 1:
             wanted &= self._sampled(block.flows)
@@ -112,14 +111,9 @@ class EventFilter:
         sampled: Mask = mixed % self._sample == 0
         return sampled
 
-    def _inside(self, events: Records) -> Mask:
+    def _inside(self, records: Records) -> Mask:
         """Records with a flow from or to one of the prefixes."""
-        found = np.zeros(len(events), bool)
-        for hi, lo, mask_hi, mask_lo in self._prefixes:
-            for side in ("src", "dst"):
-                found |= (events[f"{side}_hi"] & mask_hi == hi) & (events[f"{side}_lo"] & mask_lo == lo)
-        found &= events["ip_version"] != 0
-        return found
+        return self._prefixes.mask(records) & (records["ip_version"] != 0)
 
 
 def _codes(names: Sequence[str], known: dict[str, int]) -> Mask | None:
@@ -132,14 +126,3 @@ def _codes(names: Sequence[str], known: dict[str, int]) -> Mask | None:
     found = np.zeros(256, bool)
     found[[known[name] for name in names]] = True
     return found
-
-
-def _bounds(prefix: str) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Address and mask of a prefix as two halves each; IPv4 as ::ffff:a.b.c.d."""
-    network = ip_network(prefix)
-    length, address = network.prefixlen, int(network.network_address)
-    if network.version == 4:
-        length, address = length + 96, address | 0xFFFF << 32
-    mask = (1 << 128) - (1 << (128 - length))
-    low = 2**64 - 1
-    return tuple(np.uint64(part) for part in (address >> 64, address & low, mask >> 64, mask & low))  # type: ignore[return-value]

@@ -196,7 +196,9 @@ _FLOW = np.dtype(
 
 
 def in_network(rows: Records, side: str, text: str, name: str | None = None) -> Mask:
-    """Whether the address of `side` (src or dst) is in a network. `::`, no address, is in none."""
+    """Whether the address of `side` (src or dst) is in a network. `::`, no address, is in none; IPv4 is in
+    none of IPv6.
+    """
     try:
         high, low, mask_high, mask_low = (np.uint64(part) for part in network(text))
     except UnreadableError as error:
@@ -204,7 +206,8 @@ def in_network(rows: Records, side: str, text: str, name: str | None = None) -> 
     found: Mask = (rows[f"{side}_hi"] & mask_high == high & mask_high) & (
         rows[f"{side}_lo"] & mask_low == low & mask_low
     )
-    found &= (rows[f"{side}_hi"] | rows[f"{side}_lo"]) != 0
+    if high == low == 0:
+        found &= (rows[f"{side}_hi"] != 0) | (rows[f"{side}_lo"] != 0) & (rows[f"{side}_lo"] >> 32 != 0xFFFF)
     return found
 
 

@@ -199,7 +199,9 @@ def _prefix_sql(side: str, prefix: str) -> str:
     """As `present.select.in_network`."""
     first, last = _network(prefix)
     hi, last_hi = first >> 64, last >> 64
-    known = f"({side}_hi != 0 OR {side}_lo != 0)" if first == 0 else "true"
+    known = "true"
+    if first == 0:
+        known = f"({side}_hi != 0 OR ({side}_lo != 0 AND {side}_lo >> 32 != 65535))"
     if hi != last_hi:
         return f"({side}_hi BETWEEN {hi} AND {last_hi} AND {known})"
     return f"({side}_hi = {hi} AND {side}_lo BETWEEN {first & _LOW} AND {last & _LOW} AND {known})"

@@ -34,7 +34,7 @@ class ExportSettings(Section):
     nodes: tuple[Annotated[int, Field(ge=0, le=2**32 - 1)], ...] = ()
     """Node ids: only events at these, or with one of them in their path; empty: all."""
     prefixes: tuple[Annotated[str, AfterValidator(_prefix)], ...] = ()
-    """Prefixes: only events of flows from or to one of them; empty: all."""
+    """Prefixes: only events of flows from or to one of them; empty: all. `::/0` is all IPv6, and no IPv4."""
     sample: int = Field(default=1, ge=1)
     """Events of one in this many flows, always the same ones; events without a flow are not sampled."""
     begin: Literal["now", "oldest"] = "now"
