@@ -60,7 +60,8 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "bypassed_frames_total",
-        "Frames that a sink received, but the kernel passed on as they were, while no worker did.",
+        "Frames that a sink received, but the kernel passed on as they were, while no worker did, also those "
+        "that the output then dropped.",
     ),
     Counter(
         "interface_returns_total",
