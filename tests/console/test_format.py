@@ -70,17 +70,18 @@ MARKS = """Promise.all(["lib/format", "charts/axes"].map((name) => import(`/cons
     const texts = [];
     const context = {
       canvas: { clientWidth: WIDTH },
-      measureText: () => ({ width: 30 }),
+      measureText: () => ({ width: TEXT }),
       fillText: (text) => texts.push(text.slice(-5)),
     };
-    axes.drawTimes(context, Date.parse(FROM), Date.parse(TO), () => 90, 0, WIDTH);
+    const [from, to] = [FROM, TO].map(Date.parse);
+    axes.drawTimes(context, from, to, (at) => 20 + ((at - from) / (to - from)) * (WIDTH - 40), 0, WIDTH);
     return texts;
   })"""
 
 
-def marks(browser: Any, zone: str, width: int, begin: str, end: str) -> list[str]:
-    """Texts below an axis of time of so many pixels."""
-    given = {"ZONE": zone, "WIDTH": width, "FROM": begin, "TO": end}
+def marks(browser: Any, zone: str, width: int, begin: str, end: str, text: int = 30) -> list[str]:
+    """Texts, each so wide, below an axis of time of so many pixels."""
+    given = {"ZONE": zone, "WIDTH": width, "FROM": begin, "TO": end, "TEXT": text}
     code = MARKS
     for name, value in given.items():
         code = code.replace(name, json.dumps(value))
@@ -109,7 +110,33 @@ def test_marks_of_time_are_round_after_a_change_of_summer_time(demo: Any, browse
     october = marks(browser, "local", 540, "2026-10-24T22:30:00Z", "2026-10-25T04:00:00Z")
     assert october == ["01:00", "02:00", "02:00", "03:00", "04:00", "05:00"]
     days = marks(browser, "local", 360, "2026-10-23T12:00:00Z", "2026-10-27T12:00:00Z")
-    assert days == ["00:00"] * 4
+    assert days == ["10-24", "10-25", "10-26", "10-27"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "expected"),
+    [
+        ("2026-10-22T00:00:00Z", "2026-11-17T00:00:00Z", ["10-26", "11-02", "11-09", "11-16"]),
+        ("2026-07-15T00:00:00Z", "2026-11-15T00:00:00Z", ["08-01", "09-01", "10-01", "11-01"]),
+        ("2026-02-15T00:00:00Z", "2027-02-20T00:00:00Z", ["04-01", "07-01", "10-01", "01-01"]),
+        ("2020-06-01T00:00:00Z", "2024-06-01T00:00:00Z", ["01-01", "01-01", "01-01", "01-01"]),
+    ],
+)
+def test_marks_of_long_ranges_are_dates(
+    demo: Any, browser: Any, begin: str, end: str, expected: list[str]
+) -> None:
+    """By hand: Mondays, first days of months, quarters and years, with as much room as hours have."""
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+    browser.open(demo.url)
+    assert marks(browser, "local", 500, begin, end) == expected
+
+
+def test_marks_of_time_do_not_lie_on_each_other(demo: Any, browser: Any) -> None:
+    """Texts of a past day, which have its date, need more room than those of today."""
+    browser.open(demo.url)
+    past = "2026-01-01T01:00:00Z", "2026-01-01T09:00:00Z"
+    assert marks(browser, "utc", 900, *past) == [f"{hour:02}:00" for hour in range(1, 10)]
+    assert marks(browser, "utc", 900, *past, text=110) == ["02:00", "04:00", "06:00", "08:00"]
 
 
 def test_a_range_in_the_repeated_hour_is_the_one_that_is_shown(demo: Any, browser: Any) -> None:

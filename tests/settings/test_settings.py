@@ -183,6 +183,11 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("history.keep_free = -1", "history.keep_free: found -1, expected bytes, as 1000000000"),
         ("history.keep_free = 1.5", "history.keep_free: found 1.5, expected bytes, as 1000000000"),
         ("[[listen]]\nallow = ['x']", "listen[0].allow[0]: 'x' is not a network"),
+        (
+            "[label.labelling]\nchance_table = [[0], [2]]",
+            "label.labelling.chance_table[1][0]: found 2, expected at most 1",
+        ),
+        ("[label.labelling]\nchance_table = [[]]", "chance_table[0]: found [], expected 1 or more items"),
         ("label.allow = ['x']", "label.allow[0]: 'x' is not a network"),
         ("direct.translator.allow = ['x']", "direct.translator.allow[0]: 'x' is not a network"),
         ("direct.nic.allow = ['x']", "direct.nic.allow[0]: 'x' is not a network"),

@@ -113,7 +113,8 @@ class EventFilter:
 
     def _inside(self, records: Records) -> Mask:
         """Records with a flow from or to one of the prefixes."""
-        return self._prefixes.mask(records) & (records["ip_version"] != 0)
+        inside: Mask = self._prefixes.mask(records) & (records["ip_version"] != 0)
+        return inside
 
 
 def _codes(names: Sequence[str], known: dict[str, int]) -> Mask | None:

@@ -64,6 +64,8 @@ def error_lines(
     """One line per error in values of `model`; `origins` are the sources of its keys, see `Loaded`."""
     lines = []
     for item in error.errors():
+        if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
+            continue  # of a list that is too short without its wrong items, each of which has its line
         location = item["loc"]
         if location[-1:] == ("[key]",):  # the name of a table is wrong
             location = location[:-1]

@@ -1,10 +1,20 @@
 /** Scales and axes: time, values (linear or logarithmic), with round marks. */
 
-import { amount, behindUtc, clock } from "../lib/format.js";
+import { amount, behindUtc, clock, date } from "../lib/format.js";
 import { colour } from "../lib/theme.js";
 
-const STEPS_MS = [100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10_800e3, 21_600e3, 43_200e3, 86_400e3, 172_800e3, 604_800e3];
+const STEPS_MS = [100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 10_800e3, 21_600e3, 43_200e3];
 const QUARTER_MS = 900e3;  // all zones differ by a multiple of it, also after a change to or from summer time
+const DAY_MS = 86_400e3;
+/** Steps of a day and more: the most days that one takes, and which dates begin one. */
+const DATES = [
+  [1, () => true],
+  [2, (day) => (day / DAY_MS) % 2 === 0],
+  [7, (day) => day.getUTCDay() === 1],
+  [31, (day) => day.getUTCDate() === 1],
+  [92, (day) => day.getUTCDate() === 1 && day.getUTCMonth() % 3 === 0],
+  [366, (day) => day.getUTCDate() === 1 && day.getUTCMonth() === 0],
+];
 
 /** A linear scale: value to pixel, and back. */
 export function linear([from, to], [low, high]) {
@@ -44,13 +54,27 @@ export function logMarks(top, count = 5) {
 
 /** Round times in the chosen zone between two, at most one for every 90 pixels. */
 function timeMarks(from, to, width) {
-  const step = STEPS_MS.find((each) => ((to - from) / each) * 90 <= width) ?? STEPS_MS.at(-1);
+  const least = ((to - from) * 90) / width;
+  const step = STEPS_MS.find((each) => each >= least);
+  if (step === undefined) return { step: DAY_MS, found: dateMarks(from, to, least / DAY_MS) };
   const stride = step % QUARTER_MS ? Math.min(step, 300e3) : QUARTER_MS;
   const found = [];
   for (let at = Math.ceil(from / stride) * stride; at <= to; at += stride) {
     if ((at - behindUtc(at)) % step === 0) found.push(at);
   }
   return { step, found };
+}
+
+/** The beginnings of days, weeks, months, quarters or years in the chosen zone, `least` days apart. */
+function dateMarks(from, to, least) {
+  const begins = (DATES.find(([days]) => days >= least) ?? DATES.at(-1))[1];
+  const found = [];
+  for (let local = Math.floor((from - behindUtc(from)) / DAY_MS) * DAY_MS; local <= to + DAY_MS; local += DAY_MS) {
+    if (!begins(new Date(local))) continue;
+    const at = local + behindUtc(local + behindUtc(local));
+    if (at >= from && at <= to) found.push(at);
+  }
+  return found;
 }
 
 /** Draw the axis of values on the left: lines across, and texts. */
@@ -76,16 +100,18 @@ export function drawValues(context, values, scale, unit, left, right) {
 /** Draw the axis of time at the bottom. */
 export function drawTimes(context, from, to, scale, y, width) {
   const { step, found } = timeMarks(from, to, width);
+  let free = 0;
   context.fillStyle = colour("--faint");
   context.textAlign = "center";
   context.textBaseline = "top";
   for (const at of found) {
     const x = scale(at);
-    const text = clock(at, step < 1000 ? 1 : 0);
-    const short = step >= 60_000 ? text.slice(0, -3) : text;
+    const text = step < DAY_MS ? clock(at, step < 1000 ? 1 : 0) : date(at);
+    const short = step >= 60_000 && step < DAY_MS ? text.slice(0, -3) : text;
     const half = context.measureText(short).width / 2;
-    if (x - half < 0 || x + half > context.canvas.clientWidth) continue;
+    if (x - half < free || x + half > context.canvas.clientWidth) continue;  // texts do not lie on each other
     context.fillText(short, x, y + 6);
+    free = x + half + 6;
   }
 }
 

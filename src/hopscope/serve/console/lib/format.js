@@ -123,6 +123,11 @@ export function clock(time, digits = 1) {
   return (today ? "" : inZone(DAY, at) + " ") + inZone(CLOCK, at) + rest;
 }
 
+/** The date, as 2026-11-29. */
+export function date(at) {
+  return inZone(DAY, at);
+}
+
 /** Date and time in full, with the zone: for titles and details. */
 export function moment(time) {
   const at = typeof time === "number" ? time : ms(time);
