@@ -89,18 +89,24 @@ def long_paths(events: Records) -> LongPaths:
 
 
 def with_queue(events: Records) -> npt.NDArray[np.bool_]:
-    """bool [events]: `ident` is a queue or a buffer: of the metric, or where a packet was dropped or met
-    congestion. Queue 0 without a drop reason is none: a report without either has the same.
-    """
-    named = np.isin(events["kind"], _OF_PACKETS) & ((events["ident"] != 0) | (events["value"] != 0))
-    found: npt.NDArray[np.bool_] = named | np.isin(events["metric"], _OF_QUEUES)
+    """bool [events]: `ident` is a queue or a buffer."""
+    of_packets, of_queues = np.isin(events["kind"], _OF_PACKETS), np.isin(events["metric"], _OF_QUEUES)
+    found: npt.NDArray[np.bool_] = _has_queue(of_packets, of_queues, events["ident"], events["value"])
     return found
 
 
 def _queue(row: Fields) -> int | None:
-    """The queue or buffer of a row of history, by the same rule."""
-    named = row["kind"] in _PACKET_KINDS and (row["ident"] or row["value"])
-    return row["ident"] if named or row["metric"] in _QUEUE_METRICS else None
+    """The queue or buffer of a row of history."""
+    of_packets, of_queues = row["kind"] in _PACKET_KINDS, row["metric"] in _QUEUE_METRICS
+    return row["ident"] if _has_queue(of_packets, of_queues, row["ident"], row["value"]) else None
+
+
+def _has_queue(of_packets: Any, of_queues: Any, ident: Any, value: Any) -> Any:
+    """Whether `ident` is a queue or a buffer, of one event or of each of an array: that of its metric, or
+    where its packet was dropped or met congestion. Queue 0 without a drop reason is none: a report without
+    either has the same.
+    """
+    return of_queues | of_packets & ((ident != 0) | (value != 0))
 
 
 def unit(metric: int) -> str | None:
