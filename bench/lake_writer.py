@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import numpy as np
 
 from harness.common import Bench
@@ -25,7 +24,7 @@ from hopscope.lake.status import read_status
 from hopscope.lake.writer import LakeWriter
 from hopscope.settings.lake import LakeSettings
 from support.event_make import Events, random_events
-from support.lake_make import in_bucket, lake_settings, unsigned
+from support.lake_make import in_bucket, lake_settings
 from support.lake_member import LakeMember
 from support.postgres_server import PostgresServer
 from support.s3_server import S3Server
@@ -193,7 +192,6 @@ def main() -> None:
         " (SeaweedFS) share the same two cores.",
         "a network, servers with cores and disks of their own; events are random, so they compress badly.",
     )
-    duckdb.connect = unsigned(duckdb.connect)  # of many writers in one process
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)

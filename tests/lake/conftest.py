@@ -6,12 +6,11 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from hopscope.history import follow
 from hopscope.settings.lake import LakeSettings
-from support.lake_make import lake_settings, unsigned
+from support.lake_make import lake_settings
 from support.postgres_server import PostgresServer
 from support.s3_server import S3Server
 
@@ -45,6 +44,5 @@ def local(database: PostgresServer, tmp_path: Path) -> LakeSettings:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shard is seen as soon as it has events, and extensions load without a look at their signatures."""
+    """A shard is seen as soon as it has events."""
     monkeypatch.setattr(follow, "SCAN_SECONDS", 0)
-    monkeypatch.setattr(duckdb, "connect", unsigned(duckdb.connect))

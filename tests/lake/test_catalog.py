@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
 from hopscope.history.columns import connect
+from hopscope.lake import extensions
 from hopscope.lake.catalog import Lake, LakeError, create
 from hopscope.lake.database import Database
-from hopscope.lake.extensions import check_lake, load_extensions
+from hopscope.lake.extensions import check_lake, connect_with_extensions, extension_files
 from hopscope.settings.lake import LakeSettings
 from support.postgres_server import PostgresServer
 
@@ -58,14 +61,34 @@ def test_what_is_wrong_is_named(local: LakeSettings) -> None:
         assert "keepalives" not in str(raised.value)
 
 
-def test_extensions_are_signed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real connection, which checks signatures, loads them; one of another DuckDB is named."""
+def test_signatures_of_extensions_are_checked_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The first connection checks them, the next one takes the same files for checked, and a file that has
+    changed since is checked again. None can load other files unsigned. One of another DuckDB is named.
+    """
+    monkeypatch.setenv("HOPSCOPE_KERNEL_CACHE", str(tmp_path / "cache"))
+    files, checks = extension_files(), list[bool]()
+
+    def connecting(memory_bytes: int, threads: int, *, unsigned: bool) -> duckdb.DuckDBPyConnection:
+        checks.append(not unsigned)
+        return connect(memory_bytes, threads, unsigned=unsigned)
+
+    monkeypatch.setattr(extensions, "connect", connecting)
+    copies = [Path(shutil.copy(path, tmp_path)) for path in files]
+    damaged = tmp_path / "damaged.duckdb_extension"
+    damaged.write_bytes(files[0].read_bytes()[:-1] + b"\0")
+    for change in (lambda: None, lambda: None, copies[1].touch):
+        change()
+        monkeypatch.setattr(extensions, "extension_files", lambda: copies)
+        with connect_with_extensions(256 * 1024**2, 1) as connection:
+            with pytest.raises(duckdb.Error, match="signature"):
+                connection.execute(f"LOAD '{damaged}'")
+            with pytest.raises(duckdb.Error, match="running"):
+                connection.execute("SET GLOBAL allow_unsigned_extensions = true")
+    assert checks == [True, False, True]
+    monkeypatch.setattr(extensions, "extension_files", lambda: [damaged])
+    with pytest.raises(LakeError, match=r"damaged\.duckdb_extension cannot be loaded"):
+        connect_with_extensions(256 * 1024**2, 1)
     monkeypatch.undo()
-    with connect(256 * 1024**2, 1) as connection:
-        assert connection.execute("SELECT current_setting('allow_unsigned_extensions')").fetchone() == (
-            False,
-        )
-        load_extensions(connection)
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9.9")
     with pytest.raises(LakeError, match=r"DuckDB is 9\.9\.9, .* for v1.*pip install 'hopscope\[lake\]'"):
         check_lake()

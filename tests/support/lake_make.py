@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any
 
 from hopscope.settings.lake import LakeSettings
 from support.postgres_server import PostgresServer
@@ -19,17 +17,6 @@ def lake_settings(database: PostgresServer, **more: object) -> LakeSettings:
     return LakeSettings.model_validate(
         {"catalog": place, "schema_name": f"lake{next(_numbers)}", "every_seconds": 0.5, **more}
     )
-
-
-def unsigned(connect: Callable[..., Any]) -> Callable[..., Any]:
-    """DuckDB's `connect` for connections that load extensions without checking their signatures, which takes
-    0.4 s of a processor each time.
-    """
-
-    def quick(*given: Any, config: dict[str, Any], **more: Any) -> Any:
-        return connect(*given, config={**config, "allow_unsigned_extensions": True}, **more)
-
-    return quick
 
 
 def in_bucket(store: S3Server) -> dict[str, object]:

@@ -9,12 +9,9 @@ import sys
 import threading
 from pathlib import Path
 
-import duckdb
-
 from hopscope.lake.process import LakeProcess
 from hopscope.memory.private_file import incarnation
 from hopscope.settings.lake import LakeSettings
-from support.lake_make import unsigned
 
 
 class LakeMember:
@@ -55,7 +52,6 @@ class LakeMember:
 def main() -> None:
     """Run until SIGTERM."""
     given, folder, name = sys.argv[1:]
-    duckdb.connect = unsigned(duckdb.connect)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     settings = LakeSettings.model_validate_json(given)

@@ -30,11 +30,11 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from ..history.columns import COLUMNS, connect, quoted
+from ..history.columns import COLUMNS, quoted
 from ..settings.destinations import shown
 from ..settings.lake import LakeSettings
 from .database import Address, Database, LakeError
-from .extensions import load_extensions
+from .extensions import connect_with_extensions
 
 __all__ = ["VERSION", "Lake", "LakeError", "create"]
 
@@ -170,9 +170,8 @@ def prepared(settings: LakeSettings, *, memory_bytes: int, threads: int) -> duck
     """DuckDB that can attach the lake: what takes a quarter of a second, and no server. LakeError: a key or a
     file of certificates cannot be read.
     """
-    connection = connect(memory_bytes, threads)
+    connection = connect_with_extensions(memory_bytes, threads)
     try:
-        load_extensions(connection)
         _configure(connection, settings)
         _make_secrets(connection, settings)
     except BaseException:
