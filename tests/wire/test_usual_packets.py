@@ -1,15 +1,17 @@
-"""Captured packets of the usual forms: the loop for runs of them reads what the scalar codec reads."""
+"""Packets and reports of the usual forms: the loops for runs of them read what the scalar codec reads."""
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
-from hopscope.wire.records import Carrier, Hop
+from hopscope.wire.records import Carrier, Hop, Link
 from oracle.decode import decode_scalar
 from oracle.insert import Form, insert_int
 from support.mutants import difference
@@ -26,46 +28,57 @@ FORMS = (
 )  # fmt: skip
 
 
-def _frames(dialect: Dialect) -> tuple[list[bytes], list[bytes]]:
-    """(frames with INT of every usual form, the same without INT and frames of other forms)."""
+OLD_FORMS = tuple(
+    (protocol, Form(carrier, 0, version))
+    for version in (4, 5, 10)
+    for protocol, carrier in ((17, Carrier.UDP), (6, Carrier.TCP))
+)
+FULL = [
+    Hop(
+        node_id=node, ingress_port=3, egress_port=4, hop_latency=5, queue_id=6, queue_occupancy=7,
+        ingress_time=8, egress_time=9, congestion_queue_id=10, queue_congestion=11, l2_ingress_port=12,
+        l2_egress_port=13, tx_utilization=14,
+    )
+    for node in (1, 2, 3)
+]  # fmt: skip
+"""Hops with the first eight values of every version."""
+
+
+def _frames(dialect: Dialect, forms: tuple[tuple[int, Form], ...]) -> tuple[list[bytes], list[bytes]]:
+    """(frames with INT of these forms, the same without INT and frames of other forms)."""
+    widest = 0xFFFF if dialect.name == "intcollector" else 0xFFFFFF
+    without = replace(
+        FULL[1], congestion_queue_id=0xFF, queue_congestion=widest, egress_time=0xFFFFFFFF
+    )  # all ones: a switch has no such value
+    full = [FULL[0], without, FULL[2]]
     usual, others = [], []
     for version in (4, 6):
-        for protocol, form in FORMS:
+        for protocol, form in forms:
             packet = Packet(version, protocol, b"some payload")
-            usual.append(insert_int(packet.frame(), HOPS, 0xB100, form, dialect=dialect))
+            for hops, instructions in ((HOPS, 0xB100), (full, 0xFF00)):
+                usual.append(insert_int(packet.frame(), hops, instructions, form, dialect=dialect))
             others.append(packet.frame())
             odd = replace(packet, options=True, tags=1)
             others.append(insert_int(odd.frame(), HOPS[:1], 0xA000, form, dialect=dialect))
     return usual, others
 
 
-def _taken(frames: list[bytes], dialect: Dialect) -> int:
-    """Frames from the first on that the loop takes."""
-    from hopscope.wire.decode.usual_packet_kernel import usual_packets
-
-    batch, decoder = frame_batch(frames), Decoder(dialect)
-    zero = np.uint64(0)
-    reached, *_ = usual_packets(
+def _taken(frames: list[bytes], dialect: Dialect, loop: str = "packet.usual_packets") -> int:
+    """Frames from the first on that a loop takes."""
+    module, name = loop.split(".")
+    kernel = getattr(import_module(f"hopscope.wire.decode.usual_{module}_kernel"), name)
+    batch = frame_batch(frames, Link.ETHERNET if module == "packet" else Link.UDP_PAYLOAD)
+    decoder, zero = Decoder(dialect), np.uint64(0)
+    reached, *_ = kernel(
         decoder._readonly(batch.arena), decoder._readonly(batch.frames), zero, *decoder._fixed,
         decoder._reports, zero, decoder._hops, zero,
     )  # fmt: skip
     return int(reached)
 
 
-def test_the_loop_takes_the_usual_forms() -> None:
-    """UDP and TCP with INT of NPT 0 to 2, and packets without INT, over IPv4 and IPv6; no options or tags."""
-    usual, others = _frames(SPEC)
-    assert sum(_taken([frame], SPEC) for frame in usual) == len(usual) - 2  # not TCP that no shim names
-    assert all(_taken([frame], SPEC) for frame in others[::2])
-    assert not any(_taken([frame], SPEC) for frame in others[1::2])
-
-
-@pytest.mark.parametrize("name", ["spec", "intcollector", "int-0.4"])
-def test_runs_and_mutants(name: str) -> None:
-    """Runs of usual frames with others among them, cut at every byte, and mutants: as the scalar codec."""
-    dialect = replace(DIALECTS[name], packets=True)
-    usual, others = _frames(dialect)
-    random = np.random.default_rng(5)
+def _mutants(usual: list[bytes], others: list[bytes], seed: int) -> list[bytes]:
+    """Usual frames cut at every byte; then runs of them with others among them, many damaged."""
+    random = np.random.default_rng(seed)
     frames = [frame[:end] for frame in usual[::3] for end in range(len(frame))]
     for _ in range(1500):
         chosen = usual if random.random() < 0.8 else others
@@ -74,5 +87,62 @@ def test_runs_and_mutants(name: str) -> None:
             for at in random.integers(12, len(raw), random.integers(1, 4)).tolist():
                 raw[at] = random.integers(256) if random.random() < 0.5 else raw[at] ^ 1 << random.integers(8)
         frames.append(bytes(raw))
+    return frames
+
+
+def test_the_loop_takes_the_usual_forms() -> None:
+    """UDP and TCP with INT of NPT 0 to 2, and packets without INT, over IPv4 and IPv6; no options or tags."""
+    usual, others = _frames(SPEC, FORMS)
+    assert sum(_taken([frame], SPEC) for frame in usual) == len(usual) - 4  # not TCP that no shim names
+    assert all(_taken([frame], SPEC) for frame in others[::2])
+    assert not any(_taken([frame], SPEC) for frame in others[1::2])
+
+
+@pytest.mark.parametrize(("name", "versions"), [("spec", (5, 10)), ("int-0.4", (4,))])
+def test_the_loop_of_older_int_takes_its_forms(name: str, versions: tuple[int, ...]) -> None:
+    """INT before 2.0, and packets without INT, in a loop of their own; neither loop takes the other's INT."""
+    dialect = replace(DIALECTS[name], packets=True)
+    usual, others = _frames(dialect, tuple(one for one in OLD_FORMS if one[1].version in versions))
+    assert all(_taken([frame], dialect, "packet.usual_old_packets") for frame in usual + others[::2])
+    assert not any(_taken([frame], dialect) for frame in usual)
+    assert not any(_taken([frame], dialect, "packet.usual_old_packets") for frame in others[1::2])
+    new, _ = _frames(dialect, FORMS)
+    assert not any(_taken([frame], dialect, "packet.usual_old_packets") for frame in new)
+
+
+def _reports(packets: list[bytes]) -> list[bytes]:
+    """A Report 1.0 and a Report 0.5 of each packet."""
+    one = struct.pack(">IIII", 0x14000000 | 1 << 6 | 5, 77, 88, 99)
+    half = struct.pack(">III", 1 << 21 | 5, 88, 99)
+    return [header + packet for packet in packets for header in (one, half)]
+
+
+def test_the_loop_of_older_reports_takes_its_forms() -> None:
+    """Reports 1.0 and 0.5 without metadata of their own, around IPv4 packets with INT of any version."""
+    forms = (FORMS[0], *(one for one in OLD_FORMS if one[1].version != 4))
+    usual, others = _frames(DEFAULT, forms)
+    loop = "old_report.usual_old_reports"
+    four = len(usual) // 2
+    assert all(_taken([frame], DEFAULT, loop) for frame in _reports(usual[:four]))
+    assert not any(_taken([frame], DEFAULT, loop) for frame in _reports(usual[four:] + others))
+    with_metadata = struct.pack(">IIIII", 0x15000000 | 1 << 20, 1, 2, 3, 4)
+    assert not _taken([with_metadata + usual[0]], DEFAULT, loop)
+
+
+@pytest.mark.parametrize("name", ["spec", "intcollector", "int-0.4"])
+@pytest.mark.parametrize("forms", [FORMS, OLD_FORMS], ids=["2.x", "older"])
+def test_runs_and_mutants(name: str, forms: tuple[tuple[int, Form], ...]) -> None:
+    """Runs of usual frames with others among them, cut at every byte, and mutants: as the scalar codec."""
+    dialect = replace(DIALECTS[name], packets=True)
+    frames = _mutants(*_frames(dialect, forms), 5)
     batch = frame_batch(frames, gap=3)
+    assert difference(decode_scalar(batch, dialect), Decoder(dialect, 64).decode(batch)) == ""
+
+
+@pytest.mark.parametrize("name", ["spec", "intcollector", "int-0.4"])
+def test_runs_and_mutants_of_older_reports(name: str) -> None:
+    """The same of Reports 1.0 and 0.5."""
+    dialect = DIALECTS[name]
+    usual, others = _frames(dialect, OLD_FORMS)
+    batch = frame_batch(_mutants(_reports(usual), _reports(others), 6), Link.UDP_PAYLOAD, gap=3)
     assert difference(decode_scalar(batch, dialect), Decoder(dialect, 64).decode(batch)) == ""

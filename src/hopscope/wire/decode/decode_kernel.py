@@ -29,7 +29,8 @@ from ..telemetry.group_kernel import group_2_0, new_row
 from ..telemetry.report_kernel import report_0_5, report_1_0
 from ..telemetry.variant_kernel import UDP
 from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
-from .usual_packet_kernel import usual_packets
+from .usual_old_report_kernel import usual_old_reports
+from .usual_packet_kernel import usual_old_packets, usual_packets
 from .usual_report_kernel import usual_reports
 from .walk_kernel import FAR, MAX_LAYERS
 
@@ -255,7 +256,14 @@ def decode_frames(
     while done == stop and done < total:
         reached, first = usual_reports(buf, frames, done, table, plans, reports, index, hops, first)
         index += reached - done
+        begin = reached
+        reached, first = usual_old_reports(buf, frames, begin, table, plans, reports, index, hops, first)
+        index += reached - begin
         reached, index, first, other = usual_packets(
+            buf, frames, reached, table, plans, reports, index, hops, first
+        )
+        counts[2] += other
+        reached, index, first, other = usual_old_packets(
             buf, frames, reached, table, plans, reports, index, hops, first
         )
         counts[2] += other

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, be64, inlined, kernel
+from ...base.jit import U64, be16, be32, be64, inlined
 from .. import layout, rules
 from ..headers import packet_kernel as packet
 from ..headers.packet_kernel import NONE, get
@@ -56,19 +56,20 @@ def read_usual(
     limit = min(end, ip + get(buf, ip, packet.IPV4_LENGTH))
     return read_after_ip(
         buf, origin, ip, l4, end, limit, get(buf, ip, packet.IPV4_PROTOCOL), get(buf, ip, packet.IPV4_DSCP),
-        False, False, row, table, plans, hops, first,
+        False, False, True, row, table, plans, hops, first,
     )  # fmt: skip
 
 
 @inlined
 def read_after_ip(
     buf: Any, origin: Any, ip: Any, l4: Any, end: Any, limit: Any, protocol: Any, dscp: Any, six: Any,
-    captured: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
+    captured: Any, old: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
     """`read_usual` from the TCP or UDP header at `l4` on, which has at least eight bytes; `six`: of IPv6.
 
     `captured`, a constant: INT may have replaced the port (NPT 1) or added the UDP header (NPT 2); a packet
-    that announces no INT is WITHOUT_INT.
+    that announces no INT is WITHOUT_INT; and INT is read only if it is older than 2.0 (`old`, a constant), or
+    only if it is not.
     """
     carrier, shim, role = variant.OVER_UDP, l4 + SIZE_UDP, NONE
     announced = table[walk_kernel.INT_DSCP + dscp] != 0
@@ -98,9 +99,13 @@ def read_after_ip(
         return OTHER_FORM
     rule = U64(table[variant.SHIM_RULE + U64(buf[shim])])
     if rule == OLD_MD:
-        if captured:
+        if captured and (not old or role & int_2.ROLE_INSERTED):
             return OTHER_FORM
-        return read_old(buf, origin, ip, l4, limit, protocol, carrier, shim, row, table, plans, hops, first)
+        return read_old(
+            buf, origin, ip, l4, limit, protocol, carrier, six, shim, row, table, plans, hops, first
+        )
+    if captured and old:
+        return OTHER_FORM
     stack, npt = at + SIZE_2_0, get(buf, shim, variant.NPT)
     if (
         rule != int_2.FAST
@@ -151,14 +156,14 @@ def read_after_ip(
         row.domain_id = get(buf, at, int_2.DOMAIN)
         row.ds_instruction = get(buf, at, int_2.DS_INSTRUCTION)
         row.ds_flags = get(buf, at, int_2.DS_FLAGS)
-    put_stack(buf, stack, size, count, plans, base, True, table, hops, first)
+    stacks.read_stack(buf, stack, size, count, plans, base, True, table, hops, first)
     return count
 
 
-@kernel
+@inlined
 def read_old(
-    buf: Any, origin: Any, ip: Any, l4: Any, limit: Any, protocol: Any, carrier: Any, shim: Any, row: Any,
-    table: Any, plans: Any, hops: Any, first: Any,
+    buf: Any, origin: Any, ip: Any, l4: Any, limit: Any, protocol: Any, carrier: Any, six: Any, shim: Any,
+    row: Any, table: Any, plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
     """The same of INT-MD before 2.0, with its shim at `shim`; shim and header end before `limit`."""
     at = shim + SIZE_SHIM
@@ -186,20 +191,8 @@ def read_old(
         or (version == U64(1) and stacks.misplaced_bottom(buf, stack, behind) != behind)
     ):
         return OTHER_FORM
-    put_packet(
-        buf,
-        origin,
-        ip,
-        l4,
-        at,
-        protocol,
-        carrier,
-        instructions,
-        hop_words,
-        be16(buf, l4 + U64(2)),
-        False,
-        row,
-    )
+    dport = be16(buf, l4 + U64(2))
+    put_packet(buf, origin, ip, l4, at, protocol, carrier, instructions, hop_words, dport, six, row)
     variant.set_header(buf, at, version, walk_kernel.MD, table, row)
     if tail and get(buf, behind, variant.TAIL_PROTOCOL) == protocol:
         dport = get(buf, behind, variant.TAIL_PORT)
@@ -207,7 +200,7 @@ def read_old(
             row.dport = dport
             if walk_kernel.leads_on(row, table):
                 return OTHER_FORM
-    put_stack(buf, stack, size, count, plans, base, False, table, hops, first)
+    stacks.read_stack(buf, stack, size, count, plans, base, False, table, hops, first)
     return count
 
 
@@ -255,15 +248,3 @@ def put_packet(
     row.dport = dport
     row.carried = U64(row.carried) | FLOW_AND_PORTS
     row.int_mode = walk_kernel.MD
-
-
-@inlined
-def put_stack(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, table: Any, hops: Any,
-    first: Any,
-) -> None:  # fmt: skip
-    """Read the hops."""
-    if plans[base + U64(metadata.ODD)]:
-        stacks.read_moved_stack(buf, at, size, count, plans, base, table, hops, first)
-    else:
-        stacks.read_stack(buf, at, size, count, plans, base, wide, hops, first)

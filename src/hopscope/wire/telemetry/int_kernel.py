@@ -14,7 +14,7 @@ from ..reasons import Place, Reason
 from ..records import Mode
 from . import stack_kernel as stacks
 from . import variant_kernel as variant
-from .metadata_kernel import INT_2_0, ODD, PRESENT, WORDS, plan
+from .metadata_kernel import INT_2_0, PRESENT, WORDS, plan
 
 BAD_TCP = code(Reason.BAD_LENGTH, Place.INNER_L4)
 FAST = U64(Mode.MD | 64)
@@ -163,10 +163,7 @@ def read_int(
         if why:
             return why, where, NONE
     size = hop_words << U64(2)
-    if plans[base + U64(ODD)]:
-        stacks.read_moved_stack(buf, stack, size, count, plans, base, table, hops, first)
-    else:
-        stacks.read_stack(buf, stack, size, count, plans, base, True, hops, first)
+    stacks.read_stack(buf, stack, size, count, plans, base, True, table, hops, first)
     if rest:
         stacks.read_last_word(buf, behind - U64(4), plans, base, count, hops, first)
     return NONE, behind, count

@@ -60,27 +60,32 @@ FIRST_EIGHT = U64(0xFF)
 WORDS_ONLY = NODE | PORTS | LATENCY | QUEUE | UTILIZATION
 """What `read_words` reads: all are words of 32 bits in every version."""
 assert [item.size for item in layout.HOP_2_0[:8]] == [4, 4, 4, 4, 8, 8, 8, 4]  # the fixed offsets in read_hop
-SIZE_OF_EIGHT = U64(44)
-WORDS_OF_EIGHT = U64(0xFFE0)
-"""Words of a hop of the first eight values, among the 16 that end with it."""
 
 
-def _eight() -> Any:
-    """What writes a HOP with the first eight values of INT 2.x: the 64 bytes that end with it, shuffled."""
+def _eight(items: tuple[layout.Item, ...]) -> tuple[Any, Any, Any, Any]:
+    """Of the first eight values of a version of INT: their bits of `present`; how many bytes before them the
+    64 begin that end with them; which of the 16 words of these they are; what makes a HOP by shuffling them.
+    """
     order, others = [-1] * HOP.itemsize, bytearray(HOP.itemsize)
-    at = SHUFFLED - int(SIZE_OF_EIGHT)
-    for item in layout.HOP_2_0[:8]:
+    size = sum(item.size for item in items[:8])
+    at, present = SHUFFLED - size, 0
+    for item in items[:8]:
+        present |= item.have
         for value in item.fields.fields:
-            size, start = value.bits // 8, _AT[value.name]
+            octets, start = value.bits // 8, _AT[value.name]
             first = at + value.at // 8
-            order[start : start + size] = range(first + size - 1, first - 1, -1)
+            order[start : start + octets] = range(first + octets - 1, first - 1, -1)
         at += item.size
     start = _AT["present"]
-    others[start : start + 2] = int(FIRST_EIGHT).to_bytes(2, "little")
-    return shuffler(tuple(order), bytes(others))
+    others[start : start + 2] = present.to_bytes(2, "little")
+    words = 0x10000 - (1 << (SHUFFLED - size) // 4)
+    return U64(present), U64(SHUFFLED - size), U64(words), shuffler(tuple(order), bytes(others))
 
 
-shuffle_eight = _eight()
+EIGHT_0_5, BEFORE_0_5, FULL_0_5, shuffle_0_5 = _eight(layout.HOP_0_5)
+EIGHT_1_0, BEFORE_1_0, FULL_1_0, shuffle_1_0 = _eight(layout.HOP_1_0)
+EIGHT_2_0, BEFORE_2_0, FULL_2_0, shuffle_2_0 = _eight(layout.HOP_2_0)
+assert FIRST_EIGHT == EIGHT_2_0
 ONES_32, ONES_64 = U64(0xFFFFFFFF), U64(0xFFFFFFFFFFFFFFFF)
 LOW_16, LOW_24, TOP_32 = U64(0xFFFF), U64(0xFFFFFF), U64(1 << 31)
 AT_QUEUE, AT_INGRESS, AT_DROP = U64(SLOTS + 3), U64(SLOTS + 4), U64(SLOTS + _DROP_SLOT)
@@ -368,9 +373,9 @@ def planned_further(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide
 
 @kernel
 def nulls(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide: Any) -> Any:
-    """Which of the first eight values that the hop at `at` has are all ones; `wide`: 64-bit timestamps."""
+    """Which values that the hop at `at` has, but for a checksum, are all ones; `wide`: 64-bit timestamps."""
     null = U64(0)
-    for bit in range(8):
+    for bit in range(10):
         have = U64(1) << U64(bit)
         if present & have:
             where = at + plans[slot + U64(bit)]

@@ -11,6 +11,9 @@ from ...base.jit import CAN_SHUFFLE, SHUFFLED, U64, be32, inlined, kernel
 from ..headers.packet_kernel import NONE
 from . import metadata_kernel as metadata
 
+TWO, ONE, OLDER = 2, 1, 0
+"""Versions of INT, for `read_eight`."""
+
 
 @kernel
 def read_report_metadata(buf: Any, at: Any, plans: Any, kind: Any, table: Any, wide: Any, hop: Any) -> None:
@@ -24,15 +27,71 @@ def read_report_metadata(buf: Any, at: Any, plans: Any, kind: Any, table: Any, w
 
 
 @inlined
-def read_moved_stack(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any, first: Any
-) -> None:
-    """Read a stack of `count` hops, newest first, into `hops` from row `first` on, newest last."""
+def read_stack(
+    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, table: Any, hops: Any,
+    first: Any,
+) -> None:  # fmt: skip
+    """Read a stack of `count` hops, newest first, into `hops` from row `first` on, newest last.
+
+    `wide`: 64-bit timestamps.
+    """
+    present, odd = plans[base + U64(metadata.PRESENT)], plans[base + U64(metadata.ODD)]
     end = at + (plans[base + U64(metadata.WORDS)] << U64(2))
-    if CAN_SHUFFLE and plans[base + U64(metadata.SHUFFLES)] and end >= U64(SHUFFLED):
+    if not odd and present & ~metadata.WORDS_ONLY == NONE:
+        read_words(buf, at, size, count, plans, base, hops, first)
+    elif not odd and wide and present == metadata.EIGHT_2_0:
+        read_eight(buf, at, size, count, plans, base, TWO, hops, first)
+    elif not odd and not wide and present == metadata.EIGHT_1_0:
+        read_eight(buf, at, size, count, plans, base, ONE, hops, first)
+    elif not odd and not wide and present == metadata.EIGHT_0_5:
+        read_eight(buf, at, size, count, plans, base, OLDER, hops, first)
+    elif CAN_SHUFFLE and plans[base + U64(metadata.SHUFFLES)] and end >= U64(SHUFFLED):
         shuffle_stack(buf, at, end - U64(SHUFFLED), size, count, plans, base, table, hops, first)
-    else:
+    elif odd:
         move_stack(buf, at, size, count, plans, base, table, hops, first)
+    else:
+        row = first + count
+        for _ in range(count):
+            row -= U64(1)
+            metadata.read_hop(buf, at, size, plans, base, wide, hops[row])
+            at += size
+
+
+@inlined
+def read_words(
+    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, hops: Any, first: Any
+) -> None:
+    """Values that are a word each in every version."""
+    row, slot, present = first + count, base + U64(metadata.SLOTS), plans[base + U64(metadata.PRESENT)]
+    node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
+    queue, utilization = plans[slot + U64(3)], plans[slot + U64(7)]
+    for _ in range(count):
+        row -= U64(1)
+        hop = hops[row]
+        if metadata.read_words(buf, at, present, node, ports, latency, queue, utilization, hop):
+            hop.null = metadata.nulls(buf, at, plans, slot, present, False)
+        at += size
+
+
+@inlined
+def read_eight(
+    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, version: Any, hops: Any, first: Any
+) -> None:
+    """The first eight values of a version, a constant: a hop is one shuffle by constant places."""
+    row = first + count
+    for _ in range(count):
+        row -= U64(1)
+        hop = hops[row]
+        if version == TWO:
+            full = metadata.shuffle_2_0(buf, at - metadata.BEFORE_2_0, hop) & metadata.FULL_2_0
+        elif version == ONE:
+            full = metadata.shuffle_1_0(buf, at - metadata.BEFORE_1_0, hop) & metadata.FULL_1_0
+        else:
+            full = metadata.shuffle_0_5(buf, at - metadata.BEFORE_0_5, hop) & metadata.FULL_0_5
+        if full:
+            slot, present = base + U64(metadata.SLOTS), plans[base + U64(metadata.PRESENT)]
+            hop.null = metadata.nulls(buf, at, plans, slot, present, version == TWO)
+        at += size
 
 
 @kernel
@@ -58,39 +117,6 @@ def move_stack(
     for _ in range(count):
         row -= U64(1)
         metadata.read_moved_hop(buf, at, size, plans, base, table, hops[row])
-        at += size
-
-
-@inlined
-def read_stack(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, hops: Any, first: Any
-) -> None:
-    """The same for items that are all the specification's. `wide`: 64-bit timestamps."""
-    row = first + count
-    present, slot = plans[base + U64(metadata.PRESENT)], base + U64(metadata.SLOTS)
-    if present & ~metadata.WORDS_ONLY == NONE:
-        node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
-        queue, utilization = plans[slot + U64(3)], plans[slot + U64(7)]
-        for _ in range(count):
-            row -= U64(1)
-            hop = hops[row]
-            if metadata.read_words(buf, at, present, node, ports, latency, queue, utilization, hop):
-                hop.null = metadata.nulls(buf, at, plans, slot, present, False)
-            at += size
-        return
-    if wide and present == metadata.FIRST_EIGHT:
-        before = at - U64(SHUFFLED) + metadata.SIZE_OF_EIGHT
-        for _ in range(count):
-            row -= U64(1)
-            hop = hops[row]
-            if metadata.shuffle_eight(buf, before, hop) & metadata.WORDS_OF_EIGHT:
-                hop.null = metadata.nulls(buf, at, plans, slot, present, True)
-            at += size
-            before += size
-        return
-    for _ in range(count):
-        row -= U64(1)
-        metadata.read_hop(buf, at, size, plans, base, wide, hops[row])
         at += size
 
 

@@ -348,10 +348,7 @@ def read_any(
         if why:
             return why, where, NONE
     size = hop_words << U64(2)
-    if plans[base + U64(metadata.ODD)]:
-        stacks.read_moved_stack(buf, stack, size, count, plans, base, table, hops, first)
-    else:
-        stacks.read_stack(buf, stack, size, count, plans, base, version == U64(20), hops, first)
+    stacks.read_stack(buf, stack, size, count, plans, base, version == U64(20), table, hops, first)
     if rest:
         stacks.read_last_word(buf, last - U64(4), plans, base, count, hops, first)
     return NONE, behind, count
@@ -384,8 +381,5 @@ def read_mx(
         return why, where, NONE
     if hop_words == NONE:
         return NONE, behind, NONE
-    if plans[base + U64(metadata.ODD)]:
-        stacks.read_moved_stack(buf, stack, size, U64(1), plans, base, table, hops, first)
-    else:
-        stacks.read_stack(buf, stack, size, U64(1), plans, base, True, hops, first)
+    stacks.read_stack(buf, stack, size, U64(1), plans, base, True, table, hops, first)
     return NONE, behind, U64(1)
