@@ -41,8 +41,7 @@ HEAD, TAKEN = 0, 8
 def open_corrections(folder: Path) -> Region:
     """The region, for either end; made if there is none. Raises RegionError."""
     arrays = {"cursor": (np.dtype(np.uint64), 16), "rows": (CORRECTION, ROWS)}
-    path = folder / FILE_NAME
-    return Region.resume(path, KIND, VERSION, arrays) or Region.create(path, KIND, VERSION, arrays)
+    return Region.open(folder / FILE_NAME, KIND, VERSION, arrays)
 
 
 class CorrectionWriter:

@@ -44,8 +44,7 @@ class LabelTable:
     def __init__(self, path: Path | None, about: LabelRule, *, ports: int = MAX_PORTS) -> None:
         """A table at `path` is continued; None: private memory. Raises RegionError."""
         arrays = arrays_of(ports, INTERVALS)
-        found = None if path is None else Region.resume(path, KIND, VERSION, arrays)
-        self.region = found or Region.create(path, KIND, VERSION, arrays)
+        self.region = Region.open(path, KIND, VERSION, arrays)
         self._rows: Records = self.region["rows"]
         self._versions: npt.NDArray[np.uint32] = self.region["versions"]
         self._versions += self._versions & 1  # a killed writer left them odd

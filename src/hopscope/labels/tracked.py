@@ -75,8 +75,7 @@ class TrackedTable:
     def __init__(self, path: Path | None, now_ns: int, *, flows: int = MAX_FLOWS) -> None:
         """A table at `path` is continued; None: private memory. Raises RegionError."""
         arrays = arrays_of(flows)
-        found = None if path is None else Region.resume(path, KIND, VERSION, arrays)
-        self.region = found or Region.create(path, KIND, VERSION, arrays)
+        self.region = Region.open(path, KIND, VERSION, arrays)
         self.rows: Records = self.region["rows"]
         self._versions: npt.NDArray[np.uint32] = self.region["versions"]
         torn = (self._versions & 1).astype(np.bool_)  # a killed writer left them odd

@@ -171,6 +171,15 @@ class Region:
         return cls(path, kind, version, memory, table, found.st_ino)
 
     @classmethod
+    def open(cls, path: Path | None, kind: str, version: int, arrays: Arrays) -> Region:
+        """Continue the region at `path`, or create it there if none fits; path None: private memory.
+
+        Raises RegionError, also for a file that is not a region.
+        """
+        found = None if path is None else cls.resume(path, kind, version, arrays)
+        return found or cls.create(path, kind, version, arrays)
+
+    @classmethod
     def resume(cls, path: Path, kind: str, version: int, arrays: Arrays) -> Region | None:
         """Map the region at `path` to continue it; None if there is none, or one of another kind, version or
         shape.

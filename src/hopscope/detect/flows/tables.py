@@ -111,11 +111,8 @@ def alarms_in(tables: dict[str, Region]) -> dict[str, int]:
 
 
 def _open(arrays: dict[str, tuple[Any, int]], folder: Path | None, shard: int, kind: str) -> Region:
-    if folder is None:
-        return Region.create(None, kind, STATE_VERSION, arrays)
-    path = region_path(folder, shard, kind)
-    found = Region.resume(path, kind, STATE_VERSION, arrays)
-    return found or Region.create(path, kind, STATE_VERSION, arrays)
+    path = None if folder is None else region_path(folder, shard, kind)
+    return Region.open(path, kind, STATE_VERSION, arrays)
 
 
 def _mend_flows(region: Region) -> None:
