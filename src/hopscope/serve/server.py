@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 128
 _GRACE_SECONDS = 3
+_LOOKS_PER_SECOND = 5
 
 
 class ServeError(HopscopeError):
@@ -165,7 +166,8 @@ async def serve_app(
     )
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
-    tasks = [asyncio.create_task(_watch(stop, server, closing))]
+    server.main_loop = partial(_main_loop, stop, server, closing)  # type: ignore[method-assign]
+    tasks = []
     if certificate is not None:
         tasks.append(asyncio.create_task(certificate.watch()))
         _limit_handshakes(asyncio.get_running_loop(), REQUEST_SECONDS)
@@ -189,10 +191,13 @@ def _no_signals() -> Iterator[None]:
     yield
 
 
-async def _watch(stop: Stop, server: uvicorn.Server, closing: asyncio.Event | None) -> None:
-    """Turn the stop event into a graceful end."""
+async def _main_loop(stop: Stop, server: uvicorn.Server, closing: asyncio.Event | None) -> None:
+    """Wait for the stop event; uvicorn's own loop wakes twice as often."""
+    looks = 0
     while not stop.is_set():
-        await asyncio.sleep(0.2)
+        if looks % _LOOKS_PER_SECOND == 0:
+            await server.on_tick(0)  # the time in headers
+        looks += 1
+        await asyncio.sleep(1 / _LOOKS_PER_SECOND)
     if closing is not None:
         closing.set()  # ends the live feeds, which would otherwise hold the server open
-    server.should_exit = True
