@@ -61,13 +61,14 @@ class Wire:
     def start(
         self, *words: str, lanes: Sequence[str] = ("near", "--output", "out"), command: str = "sink"
     ) -> None:
-        """Start the sink, and wait until it forwards."""
+        """Start the sink, and wait until it forwards; with API if `words` name its port."""
+        page = () if "--http-port" in words else ("--no-serve",)
         source = str(Path(__file__).parents[2] / "src")
         log = self.folder / f"sink-{time.monotonic_ns()}.log"
         with log.open("w") as file:
             self.process = subprocess.Popen(
                 ["ip", "netns", "exec", self.space.name, sys.executable, "-m", "hopscope", command, *lanes,
-                 "--data", str(self.folder / "data"), "--http-port", "0",
+                 "--data", str(self.folder / "data"), *page,
                  "--set", f"regions={self.folder / 'regions'}", "--set", "detect.flow_rows=64",
                  "--set", "history.ring_events=16384", *words],
                 stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True,
@@ -257,7 +258,7 @@ def test_upgrades_lose_no_frame(wire: Wire) -> None:
     """Sinks take over one after the other, of two workers in both directions: every frame passes once, in the
     order of its flow, and counters go on.  A sink with other interfaces may not.
     """
-    words = ("--take-over", "--set", "serve.enabled=false", "--set", "sink.bypass_seconds=60")
+    words = ("--take-over", "--set", "sink.bypass_seconds=60")
     wire.start(*words, lanes=PAIR)
     with Traffic(wire) as there, Traffic(wire, "beyond", "far") as back:
         for _ in range(2):
@@ -286,7 +287,7 @@ def test_two_workers_in_both_directions(wire: Wire) -> None:
     """A worker that is killed is replaced, frames bypass one that hangs, and both workers receive at an
     interface that comes back, in both directions: frames are lost or doubled only at these moments.
     """
-    wire.start("--set", "sink.bypass_seconds=3", lanes=PAIR)
+    wire.start("--http-port", "0", "--set", "sink.bypass_seconds=3", lanes=PAIR)
     eventually(wire.warm_standby)
     with Traffic(wire) as there, Traffic(wire, "beyond", "far") as back:
         there.flows()
@@ -327,7 +328,7 @@ def test_listeners_of_an_interface_come_back(wire: Wire) -> None:
     deleted and made again.
     """
     words = ("--listen", "mirror://near?workers=2", "--listen", "ring://near?port=5000&workers=2")
-    wire.start(*words, command="collect", lanes=())
+    wire.start(*words, "--http-port", "0", command="collect", lanes=())
 
     def counted(key: str) -> list[int]:
         regions = wire.folder / "data" / "regions"
@@ -364,7 +365,7 @@ def interfaces(wire: Wire) -> dict[str, bool]:
 
 def test_interfaces_that_go_and_come_back(wire: Wire) -> None:
     """Input and output are deleted and made again: meanwhile /readyz names them, then traffic flows again."""
-    wire.start()
+    wire.start("--http-port", "0")
     assert interfaces(wire) == {"near": True, "out": True}
     for near, far in (("near", "far"), ("out", "beyond")):
         with Traffic(wire) as traffic:
@@ -394,7 +395,7 @@ def test_frames_bypass_a_sink_that_does_not_run(wire: Wire) -> None:
         traffic.flows()
         wire.stop()
         traffic.flows()
-        wire.start()
+        wire.start("--http-port", "0")
         traffic.flows()
         counted = {
             counter["name"]: counter["value"] for counter in wire.get("/api/v0/summary")[1]["counters"]

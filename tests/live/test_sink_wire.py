@@ -58,9 +58,10 @@ class Sink(Program):
 
     def __init__(self, wire: Namespace, data: Path, *options: str, before: Path | None = None) -> None:
         """`before`: a folder where Python looks for modules first."""
+        page = () if "--http-port" in options else ("--no-serve",)
         words = (
-            "ip", "netns", "exec", wire.name, sys.executable, "-m", "hopscope", "sink", *options,
-            "--data", str(data), "--http-port", "0", "--set", "detect.flow_rows=64",
+            "ip", "netns", "exec", wire.name, sys.executable, "-m", "hopscope", "sink", *options, *page,
+            "--data", str(data), "--set", "detect.flow_rows=64",
             "--set", f"regions={data}-regions", "--set", "history.ring_events=16384",
         )  # fmt: skip
         self._regions = data / "regions"
@@ -172,11 +173,10 @@ def test_a_sink_that_is_ready_strips_every_packet(wire: Namespace, tmp_path: Pat
             for name, to in (("near", "out"), ("out", "near"))
         )
     )
+    words = ["--config", str(tmp_path / "sink.toml")] + ["--http-port", "0"] * (form == "readyz")
     with closing(Traffic(wire)) as traffic:
         traffic.frames = WITH_INT[:20]
-        sink = Sink(
-            wire, tmp_path / "data", "--config", str(tmp_path / "sink.toml"), before=tmp_path / "site"
-        )
+        sink = Sink(wire, tmp_path / "data", *words, before=tmp_path / "site")
         try:
             if form == "readyz":
                 owner = tmp_path / "data" / "owner.json"
