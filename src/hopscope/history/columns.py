@@ -70,6 +70,8 @@ def connect(memory_bytes: int, threads: int, *, unsigned: bool = False) -> duckd
         }
     )
     connection.execute("SET parquet_metadata_cache = true")
+    # Octets of files are in the kernel's page cache; a second copy filled the limit, and made nothing faster.
+    connection.execute("SET enable_external_file_cache = false")
     connection.execute("SET TimeZone = 'UTC'")  # times of events are in UTC: now()::TIMESTAMP is, too
     return connection
 

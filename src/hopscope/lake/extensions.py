@@ -64,6 +64,7 @@ def connect_with_extensions(memory_bytes: int, threads: int) -> duckdb.DuckDBPyC
             except duckdb.Error as error:
                 raise LakeError(f"lake: {path.name} cannot be loaded ({error}); {_HELP}") from error
         connection.execute("SET GLOBAL allow_unsigned_extensions = false")
+        connection.execute("SET enable_external_file_cache = true")  # a lake's files may be far away
     except BaseException:
         connection.close()
         raise
