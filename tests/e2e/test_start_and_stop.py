@@ -48,6 +48,30 @@ def test_what_is_in_the_socket_at_the_end_is_taken(
     assert not (one.data / "control.sock").exists()
 
 
+def test_a_signal_to_all_processes_ends_them_in_order(
+    collector: Callable[..., Any], load: Callable[..., Any]
+) -> None:
+    """As systemd and a shell send it. The detector outlives the workers, so it has all that they took: each
+    process goes on until the supervisor ends it.
+    """
+    one = collector("--listen", "udp://127.0.0.1:0?workers=2", "--no-serve")
+    one.start()
+    status = one.status()
+    assert {"worker-0", "worker-1", "detector"} <= status.keys()
+    for process in status.values():
+        os.kill(process["pid"], signal.SIGTERM)
+    sender = UdpSender("127.0.0.1", one.port)
+    sender.send(encode_reports(load().batch(3000), link=Link.UDP_PAYLOAD))
+    sender.close()
+    os.killpg(one.process.pid, signal.SIGTERM)
+    assert one.stop() == 0
+    said = one.said()
+    assert "received   3,000 reports in 3,000 frames" in said, said
+    assert "restarting" not in said, said
+    with History(one.data) as history:
+        assert history.flows(limit=None)["packets"].sum() == 3000
+
+
 def test_workers_share_sources_and_a_state(collector: Callable[..., Any], load: Callable[..., Any]) -> None:
     """Two workers share a port; each source's sequence numbers reach one of them, so none is missing. All
     report the same switches, and each queue, link and buffer is one: new once, with the samples of both.

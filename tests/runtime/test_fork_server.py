@@ -101,7 +101,7 @@ def test_what_a_role_inherits(tmp_path: Path) -> None:
             assert rest[0].startswith("socket:")
             assert message["command"] == "hopscope: archive"
             assert message["parent"] == os.getpid()
-            process.terminate()
+            send(channel, {"stop": True})
             assert process.wait(HANG_SECONDS) == 0
 
 
@@ -172,7 +172,7 @@ def test_a_role_that_only_asks_does_not_wait_for_its_threads(
     with server([]) as made:
         process, channel, _ = begin(made[1], tmp_path)
         with channel:
-            process.terminate()
+            send(channel, {"stop": True})
             assert process.wait(HANG_SECONDS / 2) == 0
     assert not any(roles.ROLES[name].waits for name in ("serve", "cluster"))
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,18 +84,24 @@ def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supe
     one = Supervisor(Settings(data=tmp_path))
     one._limits = LiveLimits(create_control(None, one.settings.limits), one.settings)
     monkeypatch.setattr(one, "_write_owner", lambda: None)
-    monkeypatch.setattr(one.members, "launch", lambda member: not member.started(sleeper(), None))
+    monkeypatch.setattr(one.members, "launch", partial(launch, one))
     monkeypatch.setattr(one.members, "_can_start", lambda _: True)
     monkeypatch.setattr(module, "TURN_SECONDS", 0.01)
     one.members.all = [Member("worker-0", "worker"), Member("serve", "serve")]
     for member in one.members:
-        member.started(sleeper(), None)
+        launch(one, member)
     yield one
     one.stop()
 
 
-def sleeper() -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-Sc", "import time; time.sleep(600)"])
+def launch(supervisor: Supervisor, member: Member) -> bool:
+    """Start a process that ends when it is told to."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    code = "import os\nwhile (told := os.read(0, 65536)) and b'\"stop\"' not in told: pass"
+    with theirs:
+        member.started(subprocess.Popen([sys.executable, "-Sc", code], stdin=theirs.fileno()), ours)
+    supervisor.members._follow(member)
+    return True
 
 
 def test_a_reload_of_a_collector(supervisor: Supervisor) -> None:
@@ -146,10 +153,9 @@ def test_a_helper_that_does_not_end_is_killed(
     assert page.process is not None
     page.process.kill()
     page.process.wait()
-    words = ["sh", "-c", "trap '' TERM; echo; exec sleep 600"]
-    stubborn = subprocess.Popen(words, stdout=subprocess.PIPE)
-    assert stubborn.stdout is not None
-    stubborn.stdout.readline()
+    while page.channel is not None:
+        supervisor.members._receive(page)
+    stubborn = subprocess.Popen(["sleep", "600"])
     page.started(stubborn, None)
     after = {"data": supervisor.settings.data, "serve": {"sql_rows": 7}}
     supervisor.reload(Settings.model_validate(after), "SIGHUP")
@@ -179,11 +185,11 @@ def test_devices_to_ask_for_names_can_be_added(supervisor: Supervisor) -> None:
         supervisor.turn()
     assert added.role == "names"
     before, (ours, theirs) = page.process, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    added.channel = ours
+    own, added.channel = added.channel, ours
     with ours, theirs:
         send(theirs, {"names": True})
         supervisor.members._receive(added)
-    added.channel = None
+    added.channel = own
     while page.process in (None, before):
         supervisor.turn()
     assert list(page.exits) == []

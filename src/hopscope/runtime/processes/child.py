@@ -140,17 +140,14 @@ class Child:
         return True
 
     def watch(self) -> None:
-        """Follow the channel and SIGTERM from threads of their own; a handler could interrupt a held lock."""
-        signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # a terminal's Ctrl-C reaches the supervisor, which stops us
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        threading.Thread(target=self._await_signal, name="sigterm", daemon=True).start()
-        threading.Thread(target=self._follow, name="channel", daemon=True).start()
+        """Follow the channel from a thread of its own.
 
-    def _await_signal(self) -> None:
-        signal.sigwait({signal.SIGTERM})
-        self._end()
+        Signals that a terminal or systemd sends to all processes are for the supervisor, which ends them in
+        order: a detector that ended before its workers would lose their last reports.
+        """
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=self._follow, name="channel", daemon=True).start()
 
     def _end(self) -> None:
         if not self.started:
@@ -174,6 +171,7 @@ class Child:
                 self._assigned.set()
             if "release" in message:
                 self.released.set()
+            if "stop" in message:
                 self._end()
             if "sockets" in message:
                 self._sockets, rest = files[: message["sockets"]], files[message["sockets"] :]

@@ -69,11 +69,6 @@ class Process:
             time.sleep(_POLL_SECONDS)
         return status
 
-    def terminate(self) -> None:
-        """Send SIGTERM, unless it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGTERM)
-
     def kill(self) -> None:
         """Send SIGKILL, unless it has ended."""
         if self.poll() is None:

@@ -156,16 +156,14 @@ class Members:
         for member in self.all:
             if member.role in roles and member.process is not None:
                 member.renewed = time.monotonic() + STOP_SECONDS
-                member.process.terminate()
+                self.send(member, {"stop": True})
 
     def end(self, role: str, *, released: bool) -> None:
         """End those of a role; `released`: workers leave what they have not taken to others."""
         running = [member for member in self.all if member.role == role and member.process is not None]
         for member in running:
-            if released and member.role == "worker":
-                self.send(member, {"release": True})
-            else:
-                member.process.terminate()  # type: ignore[union-attr]
+            release = {"release": True} if released and member.role == "worker" else {}
+            self.send(member, {"stop": True, **release})
         until = time.monotonic() + STOP_SECONDS
         for member in running:
             self._end_one(member, until)
