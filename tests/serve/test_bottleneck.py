@@ -76,6 +76,7 @@ def test_api_with_distributions(collector: Any, distributions: Distributions, ap
     # the live flows' latency, 3000 ns, is above that of 95 % of the packets
     assert (got["slow_flows"], first["slow_flows"]) == (3, 3)
     assert [one["node"]["id"] for one in windowed["items"]] == [13]
+    assert (got["truncated"], windowed["truncated"]) == (False, True)
     assert windowed["since"] < windowed["until"]
 
 
@@ -152,8 +153,10 @@ def test_command(collector: Any, distributions: Distributions) -> None:
     table = run()
     assert table.stdout.splitlines()[1].split()[:6] == ["13", "3", "2", "80.0%", "1.60", "µs"], table.stderr
     assert "distributions of all packets" in table.stderr
-    answer = json.loads(run("--format", "json", "--limit", "1").stdout)
-    assert [one["share"] for one in answer["items"]] == [0.8]
+    limited = run("--format", "json", "--limit", "1")
+    assert [one["share"] for one in json.loads(limited.stdout)["items"]] == [0.8]
+    assert "more than 1 rows: see --limit" in limited.stderr
+    assert "more than" not in table.stderr
     flow = run("--flow", "dport=80", "--by", "mean")
     assert flow.stdout.splitlines()[0].split()[:4] == ["hop", "node", "port", "queue"]
     assert "3 live flows" in flow.stderr

@@ -89,6 +89,8 @@ def _network(
     from ...present.bottleneck.objects import network_object
 
     found = network_object(network(state, history, *window), names, answer.limit)
+    if found["truncated"]:
+        print(f"hopscope: more than {answer.limit} rows: see --limit", file=sys.stderr)
     if answer.form is Format.JSON:
         answer.put((), [found])
         return

@@ -24,6 +24,7 @@ def network_object(found: NetworkAttribution, names: Names, limit: int) -> Objec
         "slow_flows": found.slow_flows,
         "items": [queue_object(each, names) for each in found.items[:limit]],
         "losses": [_loss(each, names) for each in found.losses[:limit]],
+        "truncated": max(len(found.items), len(found.losses)) > limit,
     }
 
 

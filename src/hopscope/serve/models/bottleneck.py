@@ -91,6 +91,8 @@ class NetworkBottlenecks(ClusterModel):
     slow_flows: int | None
     items: list[QueueContribution]
     losses: list[LossContribution]
+    truncated: bool
+    """Whether there are more places than `limit`."""
 
 
 class HopContribution(PlaceModel):
