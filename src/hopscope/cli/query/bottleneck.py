@@ -89,11 +89,15 @@ def _network(
     from ...present.bottleneck.objects import network_object
 
     found = network_object(network(state, history, *window), names, answer.limit)
-    if found["truncated"]:
-        print(f"hopscope: more than {answer.limit} rows: see --limit", file=sys.stderr)
     if answer.form is Format.JSON:
         answer.put((), [found])
-        return
+    else:
+        _print_network(found, answer)
+    if found["truncated"]:
+        print(f"hopscope: more than {answer.limit} rows: see --limit", file=sys.stderr)
+
+
+def _print_network(found: dict[str, Any], answer: Answer) -> None:
     _print_source(found, "no latency was measured")
     if found["slow_flows"]:
         print(
