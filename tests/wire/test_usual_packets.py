@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,21 +111,35 @@ def test_the_loop_of_older_int_takes_its_forms(name: str, versions: tuple[int, .
     assert not any(_taken([frame], dialect, "packet.usual_old_packets") for frame in new)
 
 
-def _reports(packets: list[bytes]) -> list[bytes]:
+def _older(packets: list[bytes]) -> list[bytes]:
     """A Report 1.0 and a Report 0.5 of each packet."""
     one = struct.pack(">IIII", 0x14000000 | 1 << 6 | 5, 77, 88, 99)
     half = struct.pack(">III", 1 << 21 | 5, 88, 99)
     return [header + packet for packet in packets for header in (one, half)]
 
 
-def test_the_loop_of_older_reports_takes_its_forms() -> None:
-    """Reports 1.0 and 0.5 without metadata of their own, around IPv4 packets with INT of any version."""
-    forms = (FORMS[0], *(one for one in OLD_FORMS if one[1].version != 4))
-    usual, others = _frames(DEFAULT, forms)
-    loop = "old_report.usual_old_reports"
-    four = len(usual) // 2
-    assert all(_taken([frame], DEFAULT, loop) for frame in _reports(usual[:four]))
-    assert not any(_taken([frame], DEFAULT, loop) for frame in _reports(usual[four:] + others))
+def _newer(packets: list[bytes]) -> list[bytes]:
+    """A Report 2.0 of each packet."""
+    group = struct.pack(">II", 2 << 28 | 5 << 22 | 88, 77)
+    padded = [packet + bytes(-len(packet) % 4) for packet in packets]
+    tracked = 1 << 5
+    return [
+        group + struct.pack(">BBBBII", 0x13, (8 + len(packet)) // 4, 0, tracked, 0, 0) + packet
+        for packet in padded
+    ]
+
+
+REPORTS = [("report.usual_reports", _newer), ("old_report.usual_old_reports", _older)]
+
+
+@pytest.mark.parametrize(("loop", "reports"), REPORTS, ids=["2.0", "older"])
+def test_the_loops_of_reports_take_their_forms(loop: str, reports: Any) -> None:
+    """Reports without metadata of their own, around IPv4 and IPv6 packets with INT of any version."""
+    usual, others = _frames(DEFAULT, (FORMS[0], *(one for one in OLD_FORMS if one[1].version != 4)))
+    assert all(_taken([frame], DEFAULT, loop) for frame in reports(usual))
+    assert not any(_taken([frame], DEFAULT, loop) for frame in reports(others))
+    for other in (one for _, one in REPORTS if one != reports):
+        assert not any(_taken([frame], DEFAULT, loop) for frame in other(usual))
     with_metadata = struct.pack(">IIIII", 0x15000000 | 1 << 20, 1, 2, 3, 4)
     assert not _taken([with_metadata + usual[0]], DEFAULT, loop)
 
@@ -140,9 +155,10 @@ def test_runs_and_mutants(name: str, forms: tuple[tuple[int, Form], ...]) -> Non
 
 
 @pytest.mark.parametrize("name", ["spec", "intcollector", "int-0.4"])
-def test_runs_and_mutants_of_older_reports(name: str) -> None:
-    """The same of Reports 1.0 and 0.5."""
+@pytest.mark.parametrize("reports", [_newer, _older], ids=["2.0", "older"])
+def test_runs_and_mutants_of_reports(name: str, reports: Any) -> None:
+    """The same of reports."""
     dialect = DIALECTS[name]
-    usual, others = _frames(dialect, OLD_FORMS)
-    batch = frame_batch(_mutants(_reports(usual), _reports(others), 6), Link.UDP_PAYLOAD, gap=3)
+    usual, others = _frames(dialect, (FORMS[0], *OLD_FORMS))
+    batch = frame_batch(_mutants(reports(usual), reports(others), 6), Link.UDP_PAYLOAD, gap=3)
     assert difference(decode_scalar(batch, dialect), Decoder(dialect, 64).decode(batch)) == ""

@@ -1,4 +1,4 @@
-"""The packet that most reports hold: IPv4 without options or fragments, UDP or TCP, and INT-MD.
+"""The packet that most reports hold: IP without options or fragments, UDP or TCP, and INT-MD.
 
 `read_usual` takes a packet only if all checks of `inner_kernel.plain` pass, reads each word once, and writes
 the row at the end; everything else, damage included, is left to `plain`.  `usual_packet_kernel` shares
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, be16, be32, be64, inlined
+from ...base.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout, rules
 from ..headers import packet_kernel as packet
 from ..headers.packet_kernel import NONE, get
-from ..headers.tunnel_kernel import FOUR, FRAME, TUNNEL_ROLES, UDP_ROLE
+from ..headers.tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, UDP_ROLE
 from ..records import Carried
 from ..telemetry import int_kernel as int_2
 from ..telemetry import metadata_kernel as metadata
@@ -28,7 +28,8 @@ NO_USUAL_ROLE = TUNNEL_ROLES | int_2.ROLE_INSERTED
 NO_USUAL_CAPTURED = TUNNEL_ROLES | U64(rules.ROLE_REPORT)
 LOW_SOURCE, LOW_DESTINATION = packet.IPV6_SOURCE + U64(8), packet.IPV6_DESTINATION + U64(8)
 FLOW_AND_PORTS = U64(Carried.FLOW | Carried.PORTS)
-PLAIN_IPV4, VERSION_2, OLD_MD = U64(0x45), U64(2), variant.OLD_SHIM | walk_kernel.MD
+PLAIN_IPV4, IPV6_NIBBLE = U64(0x45), U64(6)
+VERSION_2, OLD_MD = U64(2), variant.OLD_SHIM | walk_kernel.MD
 SIZE_UDP, SIZE_TCP, SIZE_SHIM, SIZE_TAIL = U64(8), U64(20), U64(4), U64(4)
 SIZE_2_0, SIZE_OLD, FIXED_WORDS = U64(layout.MD_2_0.size), U64(layout.MD_1_0.size), U64(3)
 """Bytes of headers; words in a shim's length that are not the stack."""
@@ -40,15 +41,19 @@ def read_usual(
     first: Any,
 ) -> Any:  # fmt: skip
     """Returns how many hops were written from `first`; OTHER_FORM: none, `plain` is to read the packet."""
-    ip = begin
+    ip, version = begin, type_
     if type_ == FRAME:
         ip += packet.SIZE_ETHERNET
-    elif type_ != FOUR:
-        return OTHER_FORM
+        if ip > end:
+            return OTHER_FORM
+        ethertype = be16(buf, begin + packet.ETHERNET_TYPE)
+        version = FOUR if ethertype == packet.IPV4 else (SIX if ethertype == packet.IPV6 else NOTHING)
+    if version == SIX:
+        return read_six(buf, origin, ip, end, row, table, plans, hops, first)
     l4 = ip + packet.SIZE_IPV4
     if (
-        l4 + SIZE_UDP > end
-        or (type_ == FRAME and be16(buf, begin + packet.ETHERNET_TYPE) != packet.IPV4)
+        version != FOUR
+        or l4 + SIZE_UDP > end
         or U64(buf[ip]) != PLAIN_IPV4
         or get(buf, ip, packet.IPV4_FRAGMENT) | get(buf, ip, packet.IPV4_MORE)
     ):
@@ -57,6 +62,21 @@ def read_usual(
     return read_after_ip(
         buf, origin, ip, l4, end, limit, get(buf, ip, packet.IPV4_PROTOCOL), get(buf, ip, packet.IPV4_DSCP),
         False, False, True, row, table, plans, hops, first,
+    )  # fmt: skip
+
+
+@kernel
+def read_six(
+    buf: Any, origin: Any, ip: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
+) -> Any:
+    """`read_usual` of an IPv6 packet at `ip`."""
+    l4 = ip + packet.SIZE_IPV6
+    if l4 + SIZE_UDP > end or U64(buf[ip]) >> U64(4) != IPV6_NIBBLE:
+        return OTHER_FORM
+    limit = min(end, l4 + get(buf, ip, packet.IPV6_LENGTH))
+    return read_after_ip(
+        buf, origin, ip, l4, end, limit, get(buf, ip, packet.IPV6_NEXT), get(buf, ip, packet.IPV6_DSCP),
+        True, False, True, row, table, plans, hops, first,
     )  # fmt: skip
 
 

@@ -14,11 +14,10 @@ from .. import rules
 from ..headers import packet_kernel as packet
 from ..headers.packet_kernel import NONE, get
 from ..telemetry import group_kernel as group
-from .usual_kernel import OTHER_FORM, PLAIN_IPV4, SIZE_UDP, UNMARKED, WITHOUT_INT, read_after_ip
+from .usual_kernel import IPV6_NIBBLE, OTHER_FORM, PLAIN_IPV4, SIZE_UDP, UNMARKED, WITHOUT_INT, read_after_ip
 
 PACKETS = U64(rules.PACKETS)
 FOUR_END, SIX_END = packet.SIZE_ETHERNET + packet.SIZE_IPV4, packet.SIZE_ETHERNET + packet.SIZE_IPV6
-IPV6_NIBBLE = U64(6)
 
 
 @kernel
