@@ -18,6 +18,7 @@ from hopscope.capture.udp.listener import UdpSender
 from hopscope.direct.counters import TRANSLATOR_COUNTERS
 from hopscope.direct.primitives import key_increment, postcarding
 from hopscope.direct.primitives.append import ListReader
+from hopscope.direct.primitives.append_layout import AppendLayout
 from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.stores.answers import Status
@@ -25,8 +26,10 @@ from hopscope.direct.stores.epochs import epochs
 from hopscope.direct.stores.folder import read_store
 from hopscope.direct.stores.query import read_list
 from hopscope.direct.stores.store import StoreError
+from hopscope.direct.translation import translator_kernel
 from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.translator import TranslatorProcess
+from hopscope.runtime.direct.warm import warm_translator
 from hopscope.settings.direct import (
     DirectSettings,
     HeavyHitterSettings,
@@ -434,7 +437,9 @@ from pathlib import Path
 sys.path[:0] = {tests!r}
 from test_translator import settings
 from hopscope.direct.stores.store import StoreError
+from hopscope.direct.translation import translator_kernel
 from hopscope.runtime.direct.translator import TranslatorProcess
+from hopscope.runtime.direct.warm import warm_translator
 process = TranslatorProcess(settings(), Path(sys.argv[1]))
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -497,3 +502,12 @@ def test_a_hundred_thousand_reports_of_each_primitive(tmp_path: Path) -> None:
     whole = (found.status == Status.FOUND) & (found.length == 5)
     assert whole.mean() > kept**5 * 0.93 - 0.02
     assert (found.path[whole, :5] == np.arange(1, 6)).all()
+
+
+@pytest.mark.parametrize("form", list(Form))
+def test_the_rate_limit_is_warm_whatever_the_stores_are(monkeypatch: pytest.MonkeyPatch, form: Form) -> None:
+    """Reports of primitives without a store do not keep the kernel of the rate limit from being loaded."""
+    rejected = list[object]()
+    monkeypatch.setattr(translator_kernel, "reject", lambda *given: rejected.append(given))
+    warm_translator([AppendLayout.sized(1 << 20)], form)
+    assert len(rejected) == 1

@@ -101,4 +101,5 @@ def warm_translator(layouts: Sequence[Layout], form: Form, *, combined: bool = F
             acknowledger.answers(reports, parser.frames)
     translator.flush()
     translator.limit = TokenBucket(1)
+    reports["reason"] = 0  # without a store of their primitive, they were rejected
     translator.translate(reports, batch.arena, parser.frames)
