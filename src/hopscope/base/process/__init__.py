@@ -1,1 +1,1 @@
-"""Processes and their loops: processors, titles, what systemd sees, when to stop, the control socket."""
+"""Processes and their loops: processors, memory, titles, what systemd sees, when to stop, control socket."""

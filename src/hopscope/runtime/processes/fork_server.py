@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ...base.errors import HopscopeError
+from ...base.process.arenas import share_arenas
 from ...base.process.title import show_name
 from . import roles
 from .child import receive, send
@@ -177,6 +178,7 @@ def _become_server(channel: socket.socket, keep: Sequence[int]) -> NoReturn:
 def _serve(channel: socket.socket) -> None:
     """Load kernels and fork as asked, until the supervisor is gone."""
     show_name("fork-server")
+    share_arenas()  # before a role has threads
     gc.freeze()  # a collection in a role would write to all shared pages
     while True:
         request, files = receive(channel)
