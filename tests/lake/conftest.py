@@ -19,7 +19,7 @@ from support.s3_server import S3Server
 def database(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     folder = tmp_path_factory.mktemp("database")
     for parent in (folder, *folder.parents[:2]):  # the server runs as another user
-        parent.chmod(0o755)
+        parent.chmod(parent.stat().st_mode | 0o755)  # /tmp may be one of them
     server = PostgresServer(tool, folder)
     server.start()
     server.run("CREATE DATABASE hopscope", "postgres")
