@@ -31,7 +31,7 @@ from ..telemetry.variant_kernel import UDP
 from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
 from .usual_old_report_kernel import usual_old_reports
 from .usual_packet_kernel import usual_old_packets, usual_packets
-from .usual_report_kernel import usual_reports
+from .usual_report_kernel import usual_reports, usual_six_reports
 from .walk_kernel import FAR, MAX_LAYERS
 
 UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
@@ -255,10 +255,13 @@ def decode_frames(
     total, done, stop, patience = U64(len(frames)), U64(start), U64(start), U64(1)
     while done == stop and done < total:
         reached, first = usual_reports(buf, frames, done, table, plans, reports, index, hops, first)
+        reached, first = usual_six_reports(
+            buf, frames, reached, table, plans, reports, index + (reached - done), hops, first
+        )
+        reached, first = usual_old_reports(
+            buf, frames, reached, table, plans, reports, index + (reached - done), hops, first
+        )
         index += reached - done
-        begin = reached
-        reached, first = usual_old_reports(buf, frames, begin, table, plans, reports, index, hops, first)
-        index += reached - begin
         reached, index, first, other = usual_packets(
             buf, frames, reached, table, plans, reports, index, hops, first
         )

@@ -16,7 +16,7 @@ from ..telemetry.stack_kernel import read_report_metadata
 from ..telemetry.variant_kernel import OVER_INSERTED, OVER_TCP, TCP, UDP
 from . import trail_kernel as trail
 from . import walk_kernel
-from .usual_kernel import OTHER_FORM, read_usual
+from .usual_kernel import OTHER_FORM, read_six, read_usual
 
 FIRST_BYTE, UDP_ROLE = U64(rules.FIRST_BYTE), U64(rules.UDP_ROLE)
 TCP_PORTS, UNMARKED = U64(rules.TCP_PORTS), U64(rules.UNMARKED)
@@ -184,6 +184,8 @@ def inner(
 ) -> Any:
     """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
     count = read_usual(buf, origin, at, end, type_, row, table, plans, hops, first)
+    if count == OTHER_FORM:
+        count = read_six(buf, origin, at, end, type_, row, table, plans, hops, first)
     if count != OTHER_FORM:
         return count
     if table[UNMARKED]:

@@ -1,4 +1,4 @@
-"""The packet that most reports hold: IP without options or fragments, UDP or TCP, and INT-MD.
+"""The packet that most reports hold: IPv4 or IPv6 without options or fragments, UDP or TCP, and INT-MD.
 
 `read_usual` takes a packet only if all checks of `inner_kernel.plain` pass, reads each word once, and writes
 the row at the end; everything else, damage included, is left to `plain`.  `usual_packet_kernel` shares
@@ -13,7 +13,7 @@ from ...base.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout, rules
 from ..headers import packet_kernel as packet
 from ..headers.packet_kernel import NONE, get
-from ..headers.tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, UDP_ROLE
+from ..headers.tunnel_kernel import FOUR, FRAME, SIX, TUNNEL_ROLES, UDP_ROLE
 from ..records import Carried
 from ..telemetry import int_kernel as int_2
 from ..telemetry import metadata_kernel as metadata
@@ -41,19 +41,15 @@ def read_usual(
     first: Any,
 ) -> Any:  # fmt: skip
     """Returns how many hops were written from `first`; OTHER_FORM: none, `plain` is to read the packet."""
-    ip, version = begin, type_
+    ip = begin
     if type_ == FRAME:
         ip += packet.SIZE_ETHERNET
-        if ip > end:
-            return OTHER_FORM
-        ethertype = be16(buf, begin + packet.ETHERNET_TYPE)
-        version = FOUR if ethertype == packet.IPV4 else (SIX if ethertype == packet.IPV6 else NOTHING)
-    if version == SIX:
-        return read_six(buf, origin, ip, end, row, table, plans, hops, first)
+    elif type_ != FOUR:
+        return OTHER_FORM
     l4 = ip + packet.SIZE_IPV4
     if (
-        version != FOUR
-        or l4 + SIZE_UDP > end
+        l4 + SIZE_UDP > end
+        or (type_ == FRAME and be16(buf, begin + packet.ETHERNET_TYPE) != packet.IPV4)
         or U64(buf[ip]) != PLAIN_IPV4
         or get(buf, ip, packet.IPV4_FRAGMENT) | get(buf, ip, packet.IPV4_MORE)
     ):
@@ -65,19 +61,38 @@ def read_usual(
     )  # fmt: skip
 
 
-@kernel
-def read_six(
-    buf: Any, origin: Any, ip: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
-) -> Any:
-    """`read_usual` of an IPv6 packet at `ip`."""
+@inlined
+def read_usual_six(
+    buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
+    first: Any,
+) -> Any:  # fmt: skip
+    """`read_usual` of IPv6 without extension headers."""
+    ip = begin
+    if type_ == FRAME:
+        ip += packet.SIZE_ETHERNET
+    elif type_ != SIX:
+        return OTHER_FORM
     l4 = ip + packet.SIZE_IPV6
-    if l4 + SIZE_UDP > end or U64(buf[ip]) >> U64(4) != IPV6_NIBBLE:
+    if (
+        l4 + SIZE_UDP > end
+        or (type_ == FRAME and be16(buf, begin + packet.ETHERNET_TYPE) != packet.IPV6)
+        or U64(buf[ip]) >> U64(4) != IPV6_NIBBLE
+    ):
         return OTHER_FORM
     limit = min(end, l4 + get(buf, ip, packet.IPV6_LENGTH))
     return read_after_ip(
         buf, origin, ip, l4, end, limit, get(buf, ip, packet.IPV6_NEXT), get(buf, ip, packet.IPV6_DSCP),
         True, False, True, row, table, plans, hops, first,
     )  # fmt: skip
+
+
+@kernel
+def read_six(
+    buf: Any, origin: Any, begin: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any,
+    first: Any,
+) -> Any:  # fmt: skip
+    """`read_usual_six`, called."""
+    return read_usual_six(buf, origin, begin, end, type_, row, table, plans, hops, first)
 
 
 @inlined
@@ -110,8 +125,10 @@ def read_after_ip(
         if table[TCP_PORTS]:
             announced = announced or walk_kernel.names_int(protocol, be16(buf, l4 + U64(2)), table)
     if table[UNMARKED]:
-        announced = walk_kernel.is_int(buf, l4, end, limit, protocol, announced, row, table)
-        shim = walk_kernel.after_marker(buf, shim, limit, table)
+        announced = announced or walk_kernel.is_assumed(row, table)
+        if table[walk_kernel.MARKER]:
+            announced = walk_kernel.is_int(buf, l4, end, limit, protocol, announced, row, table)
+            shim = walk_kernel.after_marker(buf, shim, limit, table)
     if captured and not announced:
         return WITHOUT_INT
     at = shim + SIZE_SHIM

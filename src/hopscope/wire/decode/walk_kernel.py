@@ -144,6 +144,12 @@ def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
     return size
 
 
+@inlined
+def is_assumed(row: Any, table: Any) -> Any:
+    """Whether the dialect has INT in all packets of such reports."""
+    return table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE
+
+
 @kernel
 def is_int(
     buf: Any, at: Any, end: Any, limit: Any, protocol: Any, announced: Any, row: Any, table: Any
@@ -151,7 +157,7 @@ def is_int(
     """Whether INT follows the TCP or UDP header at `at`, which may be `announced` by nothing but the dialect
     or a probe marker.
     """
-    if announced or (table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE):
+    if announced or is_assumed(row, table):
         return True
     why, shim = find_shim(buf, at, end, limit, protocol, table)
     return not why and after_marker(buf, shim, limit, table) != shim

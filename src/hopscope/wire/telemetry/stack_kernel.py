@@ -94,7 +94,7 @@ def read_eight(
         at += size
 
 
-@kernel
+@inlined
 def shuffle_stack(
     buf: Any, at: Any, before: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, hops: Any,
     first: Any,
