@@ -312,6 +312,25 @@ def test_an_error_has_the_line_of_the_setting(tmp_path: Path, line: int, key: st
     assert f"{file}:{line}: {key}" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('names = """\n[serve]\nprot = 1\n"""\n\n[serve]\nprot = 2\n', "7: serve.prot"),
+        (
+            "[label.labelling]\nchance_table = [\n  [0.5],\n  [1]\n]\n\nchance_tabel = 1\n",
+            "7: label.labelling.chance_tabel",
+        ),
+    ],
+)
+def test_what_is_in_a_value_is_no_setting(tmp_path: Path, text: str, found: str) -> None:
+    """A text or list of several lines may have lines that look like a table or a key."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, environment={})
+    assert f"{file}:{found}: no such setting" in str(caught.value)
+
+
 @pytest.mark.parametrize(("host", "shown"), [("::1", "[::1]"), ("192.0.2.7", "192.0.2.7"), ("db", "db")])
 def test_where_a_database_is_can_be_read_with_any_address(host: str, shown: str) -> None:
     """An IPv6 address has brackets before its port, as in the URL of every other destination."""

@@ -67,8 +67,8 @@ def craft(
 
     Keys may be omitted, as in {"hops": [{"node_id": 1}, {"node_id": 2}]}. Packet numbers that are missing
     become frames without a report.
-    Exit status 2: an object has a wrong key or value. Packets are written 1,024 at a time: no more of them
-    are, and no file is made if they would be the first.
+    Exit status 2: an object has a wrong key or value. Packets are written 1,024 at a time: that
+    object's batch and all later ones are not written; if it is the first batch, no file is made.
     """
     from ..capture.pcap.reader import PcapWriter
     from ..wire.craft.frames import craft_frames, frame_batch

@@ -60,8 +60,8 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "bypassed_frames_total",
-        "Frames that a sink received, but the kernel passed on as they were, while no worker did, also those "
-        "that the output then dropped.",
+        "Frames that a sink received, but the kernel passed on as they were, while no worker did, including "
+        "those that the output then dropped.",
     ),
     Counter(
         "interface_returns_total",
@@ -70,8 +70,8 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "interface_gap_ns_total",
-        "Time from the deletion of an interface until it was bound again; with an XDP program up to a second "
-        "more.",
+        "Time from the deletion of an interface until it was bound again; with an XDP program, up to a "
+        "second too long.",
         of="received.interface_gap_ns_total",
     ),
     Counter(

@@ -1,7 +1,7 @@
 """DuckDB's extensions, from wheels: they are loaded by path, so that nothing is ever fetched.
 
-DuckDB checks their signatures, which takes 0.4 s of a processor. The first process that loads them does that;
-others load the same files unchecked: neither size, nor inode, nor times of change have changed since.
+DuckDB checks their signatures, which takes 0.4 s of a processor. The first process that loads them does;
+later ones load the same files unchecked, as long as their size, inode and times have not changed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_lake() -> None:
 
 
 def connect_with_extensions(memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
-    """DuckDB in memory with all of them; it loads nothing unsigned later. LakeError: one is missing or
+    """DuckDB in memory with all extensions; it loads nothing unsigned later. LakeError: one is missing or
     damaged.
     """
     import duckdb
@@ -77,4 +77,4 @@ def _checked(files: Sequence[Path]) -> str:
     """Name of the file in the cache that says that these files have valid signatures."""
     states = [(path, path.stat()) for path in files]
     text = [(str(path), s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for path, s in states]
-    return f"extensions/{hashlib.blake2b(repr(text).encode(), digest_size=16).hexdigest()}"
+    return f"extensions/signatures/{hashlib.blake2b(repr(text).encode(), digest_size=16).hexdigest()}/checked"

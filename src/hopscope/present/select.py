@@ -196,8 +196,8 @@ _FLOW = np.dtype(
 
 
 def in_network(rows: Records, side: str, text: str, name: str | None = None) -> Mask:
-    """Whether the address of `side` (src or dst) is in a network. `::`, no address, is in none; IPv4 is in
-    none of IPv6.
+    """Whether the address of `side` (src or dst) is in a network. `::` (no address) is in none, and
+    no IPv4 address is in an IPv6 network.
     """
     try:
         high, low, mask_high, mask_low = (np.uint64(part) for part in network(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from ..wire import address, protocols
 
@@ -30,6 +31,7 @@ _EXPECTED = "expected a time such as 2026-01-31T12:00:00Z, ns since 1970 (19 dig
 _AGO = re.compile(r"-?(\d{1,9})(ns|us|ms|s|m|h|d)")
 
 
+@lru_cache(maxsize=1024)
 def network(text: str) -> tuple[int, int, int, int]:
     """(address high, low, mask high, low) of an address or prefix. Raises UnreadableError."""
     try:

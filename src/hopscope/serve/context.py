@@ -280,7 +280,7 @@ class Context:
         return found
 
     def close(self) -> None:
-        """Let the threads go, and end what asks them again and again."""
+        """Let the threads go, and end the feeds and pollers that use them."""
         self.closing.set()
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)

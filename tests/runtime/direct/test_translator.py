@@ -436,10 +436,7 @@ import signal, sys, threading
 from pathlib import Path
 sys.path[:0] = {tests!r}
 from test_translator import settings
-from hopscope.direct.stores.store import StoreError
-from hopscope.direct.translation import translator_kernel
 from hopscope.runtime.direct.translator import TranslatorProcess
-from hopscope.runtime.direct.warm import warm_translator
 process = TranslatorProcess(settings(), Path(sys.argv[1]))
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())

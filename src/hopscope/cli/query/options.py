@@ -52,7 +52,7 @@ class Window(Options):
     ] = None
     until: Annotated[
         str | None,
-        option("--until", metavar="TIME", help="Up to this time: 10m (ago), or ISO 8601, UTC by default."),
+        option("--until", metavar="TIME", help="Before this time: 10m (ago), or ISO 8601, UTC by default."),
     ] = None
 
     def ns(self) -> tuple[int | None, int | None]:

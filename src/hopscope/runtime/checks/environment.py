@@ -79,7 +79,10 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield _names(settings)
     for key, reason in unreadable(settings):
         yield Finding(
-            key, reason, Verdict.BAD, "set that variable, or make the file readable, for the collector"
+            key,
+            reason,
+            Verdict.BAD,
+            "set the variable, or make the file readable, for the user that runs the collector",
         )
     yield from _kernels()
 

@@ -36,7 +36,8 @@ MIN_PAUSE, MAX_PAUSE = 0.1, 1.0
 """Seconds between two attempts of a failing disk."""
 THREAD_SECONDS, IDLE_SECONDS = 0.01, 0.08
 """Interval at which a writer's thread looks for events: twice as long after each look that finds none, up to
-IDLE_SECONDS, since a look takes 70 us of a processor.
+IDLE_SECONDS, since a look takes 70 us of a processor. Readers of the ring see events at once, those of
+history when they are written.
 """
 STALL_SECONDS = 0.05
 """Most time that `write` waits for the thread, if the ring has no more room: once, until it goes on."""

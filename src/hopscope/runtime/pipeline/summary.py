@@ -103,7 +103,7 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
         lines.append(
             f"reported   {counters['sink_reports_total']:,} reports to another collector, "
             f"{counters['sink_report_drops_total']:,} dropped"
-            + (f"; {refused:,} answers that no collector listens there" if refused else "")
+            + (f"; {refused:,} ICMP answers: no collector listens there" if refused else "")
         )
     return lines
 

@@ -155,10 +155,16 @@ class Child:
         self.stop.set()
 
     def _follow(self) -> None:
+        """Take what the supervisor sends; the process ends when that ends."""
+        try:
+            self._take_messages()
+        finally:
+            self._end()
+
+    def _take_messages(self) -> None:
         while True:
             message, files = receive(self._channel)
             if message is None:
-                self._end()
                 return
             if "listener" in message:
                 handle = socket.socket(fileno=files[0])

@@ -65,7 +65,7 @@ def error_lines(
     lines = []
     for item in error.errors():
         if item["type"] == "too_short" and len(item["input"]) >= item["ctx"]["min_length"]:
-            continue  # of a list that is too short without its wrong items, each of which has its line
+            continue  # too short only without its wrong items; each of those has a line of its own
         location = item["loc"]
         if location[-1:] == ("[key]",):  # the name of a table is wrong
             location = location[:-1]
@@ -121,10 +121,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def elsewhere(path: str, model: type[BaseModel]) -> str:
-    """The end of a line about an unknown setting: those of a model that have its name, but another place."""
+    """The end of a line about an unknown setting: those of a model that have its name, but another place; of
+    more than three, none is likelier than another.
+    """
     name = path.rpartition(".")[2]
     same = [key for key in _settings(model) if key.rpartition(".")[2] == name]
-    close = difflib.get_close_matches(path, same, n=3, cutoff=0)
+    close = difflib.get_close_matches(path, same, n=3, cutoff=0) if len(same) <= 3 else []
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

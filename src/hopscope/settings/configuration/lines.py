@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -42,11 +43,17 @@ def _line(key: str, lines: dict[str, int]) -> int | None:
 
 
 def _lines(text: str) -> dict[str, int]:
-    """The line of every table, item of a list and key, as `listen[0].port`; of a list, that of its first."""
+    """The line of every table, item of a list and key, as `listen[0].port`; of a list, that of its first
+    item.
+    """
     lines: dict[str, int] = {}
     items: dict[str, int] = {}
-    above = ""
+    above, begun = "", ""
     for number, line in enumerate(text.split("\n"), 1):
+        if not _is_whole(begun):  # within a text or a list of several lines
+            begun += f"\n{line}"
+            continue
+        begun = line
         if item := _ITEM.match(line):
             name = _placed(item[1], items)
             items[name] = items.get(name, -1) + 1
@@ -60,6 +67,14 @@ def _lines(text: str) -> dict[str, int]:
             name = ".".join(_parts(key[1]))
             lines.setdefault(f"{above}.{name}" if above else name, number)
     return lines
+
+
+def _is_whole(statement: str) -> bool:
+    try:
+        tomllib.loads(statement)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _parts(name: str) -> list[str]:

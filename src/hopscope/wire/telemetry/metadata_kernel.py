@@ -5,8 +5,8 @@ A plan is PLAN uint64: its key (0: none yet), words of a hop, `present`, the byt
 bits that take room, the row of their items in the dialect's table, whether one of them is not the
 specification's (ODD), their number, the bit of each word that belongs to no value, the bits of words that
 values have, and a move for each column of HOP: the end of its item in the hop (bytes), a right shift and a
-mask.  If all items are the specification's, `read_hop` reads the slots; `read_moved_hop` carries out the
-moves of any others.
+mask.  `stack_kernel.read_stack` chooses what reads them: a shuffle if all values are whole bytes; else
+`read_hop` by the slots if all items are the specification's, or `read_moved_hop` by the moves of any others.
 
 The working memory begins with the latest plan of each kind, at a fixed place. KEPT plans of each kind follow,
 chosen by a hash: streams of several bitmaps copy each other's plans, and do not make them again.
@@ -63,8 +63,8 @@ assert [item.size for item in layout.HOP_2_0[:8]] == [4, 4, 4, 4, 8, 8, 8, 4]  #
 
 
 def _eight(items: tuple[layout.Item, ...]) -> tuple[Any, Any, Any, Any]:
-    """Of the first eight values of a version of INT: their bits of `present`; how many bytes before them the
-    64 begin that end with them; which of the 16 words of these they are; what makes a HOP by shuffling them.
+    """For the first eight values of a version of INT: (their bits of `present`, how many bytes before the hop
+    the 64 begin that are shuffled, a mask of the words of these that belong to the hop, the shuffle).
     """
     order, others = [-1] * HOP.itemsize, bytearray(HOP.itemsize)
     size = sum(item.size for item in items[:8])

@@ -65,9 +65,16 @@ function timeMarks(from, to, width) {
   return { step, found };
 }
 
-/** The beginnings of days, weeks, months, quarters or years in the chosen zone, `least` days apart. */
+/** The beginnings of days, weeks, months, quarters or years in the chosen zone, `least` days apart; nearer if only one of them would be shown. */
 function dateMarks(from, to, least) {
-  const begins = (DATES.find(([days]) => days >= least) ?? DATES.at(-1))[1];
+  const fits = DATES.findIndex(([days]) => days >= least);
+  const coarse = fits < 0 ? DATES.length - 1 : fits;
+  const found = datesFrom(from, to, DATES[coarse][1]);
+  return found.length > 1 ? found : datesFrom(from, to, DATES[Math.max(0, coarse - 1)][1]);
+}
+
+/** The beginnings of days in the chosen zone for which `begins` holds. */
+function datesFrom(from, to, begins) {
   const found = [];
   for (let local = Math.floor((from - behindUtc(from)) / DAY_MS) * DAY_MS; local <= to + DAY_MS; local += DAY_MS) {
     if (!begins(new Date(local))) continue;
