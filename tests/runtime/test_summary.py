@@ -45,7 +45,7 @@ def test_a_sink() -> None:
         "sink       3 events in the event ring; by type: 3 latency_above, 2 path_change",
         "throttled  5: 5 latency_above by the quota",
         "history    1 events above sink.journal_events are missing",
-        "reported   3 reports to another collector, 0 dropped; 2 answers that no collector listens there",
+        "reported   3 reports to another collector, 0 dropped; 2 ICMP answers: no collector listens there",
     ]
 
 
