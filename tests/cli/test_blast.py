@@ -17,6 +17,7 @@ from hopscope.capture.listener import Listener
 from hopscope.capture.ring.report_listener import ReportListener
 from hopscope.capture.udp.listener import UdpListener
 from hopscope.cli import blast
+from hopscope.cli.options.settings import CollectorOptions
 from hopscope.settings.listen import ListenSettings
 from hopscope.settings.source import parse
 from hopscope.wire.decode.plain import decode_plain
@@ -154,6 +155,26 @@ def test_whose_counters_are_read(listen: str, to: str, anywhere: bool, found: bo
     assert not blast._listens(tmp_path, parse(to), anywhere=anywhere)
     (tmp_path / "regions").mkdir()
     assert blast._listens(tmp_path, parse(to), anywhere=anywhere) == found
+
+
+def test_the_address_says_which_of_several_collectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the collectors that run here, the one that listens there; a data folder that is named is the only
+    one that is looked at.
+    """
+    folders = [tmp_path / name for name in ("one", "two")]
+    for port, folder in enumerate(folders, 7):
+        (folder / "regions").mkdir(parents=True)
+        owner = {"listen": [f"udp://127.0.0.1:{port}"], "regions": str(folder / "regions")}
+        (folder / "owner.json").write_text(json.dumps(owner))
+    monkeypatch.setattr("hopscope.memory.running.running_folders", lambda: folders)
+    (file := tmp_path / "hopscope.toml").write_text("")
+    unnamed = CollectorOptions(config=file)
+    for to, expected in (("udp://127.0.0.1:8", folders[1]), ("udp://127.0.0.1:9", None)):
+        assert blast._collector_at(unnamed, parse(to), anywhere=False) == expected
+    named = CollectorOptions(config=file, data=folders[0])
+    assert blast._collector_at(named, parse("udp://127.0.0.1:8"), anywhere=False) is None
 
 
 def test_nobody_listens(tmp_path: object) -> None:

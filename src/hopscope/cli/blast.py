@@ -15,7 +15,7 @@ import typer
 
 from ..base.errors import HopscopeError
 from .options.declare import Options, option
-from .options.settings import CollectorOptions
+from .options.settings import CollectorOptions, SettingsOptions
 from .output.printer import Summary, SummaryOption
 
 if TYPE_CHECKING:
@@ -140,9 +140,8 @@ def blast(load: LoadOptions, settings: CollectorOptions, form: SummaryOption = S
     compile_parts("encoder")
     made = _load(load, target, local)
     sender = _ring(load, target, made) if load.interface else _udp(load, target, local)
-    folder = settings.load().data
-    listens = _listens(folder, target, anywhere=bool(load.interface))
-    state = CollectorState(folder, fresh_seconds=0) if listens else None
+    folder = _collector_at(settings, target, anywhere=bool(load.interface))
+    state = None if folder is None else CollectorState(folder, fresh_seconds=0)
     with closing(sender):
         before = None if state is None else state.counters()
         sender.send(made.next(1))
@@ -243,6 +242,17 @@ def _ring(load: LoadOptions, target: ListenSettings, made: Load) -> Sender:
     sender = PacedSender(load.interface, rate=load.rate / load.group)
     made.octets[:, :12] = np.frombuffer(to + sender.address, np.uint8)
     return sender
+
+
+def _collector_at(settings: CollectorOptions, target: ListenSettings, *, anywhere: bool) -> Path | None:
+    """Data folder of the collector that receives at this address: that of the settings, or, if they name no
+    folder, any that runs here.
+    """
+    from ..memory.running import running_folders
+
+    loaded = SettingsOptions.loaded(settings)
+    folders = [loaded.settings.data, *([] if "data" in loaded.origins else running_folders())]
+    return next((folder for folder in folders if _listens(folder, target, anywhere=anywhere)), None)
 
 
 def _listens(folder: Path, target: ListenSettings, *, anywhere: bool) -> bool:
