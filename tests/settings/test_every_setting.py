@@ -270,6 +270,17 @@ DECLARED = [
 ]
 """Key, kind of a destination, declaration."""
 
+BOUNDED = [
+    (key, kind, f"{words} {getattr(rule, name):g}", getattr(rule, name) + step)
+    for key, kind, field in DECLARED
+    for rule in field.metadata
+    for name, step, words in (
+        ("ge", -0.001, "at least"), ("gt", 0, "more than"), ("le", 1, "at most"), ("lt", 0, "less than"),
+    )
+    if plain_type(field.annotation) is float and isinstance(getattr(rule, name, None), int | float)
+]  # fmt: skip
+"""Key, kind of a destination, bound in words, value beyond it, for each bound of a float."""
+
 
 def test_the_reference_has_the_same_settings() -> None:
     """What is tried below is what docs/reference/settings.md lists, but for the file of `hopscope switch`."""
@@ -311,3 +322,26 @@ def test_an_optional_table_is_set_by_its_keys(tmp_path: Path) -> None:
     file.write_text("[direct.translator.path_sum]\nhops = 3\n")
     with pytest.raises(ConfigError, match=r"path_sum\.threshold: not set, expected a value$"):
         load(file, (), {})
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "bound", "value"),
+    [
+        *BOUNDED,
+        ("label.silent_seconds", "", "at least 0", -0.001),
+        ("label.silent_seconds", "", "at most 1e+09", 1e9 + 1),
+    ],
+    ids=[f"{key} {bound}" for key, _, bound, _ in BOUNDED] + ["least time", "longest time"],
+)
+def test_a_bound_holds(tmp_path: Path, key: str, kind: str, bound: str, value: float) -> None:
+    """A value beyond a declared bound is rejected, though the type `Seconds` has wider bounds."""
+    tree = nested(key, value)
+    set_kind(tree, kind)
+    file = tmp_path / "hopscope.toml"
+    file.write_text("".join(f"{name} = {_value(each)}\n" for name, each in tree.items()))
+    with pytest.raises(ConfigError) as caught:
+        load(file, (), {})
+    words, limit = bound.rsplit(" ", 1)
+    found = str(caught.value).rsplit(f"expected {words} ", 1)
+    assert len(found) == 2, caught.value
+    assert float(found[1]) == float(limit)

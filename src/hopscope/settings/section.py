@@ -45,8 +45,28 @@ Limit = Annotated[
     Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None, BeforeValidator(_never), WithJsonSchema(LIMIT_SCHEMA)
 ]
 """Limit of a metric; None: never."""
-Seconds = Annotated[float, Field(ge=0, le=1e9)]
-"""A time of at most thirty years, so that it fits ns in 64 bits."""
+MAX_SECONDS = 1e9
+
+
+def _thirty_years(value: float) -> float:
+    if value < 0:
+        raise PydanticKnownError("greater_than_equal", {"ge": 0.0})
+    if value > MAX_SECONDS:
+        raise PydanticKnownError("less_than_equal", {"le": MAX_SECONDS})
+    return value
+
+
+def _describe_seconds(schema: dict[str, Any]) -> None:
+    if "exclusiveMinimum" not in schema:
+        schema.setdefault("minimum", 0)
+    schema.setdefault("maximum", MAX_SECONDS)
+
+
+Seconds = Annotated[float, AfterValidator(_thirty_years), Field(json_schema_extra=_describe_seconds)]
+"""A time of at most thirty years, so that it fits ns in 64 bits.
+
+A validator checks this, since bounds of the type would replace narrower ones of a field.
+"""
 
 
 def of_kind(kinds: Mapping[str, type[BaseModel]]) -> BeforeValidator:
