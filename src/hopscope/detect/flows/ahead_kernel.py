@@ -4,7 +4,8 @@ While a report is processed, the flow and the hops of the one AHEAD reports late
 of tags of the one AHEAD reports after that.  The collector does so for AHEAD reports at once, since their
 hashes overlap: with 100,000 flows a report takes a tenth less of a processor than one by one.  It also
 prefetches the rows of their queues and ports: with 5,000 switches and 100,000 flows, decoding and detection
-of a report of 3 hops and 8 fields take 143-165 ns instead of 224-318; with 20 switches nothing is lost.
+of a report of 3 hops and 8 fields take 143-165 ns instead of 224-318; with 20 switches nothing is lost.  Of
+paths of 12 hops it prefetches those in the pool: 430 ns instead of 584.
 
 ===================== ==========================================================================
 `reports`, `i`        REPORT [n], and the index of a report
@@ -21,7 +22,7 @@ from typing import Any
 
 from ...base.jit import U64, inlined, prefetch
 from .event_kernel import NOT_FOUND, hash_report
-from .flow_cache_kernel import INLINE, ROW_WORDS, WAY, match, tag_of
+from .flow_cache_kernel import INLINE, POOL, ROW_WORDS, WAY, hop_at, match, tag_of
 
 AHEAD = U64(4)
 """Reports between the prefetch of a flow and its use.
@@ -58,8 +59,8 @@ def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hash
 
 
 @inlined
-def prefetch_ports(reports: Any, i: Any, tags: Any, states: Any, ports: Any, hashes: Any) -> None:
-    """Prefetch the queues and egress ports that the hops of report i's flow had last."""
+def prefetch_ports(reports: Any, i: Any, tags: Any, flows: Any, states: Any, ports: Any, hashes: Any) -> None:
+    """Prefetch the queues and egress ports that the hops of report i's flow had last, and its later hops."""
     way = hashes[SLOTS + (i & SLOT)]
     if way != NOT_FOUND:
         f = (hashes[i & SLOT] & (U64(len(tags)) // ROW_WORDS - U64(1))) * WAY + way
@@ -67,6 +68,12 @@ def prefetch_ports(reports: Any, i: Any, tags: Any, states: Any, ports: Any, has
             state = states[f * INLINE + U64(h)]
             prefetch(ports, U64(state.queue_slot), U64(0))
             prefetch(ports, U64(state.port_slot), U64(0))
+        count = U64(reports[i].hop_count)
+        if count > INLINE:
+            at = hop_at(f, INLINE, U64(flows[f].pool_block), U64(len(flows)) * INLINE)
+            if at != NOT_FOUND:
+                for h in range(min(count - INLINE, POOL)):
+                    prefetch(states, at + U64(h), U64(0))
 
 
 @inlined
@@ -90,7 +97,7 @@ def prefetch_next(
     """
     total = U64(len(reports))
     for k in range(i, min(i + AHEAD, total)):
-        prefetch_ports(reports, U64(k), tags, states, ports, hashes)
+        prefetch_ports(reports, U64(k), tags, flows, states, ports, hashes)
     for k in range(i + U64(2) * AHEAD, min(i + U64(3) * AHEAD, total)):
         prefetch_row(reports, U64(k), tags, hashes, keys)
     for k in range(i + AHEAD, min(i + U64(2) * AHEAD, total)):
