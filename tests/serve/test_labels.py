@@ -246,7 +246,7 @@ def test_flows_are_tracked_through_the_api(api: Any, tmp_path: Path) -> None:
     assert found[2][1] == [flow | {"every": 5}, six]
     assert found[3][1] == found[7][1] == [six]
     assert "not tracked" in found[4][1]["error"]
-    assert "one version" in found[5][1]["error"]
+    assert found[5][1]["error"] == "found 10.0.0.2 and fd00::3, expected addresses of one version"
     assert "no label.registers" in found[8][1]["error"]
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ..memory.text_file import read_text, write_text
 from ..settings.collector import Settings
+from ..settings.configuration.errors import error_lines
 from ..settings.label import TrackedFlowSettings
 from ..settings.section import Section
 from ..settings.switches import NamedSwitches, WatchRule, check_rules
@@ -52,7 +53,7 @@ def change_watch(rules: Rules, switches: NamedSwitches, changes: Any) -> Rules:
     before = rules.watch or ()
     if isinstance(changes, dict) and changes.keys() == {"set"}:
         before, changes = (), {"add": changes["set"]}
-    added, removed = _changes(changes, WatchRule)
+    added, removed = read_changes(changes, WatchRule)
     watch = _changed(before, added, removed, WatchRule.model_copy, "no watch list has this rule")
     check_rules(switches, watch)
     return rules.model_copy(update={"watch": watch})
@@ -62,7 +63,7 @@ def change_tracked(rules: Rules, changes: Any) -> Rules:
     """Rules after `changes` of the tracked flows, each known by its addresses. ValueError: rejected."""
     if rules.track is None:
         raise ValueError("tracked flows need label.listen, which receives their labels")
-    added, removed = _changes(changes, TrackedFlowSettings)
+    added, removed = read_changes(changes, TrackedFlowSettings)
 
     def same(flow: TrackedFlowSettings) -> TrackedFlowSettings:
         return flow.model_copy(update={"every": 1})
@@ -73,14 +74,17 @@ def change_tracked(rules: Rules, changes: Any) -> Rules:
     return rules.model_copy(update={"track": track})
 
 
-def _changes(changes: Any, kind: type[Item]) -> tuple[list[Item], list[Item]]:
+def read_changes(changes: Any, kind: type[Item]) -> tuple[list[Item], list[Item]]:
+    """Items to add and to remove. ValueError: rejected."""
     if not isinstance(changes, dict) or changes.keys() - {"add", "remove"}:
         raise ValueError(EXPECTED)
-    items = TypeAdapter(list[kind])  # type: ignore[valid-type]
+    added, removed = changes.get("add", []), changes.get("remove", [])
+    if not isinstance(added, list) or not isinstance(removed, list):
+        raise ValueError(EXPECTED)
     try:
-        return items.validate_python(changes.get("add", [])), items.validate_python(changes.get("remove", []))
+        return [kind.model_validate(item) for item in added], [kind.model_validate(item) for item in removed]
     except ValidationError as error:
-        raise ValueError(f"{error.errors()[0]['msg']}; {EXPECTED}") from None
+        raise ValueError("; ".join(error_lines(error, kind))) from None
 
 
 def _changed(

@@ -5,20 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from ...control.rules import Rules, change_tracked, change_watch, read_rules, write_rules
+from ...control.rules import Rules, change_tracked, change_watch, read_changes, read_rules, write_rules
 from ...labels.registers import Registers, RegistersError
 from ...memory.region import RegionError
 from ...settings.collector import Settings
 from ...settings.label import TrackedFlowSettings
 from ...wire.address import address, network
 
-_FLOWS = TypeAdapter(list[TrackedFlowSettings])
 _LOW = (1 << 64) - 1
-EXPECTED = (
-    'expected flows, as {"add": [{"src": "10.0.0.2", "dst": "10.0.1.2", "every": 10}], "remove": [...]}'
-)
 
 
 def answer_rules(settings: Settings, regions: Path, request: dict[str, Any]) -> dict[str, Any]:
@@ -66,12 +60,7 @@ def tracked_flows(path: Path | None) -> list[dict[str, Any]]:
 
 def change_tracked_flows(path: Path | None, changes: Any) -> list[dict[str, Any]]:
     """Track the flows of `add`, and no longer those of `remove`; returns all. ValueError: rejected."""
-    if not isinstance(changes, dict) or changes.keys() - {"add", "remove"}:
-        raise ValueError(EXPECTED)
-    try:
-        added, removed = (_FLOWS.validate_python(changes.get(key, [])) for key in ("add", "remove"))
-    except ValidationError as error:
-        raise ValueError(f"{error.errors()[0]['msg']}; {EXPECTED}") from None
+    added, removed = read_changes(changes, TrackedFlowSettings)
     registers = _registers(path, writable=True)
     try:
         for flow in removed:
