@@ -76,23 +76,9 @@ def packets(
             limit = min(end, ip + get(buf, ip, packet.IPV4_LENGTH))
             protocol, dscp = get(buf, ip, packet.IPV4_PROTOCOL), get(buf, ip, packet.IPV4_DSCP)
             count = read_after_ip(
-                buf,
-                origin,
-                ip,
-                l4,
-                end,
-                limit,
-                protocol,
-                dscp,
-                False,
-                True,
-                old,
-                row,
-                table,
-                plans,
-                hops,
+                buf, origin, ip, l4, end, limit, protocol, dscp, False, True, old, row, table, plans, hops,
                 first,
-            )
+            )  # fmt: skip
         else:
             l4 = origin + SIX_END
             if type_ != packet.IPV6 or l4 + SIZE_UDP > end or U64(buf[ip]) >> U64(4) != IPV6_NIBBLE:
@@ -100,23 +86,9 @@ def packets(
             limit = min(end, l4 + get(buf, ip, packet.IPV6_LENGTH))
             protocol, dscp = get(buf, ip, packet.IPV6_NEXT), get(buf, ip, packet.IPV6_DSCP)
             count = read_after_ip(
-                buf,
-                origin,
-                ip,
-                l4,
-                end,
-                limit,
-                protocol,
-                dscp,
-                True,
-                True,
-                old,
-                row,
-                table,
-                plans,
-                hops,
+                buf, origin, ip, l4, end, limit, protocol, dscp, True, True, old, row, table, plans, hops,
                 first,
-            )
+            )  # fmt: skip
         if count == WITHOUT_INT:
             other += U64(1)
             continue
