@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from nats.js import JetStreamContext
 from nats.js.api import StreamConfig
-from nats.js.errors import NoKeysError
+from nats.js.errors import KeyNotFoundError, NoKeysError
 
 from deploy.nats_servers import ClusterServers, certificates
 from hopscope.cluster.connection import MEMBER, ClusterError, Connection, Reply
@@ -72,15 +72,20 @@ async def write(js: JetStreamContext) -> Any:
 async def read(js: JetStreamContext) -> Any:
     """The key, its value, a history, and a message of the stream."""
     members, configuration = await js.key_value(BUCKETS.known), await js.key_value(BUCKETS.configuration)
-    while True:
-        with suppress(NoKeysError):  # a server that follows may not have it yet
-            history = await configuration.history("now")
-            break
-        await asyncio.sleep(0.1)
+    history = await once_there(lambda: configuration.history("now"))
     subscription = await js.subscribe("hopscope.dc1.feed", ordered_consumer=True)
     message = await subscription.next_msg(HANG_SECONDS)
-    value = (await members.get("c1")).value
-    return (await members.keys()).count("c1"), value, history[-1].value, message.data
+    entry = await once_there(lambda: members.get("c1"))
+    keys = await once_there(members.keys)
+    return keys.count("c1"), entry.value, history[-1].value, message.data
+
+
+async def once_there(ask: Callable[[], Awaitable[Any]]) -> Any:
+    """The answer of a server that may follow the one that was written to."""
+    while True:
+        with suppress(NoKeysError, KeyNotFoundError):
+            return await ask()
+        await asyncio.sleep(0.1)
 
 
 ALL_READ = (1, SECRET, SECRET, SECRET)
