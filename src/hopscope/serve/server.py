@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _BACKLOG = 128
 _GRACE_SECONDS = 3
-_LOOKS_PER_SECOND = 5
+_LOOK_SECONDS = 0.2
 
 
 class ServeError(HopscopeError):
@@ -193,11 +193,8 @@ def _no_signals() -> Iterator[None]:
 
 async def _main_loop(stop: Stop, server: uvicorn.Server, closing: asyncio.Event | None) -> None:
     """Wait for the stop event; uvicorn's own loop wakes twice as often."""
-    looks = 0
     while not stop.is_set():
-        if looks % _LOOKS_PER_SECOND == 0:
-            await server.on_tick(0)  # the time in headers
-        looks += 1
-        await asyncio.sleep(1 / _LOOKS_PER_SECOND)
+        await server.on_tick(0)  # the time in headers
+        await asyncio.sleep(_LOOK_SECONDS)
     if closing is not None:
         closing.set()  # ends the live feeds, which would otherwise hold the server open
