@@ -120,6 +120,19 @@ def test_a_round_merges_files_and_deletes_old_days(
     assert is_whole(local)
 
 
+def test_the_catalog_forgets_files_that_are_deleted(
+    database: PostgresServer, local: LakeSettings, member: Member
+) -> None:
+    """Files are deleted once: neither their rows stay, nor does a later round delete and count them again."""
+    for small in (8, 9):  # that of the first round, too
+        member.write(*[10] * 8)
+        result = maintain(local, steps=("merge", "forget"))
+        assert result is not None
+        assert (result.merged_files, result.deleted_files) == (small, small)
+        rows = database.run(f"SELECT count(*) FROM {local.schema_name}.ducklake_files_scheduled_for_deletion")
+        assert rows == "0\n"
+
+
 def test_files_of_killed_writers_are_deleted_once_their_events_are_there(
     local: LakeSettings, member: Member
 ) -> None:

@@ -153,10 +153,11 @@ class _Keeper:
         until = self._since(SNAPSHOT_MINUTES)
         name, run = self._lake.name, self._connection.execute
         run(f"SELECT count(*) FROM ducklake_expire_snapshots('{name}', older_than => {until})").fetchall()
-        row = run(
+        # fetchall: a statement commits once its result has been read to the end
+        ((deleted,),) = run(
             f"SELECT count(*) FROM ducklake_cleanup_old_files('{name}', older_than => {until})"
-        ).fetchone()
-        self.result.deleted_files += int(row[0]) if row else 0
+        ).fetchall()
+        self.result.deleted_files += deleted
         self._forget_rows()
 
     def _forget_rows(self) -> None:
