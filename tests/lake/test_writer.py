@@ -207,6 +207,24 @@ def test_servers_that_hang_are_noticed(
     assert (status["state"], status["lag_events"]) == ("connecting", 10)
 
 
+def test_long_work_is_not_taken_for_a_server_that_hangs(
+    local: LakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: PostgresServer
+) -> None:
+    """A merge, or the deletion of many days, may take longer than any answer; the process does not end."""
+    monkeypatch.setattr(process, "STUCK_SECONDS", 1.5)
+    stop = threading.Event()
+
+    def maintain_for_long(*_: object) -> None:
+        begun = time.monotonic()
+        while time.monotonic() - begun < 4 or time.thread_time() < 2:
+            pass
+        stop.set()
+
+    monkeypatch.setattr(process, "maintain", maintain_for_long)
+    (tmp_path / "regions").mkdir()
+    LakeProcess(local.model_copy(update={"maintain_seconds": 1.0}), tmp_path, "c1", "one").run(stop)
+
+
 def test_a_wrong_clock_moves_events_of_its_member_alone(
     database: PostgresServer, local: LakeSettings, tmp_path: Path
 ) -> None:

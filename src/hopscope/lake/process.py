@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ SILENT_SECONDS = 3.0
 """… unless a server has not answered for this long: events stay in history."""
 STUCK_SECONDS = 300.0
 """How long a thread may wait for a server: beyond all time limits of its clients."""
+WORK_SECONDS = 0.05
+"""A thread that takes so much of a processor is at work, as in a large merge, and waits for nobody."""
 MIN_PAUSE = 0.5
 MAX_PAUSE = 30.0
 """Pauses between tries double from the first to the second; seconds."""
@@ -58,7 +61,10 @@ class LakeProcess:
         self._next_commit = 0.0
         self._refill_at = 0.0
         self._moved_at = {"write": time.monotonic(), "maintain": time.monotonic()}
-        """When each thread last came back from a server."""
+        """When each thread last came back from a server, or worked."""
+        self._clocks: dict[str, int] = {}
+        """Of the processor time of each thread."""
+        self._worked = {"write": 0.0, "maintain": 0.0}
         self._maintained: dict[str, Any] = {"by": "", "ended_ns": 0, "problem": "", "notes": []}
 
     # --------------------------------------------------------------------------------- the process
@@ -68,7 +74,8 @@ class LakeProcess:
         servers answer.
         """
         threads = {
-            name: threading.Thread(target=work, name=name, daemon=True) for name, work in self._works()
+            name: threading.Thread(target=self._work, args=(name, work), name=name, daemon=True)
+            for name, work in self._works()
         }
         for thread in threads.values():
             thread.start()
@@ -78,6 +85,7 @@ class LakeProcess:
             if now - looked_at >= LOOK_SECONDS:
                 looked_at = now
                 self._look()
+                self._look_for_work()
             for name, moved_at in self._moved_at.items():
                 if threads[name].is_alive() and now - moved_at > STUCK_SECONDS:
                     self._ending = True
@@ -89,6 +97,7 @@ class LakeProcess:
         self._wake.set()
         until = time.monotonic() + CLOSE_SECONDS
         while threads["write"].is_alive() and (now := time.monotonic()) < until:
+            self._look_for_work()
             if now - self._moved_at["write"] > SILENT_SECONDS:
                 break
             threads["write"].join(TURN_SECONDS)
@@ -97,6 +106,18 @@ class LakeProcess:
 
     def _works(self) -> list[tuple[str, Callable[[], None]]]:
         return [("write", self._write), ("maintain", self._maintain)]
+
+    def _work(self, name: str, work: Callable[[], None]) -> None:
+        self._clocks[name] = time.pthread_getcpuclockid(threading.get_ident())
+        work()
+
+    def _look_for_work(self) -> None:
+        """Note which threads are at work."""
+        for name, clock in list(self._clocks.items()):
+            with suppress(OSError):  # it has ended
+                worked = time.clock_gettime(clock)
+                if worked - self._worked[name] >= WORK_SECONDS:
+                    self._worked[name], self._moved_at[name] = worked, time.monotonic()
 
     def _look(self) -> None:
         """See what waits, and show it."""
