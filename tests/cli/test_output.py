@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hopscope.cli.output.printer import MEASURED, RED, Format, Printer, cell
 from hopscope.present.events import when
 from hopscope.present.spreadsheet import inert
+from support.command import hopscope
 
 ROWS = [{"name": "a", "count": 5, "rest": None}, {"name": "bcd", "count": 12345, "more": True}]
 
@@ -114,3 +115,26 @@ def test_rows_are_coloured_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) 
     assert lines(io.StringIO()) == ["kind", "raised", "change"]
     monkeypatch.setenv("NO_COLOR", "1")
     assert lines(Terminal()) == ["kind", "raised", "change"]
+
+
+@pytest.mark.parametrize(
+    ("given", "form"),
+    [
+        (("--json", "--format", "csv"), "csv"),
+        (("--format=TABLE", "--json"), "TABLE"),
+        (("-fcsv", "--json"), "csv"),
+    ],
+)
+def test_json_and_another_format_exclude_each_other(given: tuple[str, ...], form: str) -> None:
+    """Neither wins silently, in whatever order they are given."""
+    done = hopscope("direct", "monitors", *given)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--json: found beside --format {form}, expected one of both" in done.stderr
+
+
+@pytest.mark.parametrize("given", [("--json",), ("--json", "--format", "JSON"), ("-f", "json", "--json")])
+def test_json_is_short_for_its_format(given: tuple[str, ...]) -> None:
+    """The same rows, also where both say so."""
+    done = hopscope("direct", "monitors", *given)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout.splitlines()[0])["name"] == "int-path-tracing"

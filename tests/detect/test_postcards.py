@@ -413,6 +413,7 @@ def test_topology_without_ports(links: Path) -> None:
         ("a.csv", "node_id,egress_port,next_node_id\n1,x,2\n", "line 2: found egress_port 'x', expected"),
         ("a.csv", "node_id,egress_port,next_node_id\n1,1,2\n1,1,3\n", "port 1 of node 1 leads to two nodes"),
         ("a.toml", "[links.1]\n1 = true\n", "links.1.1: found next_node_id True, expected a number"),
+        ("a.toml", "[links]\n1 = \n", "a.toml:2: Invalid value at column 5"),
         ("a.toml", "[nodes]\n", "found 'nodes', expected tables `links.NODE`"),
         ("a.toml", "links = 3\n", "found 'links', expected tables"),
         ("a.toml", "[links]\n1 = 3\n", "links.1: found 3, expected PORT = NEXT"),

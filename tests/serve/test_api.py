@@ -677,6 +677,10 @@ def test_errors_of_a_body_say_what_to_send(api: Any, collector: Any) -> None:
             await client.patch(url, json={"rise_above": 5}),
             await client.put(url, json={"change": 5, "raise_above": 9}),
             await client.patch(url, json={"change": "x"}),
+            await client.patch(url, json={"change": True}),
+            await client.post("/api/v0/silences", json={"port": True, "until": "2h"}),
+            await client.post("/api/v0/sql", json={"sql": "SELECT 1", "limit": True}),
+            await client.post("/api/v0/labels/tracked", json={"src": "::1", "dst": "::2", "every": True}),
         ]
         assert {answer.status_code for answer in answers} == {400}
         return [answer.json()["error"] for answer in answers]
@@ -686,6 +690,10 @@ def test_errors_of_a_body_say_what_to_send(api: Any, collector: Any) -> None:
         "rise_above: unknown key; did you mean raise_above?",
         "clear_below: not given, expected a value",
         "change: expected a whole number, found 'x'",
+        "change: expected a whole number, found 'True'",
+        "port: expected a whole number, found 'True'",
+        "limit: expected a whole number, found 'True'",
+        "every: expected a whole number, found 'True'",
     ]
 
 

@@ -90,6 +90,20 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("[serve]\nport = 'x'", "serve.port: found 'x', expected a whole number"),
         ("[serve]\nprot = 1", "serve.prot: no such setting; did you mean serve.port?"),
         ("serv = 1", "serv: no such setting"),
+        ("[serve]\nport = = 1", "hopscope.toml:2: Invalid value at column 8"),
+        ("\n[serve]\nport = [1,\n", "hopscope.toml:3: Invalid value at the end of the file"),
+        (
+            "[export.a.options]\nx = 1",
+            "hopscope.toml:1: export.a: found no kind, expected one of clickhouse, influxdb, ",
+        ),
+        ("[export.a]\nkind = ['nats']", "export.a: found kind ['nats'], expected one of clickhouse, "),
+        (
+            "[metrics.a.labels]\nx = 'y'",
+            "hopscope.toml:1: metrics.a: found no kind, expected one of remote_write, ",
+        ),
+        ("processors = [1, true]", "processors: found [1, True], expected a whole number"),
+        ("[label.labelling]\nchance_table = [[true]]", "chance_table: found [[True]], expected a number"),
+        ("[distributions]\nhop_latency = [true]", "hop_latency: found [True], expected a whole number"),
         (
             "workers = 2",
             "workers: no such setting; did you mean listen[].workers or direct.translator.workers?",
@@ -176,7 +190,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "[detect.thresholds.hop_latency]\nclear_below = 1",
             "expected clear_below to be at most raise_above",
         ),
-        ("[serve", "hopscope.toml: "),
+        ("[serve", "hopscope.toml:1: Expected ']' at the end of a table declaration at the end of the file"),
         ("detect.flow_rows = true", "detect.flow_rows: found True, expected a whole number"),
         ("pause_ms = true", "pause_ms: found True, expected a number"),
         ("serve.cert_file = ''", "serve.cert_file: found '', expected a path"),
@@ -290,7 +304,7 @@ def test_every_mistake_has_a_line(tmp_path: Path) -> None:
         (4, "listen[0]", "output = 'eth2'"),
         (6, "listen[0].port", 'port = "x"  # a = 1'),
         (9, "listen[1].prot", "  prot = 1"),
-        (11, "export.a.b", "url = 'x'"),
+        (12, "export.a.b.url", "url = 'x'"),
         (14, "dialects.y.domains[0].fields[0].bit", "fields = [\n  {bit = 16, name = 'a', bytes = 4},\n]"),
         (12, "names_from.c.hosts", "[names_from.'c']\nkind = 'gnmi'"),
     ],
@@ -353,6 +367,24 @@ def test_an_unknown_variable_is_an_error(name: str) -> None:
     """A mistyped variable does not pass silently."""
     with pytest.raises(ConfigError, match=f"^{name}: .*: no such setting"):
         load(environment={name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("HOPSCOPE_SERVE__PROT", "HOPSCOPE_SERVE__PORT"),
+        ("HOPSCOPE_SERVE_PORT", "HOPSCOPE_SERVE__PORT"),
+        ("HOPSCOPE_QUOTA", "HOPSCOPE_SINK__QUOTA"),
+        ("HOPSCOPE_WORKERS", "HOPSCOPE_LISTEN or HOPSCOPE_DIRECT__TRANSLATOR__WORKERS"),
+        ("HOPSCOPE_EXPORT__LAB__SAMPEL", "HOPSCOPE_EXPORT__LAB__SAMPLE"),
+    ],
+)
+def test_the_hint_for_a_variable_is_a_variable(name: str, hint: str) -> None:
+    """What is meant can be copied into the environment; of a list, it is the variable that sets all of it."""
+    lab = {"HOPSCOPE_EXPORT__LAB__KIND": "nats", "HOPSCOPE_EXPORT__LAB__SERVERS": "nats://192.0.2.8:4222"}
+    with pytest.raises(ConfigError) as caught:
+        load(environment=lab | {name: "1"})
+    assert str(caught.value).endswith(f": no such setting; did you mean {hint}?")
 
 
 @pytest.mark.parametrize("source", ["file", "variable", "flag"])

@@ -19,7 +19,7 @@ from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
 from hopscope.export.kinds import destination_class
 from hopscope.export.sender import Sender
-from hopscope.settings.destinations.kinds import export_settings
+from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from support.event_make import Events, random_events
 
 NAMES = Names({3: 'agg "3"\\ ü,x', 4: "*.>#+"}, {(3, 1): "a/b c"})
@@ -38,7 +38,7 @@ def bus_sender(folder: Path, kind: str, **more: Any) -> tuple[Sender, Any]:
     row = np.zeros(1, DESTINATION)
     about = DestinationRow(row)
     given = {"kind": kind, "begin": "oldest", "batch_seconds": 0.05, "timeout_seconds": 5, **more}
-    settings = export_settings(kind).model_validate(given)
+    settings = EXPORT_KINDS[kind].model_validate(given)
     destination = destination_class(kind)(settings, Context("lab", "m.1", NAMES, about.count))
     return Sender(destination, folder, about), row
 

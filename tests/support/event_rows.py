@@ -14,7 +14,7 @@ from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context
 from hopscope.export.kinds import destination_class
 from hopscope.export.sender import Sender
-from hopscope.settings.destinations.kinds import export_settings
+from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from hopscope.wire.address import address
 from support.event_make import Events, random_events
 
@@ -25,7 +25,7 @@ def table_sender(data: Path, kind: str, **more: Any) -> tuple[Sender, Any]:
     about = DestinationRow(row)
     given = {"kind": kind, "begin": "oldest", "batch_seconds": 0.1, **more}
     context = Context("lab", "m1", Names(), about.count)
-    destination = destination_class(kind)(export_settings(kind)(**given), context)
+    destination = destination_class(kind)(EXPORT_KINDS[kind](**given), context)
     return Sender(destination, data, about), row
 
 

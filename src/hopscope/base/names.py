@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import csv
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -31,6 +30,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from .errors import HopscopeError
+from .toml import TomlError, read_toml
 
 MAX_NODE = 0xFFFF_FFFF
 MAX_PORT = 0xFFFF
@@ -90,7 +90,9 @@ class Names:
             raise NamesError(
                 f"{path}: found bytes that are not text, expected names as TOML or CSV"
             ) from None
-        except (tomllib.TOMLDecodeError, csv.Error) as error:
+        except TomlError as error:
+            raise NamesError(f"{path}:{error}") from error
+        except csv.Error as error:
             raise NamesError(f"{path}: {error}") from error
         return names
 
@@ -176,7 +178,7 @@ def _number(value: object, highest: int) -> int | None:
 
 
 def _toml_rows(path: Path) -> Iterator[tuple[str, object, object, object]]:
-    content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    content = read_toml(path)
     for table in content:
         if table not in ("nodes", "ports"):
             raise NamesError(f"{path}: found table {table!r}, expected `nodes` or `ports`")

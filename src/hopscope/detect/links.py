@@ -18,7 +18,6 @@ Each direction of a cable has its own row. A port without a row leads to a host.
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
+from ..base.toml import TomlError, read_toml
 
 Links = dict[tuple[int, int], int]
 """Next node by (node, egress port)."""
@@ -60,7 +60,9 @@ def read_links(path: Path | None) -> Links:
         raise LinksError(f"{path} (links between switches): {error.strerror}") from error
     except UnicodeDecodeError:
         raise LinksError(f"{path}: found bytes that are not text, expected links as TOML or CSV") from None
-    except (tomllib.TOMLDecodeError, csv.Error) as error:
+    except TomlError as error:
+        raise LinksError(f"{path}:{error}") from error
+    except csv.Error as error:
         raise LinksError(f"{path}: {error}") from error
     return links
 
@@ -86,7 +88,7 @@ def _number(value: object, highest: int) -> int | None:
 
 
 def _toml_rows(path: Path) -> Iterator[tuple[str, object, object, object]]:
-    content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    content = read_toml(path)
     for table, nodes in content.items():
         if table != "links" or not isinstance(nodes, dict):
             raise LinksError(f"{path}: found {table!r}, expected tables `links.NODE`")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -73,14 +73,20 @@ def of_kind(kinds: Mapping[str, type[BaseModel]]) -> BeforeValidator:
     """Reads a table as the settings of the kind that it names, one of `kinds`."""
 
     def read(values: Any) -> Any:
-        if not isinstance(values, dict) or "kind" not in values:
+        if not isinstance(values, dict):
             return values
-        kind = str(values["kind"])
-        if kind not in kinds:
-            raise ValueError(f"found kind {kind!r}, expected one of {', '.join(kinds)}")
-        return kinds[kind].model_validate(values)
+        return kinds[kind_of(values, kinds)].model_validate(values)
 
     return BeforeValidator(read)
+
+
+def kind_of(values: Mapping[str, object], kinds: Iterable[str]) -> str:
+    """The kind that a table names. Raises ValueError if it names none of `kinds`."""
+    kind = values.get("kind")
+    if isinstance(kind, str) and kind in kinds:
+        return kind
+    found = "no kind" if kind is None else f"kind {kind!r}"
+    raise ValueError(f"found {found}, expected one of {', '.join(kinds)}")
 
 
 def _free_space(value: object) -> object:
@@ -236,10 +242,12 @@ class Section(BaseModel):
     @classmethod
     def _of_its_type(cls, value: object, info: ValidationInfo) -> object:
         """`true` is no number, and an empty text no path: it would be the current folder."""
-        if not isinstance(value, bool) and value != "":
-            return value
         kind = plain_type(cls.model_fields[str(info.field_name)].annotation)
-        if isinstance(value, bool) and kind in (int, float):
+        given: list[object] = [value]
+        while get_origin(kind) is tuple:
+            kind = plain_type(get_args(kind)[0])
+            given = [item for each in given if isinstance(each, list | tuple) for item in each]
+        if kind in (int, float) and any(isinstance(each, bool) for each in given):
             raise PydanticKnownError("int_type" if kind is int else "float_type")
         if value == "" and kind is Path:
             raise PydanticCustomError("path_type", "expected a path")

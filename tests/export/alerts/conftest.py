@@ -17,7 +17,7 @@ from hopscope.export.destination import Context
 from hopscope.export.kinds import destination_class
 from hopscope.export.sender import Sender
 from hopscope.history.writing.journal import JournalWriter
-from hopscope.settings.destinations.kinds import export_settings
+from hopscope.settings.destinations.kinds import EXPORT_KINDS
 from support.alert_events import numbered
 from support.event_make import Events
 from support.waiting import HANG_SECONDS
@@ -54,7 +54,7 @@ class Rig:
         """A destination with the settings, and the state of the one before."""
         about = DestinationRow(self.row)
         given = {"kind": self._kind, "begin": "oldest", **self._given}
-        settings = export_settings(self._kind).model_validate(given)
+        settings = EXPORT_KINDS[self._kind].model_validate(given)
         context = Context("pager", "m1", self._names, about.count, self.folder / "export" / "pager.state")
         made = destination_class(self._kind)(settings, context)
         assert isinstance(made, AlertDestination)

@@ -68,9 +68,15 @@ class GroupedCommand(TyperCommand):
         """As Typer's; `--json` is short for `--format json`, if the command has that. Errors are without the
         prefix that Pydantic gives to those of a choice.
         """
-        names = [name for parameter in self.params for name in parameter.opts]
-        if "--format" in names and "--json" not in names:
-            args = [each for arg in args for each in (["--format", "json"] if arg == "--json" else [arg])]
+        form = next((parameter.name for parameter in self.params if "--format" in parameter.opts), None)
+        if form and "--json" in args:
+            args = [arg for arg in args if arg != "--json"]
+            given = self.make_parser(ctx).parse_args([*args])[0].get(form, "json")
+            if given.lower() != "json":
+                raise typer.BadParameter(
+                    f"found beside --format {given}, expected one of both", ctx, None, "--json"
+                )
+            args = ["--format", "json", *args]
         try:
             rest = super().parse_args(ctx, args)
             for parameter in self.params:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from .common import ClusterModel, EventSource, FlowKey, Model, Node, OfMember, Port, Time, Wide
+from .common import Body, ClusterModel, EventSource, FlowKey, Model, Node, OfMember, Port, Time, Wide
 
 
 class Acknowledgement(Model):
@@ -23,10 +23,9 @@ class AcknowledgementList(Model):
     items: list[Acknowledgement]
 
 
-class NewAcknowledgement(Model):
+class NewAcknowledgement(Body):
     """What to acknowledge."""
 
-    model_config = ConfigDict(extra="forbid")
     key: str = Field(min_length=1, max_length=300)
     """Of an open alarm."""
     note: str = Field(default="", max_length=1000)
@@ -55,10 +54,9 @@ class SilenceList(Model):
     items: list[Silence]
 
 
-class NewSilence(Model):
+class NewSilence(Body):
     """Which events, and until when; at least one of kind, metric, node, port and prefix."""
 
-    model_config = ConfigDict(extra="forbid")
     kind: str = Field(default="", max_length=40)
     """The end of an alarm is silent with its beginning."""
     metric: str = Field(default="", max_length=40)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 Wide = Annotated[
     int | str, Field(description="64-bit number; decimal text above 2^53 - 1, which a double would round")
@@ -16,6 +16,12 @@ FlowId = Annotated[str, Field(description="16 hexadecimal digits", pattern="^[0-
 
 class Model(BaseModel):
     """Base of all answers: docstrings of attributes are the descriptions in OpenAPI (`api.Application`)."""
+
+
+class Body(Model):
+    """Base of all bodies of requests: unknown keys are errors, and so are values of another type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def _absent(value: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict
 
 from ...settings.switches import WatchRule
-from .common import ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
+from .common import Body, ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
 
 
 class SwitchCounts(Model):
@@ -95,10 +95,8 @@ class NewWatchRule(WatchRule):
     model_config = ConfigDict(defer_build=False)  # FastAPI warns of a model that is not complete
 
 
-class NewWatchRules(Model):
+class NewWatchRules(Body):
     """Rules of the watch lists, in order."""
-
-    model_config = ConfigDict(extra="forbid")
 
     items: list[NewWatchRule]
 

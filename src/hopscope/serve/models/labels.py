@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from .common import ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
+from .common import Body, ClusterModel, Model, Node, OfMember, OfMembers, Port, Time, Wide
 
 
 class LabelPort(OfMembers):
@@ -125,10 +125,8 @@ class TrackedPage(ClusterModel):
     items: list[TrackedFlow]
 
 
-class TrackedRule(Model):
+class TrackedRule(Body):
     """A flow that the switches track."""
-
-    model_config = ConfigDict(extra="forbid")
 
     src: str = Field(max_length=60)
     """Address of the sender."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from .common import ClusterModel, Model, Node, Port, Time
+from .common import Body, ClusterModel, Model, Node, Port, Time
 
 Value = Annotated[int, Field(ge=0, lt=2**63)] | None
 OwnValue = Annotated[int, Field(ge=0, lt=2**63)] | Literal["general"] | None
-_STRICT = ConfigDict(extra="forbid")
 
 
-class MetricLimits(Model):
+class MetricLimits(Body):
     """Limits of one metric; null: never."""
-
-    model_config = _STRICT
 
     change: Value
     """T: a value that differs by more than this from the stored one (in a sink: from that of the flow's
@@ -27,30 +24,24 @@ class MetricLimits(Model):
     """With it an alarm is raised once, and cleared below this."""
 
 
-class MetricChanges(Model):
+class MetricChanges(Body):
     """Limits to change; absent ones stay, null means never."""
-
-    model_config = _STRICT
 
     change: Value = None
     raise_above: Value = None
     clear_below: Value = None
 
 
-class SwitchChanges(Model):
+class SwitchChanges(Body):
     """Limits of one metric at one switch; "general" takes one away, so that it is that of all switches."""
-
-    model_config = _STRICT
 
     change: OwnValue = None
     raise_above: OwnValue = None
     clear_below: OwnValue = None
 
 
-class LimitChanges(Model):
+class LimitChanges(Body):
     """Limits to change; absent ones stay, null means never."""
-
-    model_config = _STRICT
 
     general: dict[str, MetricChanges] = Field(default={}, max_length=16)
     """Of all switches, by metric."""
@@ -58,10 +49,8 @@ class LimitChanges(Model):
     """By node id and metric; null takes away all that a switch has itself."""
 
 
-class LimitProposal(Model):
+class LimitProposal(Body):
     """Limits of one metric as they would be; absent ones stay, null means never."""
-
-    model_config = _STRICT
 
     metric: str = Field(max_length=60)
     node: str | None = Field(default=None, max_length=200)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from .common import ClusterModel, Error, Model
+from .common import Body, ClusterModel, Error, Model
 
 
-class Query(Model):
+class Query(Body):
     """A read-only SQL query over history."""
 
-    model_config = ConfigDict(extra="forbid")
     sql: str = Field(min_length=1, max_length=20_000)
     """One SELECT; `GET /api/v0/sql/schema` describes the views."""
     limit: int = Field(default=1000, ge=1, le=1_000_000)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from ...base.errors import HopscopeError
 from ..destinations.shown import shown_webhook
 from ..section import is_secret, item_section, plain_type, section_of
+from .places import as_given
 
 _EXPECTED = {
     "bool_parsing": "true or false",
@@ -82,7 +82,8 @@ def error_lines(
         where = f"{place}: " if place else ""
         if item["type"] == "extra_forbidden":
             beside = _fields(model, location[:-1])
-            hint = did_you_mean(str(location[-1]), beside) or elsewhere(path, model)
+            last, given = str(location[-1]), origin or ""
+            hint = did_you_mean(last, beside, given, path.removesuffix(last)) or elsewhere(path, model, given)
             lines.append(f"{where}no such setting{hint}")
         elif item["type"] == "missing":
             lines.append(f"{where}not set, expected a value")
@@ -114,20 +115,21 @@ def _form(pattern: str) -> str:
     return f"text that matches {pattern}"
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a line about an unknown name."""
+def did_you_mean(name: str, names: Iterable[str], origin: str = "", above: str = "") -> str:
+    """The end of a line about an unknown name, as `as_given` writes it."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"; did you mean {as_given(close[0], origin, above)}?" if close else ""
 
 
-def elsewhere(path: str, model: type[BaseModel]) -> str:
+def elsewhere(path: str, model: type[BaseModel], origin: str = "") -> str:
     """The end of a line about an unknown setting: those of a model that have its name, but another place; of
     more than three, none is likelier than another.
     """
     name = path.rpartition(".")[2]
     same = [key for key in _settings(model) if key.rpartition(".")[2] == name]
     close = difflib.get_close_matches(path, same, n=3, cutoff=0) if len(same) <= 3 else []
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    found = dict.fromkeys(as_given(key, origin) for key in close)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def _settings(model: type[BaseModel], above: str = "") -> Iterator[str]:
@@ -157,8 +159,7 @@ def _fields(model: Any, path: Sequence[str | int]) -> Iterable[str]:
             model = model.model_fields[part].annotation
         else:  # an item of a list, or a value of a table
             model = [kind for kind in get_args(model) if kind is not Ellipsis][-1]
-        if get_origin(model) in (Union, UnionType):
-            model = get_args(model)[0]
+        model = plain_type(model)
     return model.model_fields if _is_section(model) else ()
 
 

@@ -13,6 +13,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from ...base import toml
 from ...base.errors import HopscopeError
 from ..collector import Settings
 from ..dialects import AUTO, known, unknown
@@ -136,13 +137,13 @@ def read_tables(file: Path | None) -> Tree:
 def read_toml(file: Path) -> Tree:
     """What is in a TOML file. Raises ConfigError."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        return toml.read_toml(file)
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
     except UnicodeDecodeError:
         raise ConfigError(f"{file}: found bytes that are not text, expected TOML") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file}: {error}") from error
+    except toml.TomlError as error:
+        raise ConfigError(f"{file}:{error}") from error
 
 
 def _leaves(path: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:
@@ -254,8 +255,8 @@ def _listener(item: Any, origin: str) -> Any:
 def _unknown(key: str, origin: str) -> str:
     hint = (
         _OTHER_FILES.get(key)
-        or elsewhere(key, Settings)
-        or did_you_mean(key, (name for name, _ in walk(Settings)))
+        or elsewhere(key, Settings, origin)
+        or did_you_mean(key, (name for name, _ in walk(Settings)), origin)
         or "; `hopscope config show` lists them"
     )
     return f"{origin}: {key}: no such setting{hint}"

@@ -33,8 +33,10 @@ def with_lines(file: Path, errors: Iterable[str]) -> list[str]:
 
 
 def _line(key: str, lines: dict[str, int]) -> int | None:
-    """The line of a key, or of the closest table or list around it that has one."""
+    """The line of a key, of the first key in it, or of the closest table or list around it that has one."""
     while key not in lines:
+        if inside := [line for each, line in lines.items() if each.startswith((f"{key}.", f"{key}["))]:
+            return inside[0]
         around = _LAST.sub("", key)
         if around == key:
             return None

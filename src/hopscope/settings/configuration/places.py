@@ -20,6 +20,15 @@ def default_file() -> Path:
     return Path(platformdirs.user_config_dir("hopscope")) / "config.toml"
 
 
+def as_given(key: str, origin: str, above: str = "") -> str:
+    """A setting as it is written in `origin`: the name of a variable, which contains what is `above` the key,
+    or else the key. A variable sets a whole list.
+    """
+    if not origin.startswith(PREFIX):
+        return key
+    return PREFIX + f"{above}{key}".partition("[")[0].upper().replace(".", "__")
+
+
 def variables(environment: Iterable[str]) -> Iterator[str]:
     """The names of variables with settings."""
     for name in environment:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_origin
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from ..section import plain_type
+from ..section import kind_of, plain_type
 from .alerts.alertmanager import AlertmanagerSettings
 from .alerts.email import EmailSettings
 from .alerts.slack import SlackSettings
@@ -49,24 +49,22 @@ ENTRY_POINTS = "hopscope.destinations"
 """Group of the entry points by which packages add kinds."""
 
 
-def export_settings(kind: str) -> type[ExportSettings]:
-    """The settings of a kind. Raises ValueError for an unknown one."""
-    if kind in EXPORT_KINDS:
+def _settings_of(values: dict[str, Any]) -> type[ExportSettings]:
+    """The settings of the kind that a table names. Raises ValueError if it names none, or an unknown one."""
+    if (kind := str(values.get("kind"))) in EXPORT_KINDS:
         return EXPORT_KINDS[kind]
     from importlib.metadata import entry_points
 
     found = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    if kind not in found:
-        raise ValueError(f"found kind {kind!r}, expected one of {', '.join([*EXPORT_KINDS, *found])}")
-    settings: type[ExportSettings] = found[kind].load().Settings
+    settings: type[ExportSettings] = found[kind_of(values, [*EXPORT_KINDS, *found])].load().Settings
     return settings
 
 
 def _of_kind(values: Any) -> Any:
     """The settings of the kind that they name."""
-    if not isinstance(values, dict) or "kind" not in values:
+    if not isinstance(values, dict):
         return values
-    model = export_settings(str(values["kind"]))
+    model = _settings_of(values)
     return model.model_validate({key: _parsed(model, key, value) for key, value in values.items()})
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import HTTPException, Path, Request
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from ....operators.audit import Audit
 from ....operators.queries import Queries, Query, TooManyQueriesError
 from ....present.events import when
 from ...context import Context, Ctx, author_of
-from ...models.common import Error, Model, Time
+from ...models.common import Body, Error, Model, Time
 from ..router import api_router
 
 router = api_router("history", "/queries")
@@ -31,10 +31,9 @@ class SavedQuery(Model):
     """When."""
 
 
-class QueryText(Model):
+class QueryText(Body):
     """The text of a query."""
 
-    model_config = ConfigDict(extra="forbid")
     sql: str = Field(min_length=1, max_length=20_000)
     """One SELECT."""
 

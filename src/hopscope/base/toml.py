@@ -1,0 +1,27 @@
+"""Files in TOML."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+_PLACE = re.compile(r" \(at (?:line (\d+), (column \d+)|end of document)\)$")
+
+
+class TomlError(ValueError):
+    """A file is no TOML; the message is `LINE: why`, to be written after the file's name and a colon."""
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """What is in a file. Raises OSError, UnicodeDecodeError and TomlError."""
+    text = file.read_text(encoding="utf-8-sig")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        why = str(error)
+        place = _PLACE.search(why)
+        line, column = place.groups() if place else (None, None)
+        line = line or str(len(text.splitlines()))
+        raise TomlError(f"{line}: {_PLACE.sub('', why)} at {column or 'the end of the file'}") from error
