@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
 
@@ -30,12 +29,10 @@ from support.xdp_make import (
     ON_PORT,
     SETTINGS,
     Filtering,
-    built,
     clear,
     detected,
     differences,
     frames_of,
-    loaded,
     traffic,
     unlike,
 )
@@ -45,22 +42,6 @@ ALWAYS, NEVER = 0, 1 << 62
 LATER = 1 << 61
 """A time, ns, at which every source has been silent for long."""
 BROADCAST = "ff:ff:ff:ff:ff:ff"
-
-
-@pytest.fixture(scope="module")
-def program(tool: Callable[..., str]) -> Iterator[XdpProgram]:
-    """The program, loaded once."""
-    built(tool)
-    made = loaded()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def filtering(program: XdpProgram) -> Filtering:
-    """A detector after the filter of the program, which has seen nothing yet."""
-    clear(program)
-    return Filtering(program)
 
 
 def give(filtering: Filtering, frames: list[bytes], seed: int, most: int) -> None:
@@ -174,7 +155,7 @@ def test_every_datagram_is_counted(filtering: Filtering) -> None:
 
 
 def cut(frame: bytes) -> bytes:
-    """A report of a packet that its switch has cut after the INT: the program does not compare it."""
+    """A report that was cut within its INT: the program does not compare it."""
     report = Ether(frame)
     assert report[UDP].payload
     for layer in (IP, UDP):

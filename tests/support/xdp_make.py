@@ -77,7 +77,8 @@ def traffic(
 ) -> list[bytes]:
     """Ethernet frames with reports of a few sources, most of them within the limits: paths, values and
     sequence numbers change now and then, some are of drops and of congested queues. `on_port`: INT is
-    announced by INT_PORT, which half of the flows have instead of their own port (Report 2.0).
+    announced by INT_PORT, which half of the flows have instead of their own port (Report 2.0). Half of the
+    packets are cut after their INT, as most switches do.
     """
     random = np.random.default_rng(seed)
     flow = random.integers(0, flows, count)
@@ -85,6 +86,10 @@ def traffic(
     reports = new_reports(count, version)
     reports["src_lo"] = mapped_v4((0x0A000000 + flow).astype(np.uint32))
     reports["dst_lo"] = mapped_v4((0x0A010000 + flow).astype(np.uint32))
+    six = (flow % 5 == 4) & (not on_port)
+    reports["ip_version"] = np.where(six, 6, 4)
+    reports["src_hi"] = reports["dst_hi"] = np.where(six, 0x20010DB8 << 32, 0)
+    reports["inner_length"] = np.where(flow % 4 < 2, 1400, 0)
     reports["sport"], reports["dport"] = 1000 + flow, 2000
     reports["proto"] = np.where((flow % 2 == 1) & (not on_port), 6, 17)
     if on_port:

@@ -180,7 +180,7 @@ inlined int read_int(struct scratch *scratch, struct report *report, const struc
 /* The packet that report `index` is about, from `at` to `end`; `type` as InType of Report 2.0. */
 inlined int read_packet_at(struct scratch *scratch, struct report *report, __u32 at, __u32 end, __u32 type)
 {
-	__u32 version = type, protocol, dscp, zero = 0;
+	__u32 version = type, protocol, dscp, stop, zero = 0;
 	if (type == 3) {
 		at += 12;
 		__u32 ethertype = read16(scratch, at);
@@ -197,33 +197,32 @@ inlined int read_packet_at(struct scratch *scratch, struct report *report, __u32
 		if (at + 20 > end)
 			return 0;
 		__u32 first = read32(scratch, at), size = (first >> 24 & 15) * 4, length = first & 0xffff;
-		if (first >> 28 != 4 || size < 20 || length < size || at + length > end ||
-		    read16(scratch, at + 6) & 0x3fff)
+		if (first >> 28 != 4 || size < 20 || length < size || read16(scratch, at + 6) & 0x3fff)
 			return 0;
 		dscp = first >> 18 & 0x3f;
 		protocol = read8(scratch, at + 9);
 		report->key.addresses[0] = report->key.addresses[2] = 0;
 		report->key.addresses[1] = 0xffff00000000 | read32(scratch, at + 12);
 		report->key.addresses[3] = 0xffff00000000 | read32(scratch, at + 16);
-		end = at + length;
+		stop = at + length;
 		at += size;
 	} else if (version == 5) {
 		if (at + 40 > end)
 			return 0;
 		__u32 first = read32(scratch, at), length = 40 + read16(scratch, at + 4);
-		if (first >> 28 != 6 || at + length > end)
+		if (first >> 28 != 6)
 			return 0;
 		dscp = first >> 22 & 0x3f;
 		protocol = read8(scratch, at + 6);
 		for (int i = 0; i < 4; i++)
 			report->key.addresses[i] = read64(scratch, at + 8 + 8 * i);
-		end = at + length;
+		stop = at + length;
 		at += 40;
 	} else {
 		return 0;
 	}
 	struct roles *roles_ = bpf_map_lookup_elem(&roles, &zero);
-	if (at + 20 > end || !roles_)
+	if (!roles_)
 		return 0;
 	__u32 ports = read32(scratch, at), announced = variables.control.dscp >> dscp & 1;
 	report->key.transport = ports >> 16 | (__u64)(ports & 0xffff) << 16 | (__u64)protocol << 32 |
@@ -242,7 +241,8 @@ inlined int read_packet_at(struct scratch *scratch, struct report *report, __u32
 	} else {
 		return 0;
 	}
-	return announced && read_int(scratch, report, roles_, at, end);
+	/* its switch may have cut it after its INT */
+	return announced && read_int(scratch, report, roles_, at, stop < end ? stop : end);
 }
 
 /* The same, not inlined: the verifier checks it once. The first report of a datagram spares the call, which takes as
@@ -320,11 +320,13 @@ inlined int read_reports(struct scratch *scratch)
 	struct numbering *found = &scratch->number;
 	__u32 length = scratch->head.length, first = read32(scratch, 0);
 	struct report *report = &scratch->reports[0];
-	struct part part = {.end = length};
 	scratch->count = 0;
 	found->version = 0;
-	if (length < 16 || length > MAX_COMPARED)
+	if (length < 12)
 		return 0;
+	if (length > MAX_COMPARED) /* only its number is read */
+		length = 0;
+	struct part part = {.end = length};
 	if (first >> 28 == 2) {
 		found->version = 20;
 		found->bits = 22;
@@ -344,15 +346,14 @@ inlined int read_reports(struct scratch *scratch)
 		if ((first >> 24 & 15) == 4 && part.type <= 5 && !(first & 0x1f8000))
 			part.at = 16;
 	} else if (first >> 29 == 0 && (first >> 24 & 15) <= 2) {
-		__u32 form = first >> 24 & 15; /* what precedes the packet: the header of a drop, of a queue */
 		found->version = 5;
 		found->bits = 32;
 		found->hardware = first & 0x3f;
-		found->node = form && length >= 20 + 4 * form ? read32(scratch, 12) : 0;
+		found->node = 0; /* one numbering, whatever its forms carry */
 		found->sequence = read32(scratch, 4);
 		report->flags = first >> 22 & 3;
 		part.type = 3;
-		if (!form)
+		if (!(first >> 24 & 15)) /* no header of a drop or of a queue before the packet */
 			part.at = 12;
 	}
 	if (!part.at || !read_packet_at(scratch, report, part.at, part.end, part.type))

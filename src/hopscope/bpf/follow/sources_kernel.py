@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel, order
-from ...detect.flows.source_table_kernel import NODE_CARRIED, WINDOW, hash_source
+from ...detect.flows.source_table_kernel import WINDOW, hash_source, numbering_node
 from ...wire.records import Flag
 from ..layout import NOWHERE, PROBES, Mark, State
 
@@ -120,7 +120,7 @@ def install_sources(
             continue
         if U64(at_source[r.packet]) != _NOWHERE:
             continue
-        node = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else U64(0)
+        node = numbering_node(r)
         home = hash_source(r.source_hi, r.source_lo, node, U64(r.hw_id), knobs) & mask
         bits = U32(22) if r.version == 20 else U32(32)
         for step in range(_PROBES):

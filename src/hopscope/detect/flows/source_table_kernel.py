@@ -55,6 +55,14 @@ def hash_source(hi: Any, lo: Any, node: Any, hw: Any, keys: Any) -> Any:
     return spread(weigh(keys, 0, lo) + weigh(keys, 2, hi) + weigh(keys, 4, node << U64(32) | hw))
 
 
+@inlined
+def numbering_node(r: Any) -> Any:
+    """Node id of a report's sequence space; 0: it has none."""
+    # 0.5 numbers by (source, hw id), and only its drop and switch-local forms carry a node id
+    with_node = U64(r.carried) & NODE_CARRIED and r.version != 5
+    return U64(r.node_id) if with_node else U64(0)
+
+
 @kernel
 def find_source(
     sources: Any, shares: Any, reports: Any, i: Any, node: Any, bits: Any, tally: Any, keys: Any
@@ -203,9 +211,7 @@ def check_sequence(
 ) -> Any:
     """Check the sequence number of report i; `last` is the row to try first. Returns (events so far, row)."""
     r = reports[i]
-    # 0.5 numbers by (source, hw id), and only its drop and switch-local forms carry a node id
-    with_node = U64(r.carried) & NODE_CARRIED and r.version != 5
-    node = U64(r.node_id) if with_node else U64(0)
+    node = numbering_node(r)
     bits = U64(22) if r.version == 20 else U64(32)
     s = sources[last]
     at = last
