@@ -14,6 +14,7 @@ from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake import maintenance
 from hopscope.lake.catalog import Lake, create, events_folder
 from hopscope.lake.check import check
+from hopscope.lake.database import COMMIT, Database
 from hopscope.lake.maintenance import maintain
 from hopscope.lake.members import RefusedError
 from hopscope.lake.rebuild import rebuild
@@ -131,6 +132,42 @@ def test_the_catalog_forgets_files_that_are_deleted(
         assert (result.merged_files, result.deleted_files) == (small, small)
         rows = database.run(f"SELECT count(*) FROM {local.schema_name}.ducklake_files_scheduled_for_deletion")
         assert rows == "0\n"
+
+
+@pytest.mark.parametrize("first", ["round", "commit"])
+@pytest.mark.parametrize("step", ["expire", "prune", "merge"])
+def test_a_round_and_a_commit_at_once(
+    local: LakeSettings, member: Member, monkeypatch: pytest.MonkeyPatch, step: str, first: str
+) -> None:
+    """Neither fails because the other one commits shortly before it, and events are there once."""
+    keeping = local.model_copy(update={"retention_days": 10.0})
+    member.write(20, days_ago=20)
+    member.write(*[10] * 8)
+    member.journal.append(random_events(7))  # of long ago, too
+    results: list[maintenance.Maintained | None] = []
+    real = Database.lock
+
+    def maintain_once() -> None:
+        results.append(maintain(keeping, steps=[step]))
+
+    def commit() -> None:
+        assert member.writer.commit() == 7
+
+    one, other = (maintain_once, commit) if first == "round" else (commit, maintain_once)
+
+    def lock(database: Database, name: str) -> None:
+        """The one that wants to commit lets the other do so first."""
+        if name == COMMIT:
+            monkeypatch.setattr(Database, "lock", real)
+            one()
+        real(database, name)
+
+    monkeypatch.setattr(Database, "lock", lock)
+    other()
+    (result,) = results
+    assert result is not None
+    assert result.expired_events in ((20, 27) if step == "expire" else (0,))
+    assert is_whole(local)
 
 
 def test_files_of_killed_writers_are_deleted_once_their_events_are_there(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import duckdb
 
 from ..history.columns import quoted
-from .catalog import Lake, LakeError, events_folder, files_folder
+from .catalog import Lake, files_folder
 
 TABLES = ("events", "marks", "gaps")
 _SHARD = "member, incarnation, shard"
@@ -73,7 +74,7 @@ def check(lake: Lake) -> Checked:
         snapshot = lake.snapshot()
         files = dict(_files(lake, snapshot))
         problems = list(_wrong_files(lake, files))
-        shards = [] if problems else _shards(lake, snapshot, files)
+        shards = [] if problems else _shards(lake, snapshot)
     except duckdb.Error as error:
         raise lake.named(error) from None
     return Checked(snapshot, shards, len(files), sum(files.values()), problems)
@@ -112,7 +113,7 @@ def _wrong_files(lake: Lake, files: Mapping[str, int]) -> Iterator[str]:
             yield f"{path}: it has {found[path]:,} bytes, not {size:,}"
 
 
-def _shards(lake: Lake, snapshot: int, files: Mapping[str, int]) -> list[ShardState]:
+def _shards(lake: Lake, snapshot: int) -> list[ShardState]:
     at = f"AT (VERSION => {snapshot})"
     found: dict[Shard, ShardState] = {}
 
@@ -127,11 +128,10 @@ def _shards(lake: Lake, snapshot: int, files: Mapping[str, int]) -> list[ShardSt
     ).fetchall():
         state(key).gaps[reason] = count
     marks = f"(SELECT {_SHARD}, max(next) AS mark FROM {lake.marks} {at} GROUP BY ALL)"
-    place = events_folder(lake.settings)
-    for day in sorted({path.rpartition("/")[0] for path in files if path.startswith(place)}):
+    for day in days_of(lake, snapshot):
         for *key, events, distinct, beyond in run(
             f"SELECT {_SHARD}, count(*), count(DISTINCT sequence), count(DISTINCT sequence) FILTER"
-            f" (sequence >= coalesce(mark, 0)) FROM (FROM {lake.events} {at} WHERE {_of_day(day)})"
+            f" (sequence >= coalesce(mark, 0)) FROM (FROM {lake.events} {at} WHERE {of_day(day)})"
             f" LEFT JOIN {marks} USING ({_SHARD}) GROUP BY {_SHARD}"
         ).fetchall():
             one = state(key)
@@ -141,11 +141,19 @@ def _shards(lake: Lake, snapshot: int, files: Mapping[str, int]) -> list[ShardSt
     return [found[key] for key in sorted(found)]
 
 
-def _of_day(folder: str) -> str:
-    """Rows of a partition, `…/year=Y/month=M/day=D`. Copies of an event have one time, so they are in one."""
-    try:
-        year, month, day = (int(part.partition("=")[2]) for part in folder.split("/")[-3:])
-    except ValueError:
-        raise LakeError(f"{folder}: it is no folder of a day") from None
-    begin = f"TIMESTAMP_NS '{year:04d}-{month:02d}-{day:02d} 00:00:00'"
-    return f"time >= {begin} AND time < {begin} + INTERVAL 1 DAY"
+def days_of(lake: Lake, snapshot: int | None = None) -> list[date]:
+    """Days of which a snapshot has events, the oldest first: those of its files, `…/year=Y/month=M/day=D/…`.
+
+    Copies of an event have one time, so they are of one day.
+    """
+    found = lake.connection.execute(
+        f"SELECT DISTINCT regexp_extract_all(data_file, '[a-z]+=(\\d+)', 1)::INT[] FROM"
+        f" ducklake_list_files('{lake.name}', 'events', schema => 'hopscope'"
+        + (")" if snapshot is None else f", snapshot_version => {snapshot})")
+    ).fetchall()
+    return sorted(date(*numbers[-3:]) for (numbers,) in found)
+
+
+def of_day(day: date) -> str:
+    """The condition of its events."""
+    return f"time >= TIMESTAMP_NS '{day} 00:00:00' AND time < TIMESTAMP_NS '{day} 00:00:00' + INTERVAL 1 DAY"

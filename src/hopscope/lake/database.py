@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import zlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -139,6 +140,15 @@ class Database:
     def unlock(self, name: str) -> None:
         """Give a lock back."""
         self.run("SELECT pg_advisory_unlock(:space, :key)", space=_SPACE, key=self._key(name))
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold a lock."""
+        self.lock(name)
+        try:
+            yield
+        finally:
+            self.unlock(name)
 
     def _key(self, name: str) -> int:
         """Number of a lock, int4: of this lake among those of the database."""

@@ -6,16 +6,17 @@ database's clock, so a member whose clock is wrong deletes nothing too early.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 import duckdb
 
 from ..history.columns import quoted
 from ..settings.lake import LakeSettings
 from .catalog import Lake, events_folder, files_folder
-from .check import readable
+from .check import days_of, of_day, readable
 from .database import COMMIT, Database
 
 MEMORY_BYTES = 1024**3
@@ -79,55 +80,57 @@ class _Keeper:
         ((now,),) = database.run("SELECT now() AT TIME ZONE 'UTC'")
         self._now: datetime = now
         kept = now - timedelta(days=lake.settings.retention_days)
-        self._kept = f"TIMESTAMP_NS '{kept.date()} 00:00:00'"
-        """Begin of the oldest day that is kept."""
+        self._kept = kept.date()
+        """The oldest day that is kept."""
         self.result = Maintained()
 
-    def _commit(self) -> None:
-        self._database.lock(COMMIT)
-        try:
-            self._connection.execute("COMMIT")
-        finally:
-            self._database.unlock(COMMIT)
+    @contextmanager
+    def _alone(self) -> Iterator[Callable[[str], duckdb.DuckDBPyConnection]]:
+        """A transaction beside which nobody commits: DuckLake refuses to delete from a table that others have
+        inserted into meanwhile, which somebody always has if there are many members.
+        """
+        run = self._connection.execute
+        with self._database.locked(COMMIT):
+            run("BEGIN")
+            yield run
+            run("COMMIT")
 
     def expire(self) -> None:
-        """Delete the days that are past retention, and state in `gaps` what they had."""
-        lake, run = self._lake, self._connection.execute
-        limit = self._kept
-        run("BEGIN")
-        run(
-            f"CREATE OR REPLACE TEMP TABLE dropped AS SELECT {_SHARD}, min(sequence) AS first,"
-            f" max(sequence) + 1 AS next, count(*) AS events FROM {lake.events} WHERE time < {limit}"
-            f" GROUP BY {_SHARD}"
-        )
-        row = run("SELECT coalesce(sum(events), 0) FROM dropped").fetchone()
-        assert row is not None
-        if not row[0]:
-            run("ROLLBACK")
-            return
-        run(f"DELETE FROM {lake.events} WHERE time < {limit}")
-        earlier = f"FROM {lake.gaps} WHERE reason = 'retention'"
-        run(f"INSERT INTO dropped SELECT {_SHARD}, first, next, events {earlier}")
-        run(f"DELETE {earlier}")
-        run(
-            f"INSERT INTO {lake.gaps} SELECT {_SHARD}, min(first), max(next), sum(events), 'retention',"
-            f" {quoted(str(self._now))}::TIMESTAMP_NS FROM dropped GROUP BY {_SHARD}"
-        )
-        self._commit()
-        self.result.expired_events = int(row[0])
+        """Delete the days that are past retention, one by one, so that nobody waits for long."""
+        for day in days_of(self._lake):
+            if day < self._kept:
+                self._expire(day)
+
+    def _expire(self, day: date) -> None:
+        """Delete a day, and state in `gaps` what it had."""
+        lake = self._lake
+        with self._alone() as run:
+            run(
+                f"CREATE OR REPLACE TEMP TABLE dropped AS SELECT {_SHARD}, min(sequence) AS first,"
+                f" max(sequence) + 1 AS next, count(*) AS events FROM {lake.events} WHERE {of_day(day)}"
+                f" GROUP BY {_SHARD}"
+            )
+            ((events,),) = run("SELECT coalesce(sum(events), 0)::BIGINT FROM dropped").fetchall()
+            run(f"DELETE FROM {lake.events} WHERE {of_day(day)}")
+            earlier = f"FROM {lake.gaps} WHERE reason = 'retention'"
+            run(f"INSERT INTO dropped SELECT {_SHARD}, first, next, events {earlier}")
+            run(f"DELETE {earlier}")
+            run(
+                f"INSERT INTO {lake.gaps} SELECT {_SHARD}, min(first), max(next), sum(events), 'retention',"
+                f" {quoted(str(self._now))}::TIMESTAMP_NS FROM dropped GROUP BY {_SHARD}"
+            )
+        self.result.expired_events += events
 
     def prune(self) -> None:
         """Delete marks that newer ones replaced."""
         lake = self._lake
-        self._connection.execute("BEGIN")
-        row = self._connection.execute(
-            f"DELETE FROM {lake.marks} m USING (SELECT {_SHARD}, max((next, time)) AS newest"
-            f" FROM {lake.marks} GROUP BY {_SHARD}) n"
-            " WHERE m.member = n.member AND m.incarnation = n.incarnation"
-            " AND m.shard = n.shard AND (m.next, m.time) < n.newest"
-        ).fetchone()
-        self._commit()
-        self.result.marks = int(row[0]) if row else 0
+        with self._alone() as run:
+            ((self.result.marks,),) = run(
+                f"DELETE FROM {lake.marks} m USING (SELECT {_SHARD}, max((next, time)) AS newest"
+                f" FROM {lake.marks} GROUP BY {_SHARD}) n"
+                " WHERE m.member = n.member AND m.incarnation = n.incarnation"
+                " AND m.shard = n.shard AND (m.next, m.time) < n.newest"
+            ).fetchall()
 
     def merge(self) -> None:
         """Merge small files of a day."""
@@ -140,12 +143,13 @@ class _Keeper:
             ).fetchone()
             if row is None or (row[0] or 0) < self._least:
                 continue
-            self._connection.execute("BEGIN")
+            self._connection.execute("BEGIN")  # files that others add meanwhile do no harm
             merged = self._connection.execute(
                 f"CALL ducklake_merge_adjacent_files('{self._lake.name}', 'events', schema => 'hopscope',"
                 f" max_file_size => {tier})"
             ).fetchall()
-            self._commit()
+            with self._database.locked(COMMIT):
+                self._connection.execute("COMMIT")
             self.result.merged_files += sum(int(each[2]) for each in merged)
 
     def forget(self) -> None:
@@ -192,8 +196,9 @@ class _Keeper:
         """Events of files that the lake does not have, and has not deleted because of their age."""
         listed = ", ".join(quoted(path) for path in files)
         row = self._connection.execute(
-            f"SELECT count(*) FROM read_parquet([{listed}]) f WHERE f.time >= {self._kept} AND NOT EXISTS"
-            f" (SELECT 1 FROM {self._lake.events} e WHERE e.time = f.time AND e.sequence = f.sequence"
+            f"SELECT count(*) FROM read_parquet([{listed}]) f WHERE"
+            f" f.time >= TIMESTAMP_NS '{self._kept} 00:00:00' AND NOT EXISTS (SELECT 1"
+            f" FROM {self._lake.events} e WHERE e.time = f.time AND e.sequence = f.sequence"
             " AND e.shard = f.shard AND e.member = f.member AND e.incarnation = f.incarnation)"
         ).fetchone()
         return int(row[0]) if row else 0

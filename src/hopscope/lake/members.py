@@ -62,10 +62,10 @@ def retire(settings: LakeSettings, member: str) -> Retired:
         try:
             row = run(f"SELECT coalesce(sum(events), 0)::UBIGINT FROM {lake.gaps} WHERE {where}").fetchone()
             if row and row[0]:
-                run("BEGIN")
-                run(f"UPDATE {lake.gaps} SET reason = 'history' WHERE {where}")
-                database.lock(COMMIT)
-                run("COMMIT")
+                with database.locked(COMMIT):
+                    run("BEGIN")
+                    run(f"UPDATE {lake.gaps} SET reason = 'history' WHERE {where}")
+                    run("COMMIT")
         except duckdb.Error as error:
             raise lake.named(error) from None
         database.run("DELETE FROM hopscope_member WHERE member = :member", member=member)

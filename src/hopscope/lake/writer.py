@@ -27,6 +27,8 @@ from .status import read_marks, write_marks
 
 MEMORY_BYTES = 1024**3
 THREADS = 2
+CONFLICT = "Transaction conflict"
+"""In DuckLake's messages: a transaction is void, since another one was committed after it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,8 @@ class LakeWriter:
         """One commit; whatever fails, nothing of it is in the lake, or the next connection finds it there."""
         assert self._database is not None
         connection = lake.connection
-        try:
+
+        def prepare() -> None:
             connection.execute("BEGIN")
             if events:
                 block = np.concatenate(events) if len(events) > 1 else events[0]
@@ -226,19 +229,30 @@ class LakeWriter:
                 connection.execute(delete)
             insert_rows(connection, lake.marks, marks)
             insert_rows(connection, lake.gaps, gaps or [])
-            self._database.lock(COMMIT)
+
+        try:
+            prepare()
             try:
-                if _generation(self._database) != self._generation:
-                    raise LakeError(f"{self.settings.place}: the catalog was built again")
-                connection.execute("COMMIT")
-            finally:
-                self._database.unlock(COMMIT)
+                with self._database.locked(COMMIT):
+                    self._commit(lake)
+            except duckdb.TransactionException as error:
+                if CONFLICT not in str(error):
+                    raise
+                with self._database.locked(COMMIT):  # maintenance has deleted something since it began
+                    prepare()
+                    self._commit(lake)
         except duckdb.Error as error:
             self.disconnect()
             raise lake.named(error) from None
         except BaseException:
             self.disconnect()
             raise
+
+    def _commit(self, lake: Lake) -> None:
+        assert self._database is not None
+        if _generation(self._database) != self._generation:
+            raise LakeError(f"{self.settings.place}: the catalog was built again")
+        lake.connection.execute("COMMIT")
 
     def _run(self, lake: Lake, statement: str) -> list[tuple[int, ...]]:
         try:
