@@ -386,3 +386,33 @@ def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
             events = history.events(limit=None, order="sequence")
         assert events["sequence"].tolist()[-1] == 50_999
         assert not [line for line in lines if "cannot be written" in line]
+
+
+def test_the_thread_looks_less_often_while_nothing_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that finds nothing doubles the wait, up to IDLE_SECONDS; after an event it is the shortest."""
+    monkeypatch.setattr(event_writer, "leave", lambda: None)
+    made = Made(tmp_path)
+    writer, waits = made.writer, list[float]()
+
+    class Wake:
+        """Stands for the time that passes: an event comes in the sixth wait, the stop in the ninth."""
+
+        def wait(self, seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 6:
+                writer.write(some(0, 1))
+            writer._stop = len(waits) == 9
+
+        def clear(self) -> None:
+            pass
+
+    writer._wake = Wake()  # type: ignore[assignment]
+    writer._read_from(0)
+    writer._work()
+    shortest, longest = event_writer.THREAD_SECONDS, event_writer.IDLE_SECONDS
+    doubled = [shortest, 2 * shortest, 4 * shortest]
+    assert waits == [*doubled, longest, longest, longest, *doubled]
+    assert longest == 8 * shortest
+    assert made.stored() == [0]

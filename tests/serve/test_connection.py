@@ -6,13 +6,14 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn
 
 from hopscope.serve import connection
 from hopscope.serve.connection import Connection
+from hopscope.serve.server import serve_app
 
 Talk = Callable[[str, int], Coroutine[Any, Any, None]]
 ASK = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
@@ -175,3 +176,26 @@ def test_closed_websockets_make_place(monkeypatch: pytest.MonkeyPatch) -> None:
             writer.close()
 
     served(talk)
+
+
+def test_an_idle_server_looks_five_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in it sleeps for less until it stops: each look costs an idle collector 1 ms of a processor."""
+    sleep, slept = asyncio.sleep, list[float]()
+
+    class Looks:
+        """A stop after some looks."""
+
+        def is_set(self) -> bool:
+            return len(slept) >= 8
+
+    async def noted(seconds: float) -> None:
+        slept.append(seconds)
+        assert len(slept) < 20, f"it did not stop: {slept}"
+        await sleep(0)
+
+    async def run() -> None:
+        monkeypatch.setattr(asyncio, "sleep", noted)
+        await serve_app(app, cast(Any, Looks()), socket.create_server(("127.0.0.1", 0)))
+
+    asyncio.run(run())
+    assert slept[:8] == [0.2] * 8

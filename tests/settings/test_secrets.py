@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,12 @@ from hopscope.settings.serve import ServeSettings
 from .test_every_setting import DECLARED, nested, set_kind
 
 TOKEN = "sixteen-characters"
+ENABLING: dict[str, dict[str, Any]] = {
+    "cluster": {"nats": ["nats://127.0.0.1:4222"]},
+    "lake": {"catalog": "postgresql://hopscope@192.0.2.8/lake", "data": "s3://telemetry/hopscope"},
+    "serve.oidc": {"issuer": "https://login.example", "client_id": "hopscope"},
+}
+"""What enables a section whose secrets are not read otherwise."""
 
 
 def test_a_token_comes_from_a_variable_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,16 +120,31 @@ def test_every_secret_whose_place_is_missing_is_named(
         def reasons(place: str, key: str = key, kind: str = kind, named: str | None = named) -> Any:
             tree = nested(key, {named: place} if named else place)
             set_kind(tree, kind)
+            if (section := key.rpartition(".")[0]) in ENABLING:
+                reduce(getitem, section.split("."), tree).update(ENABLING[section])
             return list(unreadable(Settings.model_validate(tree)))
 
         place = key.replace("NAME", "mine") + (f".{named}" if named else "")
-        assert reasons("env:NOWHERE") == [(place, "there is no environment variable NOWHERE")], key
-        assert reasons(f"file:{tmp_path}/none") == [
-            (place, f"file:{tmp_path}/none: No such file or directory")
+        assert reasons("env:NOWHERE") == [
+            (place, "env:NOWHERE", "there is no environment variable NOWHERE")
         ], key
+        file = f"file:{tmp_path}/none"
+        assert reasons(file) == [(place, file, f"{file}: No such file or directory")], key
         assert reasons("env:SOMEWHERE") == [], key
         found.append(key)
     assert len(found) > 20
+
+
+@pytest.mark.parametrize("section", [*ENABLING, "serve"])
+def test_secrets_of_a_disabled_section_are_not_missed(section: str) -> None:
+    """What nobody reads may be anywhere."""
+    more = {"enabled": False} if section == "serve" else {}
+    off = [key for key, *_ in DECLARED if key.rpartition(".")[0] == section and is_secret(key)]
+    assert off
+    for key in off:
+        tree = nested(key, "env:NOWHERE")
+        reduce(getitem, section.split("."), tree).update(more)
+        assert list(unreadable(Settings.model_validate(tree))) == [], key
 
 
 def test_check_says_which_secret_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ TABLES: Mapping[str, tuple[str, str]] = {
     "port_evictions_total": ("queues and ports that made room for others", "raise detect.ports"),
     "source_table_full_total": ("reports not checked for loss", "raise detect.sources"),
     "source_evictions_total": ("sequence spaces that made room for others", "raise detect.sources"),
-    "hop_pool_full_total": ("paths of more than 8 hops cut short", "raise detect.hop_pool"),
+    "hop_pool_full_total": ("paths of more than 8 hops cut short", "raise detect.hop_pool (3.5 KiB a flow)"),
     "distribution_table_full_total": ("hops not counted in distributions", "raise distributions.queues"),
     "distribution_evictions_total": ("distributions that made room for others", "raise distributions.queues"),
     "postcard_evictions_total": ("paths emitted before they were complete", "raise postcards.packets"),

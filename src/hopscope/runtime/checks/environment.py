@@ -7,7 +7,7 @@ import platform
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,10 +21,12 @@ from ...present.units import size
 from ...settings.collector import Settings
 from ...settings.configuration.secrets import unreadable
 from ...settings.listen import ListenSettings
+from ...settings.section import LEAST_TOKEN
 from ...wire.address import with_port
 from ..pipeline.mode import mode_of
 from ..processes.processors import check as check_processors
 from ..supervisor.needed import check_needed
+from .other_user import may_have, other_owner
 
 LARGE = 256 << 20
 """Bytes of tables from which on huge pages are advised: with 100,000 flows in 300 MiB, decoding and detection
@@ -69,21 +71,21 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield receive_buffer(settings)
     yield from _shared_memory(settings)
     yield from _data(settings)
+    missing = list(unreadable(settings))
     if settings.serve.enabled:
-        yield page(settings)
+        yield page(_with_tokens(settings, {key for key, *_ in missing}))
     try:
         check_needed(settings)
     except HopscopeError as error:
         yield Finding("settings", "cannot be used", Verdict.BAD, str(error))
     else:
         yield _names(settings)
-    for key, reason in unreadable(settings):
-        yield Finding(
-            key,
-            reason,
-            Verdict.BAD,
-            "set the variable, or make the file readable, for the user that runs the collector",
-        )
+    for key, secret, reason in missing:
+        if advice := may_have(secret, settings.data):
+            yield Finding(key, reason, Verdict.ADVICE, advice)
+        else:
+            advice = "set the variable, or make the file readable, for the user that runs the collector"
+            yield Finding(key, reason, Verdict.BAD, advice)
     yield from _kernels()
 
 
@@ -252,7 +254,10 @@ def _pages(folder: Path, needed: int) -> Finding:
 def _data(settings: Settings) -> Iterator[Finding]:
     what = f"data folder {settings.data}"
     if problem := check_writable(settings.data):
-        yield Finding(what, problem, Verdict.BAD, "choose another folder with --data")
+        advice = "choose another folder with --data"
+        if who := other_owner(settings.data):
+            advice += f", or check as its user: `sudo -u {who} hopscope check`"
+        yield Finding(what, problem, Verdict.BAD, advice)
         return
     folder = settings.data
     while not folder.exists():
@@ -278,6 +283,17 @@ def page(settings: Settings) -> Finding:
     except HopscopeError as error:
         return Finding(what, "cannot listen", Verdict.BAD, str(error))
     return Finding(what, "free")
+
+
+def _with_tokens(settings: Settings, missing: Collection[str]) -> Settings:
+    """The settings with any text as those secrets of the page that are missing: they are findings already."""
+    serve, any_text = settings.serve, "-" * LEAST_TOKEN
+    given: dict[str, object] = {
+        name: any_text for name in ("token", "viewer_token") if f"serve.{name}" in missing
+    }
+    if "serve.oidc.client_secret" in missing:
+        given["oidc"] = serve.oidc.model_copy(update={"client_secret": any_text})
+    return settings.model_copy(update={"serve": serve.model_copy(update=given)})
 
 
 def _names(settings: Settings) -> Finding:

@@ -42,14 +42,21 @@ def value_of(key: str, text: str | None) -> str | None:
         raise ConfigError(f"{key}: {error}") from None
 
 
-def unreadable(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Secrets whose variable or file cannot be read now: key of the setting, and why."""
+def unreadable(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Secrets in use whose variable or file cannot be read now: key of the setting, its value, and why."""
+    enabled = {
+        ".serve.": settings.serve.enabled,
+        ".serve.oidc.": settings.serve.oidc.enabled,
+        ".cluster.": settings.cluster.enabled,
+        ".lake.": settings.lake.enabled,
+    }
+    unused = tuple(section for section, on in enabled.items() if not on)
     for path, text in _references(settings.model_dump(mode="json"), ""):
         key = path.removeprefix(".")
         try:
-            value_of(key, text)
+            value_of(key, None if path.startswith(unused) else text)
         except ConfigError as error:
-            yield key, str(error).removeprefix(f"{key}: ")
+            yield key, text, str(error).removeprefix(f"{key}: ")
 
 
 def _references(value: Any, path: str) -> Iterator[tuple[str, str]]:

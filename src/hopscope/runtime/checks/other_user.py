@@ -1,0 +1,60 @@
+"""Whether the collector may have what this user cannot read: who checks is often another user."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+CREDENTIALS = Path("/run/credentials")
+"""Where each service of systemd, and nobody else, finds its credentials while it runs (systemd.exec(5))."""
+
+
+def may_have(secret: str, data: Path) -> str:
+    """Why the collector may have a secret that this user lacks, and how to find out; empty: it lacks it, too.
+
+    `secret` is as in the settings, `env:NAME` or `file:PATH`; the data folder is the collector's.
+    """
+    reader = ""
+    if secret.startswith("file:"):
+        file = Path(secret.removeprefix("file:"))
+        if file.is_relative_to(CREDENTIALS) and "CREDENTIALS_DIRECTORY" not in os.environ:
+            return "it is there for the service, while that runs, if its unit has LoadCredential= for it"
+        if (place := _closed(file)) is None:
+            return ""
+        reader = _reader(place)
+    if who := other_owner(data):
+        return f"the collector may have it: `sudo -u {who} hopscope check` looks as its user"
+    if reader and not data.exists():
+        return f"only {reader} can read it: check as the user that runs the collector"
+    return ""
+
+
+def other_owner(path: Path) -> str:
+    """Whose a file or folder is, as for `sudo -u`; empty: this user's, or there is none."""
+    import pwd
+
+    if not path.exists() or (owner := path.stat().st_uid) == os.geteuid():
+        return ""
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"'#{owner}'"
+
+
+def _closed(file: Path) -> Path | None:
+    """The file, or the folder around it, that this user may not read; None: there is no such file."""
+    for path in (file, *file.parents):
+        try:
+            return None if os.access(path, os.R_OK) or not path.exists() else path
+        except PermissionError:  # the folder is closed, too
+            continue
+    return None
+
+
+def _reader(path: Path) -> str:
+    """Who but root may read what this user may not; empty: nobody."""
+    found = path.stat()
+    if found.st_uid:
+        return other_owner(path)
+    return "its group" if found.st_gid and found.st_mode & stat.S_IRGRP else ""

@@ -1,0 +1,89 @@
+"""`hopscope check` by a user who is not the collector's: what it cannot read may be there all the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hopscope.runtime.checks.environment import findings
+from hopscope.runtime.checks.other_user import CREDENTIALS, may_have
+from hopscope.settings.collector import Settings
+from support.unprivileged import as_user, home_of_user
+
+OTHER = 42_425
+"""Another user that the machine does not know."""
+SUDO = f"the collector may have it: `sudo -u '#{OTHER}' hopscope check` looks as its user"
+ASK = """
+import json, sys
+from pathlib import Path
+from hopscope.runtime.checks.other_user import may_have
+print(json.dumps([may_have(secret, Path(data)) for secret, data in json.loads(sys.argv[1])]))
+"""
+
+
+def test_a_file_of_another_user_may_be_there_for_the_collector() -> None:
+    """Who owns the data folder decides; without one, whether somebody but root can read the file. A file that
+    is not there, or that the collector's own user cannot read, is missing.
+    """
+    with home_of_user() as home:
+        for name, owner, group, mode in (
+            ("roots", 0, 0, 0o600), ("theirs", OTHER, OTHER, 0o600), ("shared", 0, OTHER, 0o640),
+        ):  # fmt: skip
+            (home / name).write_text("sesame")
+            (home / name).chmod(mode)
+            os.chown(home / name, owner, group)
+        for name, owner, mode in (
+            ("data", home.stat().st_uid, 0o755),
+            ("other", OTHER, 0o755),
+            ("closed", OTHER, 0o700),
+        ):
+            (home / name).mkdir(mode=mode)
+            os.chown(home / name, owner, owner)
+        expected = {
+            ("roots", "data"): "",
+            ("roots", "none"): "",
+            ("roots", "other"): SUDO,
+            ("theirs", "none"): f"only '#{OTHER}' can read it: check as the user that runs the collector",
+            ("theirs", "data"): "",
+            ("shared", "none"): "only its group can read it: check as the user that runs the collector",
+            (
+                "closed/token",
+                "none",
+            ): f"only '#{OTHER}' can read it: check as the user that runs the collector",
+            ("missing", "other"): "",
+        }
+        asked = [(f"file:{home / name}", str(home / data)) for name, data in expected]
+        command = as_user([sys.executable, "-c", ASK, json.dumps(asked)], home)
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert dict(zip(expected, json.loads(done.stdout), strict=True)) == expected
+
+
+def test_a_variable_may_be_there_for_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner of the data folder is the collector's user."""
+    assert may_have("env:NOWHERE", tmp_path) == may_have("env:NOWHERE", tmp_path / "none") == ""
+    monkeypatch.setattr(os, "geteuid", lambda: OTHER)
+    assert may_have("env:NOWHERE", tmp_path).startswith("the collector may have it: `sudo -u ")
+
+
+def test_a_credential_is_there_for_its_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the service runs, nobody has the file: that is no fault, except for the service. The page is
+    checked without it.
+    """
+    place = f"file:{CREDENTIALS}/hopscope-test.service/token"
+    tree = {"data": tmp_path, "listen": [], "serve": {"host": "0.0.0.0", "port": 0, "token": place}}
+    settings = Settings.model_validate(tree)
+
+    def found() -> dict[str, tuple[str, str]]:
+        return {each.what: (str(each.verdict), each.advice) for each in findings(settings)}
+
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    verdict, advice = found()["serve.token"]
+    assert (verdict, "LoadCredential=" in advice) == ("advice", True)
+    assert found()["http://0.0.0.0:0"] == ("good", "")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/hopscope-test.service")
+    assert found()["serve.token"][0] == "bad"
