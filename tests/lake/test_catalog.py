@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 
 from hopscope.history.columns import connect
 from hopscope.lake import extensions
-from hopscope.lake.catalog import Lake, LakeError, create
+from hopscope.lake.catalog import Lake, LakeError, create, prepared
 from hopscope.lake.database import Database
 from hopscope.lake.extensions import check_lake, connect_with_extensions, extension_files
 from hopscope.settings.lake import LakeSettings
@@ -53,6 +56,10 @@ def test_what_is_wrong_is_named(local: LakeSettings) -> None:
         ({"tls": True}, "SSL"),
         ({"password": "env:NO_SUCH_VARIABLE"}, "NO_SUCH_VARIABLE"),
         ({"ca_file": "/no/such/file"}, "/no/such/file"),
+        (
+            {"data": "s3://lake/x", "access_key": "k", "secret": "file:/no/such"},
+            "lake.secret cannot be read: .*/no/such",
+        ),
     ]
     for change, problem in wrong:
         with pytest.raises(LakeError, match=problem) as raised:
@@ -111,3 +118,26 @@ def test_a_database_in_another_language_is_rejected(
         monkeypatch.setattr(one, "run", lambda _: [["de_DE.UTF-8"]])
         with pytest.raises(LakeError, match=r"de_DE\.UTF-8, expected English; .*lc_messages = 'C'"):
             one.check_language()
+
+
+def test_a_store_behind_a_path(local: LakeSettings) -> None:
+    """The path of an endpoint, as of a gateway, is a part of every address."""
+    asked: list[str] = []
+
+    class Gateway(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path.partition("?")[0])
+            self.send_error(403)
+
+        def log_message(self, format: str, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Gateway) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://127.0.0.1:{server.server_port}/s3/"
+        settings = local.model_copy(update={"data": "s3://lake/x", "endpoint": endpoint})
+        made = prepared(settings, memory_bytes=256 * 1024**2, threads=1)
+        with closing(made) as connection, pytest.raises(duckdb.HTTPException):
+            connection.execute("SELECT * FROM read_parquet('s3://lake/x/a.parquet')")
+        server.shutdown()
+    assert set(asked) == {"/s3/lake/x/a.parquet"}

@@ -18,12 +18,16 @@ import pytest
 
 from hopscope.base.deadline import Deadline
 from hopscope.lake import messages, reader, reading
-from hopscope.lake.catalog import create
+from hopscope.lake.catalog import Lake, create
 from hopscope.lake.database import LakeError
 from hopscope.lake.reader import LakeReader
 from hopscope.lake.snapshot import LakeSnapshot
 from hopscope.settings.lake import LakeSettings
+from support.event_make import random_events
+from support.lake_make import in_bucket, lake_settings
+from support.member_events import commit
 from support.postgres_server import PostgresServer
+from support.s3_server import S3Server
 from support.waiting import HANG_SECONDS, eventually
 
 SETTINGS = LakeSettings(catalog="postgresql://u@127.0.0.1:1/db", data="/nowhere")
@@ -131,6 +135,30 @@ def test_a_process_that_ends_is_replaced(local: LakeSettings) -> None:
         with pytest.raises(LakeError, match="the process that reads it has ended"):
             asked.ask(lambda _: [], dies)
         assert asked.ask(tails, dies) >= 1
+
+
+def values(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, _: object) -> Any:
+    """What is in the files of a snapshot."""
+    return cursor.execute(f"SELECT value FROM ({snapshot.events}) ORDER BY value").fetchall()
+
+
+@pytest.mark.e2e
+def test_a_key_that_was_changed_is_read_again(
+    database: PostgresServer, store: S3Server, tmp_path: Path
+) -> None:
+    """A store that refuses the key of a process that reads: once the file has another one, answers go on."""
+    key = tmp_path / "key"
+    key.write_text(store.SECRET)
+    settings = lake_settings(database, **in_bucket(store) | {"secret": f"file:{key}"})
+    create(settings)
+    with Lake(settings) as lake:
+        commit(lake, "c1", "one", random_events(10))
+    key.write_text("another")
+    with closing(LakeReader(settings)) as asked:
+        with pytest.raises(LakeError, match="SignatureDoesNotMatch"):
+            asked.ask(nothing, values)
+        key.write_text(store.SECRET)
+        assert asked.ask(nothing, values) == [(value,) for value in range(10)]
 
 
 def once(cursor: duckdb.DuckDBPyConnection, snapshot: LakeSnapshot, tails: int) -> int:

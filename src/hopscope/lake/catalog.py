@@ -345,13 +345,13 @@ def _store(settings: LakeSettings) -> str:
     words = ["TYPE s3", f"REGION {quoted(settings.region)}"]
     if settings.endpoint:
         parts = urlsplit(settings.endpoint)
-        words += [f"ENDPOINT {quoted(parts.netloc)}", "URL_STYLE 'path'"]
+        words += [f"ENDPOINT {quoted(parts.netloc + parts.path.rstrip('/'))}", "URL_STYLE 'path'"]
         words += [f"USE_SSL {'true' if parts.scheme == 'https' else 'false'}"]
     if settings.access_key:
         try:
             key = shown.secret(settings.secret)
         except (ValueError, OSError) as error:
-            raise LakeError(f"lake.secret: {error}") from None
+            raise LakeError(f"lake.secret cannot be read: {error}") from None
         words += [f"KEY_ID {quoted(settings.access_key)}", f"SECRET {quoted(key)}"]
     return ", ".join(words)
 

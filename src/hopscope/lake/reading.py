@@ -85,7 +85,7 @@ class Reading:
             question.send(Failed(lake.named(error), again=True))
             os._exit(1)  # this DuckDB can do nothing more, and ends the process with its next transaction
         except duckdb.Error as error:
-            if not isinstance(error, duckdb.HTTPException):  # a file is gone: a newer snapshot has others
+            if getattr(error, "status_code", 0) != 404:  # a file is gone: a newer snapshot has others
                 self._replace(lake)
             question.send(Failed(lake.named(error), again=True))
         finally:
