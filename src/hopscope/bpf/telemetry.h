@@ -320,20 +320,18 @@ inlined int read_reports(struct scratch *scratch)
 	struct numbering *found = &scratch->number;
 	__u32 length = scratch->head.length, first = read32(scratch, 0);
 	struct report *report = &scratch->reports[0];
+	struct part part = {.end = length <= MAX_COMPARED ? length : 0}; /* of a longer one only its number is read */
 	scratch->count = 0;
 	found->version = 0;
 	if (length < 12)
 		return 0;
-	if (length > MAX_COMPARED) /* only its number is read */
-		length = 0;
-	struct part part = {.end = length};
 	if (first >> 28 == 2) {
 		found->version = 20;
 		found->bits = 22;
 		found->hardware = first >> 22 & 0x3f;
 		found->sequence = first & 0x3fffff;
 		found->node = read32(scratch, 4);
-		part = read_part(scratch, report, 8, length);
+		part = read_part(scratch, report, 8, part.end);
 	} else if (first >> 28 == 1 && (first >> 24 & 15) >= 4) {
 		found->version = 10;
 		found->bits = 32;
