@@ -36,6 +36,7 @@ def hide_arguments(secrets: Iterable[str]) -> None:
 
 
 def _arguments() -> tuple[int, int]:
+    """Where the command line begins and ends; 0 where the kernel, or what emulates one, does not say it."""
     fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    start, end = map(int, fields[_ARG_START : _ARG_START + 2])
+    start, end = map(int, fields[_ARG_START : _ARG_START + 2] or (0, 0))
     return start, end
