@@ -43,7 +43,7 @@ class PostgresServer(ServerProcess):
         )
         words = [*run, tool("postgres"), "-D", str(data), "-p", str(self.port), "-h", "127.0.0.1"]
         words += ["-c", "unix_socket_directories=", "-c", "fsync=off"]  # a killed process loses no page
-        words += ["-c", "dynamic_shared_memory_type=mmap"]  # files of the data folder: else /dev/shm keeps them
+        words += ["-c", "dynamic_shared_memory_type=mmap"]  # files of `data`: a kill leaves those of /dev/shm
         words += [word for each in more for word in ("-c", each)]
         super().__init__(words, folder, self._answers)
 
