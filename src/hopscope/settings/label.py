@@ -28,7 +28,7 @@ class LabellingSettings(Section):
     algorithm: Literal["base-a", "base-b"] = "base-b"
     """`base-a`: a port labels a packet when the interval since its last label has passed. `base-b`: it also
     labels by chance, more likely the more labels a packet already carries."""
-    interval: Seconds = Field(default=0.05, gt=0)
+    interval: Seconds = Field(default=0.05, gt=0, le=10_000)
     """T: time between the labels of one egress port, s."""
     chance: Literal["f1", "f2", "f2-listing", "f3"] = "f1"
     """Probability that `base-b` labels a packet with i labels: `f1` 1 if i > 0; `f2` i / (MAX_hop - 1);
@@ -58,9 +58,9 @@ class AdaptiveSettings(Section):
     mode: Literal["off", "shift", "one-bit"] = "off"
     """`shift`: the interval becomes T / 2^S, with S per port (Algorithm 3). `one-bit`: every packet is
     labelled (section 5)."""
-    k: float = Field(default=1.0, gt=0)
+    k: float = Field(default=1.0, gt=0, le=1e5)
     """A port is late if no new label came for k T. Its S changes at most once in that time."""
-    flag_life: float = Field(default=1.0, gt=0)
+    flag_life: float = Field(default=1.0, gt=0, le=1e5)
     """`one-bit`: a late port labels every packet until `flag_life` T after it was last found late. It is k in
     the paper's text, and ten times the time after which a port is late in its published code."""
     max_shift: int = Field(default=16, ge=1, le=40)

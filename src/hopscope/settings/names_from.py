@@ -27,10 +27,17 @@ class DeviceSettings(Section):
     operators write (ifAlias, `description`), or the name without it."""
     interval_seconds: Seconds = Field(default=300.0, ge=10)
     """How often every device is asked for names."""
-    counters_seconds: Annotated[float, Field(ge=0, le=86_400)] = 0
-    """How often the counters of its interfaces are read, as 30; 0: never."""
+    counters_seconds: Seconds = Field(default=0, le=86_400)
+    """How often the counters of its interfaces are read, as 30, at least 1; 0: never."""
     timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
     """How long a device may take to answer. SNMP asks a second time."""
+
+    @field_validator("counters_seconds")
+    @classmethod
+    def _are_read_at_most_each_second(cls, seconds: float) -> float:
+        if 0 < seconds < 1:
+            raise ValueError(f"found {seconds}, expected 0 (never), or 1 to 86400")
+        return seconds
 
     @field_validator("hosts")
     @classmethod

@@ -45,12 +45,14 @@ Limit = Annotated[
     Annotated[int, Field(ge=0, le=MAX_LIMIT)] | None, BeforeValidator(_never), WithJsonSchema(LIMIT_SCHEMA)
 ]
 """Limit of a metric; None: never."""
-MAX_SECONDS = 1e9
+MIN_SECONDS, MAX_SECONDS = 1e-6, 1e9
 
 
-def _thirty_years(value: float) -> float:
+def _measurable(value: float) -> float:
     if value < 0:
         raise PydanticKnownError("greater_than_equal", {"ge": 0.0})
+    if 0 < value < MIN_SECONDS:
+        raise PydanticKnownError("greater_than_equal", {"ge": MIN_SECONDS})
     if value > MAX_SECONDS:
         raise PydanticKnownError("less_than_equal", {"le": MAX_SECONDS})
     return value
@@ -62,8 +64,8 @@ def _describe_seconds(schema: dict[str, Any]) -> None:
     schema.setdefault("maximum", MAX_SECONDS)
 
 
-Seconds = Annotated[float, AfterValidator(_thirty_years), Field(json_schema_extra=_describe_seconds)]
-"""A time of at most thirty years, so that it fits ns in 64 bits.
+Seconds = Annotated[float, AfterValidator(_measurable), Field(json_schema_extra=_describe_seconds)]
+"""0, or a time from a microsecond to thirty years: in ns it is not 0, and fits 64 bits.
 
 A validator checks this, since bounds of the type would replace narrower ones of a field.
 """

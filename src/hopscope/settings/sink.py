@@ -101,7 +101,7 @@ class DistributionSettings(Section):
     """See hop_latency."""
     end_to_end: Edges = ()
     """See hop_latency."""
-    period_seconds: Seconds = Field(default=10.0, gt=0)
+    period_seconds: Seconds = Field(default=10.0, ge=0.1)
     """Time between distributions in history: the resolution of time ranges."""
 
     @model_validator(mode="after")

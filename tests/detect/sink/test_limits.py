@@ -126,12 +126,6 @@ def test_adaptive_steps() -> None:
     assert [second(0) for _ in range(30)] == [None] * 30
 
 
-def test_adaptive_without_time_between_steps() -> None:
-    """A period shorter than a nanosecond is one: two calls at one moment are no division by zero."""
-    adaptive = AdaptiveThresholds(AdaptSettings(enabled=True, events_per_second=1, step_seconds=1e-12))
-    assert [adaptive.step(5, 9), adaptive.step(5, 9), adaptive.step(6, 9)] == [None, None, (1.0, 1.25)]
-
-
 def test_adaptive_off() -> None:
     """Switched off, nothing moves them."""
     adaptive = AdaptiveThresholds(AdaptSettings(events_per_second=1))

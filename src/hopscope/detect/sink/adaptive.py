@@ -18,7 +18,7 @@ class AdaptiveThresholds:
 
     def __init__(self, settings: AdaptSettings) -> None:
         self._settings = settings
-        self._period_ns = max(1, int(settings.step_seconds * 1e9))
+        self._period_ns = int(settings.step_seconds * 1e9)
         self._begin_ns: int | None = None
         self._events = 0
         self._quiet = 0

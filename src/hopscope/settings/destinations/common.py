@@ -42,7 +42,7 @@ class ExportSettings(Section):
     batch_events: int = Field(default=5000, ge=1, le=65_536)
     """Most events per batch; events with the same time stay together."""
     batch_seconds: Seconds = Field(default=1.0, le=3600)
-    """Longest time that an event waits for a batch to fill."""
+    """Longest time that an event waits for a batch to fill; 0: it does not wait."""
     timeout_seconds: Seconds = Field(default=10.0, gt=0)
     """Timeout of one request."""
 

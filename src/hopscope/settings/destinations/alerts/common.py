@@ -83,9 +83,9 @@ class AlertSettings(ExportSettings):
     kinds: tuple[str, ...] = ("raised", "cleared", "path_change", "loop", "silent", "returned")
     """Kinds of events that are sent; empty: all."""
     batch_seconds: Seconds = Field(default=0.0, le=3600)
-    """Longest time that an event waits for a batch to fill."""
+    """Longest time that an event waits for a batch to fill; 0: it does not wait."""
     for_seconds: Seconds = 0.0
-    """How long an alarm must last before it is sent; nothing is sent of one that ends earlier."""
+    """How long an alarm must last before it is sent; nothing is sent of one that ends earlier. 0: no time."""
     expire_seconds: Seconds = 86_400.0
     """An alarm that was not cleared ends after this time; 0: never."""
     silent_seconds: Seconds = 600.0
@@ -120,7 +120,7 @@ class MessageSettings(AlertSettings):
     group_by: tuple[Literal["node", "port", "flow", "metric"], ...] = ()
     """Alerts of one kind, and of one of each of these, are one message; empty: those of one kind are."""
     group_seconds: Seconds = Field(default=5.0, le=86_400)
-    """How long a message waits for more alerts."""
+    """How long a message waits for more alerts; 0: it does not wait."""
     listed: int = Field(default=10, ge=1, le=500)
     """Most alerts that a message lists; it has the number of the others."""
     per_minute: int = Field(default=30, ge=1)

@@ -31,7 +31,7 @@ class EmailSettings(TlsSettings, MessageSettings):
     to: tuple[Address, ...] = Field(min_length=1, max_length=100)
     """Addresses of the receivers."""
     group_seconds: Seconds = Field(default=30.0, le=86_400)
-    """How long a message waits for more alerts."""
+    """How long a message waits for more alerts; 0: it does not wait."""
     listed: int = Field(default=50, ge=1, le=500)
     """Most alerts that a message lists; it has the number of the others."""
     per_minute: int = Field(default=4, ge=1)

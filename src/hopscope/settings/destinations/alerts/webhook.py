@@ -20,7 +20,7 @@ class WebhookSettings(TlsSettings, MessageSettings):
     token: str = ""
     """Bearer token; `env:NAME` or `file:PATH` names where it is."""
     group_seconds: Seconds = Field(default=0.0, le=86_400)
-    """How long a message waits for more alerts."""
+    """How long a message waits for more alerts; 0: it does not wait."""
     listed: int = Field(default=50, ge=1, le=500)
     """Most alerts that a message lists; it has the number of the others."""
 

@@ -25,7 +25,7 @@ class ParquetSettings(S3Settings, ExportSettings):
     batch_events: int = Field(default=250_000, ge=1, le=1_000_000)
     """Most events per file; events with the same time stay together, and hours apart."""
     batch_seconds: Seconds = Field(default=60.0, le=3600)
-    """Longest time that an event waits for a file to fill."""
+    """Longest time that an event waits for a file to fill; 0: it does not wait."""
 
     @property
     def place(self) -> str:
