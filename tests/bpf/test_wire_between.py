@@ -18,14 +18,15 @@ from scapy.packet import Packet, Raw
 from hopscope.bpf.wire_layout import WireCount
 from hopscope.bpf.wire_program import WireProgram
 from hopscope.capture.ring.offload import driver_of, kind_of
-from hopscope.runtime.sink.wire import obstacle
+from hopscope.runtime.sink import wire
+from hopscope.runtime.sink.wire import WireListener, obstacle
 from hopscope.settings.listen import ListenSettings
 from hopscope.settings.sink import SinkReportSettings, SinkSettings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import Carrier, Hop
 from oracle.insert import Form, insert_int
 from support.veth import Namespace, received, taken, unfinished
-from support.waiting import HANG_SECONDS
+from support.waiting import HANG_SECONDS, eventually
 from support.wire_make import PACKETS
 from support.xdp_make import built
 
@@ -119,6 +120,34 @@ def test_a_missing_output(between: Namespace) -> None:
     assert received(listener, 1) == [bytes(datagram())]
     assert program.counts()[WireCount.OFF] == 1
     program.close()
+    listener.close()
+
+
+def test_the_output_is_followed_at_once(between: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it goes down, or has a smaller MTU, frames pass up with the next turn of the worker, and are not
+    sent to it and lost until somebody looks; when it is up again, they go on.
+    """
+    listener = between.listener(output="out")
+    one = WireListener(listener.settings, PACKETS, lambda key, count: None, lambda: True)
+    between.inside(one.open)
+    eventually(lambda: between.inside(one.receive) is None and one._index)
+    monkeypatch.setattr(wire, "_LOOK_NS", 1 << 62)
+    eventually(lambda: between.inside(one.receive) is None and one._due_ns > wire._LOOK_NS)
+    frame = bytes(datagram())
+    with between.raw() as sender, between.raw("beyond", _ALL_PROTOCOLS) as beyond:
+        for change in (("mtu", "100"), ("down",)):
+            between.ip("link", "set", "out", *change)
+            between.inside(one.receive)
+            sender.send(frame)
+            assert received(listener, 1) == [frame]
+        between.ip("link", "set", "out", "mtu", "1500", "up")
+        eventually(lambda: "state UP" in between.ip("link", "show", "dev", "out"))
+        between.inside(one.receive)
+        sender.send(frame)
+        assert taken(beyond, 1) == [frame]
+    counts = one.counts()
+    assert (counts["wire_long"], counts["wire_off"], counts["wire_unchanged"]) == (1, 1, 1)
+    one.close()
     listener.close()
 
 

@@ -14,6 +14,7 @@ from ...bpf.wire_layout import PASSED, WireCount
 from ...bpf.wire_program import WireProgram, knows
 from ...capture.errors import CaptureError
 from ...capture.interface import has_carrier, mtu_of
+from ...capture.netlink import follow_links, have_changed
 from ...capture.ring.offload import driver_of, features, kind_of
 from ...settings.listen import ListenSettings
 from ...settings.sink import SinkSettings
@@ -122,7 +123,7 @@ class WireListener:
         self.buffer_bytes = 1 << (self.settings.ring_bytes // 4 - 1).bit_length()
         """Bytes of the ring."""
         self._heads = WireHeads()
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._links = follow_links()
         self._program: WireProgram | None = None
         loader = ThreadPoolExecutor(1, "wire")
         self._loading: Future[WireProgram] = loader.submit(
@@ -133,7 +134,8 @@ class WireListener:
     def receive(self) -> FrameBatch | None:
         """Up to 4096 heads; None if there is none. Valid until the next call. Raises CaptureError."""
         now = time.monotonic_ns()
-        if now >= self._due_ns:
+        # until it knows, the program sends frames to an output that is down, which the kernel drops
+        if have_changed(self._links) or now >= self._due_ns:
             self._due_ns = now + _LOOK_NS
             self._take()
             self._look()
@@ -174,8 +176,8 @@ class WireListener:
     def _mtu(self) -> int:
         """That of the output; 0 if it is gone, down or has no carrier."""
         with suppress(OSError):
-            if has_carrier(self.settings.output, self._socket):
-                return mtu_of(self.settings.output, self._socket)
+            if has_carrier(self.settings.output, self._links):
+                return mtu_of(self.settings.output, self._links)
         return 0
 
     def _tell(self, counts: Mapping[WireCount, int], forwarded_bytes: int) -> None:
@@ -206,8 +208,8 @@ class WireListener:
         }
 
     def fileno(self) -> int:
-        """Of a socket on which nothing comes: nothing wakes a worker that forwards."""
-        return self._socket.fileno()
+        """Of a socket that wakes a worker when an interface changes; frames do not."""
+        return self._links.fileno()
 
     def notes(self) -> list[str]:
         """A line for the log at the start."""
@@ -218,4 +220,4 @@ class WireListener:
         """Detach the program and free it."""
         with suppress(CaptureError):
             self._loading.result().close()
-        self._socket.close()
+        self._links.close()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from ...capture.interface import has_carrier
+from ...capture.netlink import follow_links, have_changed
 from ...settings.listen import ListenSettings
-
-_LINK_GROUP = 1  # RTMGRP_LINK
 
 
 class Interfaces:
     """Follows interfaces by name: one that is deleted and made again has another number.
 
-    `fileno` is readable when any interface of the network namespace has changed (rtnetlink(7)).
+    `fileno` is readable when any interface of the network namespace has changed.
     """
 
     def __init__(self, listeners: Sequence[ListenSettings]) -> None:
@@ -27,10 +25,7 @@ class Interfaces:
         self._bound = {name: index_of(name) for name in names if name}
         self._gone: dict[str, float] = {}
         self._reason: dict[str, str] = {}
-        self._netlink = socket.socket(
-            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE
-        )
-        self._netlink.bind((0, _LINK_GROUP))
+        self._netlink = follow_links()
 
     def fileno(self) -> int:
         """Of the netlink socket."""
@@ -38,9 +33,7 @@ class Interfaces:
 
     def drain(self) -> None:
         """Forget the messages: `changed` looks for itself."""
-        with suppress(BlockingIOError, OSError):  # a full buffer is an error that is reported once
-            while self._netlink.recv(1 << 16):
-                pass
+        have_changed(self._netlink)
 
     def gone(self) -> list[str]:
         """Interfaces that have disappeared since the last call."""
