@@ -1,4 +1,4 @@
-"""Reports about cut packets, and reports that are short or long: the filter reads what the decoder reads."""
+"""Reports about cut packets, of any length, and beside those that are not compared: as without the kernel."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ class Source:
         self._filtering, self._version = filtering, version
         self._frames = list[bytes]()
 
-    def send(self, payload: bytes) -> Count:
-        """Send a report; what the program did with it."""
+    def send(self, payload: bytes, number: int | None = None) -> Count:
+        """Send a report, with the next number or this one; what the program did with it."""
         at, bits = NUMBER_AT[self._version], NUMBER_BITS[self._version]
-        word = int.from_bytes(payload[at : at + 4], "big") & ~bits | len(self._frames) + 1
+        word = int.from_bytes(payload[at : at + 4], "big") & ~bits | (number or len(self._frames) + 1)
         payload = payload[:at] + word.to_bytes(4, "big") + payload[at + 4 :]
         before = self._filtering.program.counts()
         self._frames.append(bytes.fromhex(OUTER.format(28 + len(payload), 8 + len(payload))) + payload)
@@ -206,4 +206,19 @@ def test_drops_among_reports_0_5(filtering: Filtering) -> None:
     for form, size in ((1, 12), (2, 20)):
         source.send(bytes([form]) + usual[1:12] + bytes([0, 0, 0, 9]).ljust(size, b"\0") + usual[12:])
         source.repeat([usual], 5)
+    assert source.compare() == ""
+
+
+@pytest.mark.parametrize("overtaken", [2, 5, 40])
+def test_overtaken_by_one_that_is_not_compared(filtering: Filtering, overtaken: int) -> None:
+    """Reports that come after a later one of their source, which the program does not compare, are late, and
+    neither lost nor double.
+    """
+    source = Source(filtering, 20)
+    usual = payload_of(20, 20, 4, layout.PROTOCOL_TCP)
+    source.repeat([usual], COMPARED)
+    assert source.send(usual[:100], COMPARED + 1 + overtaken) == Count.UNUSUAL
+    for number in range(COMPARED + 1, COMPARED + 1 + overtaken):
+        source.send(usual, number)
+    source.repeat([usual], 20)
     assert source.compare() == ""

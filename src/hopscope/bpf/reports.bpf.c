@@ -50,10 +50,13 @@ __noinline __u32 pass_up(struct scratch *scratch, __u32 at, enum order order, __
 		return COUNT_RING_FULL;
 	if (usual)
 		follow_reports(scratch);
-	if (source && usual)
+	if (source && usual) {
 		keep_number(source, &scratch->number, order, now_ns);
-	else if (source)
+	} else if (source) {
+		if (order != ORDER_BEHIND && order != ORDER_FAR)
+			source->highest = scratch->number.sequence; /* so those that it has overtaken are late */
 		source->state = WATCHED;
+	}
 	return why;
 }
 
