@@ -384,6 +384,15 @@ def test_replay_of_bad_files(run: Run, capture: Path, tmp_path: Path) -> None:
         assert len(err.splitlines()) == 1, err
 
 
+@pytest.mark.parametrize("words", ["control topology", "control status", "limits show", "open", "top --once"])
+def test_without_a_collector_a_command_says_what_to_do(run: Run, tmp_path: Path, words: str) -> None:
+    """One line, the same everywhere, also for a data folder that is not there."""
+    folder = tmp_path / "nowhere"
+    status, out, err = run(*words.split(), "--data", folder)
+    start = "`hopscope collect` starts one, --data names another folder"
+    assert (status, out, err) == (2, "", f"hopscope: no collector is running on {folder}: {start}\n")
+
+
 def test_top_without_a_collector(run: Run, tmp_path: Path) -> None:
     """It says so in a line, and ends with 2."""
     status, out, err = run("top", "--once", "--data", tmp_path)
@@ -437,11 +446,10 @@ def test_ports_that_cannot_be(run: Run, words: str, port: str) -> None:
     status, out, err = run(*words.split(), port)
     assert (status, out) == (2, "")
     assert words.split()[-1] in err
-    assert "Input should be" in err
+    assert ": expected " in err
 
 
 def test_no_links(run: Run, tmp_path: Path) -> None:
     """Without a collector's state there are no links, and stderr says so."""
-    folder = tmp_path / "nobody"
-    status, out, err = run("control", "topology", "--format", "json", "--data", folder)
-    assert (status, out, err) == (0, "", f"hopscope: no links are known in {folder}\n")
+    status, out, err = run("control", "topology", "--format", "json", "--data", tmp_path)
+    assert (status, out, err) == (0, "", f"hopscope: no links are known in {tmp_path}\n")

@@ -57,4 +57,4 @@ def test_without_a_collector(tmp_path: Path) -> None:
     """One line says that none answers."""
     status, out, err = run("open", "--data", tmp_path)
     assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "no collector answers" in err
+    assert "no collector is running on" in err

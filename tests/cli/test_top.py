@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from hopscope.base.names import Names
+from hopscope.base.process.control_client import not_running
 from hopscope.cli.top.keys import Keys
 from hopscope.cli.top.screen import Screen, parse_filter
 from hopscope.cli.top.table import make_table
@@ -161,4 +162,4 @@ def test_a_terminal_that_cannot_be_drawn_on(tmp_path: Path) -> None:
     os.close(master)
     os.close(slave)
     assert done.returncode == 2
-    assert done.stderr == f"hopscope: no collector is running on {tmp_path}\n".encode()
+    assert done.stderr == f"hopscope: {not_running(tmp_path)}\n".encode()

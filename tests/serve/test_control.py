@@ -38,8 +38,8 @@ def test_a_request_is_answered(tmp_path: Path, deep: bool) -> None:
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
-    """No socket: one line with its path."""
-    with pytest.raises(ControlError, match=r"no collector answers on .*control\.sock"):
+    """No socket: one line that says what to do."""
+    with pytest.raises(ControlError, match=r"no collector is running on .*: `hopscope collect` starts one"):
         request(tmp_path, {"ping": {}})
 
 

@@ -94,6 +94,7 @@ def untrack(settings: CollectorOptions, flow: FlowArgument = None, form: FormatO
 def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> None:
     """Print where ports of switches lead, and the source: the file of links, LLDP, or paths of flows."""
     from ..base.names import Names
+    from ..base.process.control_client import not_running
     from ..present.collector_state import CollectorState
     from ..present.topology import topology as links_of
 
@@ -111,6 +112,8 @@ def topology(settings: CollectorOptions, form: FormatOption = Format.TABLE) -> N
         }
         for link in links_of(CollectorState(loaded.data))
     ]
+    if not rows and not loaded.data.is_dir():
+        raise HopscopeError(not_running(loaded.data))
     if not print_rows(form, LINK_COLUMNS, rows):
         print(f"hopscope: no links are known in {loaded.data}", file=sys.stderr)
 

@@ -109,11 +109,12 @@ def node_texts(given: list[str] | None, names: Names) -> list[str]:
 
 
 def _in_force(folder: Path) -> LimitsInForce:
+    from ..base.process.control_client import not_running
     from ..present.collector_state import CollectorState
 
     found = CollectorState(folder).limits()
     if found is None:
-        raise HopscopeError(f"no collector is running on {folder}")
+        raise HopscopeError(not_running(folder))
     return found
 
 

@@ -32,6 +32,11 @@ class UnansweredError(ControlError):
     """
 
 
+def not_running(folder: Path) -> str:
+    """What to say where there is no collector."""
+    return f"no collector is running on {folder}: `hopscope collect` starts one, --data names another folder"
+
+
 @contextmanager
 def socket_path(folder: Path) -> Iterator[str]:
     """A path of the socket in `folder` that fits a socket's name, however long the folder's is."""
@@ -60,6 +65,8 @@ def request(folder: Path, message: dict[str, Any], timeout: float = 2.0) -> dict
             failed = UnansweredError
             connection.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
             line = _read_line(connection)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        raise failed(not_running(folder)) from None
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         raise failed(f"no collector answers on {folder / SOCKET_NAME}: {reason}") from None

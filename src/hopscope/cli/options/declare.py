@@ -65,8 +65,8 @@ class GroupedCommand(TyperCommand):
     """A command whose `--help` lists options by group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer's; `--json` is short for `--format json`, if the command has that. Errors are without the
-        prefix that Pydantic gives to those of a choice.
+        """As Typer's; `--json` is short for `--format json`, if the command has that. Errors are in our
+        words, not in Pydantic's.
         """
         form = next((parameter.name for parameter in self.params if "--format" in parameter.opts), None)
         if form and "--json" in args:
@@ -85,7 +85,7 @@ class GroupedCommand(TyperCommand):
                     raise typer.BadParameter(f"{given} is no finite number", ctx, parameter)  # type: ignore[arg-type]
             return rest
         except typer.BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")
+            error.message = error.message.removeprefix("Value error, ").replace("Input should be", "expected")
             raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

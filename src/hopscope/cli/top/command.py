@@ -62,7 +62,9 @@ def top(
     console = Console()
     if once or not sys.stdout.isatty() or console.is_dumb_terminal:
         if not view.running:
-            raise HopscopeError(f"no collector is running on {loaded.data}")
+            from ...base.process.control_client import not_running
+
+            raise HopscopeError(not_running(loaded.data))
         view.draw(rows=0)
         time.sleep(min(interval, 1.0))  # rates need two readings
         console.print(view.draw(rows=rows or 10))
