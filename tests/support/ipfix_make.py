@@ -10,15 +10,21 @@ Fields = Sequence[tuple[int, ...]]
 """(element, length), or (element, length, enterprise)."""
 
 
-def message(*sets: bytes, sequence: int = 0, domain: int = 1) -> bytes:
+EXPORTED = 1_700_000_000
+"""Export time of messages, s."""
+
+
+def message(*sets: bytes, sequence: int = 0, domain: int = 1, exported: int = EXPORTED) -> bytes:
     """An IPFIX message (RFC 7011 3.1)."""
     body = b"".join(sets)
-    return struct.pack(">HHIII", 10, 16 + len(body), 1_700_000_000, sequence, domain) + body
+    return struct.pack(">HHIII", 10, 16 + len(body), exported, sequence, domain) + body
 
 
-def packet_9(*sets: bytes, sequence: int = 0, source: int = 1, count: int = 1) -> bytes:
+def packet_9(
+    *sets: bytes, sequence: int = 0, source: int = 1, count: int = 1, exported: int = EXPORTED
+) -> bytes:
     """A packet of NetFlow 9 (RFC 3954 5.1)."""
-    return struct.pack(">HHIIII", 9, count, 5000, 1_700_000_000, sequence, source) + b"".join(sets)
+    return struct.pack(">HHIIII", 9, count, 5000, exported, sequence, source) + b"".join(sets)
 
 
 def set_of(id_: int, body: bytes) -> bytes:

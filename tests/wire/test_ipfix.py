@@ -278,6 +278,28 @@ def test_missing_messages() -> None:
     assert numbers(*nine) == [1, 2, 5, 6]
 
 
+@pytest.mark.parametrize("exported", [make.EXPORTED, (1 << 32) - 1])
+def test_an_exporter_that_begins_again(exported: int) -> None:
+    """What is exported later with a lower number is a restart, not late: what is missing after it is missing;
+    a message from before it is late. Export times wrap in 2106.
+    """
+    later = (exported + 1) & 0xFFFFFFFF
+    two = set_of(256, record() * 2)
+    for pack, step in ((message, 2), (packet_9, 1)):
+        decoder = IpfixDecoder()
+
+        def numbers(*messages: bytes, decoder: IpfixDecoder = decoder) -> list[int]:
+            reports = decode(decoder, *messages).reports
+            return reports["sequence"][reports["index"] == 0].tolist()
+
+        templates = TEMPLATE if pack is message else set_of(0, template(256, make.FLOW))
+        assert numbers(pack(templates, two, sequence=1000, exported=exported)) == [1]
+        again = [pack(two, sequence=step * n, exported=later) for n in (0, 1, 4)]
+        assert numbers(*again) == [2, 3, 4 + 2 * step]
+        assert numbers(pack(two, sequence=step * 3, exported=later)) == [5 + 2 * step]
+        assert numbers(pack(two, sequence=step * 5, exported=later)) == [6 + 2 * step]
+
+
 def test_data_records_of_a_message() -> None:
     """Its first row counts them as the exporter does: options and what is no flow, too, but no templates.
     Those that waited for their template are in the next message's.

@@ -200,6 +200,24 @@ def test_sampling_is_counted(decoder: SflowDecoder) -> None:
     }  # fmt: skip
 
 
+def test_sampling_over_a_restart_and_with_late_samples(decoder: SflowDecoder) -> None:
+    """An agent that restarts begins to count at 0, which is no wrap; a late sample counts nothing twice, also
+    while the uptime wraps.
+    """
+    last = (1 << 32) - 1000
+    sent = (last, 3_000_000_000), (last + 3000, 3_000_000_100), (last + 2000, 3_000_000_050)
+    sent += (last + 3000, 3_000_000_110), (last + 4000, 3_000_000_200)
+    samples = [(uptime & 0xFFFFFFFF, pool) for uptime, pool in sent]
+    samples += [(900_000, 3_000_001_200), (5000, 40), (6000, 70)]
+    total = 0
+    for uptime, pool in samples:
+        sample = make.flow(source=41, pool=pool, drops=pool)
+        found = counted(decoder, make.datagram(sample, uptime=uptime))
+        total += found.get("sflow_pool_packets", 0)
+        assert found.get("sflow_pool_packets") == found.get("sflow_lost_samples")
+    assert total == 1200 + 30
+
+
 def test_sequence_numbers_without_contents(decoder: SflowDecoder) -> None:
     """A datagram of which nothing is read is a report without contents: its number is not missing."""
     batch = decode(decoder, make.datagram(make.element(99, b""), sequence=9), make.datagram(sequence=10))

@@ -41,6 +41,9 @@ DONE, FULL, OTHER_SET = (U64(status) for status in Status)
 VERSION_9, VERSION_10 = U64(layout.NETFLOW_9), U64(layout.IPFIX)
 MESSAGE_LENGTH = word(layout.IPFIX_MESSAGE, "length")
 SEQUENCE_9, SEQUENCE_10 = (word(one, "sequence") for one in (layout.NETFLOW_9_PACKET, layout.IPFIX_MESSAGE))
+EXPORTED_9, EXPORTED_10 = (
+    word(one, "export_time") for one in (layout.NETFLOW_9_PACKET, layout.IPFIX_MESSAGE)
+)
 SIZE_9, SIZE_10 = U64(layout.NETFLOW_9_PACKET.size), U64(layout.IPFIX_MESSAGE.size)
 SIZE_SET = U64(layout.SET.size)
 FIRST_DATA, VARIABLE = U64(layout.FIRST_DATA), U64(layout.VARIABLE)
@@ -53,7 +56,10 @@ LONGEST = U64(LOW_32 - U64(1))
 AHEAD = U64(1 << 24)
 """Most records that can be missing at once: further ahead, the exporter has begun again,"""
 BEHIND = U64(1 << 16)
-"""… and most that a late message can be behind: it stays counted as missing."""
+"""… and most that a late message can be behind: it stays counted as missing. One that was exported later than
+the newest is not late: the exporter has begun again.
+"""
+HALF = U64(1 << 31)
 TCP, UDP = U64(6), U64(17)
 
 
@@ -241,11 +247,11 @@ def read_set(
 @kernel
 def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, state: Any) -> Any:
     """Read the header; returns a reject code. Missing are data records (IPFIX) or packets (NetFlow 9)."""
-    sequence = get(buf, origin, SEQUENCE_9)
+    sequence, exported = get(buf, origin, SEQUENCE_9), get(buf, origin, EXPORTED_9)
     state[AT] = SIZE_9
     state[END] = end - origin
     if version == VERSION_10:
-        sequence = get(buf, origin, SEQUENCE_10)
+        sequence, exported = get(buf, origin, SEQUENCE_10), get(buf, origin, EXPORTED_10)
         length = get(buf, origin, MESSAGE_LENGTH)
         if length < SIZE_10:
             return BAD_HEADER
@@ -258,9 +264,11 @@ def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, st
         return NONE
     ahead = (sequence - U64(domain.expected)) & LOW_32
     behind = (U64(domain.expected) - sequence) & LOW_32
-    state[LATE] = U64(domain.known != 0 and behind != NONE and behind < BEHIND)
+    newer = ((exported - U64(domain.exported)) & LOW_32) - U64(1) < HALF
+    state[LATE] = U64(domain.known != 0 and behind != NONE and behind < BEHIND and not newer)
     if state[LATE]:
         return NONE
+    domain.exported = U32(exported)
     if domain.known and ahead < AHEAD:
         domain.missing += U32(ahead)
     domain.expected = U32(sequence)

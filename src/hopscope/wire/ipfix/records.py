@@ -30,9 +30,10 @@ DOMAIN = np.dtype(
         ("known", "u1"),  # 1: `expected` is known
         ("reserved", "u1"),
         ("waited", "<u4"),  # data records of sets that had waited for their template, in no row yet
+        ("exported", "<u4"),  # export time of the newest message, s
     ]
 )
-"""An observation domain of an exporter, 152 bytes."""
+"""An observation domain of an exporter, 156 bytes."""
 TEMPLATE = np.dtype(
     [
         ("columns", "<u4"),  # bit per Column

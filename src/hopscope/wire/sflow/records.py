@@ -13,9 +13,11 @@ SAMPLER = np.dtype(
         ("index", "<u4"),  # of the data source
         ("pool", "<u4"),
         ("drops", "<u4"),
+        ("uptime", "<u4"),  # ms
+        ("reserved", "<u4"),
     ]
 )
-"""A data source of flow samples, 24 bytes."""
+"""A data source of flow samples, 32 bytes."""
 INTERFACE = np.dtype(
     [
         ("last_ns", "<i8"),  # 0: an empty row

@@ -128,6 +128,8 @@ UNKNOWN_OCTETS = U64((1 << 64) - 1)
 HALF = U64(1 << 31)
 LONGEST_MS = U64(3_600_000)
 """Longest time between two counter samples that are compared."""
+LATEST_MS = U64(10_000)
+"""Most that a flow sample can be late; further back, its agent has restarted."""
 TCP, UDP = U64(6), U64(17)
 
 
@@ -181,14 +183,21 @@ def gained(new: Any, old: Any) -> Any:
 
 @kernel
 def count_sampler(
-    samplers: Any, keys: Any, node: Any, source: Any, now: Any, pool: Any, drops: Any, counts: Any
+    samplers: Any, keys: Any, node: Any, source: Any, uptime: Any, now: Any, pool: Any, drops: Any, counts: Any
 ) -> None:
-    """Count what a data source could have sampled, and lost, since its previous sample."""
+    """Count what a data source could have sampled, and lost, since its previous sample; nothing over a
+    restart of the agent.  A late sample is left out.
+    """
     at, new = remembered(samplers, node, source, keys, now)
     one = samplers[at]
+    behind = (U64(one.uptime) - uptime) & LOW_32
     if not new:
-        counts[POOL] += gained(pool, U64(one.pool))
-        counts[LOST_SAMPLES] += gained(drops, U64(one.drops))
+        if behind != NONE and behind <= LATEST_MS:
+            return
+        if behind == NONE or behind >= HALF:
+            counts[POOL] += gained(pool, U64(one.pool))
+            counts[LOST_SAMPLES] += gained(drops, U64(one.drops))
+    one.uptime = U32(uptime)
     one.pool = U32(pool)
     one.drops = U32(drops)
     one.last_ns = now
@@ -321,7 +330,7 @@ def read_records(
 @kernel
 def flow_sample(
     buf: Any, origin: Any, at: Any, stop: Any, format_: Any, node: Any, row: Any, table: Any, plans: Any,
-    hops: Any, first: Any, samplers: Any, keys: Any, counts: Any,
+    uptime: Any, hops: Any, first: Any, samplers: Any, keys: Any, counts: Any,
 ) -> Any:  # fmt: skip
     """A flow sample or a discarded packet; returns the next free hop."""
     size = SIZE_FLOW
@@ -369,7 +378,7 @@ def flow_sample(
         return first
     if format_ == DISCARD:  # its sequence of drops is another one than that of flow samples
         source |= HALF
-    count_sampler(samplers, keys, node, source, row.time_ns, pool, drops, counts)
+    count_sampler(samplers, keys, node, source, uptime, row.time_ns, pool, drops, counts)
     if dropped:
         row.kind = DROP
         row.flags = DROPPED
@@ -548,8 +557,9 @@ def read_datagram(
             return index + U64(1), first
         if format_ == FLOW or format_ == WIDE_FLOW or format_ == DISCARD:
             first = flow_sample(
-                buf, origin, body, stop, format_, node, row, table, plans, hops, first, samplers, keys, counts
-            )
+                buf, origin, body, stop, format_, node, row, table, plans, uptime, hops, first, samplers, keys,
+                counts,
+            )  # fmt: skip
             index += U64(1)
         elif format_ == COUNTER or format_ == WIDE_COUNTER:
             counts[COUNTER_SAMPLES] += U64(1)
