@@ -236,6 +236,32 @@ def odd_numbers(chance: Random, count: int) -> list[int]:
     return [number % (1 << 22) for number in found[:count]]
 
 
+def numbered(monkeypatch: pytest.MonkeyPatch, numbers: list[int]) -> list[bytes]:
+    """Reports of one flow with these numbers."""
+    monkeypatch.setattr(xdp_make, "_numbers", lambda *_: np.array(numbers))
+    return traffic(seed=9, count=len(numbers), flows=1)
+
+
+@pytest.mark.parametrize("start", [100, (1 << 22) - 90])
+def test_late_numbers_when_it_begins(
+    program: XdpProgram, monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    """The first numbers that the program sees of a source may be late: it goes on from none of them."""
+    numbers = [*range(64), 70, 65, 66, 67, 68, 69, *range(71, 300)]
+    frames = numbered(monkeypatch, [(start + n) % (1 << 22) for n in numbers])
+    clear(program)
+    filtering = Filtering(program)
+    give(filtering, frames[:64], 0, 70)
+    filtering.turn()
+    for frame in frames[64:]:
+        filtering.give([frame])
+        filtering.turn()
+    filtering.drain()
+    plain, _ = detected(frames)
+    assert [line for line in differences(plain, filtering.detector) if "sources." in line] == []
+    assert filtering.filtered > 100
+
+
 @pytest.mark.parametrize("tick_ns", [ALWAYS, NEVER])
 def test_any_numbering(program: XdpProgram, monkeypatch: pytest.MonkeyPatch, tick_ns: int) -> None:
     """Whatever the sequence numbers, however many reports are on their way, and with silence between: what

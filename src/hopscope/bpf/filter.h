@@ -511,6 +511,7 @@ inlined void follow_reports(struct scratch *scratch)
 /* How a sequence number follows those before it (`detect/flows/source_table_kernel`). */
 enum order {
 	ORDER_NEXT,
+	ORDER_EARLY,  /* a number that those before its source was followed may have passed already */
 	ORDER_FIRST,  /* the first after its source was seen by the user's side */
 	ORDER_AHEAD,
 	ORDER_BEHIND,
@@ -521,17 +522,26 @@ inlined enum order order_of(struct source *source, const struct numbering *numbe
 {
 	__u32 mask = number->bits == 22 ? 0x3fffff : 0xffffffff;
 	__u32 ahead = (number->sequence - source->highest) & mask, behind = (source->highest - number->sequence) & mask;
+	__u32 farthest = number->bits == 22 ? 1 << 20 : 1 << 24;
+	if (source->state == SETTLING) /* what is late is less than 64 behind */
+		return ahead >= 64 && ahead <= farthest ? ORDER_FIRST : ORDER_EARLY;
 	if (behind < 64)
 		return ORDER_BEHIND;
 	if (source->state == WATCHED)
 		return ORDER_FIRST;
 	if (ahead == 1)
 		return ORDER_NEXT;
-	return ahead <= (number->bits == 22 ? 1 << 20 : 1 << 24) ? ORDER_AHEAD : ORDER_FAR;
+	return ahead <= farthest ? ORDER_AHEAD : ORDER_FAR;
 }
 
 inlined void keep_number(struct source *source, const struct numbering *number, enum order order, __u64 now_ns)
 {
+	if (order == ORDER_EARLY) {
+		__u32 mask = number->bits == 22 ? 0x3fffff : 0xffffffff;
+		if (((number->sequence - source->highest + 63) & mask) >= 127) /* the first, or a restart */
+			source->highest = number->sequence;
+		return;
+	}
 	if (order == ORDER_FAR)
 		source->state = ABSENT;
 	else if (order != ORDER_BEHIND)

@@ -104,6 +104,8 @@ class State(IntEnum):
     """Followed, but its reports go up: those on their way may still change it."""
     ACTIVE = 2
     """Compared."""
+    SETTLING = 3
+    """Of a source: reports that came before may have higher numbers."""
 
 
 HOP = np.dtype(
@@ -191,7 +193,7 @@ SOURCE = np.dtype(
         ("hardware", "<u4"),
         ("bits", "<u4"),  # 22 or 32
         ("state", "<u4"),  # WATCHED: the next report gives the number to go on from
-        ("highest", "<u4"),
+        ("highest", "<u4"),  # SETTLING: the first one since
         ("reserved", "<u4"),
         ("received", "<u8"),  # reports in sequence, filtered or NUMBERED
         ("last_ns", "<u8"),

@@ -42,7 +42,7 @@ __noinline __u32 pass_up(struct scratch *scratch, __u32 at, enum order order, __
 	struct source *source = bpf_map_lookup_elem(&sources, &at);
 	int usual = why != COUNT_UNUSUAL;
 	if (why == COUNT_FILTERED)
-		why = source && order != ORDER_FIRST ? COUNT_SEQUENCE : COUNT_UNKNOWN;
+		why = source && order != ORDER_FIRST && order != ORDER_EARLY ? COUNT_SEQUENCE : COUNT_UNKNOWN;
 	__u32 marks = usual ? 0 : MARK_UNUSUAL;
 	if (source)
 		marks |= usual && order == ORDER_NEXT ? MARK_NUMBERED : MARK_MERGE;
@@ -52,7 +52,7 @@ __noinline __u32 pass_up(struct scratch *scratch, __u32 at, enum order order, __
 		follow_reports(scratch);
 	if (source && usual) {
 		keep_number(source, &scratch->number, order, now_ns);
-	} else if (source) {
+	} else if (source && source->state != SETTLING) {
 		if (order != ORDER_BEHIND && order != ORDER_FAR)
 			source->highest = scratch->number.sequence; /* so those that it has overtaken are late */
 		source->state = WATCHED;

@@ -11,6 +11,7 @@ from ..layout import NOWHERE, PROBES, Mark, State
 
 _ABSENT = U32(State.ABSENT)
 _WATCHED = U32(State.WATCHED)
+_SETTLING = U32(State.SETTLING)
 _NUMBERED = U8(Flag.NUMBERED)
 _PROBES = U64(PROBES)
 _NOWHERE = U64(NOWHERE)
@@ -142,8 +143,9 @@ def install_sources(
                     row.node = s.node_id
                     row.hardware = s.hw_id
                     row.bits = s.bits
+                    row.highest = s.highest ^ (U32(1) << (bits - U32(1)))  # far from any: none has come
                     order()
-                    row.state = _WATCHED
+                    row.state = _SETTLING
                 break
 
 
