@@ -29,7 +29,7 @@ GROUP_BYTES, LENGTH_AT, TO_THE_END = 8, 1, b"\xff"
 ETHERNET_BYTES, UDP_BYTES, TCP_BYTES = 14, 8, 20
 REST = bytes(range(12))
 """What of the packet's payload its report still has."""
-COMPARED = 80
+COMPARED = 160
 """Reports of a source until the program compares its next one."""
 
 

@@ -290,7 +290,7 @@ def test_an_exporter_that_begins_again(exported: int) -> None:
 
         def numbers(*messages: bytes, decoder: IpfixDecoder = decoder) -> list[int]:
             reports = decode(decoder, *messages).reports
-            return reports["sequence"][reports["index"] == 0].tolist()
+            return [int(each["sequence"]) for each in reports if each["index"] == 0]
 
         templates = TEMPLATE if pack is message else set_of(0, template(256, make.FLOW))
         assert numbers(pack(templates, two, sequence=1000, exported=exported)) == [1]

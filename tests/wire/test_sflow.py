@@ -205,8 +205,8 @@ def test_sampling_over_a_restart_and_with_late_samples(decoder: SflowDecoder) ->
     while the uptime wraps.
     """
     last = (1 << 32) - 1000
-    sent = (last, 3_000_000_000), (last + 3000, 3_000_000_100), (last + 2000, 3_000_000_050)
-    sent += (last + 3000, 3_000_000_110), (last + 4000, 3_000_000_200)
+    sent = [(last, 3_000_000_000), (last + 3000, 3_000_000_100), (last + 2000, 3_000_000_050)]
+    sent += [(last + 3000, 3_000_000_110), (last + 4000, 3_000_000_200)]
     samples = [(uptime & 0xFFFFFFFF, pool) for uptime, pool in sent]
     samples += [(900_000, 3_000_001_200), (5000, 40), (6000, 70)]
     total = 0

@@ -183,7 +183,15 @@ def gained(new: Any, old: Any) -> Any:
 
 @kernel
 def count_sampler(
-    samplers: Any, keys: Any, node: Any, source: Any, uptime: Any, now: Any, pool: Any, drops: Any, counts: Any
+    samplers: Any,
+    keys: Any,
+    node: Any,
+    source: Any,
+    uptime: Any,
+    now: Any,
+    pool: Any,
+    drops: Any,
+    counts: Any,
 ) -> None:
     """Count what a data source could have sampled, and lost, since its previous sample; nothing over a
     restart of the agent.  A late sample is left out.
@@ -557,8 +565,8 @@ def read_datagram(
             return index + U64(1), first
         if format_ == FLOW or format_ == WIDE_FLOW or format_ == DISCARD:
             first = flow_sample(
-                buf, origin, body, stop, format_, node, row, table, plans, uptime, hops, first, samplers, keys,
-                counts,
+                buf, origin, body, stop, format_, node, row, table, plans, uptime, hops, first, samplers,
+                keys, counts,
             )  # fmt: skip
             index += U64(1)
         elif format_ == COUNTER or format_ == WIDE_COUNTER:
