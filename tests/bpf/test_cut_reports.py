@@ -1,4 +1,4 @@
-"""Reports about cut packets, of any length, and beside those that are not compared: as without the kernel."""
+"""Single reports among usual ones, as of cut packets, of any length, late: read as without the kernel."""
 
 from __future__ import annotations
 
@@ -221,4 +221,16 @@ def test_overtaken_by_one_that_is_not_compared(filtering: Filtering, overtaken: 
     for number in range(COMPARED + 1, COMPARED + 1 + overtaken):
         source.send(usual, number)
     source.repeat([usual], 20)
+    assert source.compare() == ""
+
+
+def test_another_queue_for_a_while(filtering: Filtering) -> None:
+    """A flow that was in another queue is in its usual one again, also once its reports end in the kernel."""
+    source = Source(filtering, 20)
+    usual = payload_of(20, 20, 4, layout.PROTOCOL_TCP)
+    source.repeat([usual], COMPARED)
+    queue = l4_of(20, 4) + TCP_BYTES + 16 + 3 * 4
+    for _ in range(3):
+        source.send(usual[:queue] + b"\1" + usual[queue + 1 :])
+    source.repeat([usual], 5)
     assert source.compare() == ""

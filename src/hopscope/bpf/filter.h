@@ -184,22 +184,24 @@ inlined void spoil_flow(struct flow *flow)
 	variables.control.spoiled++;
 }
 
-/* The detector will compare this value of a report that goes up: keep what it will keep. */
-inlined void follow_row(__u64 key, int slot, __u32 value)
+/* The detector will compare this value of a report that goes up: keep what it will keep. Returns its row, or NOWHERE. */
+inlined __u32 follow_row(__u64 key, int slot, __u32 value)
 {
-	struct port *row = port_at(find_port(key));
+	__u32 at = find_port(key);
+	struct port *row = port_at(at);
 	if (!row)
-		return;
+		return NOWHERE;
 	struct metric *metric = &row->metrics[slot];
 	metric->latest = value;
 	row->touched = 1;
-	if (!(row->has >> slot & 1) || value > metric->above)
-		return spoil(row);
-	if (gap_of(value, metric->stored) > metric->change) {
+	if (!(row->has >> slot & 1) || value > metric->above) {
+		spoil(row);
+	} else if (gap_of(value, metric->stored) > metric->change) {
 		metric->stored = value;
 		if (row->state == ACTIVE)
 			set_bounds(row, metric);
 	}
+	return at;
 }
 
 static long follow_hop(__u32 index, struct pass *pass)
@@ -229,14 +231,15 @@ static long follow_hop(__u32 index, struct pass *pass)
 		}
 	}
 	pass->latency += values.latency;
+	struct hop nowhere, *kept = hop ? hop : &nowhere;
 	if (present & HAVE_QUEUE)
-		follow_row(queue_key(values.queue, values.port, values.node), 0, values.queue & 0xffffff);
+		kept->queue_slot = follow_row(queue_key(values.queue, values.port, values.node), 0, values.queue & 0xffffff);
 	if (present & HAVE_CONGESTION)
 		follow_row(queue_key(values.congestion, values.port, values.node), 1, values.congestion & 0xffffff);
 	if (present & HAVE_UTILIZATION)
-		follow_row(key_of(KIND_EGRESS, values.port, values.node), 0, values.utilization);
+		kept->port_slot = follow_row(key_of(KIND_EGRESS, values.port, values.node), 0, values.utilization);
 	if (present & HAVE_BUFFER)
-		follow_row(key_of(KIND_BUFFER, values.buffer >> 24, values.node), 0, values.buffer & 0xffffff);
+		kept->buffer_slot = follow_row(key_of(KIND_BUFFER, values.buffer >> 24, values.node), 0, values.buffer & 0xffffff);
 	return 0;
 }
 

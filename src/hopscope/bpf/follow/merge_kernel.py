@@ -7,12 +7,13 @@ from typing import Any
 from ...base.jit import U32, U64, fence, inlined, kernel, order
 from ...detect.flows.event_kernel import FLOW_CARRIED, NOT_FOUND
 from ...detect.flows.flow_cache_kernel import ROW_WORDS, VERSION, WAY, use_way
-from ..layout import Mark, State
+from ..layout import NOWHERE, Mark, State
 from . import rows_kernel
 
 _ABSENT = U32(State.ABSENT)
 _UNUSUAL = U64(Mark.UNUSUAL)
 _FULL = U64(0xFFFFFFFF)
+_NOWHERE = U64(NOWHERE)
 
 
 @inlined
@@ -34,6 +35,12 @@ def keep_latest(flows: Any, f: Any, states: Any, k_flows: Any, k_more: Any) -> N
             state.latency_latest = hop.latency_latest
             state.queue_latest = hop.queue_latest
             state.utilization_latest = hop.utilization_latest
+            if U64(hop.port_slot) != _NOWHERE:
+                state.port_slot = hop.port_slot
+            if U64(hop.queue_slot) != _NOWHERE:
+                state.queue_slot = hop.queue_slot
+            if U64(hop.buffer_slot) != _NOWHERE:
+                state.buffer_slot = hop.buffer_slot
 
 
 @inlined
