@@ -14,7 +14,7 @@ from harness.sending import CONTEXT
 from harness.veth import pair
 from hopscope.capture.ring.paced_sender import PacedSender
 from hopscope.capture.udp.sender import UdpSender
-from hopscope.fabric.load import BLOCK, Load
+from hopscope.fabric.load import BLOCK, Load, block_of
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.processes.worker import ENOUGH
 from hopscope.runtime.supervisor.process import Supervisor
@@ -62,7 +62,7 @@ class Case:
     @property
     def block(self) -> int:
         """Reports that are made."""
-        return max(BLOCK, 1 << (self.flows - 1).bit_length())
+        return block_of(self.flows)
 
     @property
     def rows(self) -> int:
@@ -160,7 +160,7 @@ def most_without_loss(
 def from_memory(bench: Bench, case: Case, rounds: int) -> None:
     """Decoding and detection of the same reports, in batches as large as those of a worker."""
     pipeline = pipeline_of(Settings(detect=DetectSettings(flow_rows=case.rows, push_seconds=0)))
-    load = Load(hops=case.hops, fields=case.fields, flows=case.flows, sources=4, block=case.block)
+    load = Load(hops=case.hops, fields=case.fields, flows=case.flows, sources=4)
     times = []
     for number in range(rounds + 1):
         start, taken = time.thread_time_ns(), 0

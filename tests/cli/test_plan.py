@@ -98,6 +98,7 @@ def test_without_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         (("--flows", "5", "--success", "1.5"), "success: found 1.5"),
         (("--flows", "5", "--wrong", "1e-40"), "64 bits, the longest"),
         (("--flows", "5", "--plot", "x.zip"), "expected a file named"),
+        (("--flows", "5", "--plot", "/nowhere/x.png"), "folder /nowhere does not exist"),
         (("--flows", "5", "--plot", "/nowhere/x.png"), "/nowhere/x.png"),
     ],
 )

@@ -37,10 +37,21 @@ def listed(folder: Path) -> list[tuple[str, str]]:
 def test_a_folder_that_cannot_be_made_is_an_error_with_advice(tmp_path: Path) -> None:
     """By any user: a file is where the folder should be."""
     (tmp_path / "file").touch()
-    status, out, said = users(tmp_path / "file" / "data", "list")
+    (tmp_path / "secret").write_text("correct horse")
+    status, out, said = users(
+        tmp_path / "file" / "data", "add", "ada", "--password-file", tmp_path / "secret"
+    )
     assert (status, out) == (2, "")
     why = "is not a folder; choose another one with --data"
     assert said == f"hopscope: data folder {tmp_path}/file/data: {why}\n"
+
+
+def test_a_question_makes_no_folder(tmp_path: Path) -> None:
+    """A wrong name of the data folder is an error, not one without users."""
+    status, out, said = users(tmp_path / "data", "list")
+    assert (status, out) == (2, "")
+    assert said == f"hopscope: data folder {tmp_path}/data does not exist\n"
+    assert not (tmp_path / "data").exists()
 
 
 def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:

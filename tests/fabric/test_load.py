@@ -28,6 +28,20 @@ def test_sources_count_their_reports() -> None:
     assert sorted(expected) == list(range(LOOPBACK, LOOPBACK + 64))
 
 
+@pytest.mark.parametrize("flows", [1, 10_000, 40_000])
+def test_each_flow_has_a_report(flows: int) -> None:
+    """Also where there are more flows than reports that are usually made: each is in one block, or as often as
+    others, give or take one.
+    """
+    load = Load(hops=1, flows=flows, sources=4, fields=1)
+    batch = load.next(1 << 20)
+    reports = decode_plain(batch).reports
+    assert not reports["reason"].any()
+    _, counts = np.unique(reports[["src_lo", "sport"]], return_counts=True)
+    assert len(counts) == flows
+    assert counts.max() - counts.min() <= 1
+
+
 def test_sources_share_a_block() -> None:
     """Their number divides it."""
     with pytest.raises(ValueError, match="expected a divisor"):

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from ..base.errors import HopscopeError
+
 
 def samples(
     folder: Annotated[
@@ -22,6 +24,8 @@ def samples(
     from ..library.samples import SAMPLES, sample
 
     if folder is not None:
+        if folder.exists() and not folder.is_dir():
+            raise HopscopeError(f"{folder} is not a folder")
         folder.mkdir(parents=True, exist_ok=True)
     width = max(map(len, SAMPLES))
     for name, what in SAMPLES.items():

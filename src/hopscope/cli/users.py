@@ -37,7 +37,7 @@ def add(
     password_file: PasswordOption = None,
 ) -> None:
     """Add a user; the password is asked for. A running collector knows the user at once."""
-    users, author = _opened(settings)
+    users, author = _opened(settings, make=True)
     users.add(name, role, _password(password_file), author)
     print(f"added {name.lower()}, {role}", file=sys.stderr)
 
@@ -86,7 +86,8 @@ def role(
     users.set_role(name, role, author)
 
 
-def _opened(settings: CollectorOptions) -> tuple[Users, Author]:
+def _opened(settings: CollectorOptions, *, make: bool = False) -> tuple[Users, Author]:
+    """The users of the data folder, which is made if there is none (`make`)."""
     from ..memory.data_folder import make_folder
     from ..operators.audit import Author
     from ..operators.database import Database
@@ -94,7 +95,10 @@ def _opened(settings: CollectorOptions) -> tuple[Users, Author]:
     from .output.local_user import local_user
 
     folder = settings.load().data
-    make_folder(folder)
+    if make:
+        make_folder(folder)
+    elif not folder.is_dir():
+        raise HopscopeError(f"data folder {folder} does not exist")
     return Users(Database(folder)), Author(local_user())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from ..wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from ..wire.records import FrameBatch, Link, ReportBatch
@@ -11,7 +12,7 @@ FIELDS = {1: 0x8000, 8: 0xFF00}
 """Instruction bitmaps: the node id alone, or the first eight fields of INT 2.x (44 bytes a hop)."""
 SWITCHES = 20
 BLOCK = 16_384
-"""Reports that `Load` makes, and then sends again with other sequence numbers."""
+"""Fewest reports that `Load` makes; a power of two."""
 LOOPBACK = 0x7F010101
 """127.1.1.1: the first source; those of `simulate` begin at 127.0.1.1."""
 BENCHMARK = 0xC6120101
@@ -29,8 +30,13 @@ def report_batch(
 ) -> ReportBatch:
     """`count` Reports 2.0 of one sink, over `flows` flows in random order, each with a path of its own."""
     random = np.random.default_rng(seed + sequence)
+    return reports_of(random.integers(flows, size=count, dtype=np.uint32), hops, fields, sequence)
+
+
+def reports_of(flow: npt.NDArray[np.uint32], hops: int, fields: int, sequence: int = 0) -> ReportBatch:
+    """The same about these flows, uint32 [reports]."""
+    count = len(flow)
     reports = new_reports(count)
-    flow = random.integers(flows, size=count, dtype=np.uint32) if flows > 1 else np.zeros(count, np.uint32)
     reports["source_lo"] = mapped_v4(np.full(count, 0x7F000001, np.uint32))
     reports["src_lo"] = mapped_v4(np.uint32(0x0A000000) + flow // np.uint32(60_000))
     reports["dst_lo"] = mapped_v4(np.full(count, 0x0A010001, np.uint32))
@@ -63,10 +69,15 @@ def payloads(count: int, hops: int, fields: int, flows: int, sequence: int = 0) 
     return encode_reports(report_batch(count, hops, fields, flows, sequence), link=Link.UDP_PAYLOAD)
 
 
+def block_of(flows: int) -> int:
+    """Reports that `Load` makes, and then sends again with other sequence numbers: each flow has one."""
+    return max(BLOCK, 1 << (flows - 1).bit_length())
+
+
 class Load:
     """An endless stream of datagrams of reports from several sources, each with sequence numbers of its own.
 
-    Sources take turns after `run` datagrams, so `sources * run * grouped` must divide `block`.
+    Sources take turns after `run` datagrams, so `sources * run * grouped` must divide BLOCK.
     """
 
     def __init__(
@@ -81,28 +92,32 @@ class Load:
         link: Link = Link.UDP_PAYLOAD,
         collector: str = "127.0.0.1",
         port: int = 32766,
-        block: int = BLOCK,
     ) -> None:
         """`grouped`: reports of a datagram. `link`: UDP_PAYLOAD, or ETHERNET for frames to `collector`, an
-        IPv4 address; their Ethernet addresses are left to the caller. `block`: reports that are made, and
-        then sent again: fewer than `flows` have not all of these. Raises ValueError.
+        IPv4 address; their Ethernet addresses are left to the caller. Raises ValueError.
         """
-        if block % (sources * run * grouped):
+        if BLOCK % (sources * run * grouped):
             raise ValueError(
-                f"{sources} sources of {run} datagrams of {grouped} reports: expected a divisor of {block}"
+                f"{sources} sources of {run} datagrams of {grouped} reports: expected a divisor of {BLOCK}"
             )
-        batch = report_batch(block, hops, fields, flows)
-        number = np.arange(block)
-        datagram = number // grouped
-        first = LOOPBACK if link == Link.UDP_PAYLOAD else BENCHMARK
-        batch.reports["source_lo"] = mapped_v4((first + datagram // run % sources).astype(np.uint32))
-        batch.reports["sequence"] = datagram // (run * sources) * run + datagram % run
-        batch.reports["index"] = number % grouped
-        self._frames = encode_reports(batch, link=link, collector=collector, port=port)
-        count = len(self._frames)
-        length = int(self._frames.frames["length"][0])
-        self.octets = self._frames.arena[: count * length].reshape(count, length)
+        block = block_of(flows)
+        flow = (np.random.default_rng(1).permutation(block) % flows).astype(np.uint32)
+        parts = []
+        for begin in range(0, block, BLOCK):  # in parts, whose records take more memory than datagrams
+            batch = reports_of(flow[begin : begin + BLOCK], hops, fields)
+            number = np.arange(begin, begin + BLOCK)
+            datagram = number // grouped
+            first = LOOPBACK if link == Link.UDP_PAYLOAD else BENCHMARK
+            batch.reports["source_lo"] = mapped_v4((first + datagram // run % sources).astype(np.uint32))
+            batch.reports["sequence"] = datagram // (run * sources) * run + datagram % run
+            batch.reports["index"] = number % grouped
+            parts.append(encode_reports(batch, link=link, collector=collector, port=port))
+        count = sum(map(len, parts))
+        length = int(parts[0].frames["length"][0])
+        self.octets = np.concatenate([part.arena[: len(part) * length] for part in parts]).reshape(count, -1)
         """All datagrams, or their frames, uint8 [datagrams, bytes]."""
+        self._frames = FrameBatch(self.octets.reshape(-1), np.concatenate([part.frames for part in parts]))
+        self._frames.frames["offset"] = np.arange(count) * length
         payload = 0 if link == Link.UDP_PAYLOAD else _HEADERS
         self.datagram_bytes = length - payload
         """Payload of a datagram."""

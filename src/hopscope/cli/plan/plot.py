@@ -29,7 +29,7 @@ def save(path: Path, store: StorePlan | None, network: NetworkPlan | None) -> No
 
 def canvas(path: Path, panels: int) -> Any:
     """A matplotlib figure for `panels` panels side by side. Raises HopscopeError if matplotlib is missing or
-    does not know the format of `path`.
+    does not know the format of `path`, or its folder is missing.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -41,6 +41,8 @@ def canvas(path: Path, panels: int) -> Any:
     known = FigureCanvasAgg.get_supported_filetypes()
     if path.suffix.lstrip(".").lower() not in known:
         raise HopscopeError(f"--plot {path}: expected a file named .{', .'.join(sorted(known))}")
+    if not path.parent.is_dir():
+        raise HopscopeError(f"--plot {path}: folder {path.parent} does not exist")
     figure = Figure(figsize=(6.4 * panels, 4), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
