@@ -57,6 +57,7 @@ def test_a_question_makes_no_folder(tmp_path: Path) -> None:
 def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:
     """Each change works at once and is in the audit with who ran the command; a password is in none of it."""
     folder, secret = tmp_path / "data", tmp_path / "secret"
+    folder.mkdir()
     assert users(folder, "list", "--format", "json") == (
         0, "", "hopscope: no users: `hopscope users add NAME` adds one\n"
     )  # fmt: skip

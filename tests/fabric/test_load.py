@@ -30,8 +30,8 @@ def test_sources_count_their_reports() -> None:
 
 @pytest.mark.parametrize("flows", [1, 10_000, 40_000])
 def test_each_flow_has_a_report(flows: int) -> None:
-    """Also where there are more flows than reports that are usually made: each is in one block, or as often as
-    others, give or take one.
+    """Also where there are more flows than reports that are usually made: each as often as
+    others, give or take one report.
     """
     load = Load(hops=1, flows=flows, sources=4, fields=1)
     batch = load.next(1 << 20)
