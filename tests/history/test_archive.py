@@ -59,6 +59,24 @@ def test_journals_become_one_segment(tmp_path: Path) -> None:
     assert archive_once(tmp_path, SETTINGS).segments == 0
 
 
+def test_a_slow_shard_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one event an hour, `keep_days` and an eighth of it stay: a segment that took up every later event
+    would never be too old.
+    """
+    monkeypatch.setattr(archive_module, "MERGE", 2)
+    kept = []
+    for turn in range(60):
+        for path in (tmp_path / "segments").glob("*"):  # an hour passes
+            os.utime(path, ns=(0, path.stat().st_mtime_ns - 3600 * 10**9))
+        journals(tmp_path, [1])
+        archive_once(tmp_path, HistorySettings(keep_days=1))
+        kept.append(turn + 1 - values(tmp_path)[0])
+    assert kept[:24] == list(range(1, 25)), "events were deleted early"
+    assert min(kept[24:]) >= 24
+    assert max(kept) <= 27
+    assert len(list_segments(tmp_path)) < 15
+
+
 def test_an_open_journal_stays(tmp_path: Path) -> None:
     """What a live writer has open is left to it; what it has closed is taken."""
     with JournalWriter(tmp_path, 0, fsync_seconds=0) as writer:

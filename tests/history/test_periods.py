@@ -172,7 +172,7 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
         "from hopscope.history.files import period_files\n"
         "from hopscope.history.writing.periods import PeriodArchive\n"
         "period_files.MERGE = 2",
-        f'PeriodArchive(folder, folder / "regions", 10).take({START + SECOND})',
+        f'PeriodArchive(folder, folder / "regions", 10, span_ns=10**12).take({START + SECOND})',
     )
     assert len(ends) > 6
     expected = [
@@ -222,7 +222,7 @@ def test_files_are_merged_and_expire(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(period_files, "MERGE", 4)
     folder, regions = folders(tmp_path)
     counts = Distributions(SETTINGS, regions)
-    archive = PeriodArchive(folder, regions, 10)
+    archive = PeriodArchive(folder, regions, 10, span_ns=10**12)
     for turn in range(5):
         count(counts, 1, [turn])
         archive.take(START + turn * SECOND)
@@ -241,3 +241,21 @@ def test_files_are_merged_and_expire(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (folder / "distributions" / "mine.parquet").write_bytes(b"")
     with History(folder) as history, pytest.raises(HistoryError, match="move it out of the folder"):
         history.distributions()
+
+
+def test_merged_files_cover_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files that are merged again and again still go: a merged one covers `span_ns` at most. One that
+    took up every later period would never be too old.
+    """
+    monkeypatch.setattr(period_files, "MERGE", 2)
+    folder, regions = folders(tmp_path)
+    counts = Distributions(SETTINGS, regions)
+    archive = PeriodArchive(folder, regions, 10, span_ns=7 * 3600 * SECOND)
+    for turn in range(20):  # one period an hour
+        for path in (folder / "distributions").glob("*"):
+            os.utime(path, ns=(0, path.stat().st_mtime_ns - 3600 * SECOND))
+        count(counts, 1, [turn])
+        archive.take(START + turn * SECOND)
+    spans = [file.last - file.first for file in list_files(folder)]
+    assert spans[0] == max(spans) == 6, "the seventh hour is a little longer than `span_ns`"
+    assert told(folder) == [("hop_latency", 1, None, 20, sum(range(20)))]

@@ -3,6 +3,9 @@ page DuckDB 2.0 read 147, and pyarrow 59 of 60, without an error and with other 
 
 Beside NAME.parquet is NAME.parquet.crc32: CRC-32 (hexadecimal) and length of the file.  A file without one is
 from version 0.1, and not checked.  One core checks about 1 GiB per second.
+
+Its time is that of the oldest part: when the first of all files that were merged into this one was archived.
+The time of the Parquet file is that of the newest part, which retention goes by.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import os
 import zlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import DamagedError
@@ -24,9 +28,26 @@ def sum_path(path: Path) -> Path:
     return path.with_name(path.name + CHECKSUM)
 
 
-def write_sum(written: Path, path: Path) -> None:
-    """Write the checksum of the file `written`, which will be named `path`. OSError: it cannot be written."""
+def write_sum(written: Path, path: Path, oldest_ns: int | None = None) -> None:
+    """Write the checksum of the file `written`, which will be named `path`. OSError: it cannot be written.
+
+    `oldest_ns`: when its oldest part was archived (None: now).
+    """
     write_file(sum_path(path), _sum(written).encode())
+    if oldest_ns is not None:
+        os.utime(sum_path(path), ns=(oldest_ns, oldest_ns))
+
+
+def archived(paths: Iterable[Path]) -> tuple[int, int]:
+    """When the oldest and the newest part of files [n ≥ 1] were archived, ns since 1970. FileNotFoundError:
+    one is gone.
+    """
+    times = []
+    for path in paths:
+        times.append(path.stat().st_mtime_ns)
+        with suppress(FileNotFoundError):
+            times.append(sum_path(path).stat().st_mtime_ns)
+    return min(times), max(times)
 
 
 def wrong_sums(paths: Iterable[Path]) -> dict[Path, DamagedError]:

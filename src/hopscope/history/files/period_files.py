@@ -19,7 +19,7 @@ from ...detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
 from ...detect.sink.records import Measure
 from ..columns import connect, quoted
 from ..errors import DamagedError, HistoryError
-from .checksums import wrong_sums
+from .checksums import archived, wrong_sums
 from .names import listing, sync_folder
 from .segments import check_footers, parquet_sql, write_parquet
 
@@ -128,25 +128,27 @@ def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
     )
     for error in wrong_sums(file.path for file in files).values():
         raise error
-    newest = max(file.path.stat().st_mtime_ns for file in files)
+    times = archived(file.path for file in files)
     with connect(_MEMORY_BYTES, threads=1) as connection:
         source = parquet_sql([file.path for file in files])
-        write_parquet(connection, f"SELECT {NAMES} FROM {source}", target.path, VERSION, newest)
+        write_parquet(connection, f"SELECT {NAMES} FROM {source}", target.path, VERSION, times)
     for file in files:
         file.path.unlink(missing_ok=True)
     sync_folder(target.path.parent)
     return target
 
 
-def mergeable(files: Sequence[PeriodFile]) -> Sequence[PeriodFile]:
-    """MERGE adjacent files of one shard and one order of magnitude; else none."""
+def mergeable(files: Sequence[PeriodFile], span_ns: int) -> Sequence[PeriodFile]:
+    """MERGE adjacent files of one shard and one order of magnitude, archived within `span_ns`; else none."""
     for start in range(len(files) - MERGE + 1):
         run = files[start : start + MERGE]
         if any(a.shard != b.shard or a.last + 1 != b.first for a, b in pairwise(run)):
             continue
         sizes = [file.path.stat().st_size for file in run]
         if sum(sizes) <= MERGED_BYTES and max(sizes) < MERGE * max(min(sizes), 4096):
-            return run
+            oldest, newest = archived(file.path for file in run)
+            if newest - oldest <= span_ns:
+                return run
     return ()
 
 

@@ -15,7 +15,7 @@ from ...detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, PATH_PART,
 from ...wire.records import Records
 from ..columns import NAMES, connect, quoted, register
 from ..errors import DamagedError, HistoryError
-from .checksums import write_sum, wrong_sums
+from .checksums import archived, write_sum, wrong_sums
 from .names import SegmentFile, segment_path, sync_folder
 from .segment_index import CHUNK_EVENTS, Part, chunks_of, write_index
 
@@ -67,9 +67,9 @@ def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile
     """Merge adjacent segments into one, and remove them. HistoryError: it failed."""
     shard, first, last = segments[0].shard, segments[0].first, segments[-1].last
     target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
-    newest = max(segment.path.stat().st_mtime_ns for segment in segments)
+    times = archived(segment.path for segment in segments)
     with connect(_MEMORY_BYTES, threads=1) as connection:
-        _copy(connection, segments_sql([segment.path for segment in segments]), target, newest)
+        _copy(connection, segments_sql([segment.path for segment in segments]), target, times)
     for segment in segments:
         segment.path.unlink(missing_ok=True)
     sync_folder(target.path.parent)
@@ -209,11 +209,14 @@ def first_line(error: BaseException) -> str:
 
 
 def _copy(
-    connection: duckdb.DuckDBPyConnection, select: str, target: SegmentFile, archived_ns: int | None = None
+    connection: duckdb.DuckDBPyConnection,
+    select: str,
+    target: SegmentFile,
+    times: tuple[int, int] | None = None,
 ) -> None:
-    """Write the events of `target`; `archived_ns` as in `write_parquet`."""
+    """Write the events of `target`; `times` as in `write_parquet`."""
     rows = target.last - target.first + 1
-    write_parquet(connection, select, target.path, (VERSION_KEY, EVENT_VERSION), archived_ns, rows)
+    write_parquet(connection, select, target.path, (VERSION_KEY, EVENT_VERSION), times, rows)
 
 
 def write_parquet(
@@ -221,13 +224,13 @@ def write_parquet(
     select: str,
     path: Path,
     version: tuple[str, int],
-    archived_ns: int | None = None,
+    times: tuple[int, int] | None = None,
     rows: int | None = None,
 ) -> None:
     """Write a SELECT to a file, which is named once it is on disk.
 
-    `version` is key and value of its metadata; `archived_ns` the time for retention (None: now); `rows` the
-    expected number of rows.  HistoryError: it failed; nothing is left.
+    `version` is key and value of its metadata; `times` those of `archived` (None: now); `rows` the expected
+    number of rows.  HistoryError: it failed; nothing is left.
     """
     part = path.with_suffix(".part")
     options = (
@@ -238,11 +241,11 @@ def write_parquet(
         written = connection.execute(f"COPY ({select}) TO {quoted(part)} ({options})").fetchone()
         if rows is not None and written != (rows,):
             raise HistoryError(f"{path}: the events to write are not those of its name")
-        if archived_ns is not None:
-            os.utime(part, ns=(archived_ns, archived_ns))
+        if times is not None:
+            os.utime(part, ns=(times[1], times[1]))
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        write_sum(part, path)
+        write_sum(part, path, None if times is None else times[0])
         part.rename(path)
         sync_folder(part.parent)
     except (duckdb.Error, OSError) as error:

@@ -31,17 +31,24 @@ _MEMORY_BYTES = 1024**3
 
 
 class PeriodArchive:
-    """Archives the periods of all shards of a folder of regions. `notify` gets log lines."""
+    """Archives the periods of all shards of a folder of regions. `notify` gets log lines; files archived
+    within `span_ns` are merged (0: none are).
+    """
 
     def __init__(
-        self, folder: Path, regions: Path, seconds: float, notify: Callable[[str], None] = lambda line: None
+        self,
+        folder: Path,
+        regions: Path,
+        seconds: float,
+        notify: Callable[[str], None] = lambda line: None,
+        span_ns: int = 0,
     ) -> None:
         self.folder = folder
         self.regions = regions
         self.written = 0
         """Files written so far."""
         self._period_ns = int(seconds * 1e9)
-        self._notify = notify
+        self._notify, self._span_ns = notify, span_ns
         self._due_ns = 0
         self._shards: dict[int, tuple[Region, PeriodNote]] = {}
 
@@ -59,7 +66,7 @@ class PeriodArchive:
                 self._take(path, now_ns)
             except (HistoryError, RegionError, OSError) as error:
                 failed.append(error)
-        while not failed and (run := mergeable(list_files(self.folder))):
+        while not failed and (run := mergeable(list_files(self.folder), self._span_ns)):
             merge_files(self.folder, run)
         if failed:
             raise HistoryError(str(failed[0])) from failed[0]
