@@ -280,8 +280,8 @@ def test_missing_messages() -> None:
 
 @pytest.mark.parametrize("exported", [make.EXPORTED, (1 << 32) - 1])
 def test_an_exporter_that_begins_again(exported: int) -> None:
-    """What is exported later with a lower number is a restart, not late: what is missing after it is missing;
-    a message from before it is late. Export times wrap in 2106.
+    """Two messages that follow each other, exported later with lower numbers, are a restart: what is missing
+    after it is missing. One alone is late, as one from before it is. Export times wrap in 2106.
     """
     later = (exported + 1) & 0xFFFFFFFF
     two = set_of(256, record() * 2)
@@ -294,10 +294,12 @@ def test_an_exporter_that_begins_again(exported: int) -> None:
 
         templates = TEMPLATE if pack is message else set_of(0, template(256, make.FLOW))
         assert numbers(pack(templates, two, sequence=1000, exported=exported)) == [1]
+        late = pack(two, sequence=1000 - step, exported=later)
+        assert numbers(late, pack(two, sequence=1000 + step, exported=exported)) == [2, 3]
         again = [pack(two, sequence=step * n, exported=later) for n in (0, 1, 4)]
-        assert numbers(*again) == [2, 3, 4 + 2 * step]
-        assert numbers(pack(two, sequence=step * 3, exported=later)) == [5 + 2 * step]
-        assert numbers(pack(two, sequence=step * 5, exported=later)) == [6 + 2 * step]
+        assert numbers(*again) == [4, 5, 6 + 2 * step]
+        assert numbers(pack(two, sequence=step * 3, exported=later)) == [7 + 2 * step]
+        assert numbers(pack(two, sequence=step * 5, exported=later)) == [8 + 2 * step]
 
 
 def test_data_records_of_a_message() -> None:

@@ -56,8 +56,8 @@ LONGEST = U64(LOW_32 - U64(1))
 AHEAD = U64(1 << 24)
 """Most records that can be missing at once: further ahead, the exporter has begun again,"""
 BEHIND = U64(1 << 16)
-"""… and most that a late message can be behind: it stays counted as missing. One that was exported later than
-the newest is not late: the exporter has begun again.
+"""… and most that a late message can be behind: it stays counted as missing. But if two follow each other
+that were exported later than the newest, the exporter has begun again.
 """
 HALF = U64(1 << 31)
 TCP, UDP = U64(6), U64(17)
@@ -264,9 +264,13 @@ def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, st
         return NONE
     ahead = (sequence - U64(domain.expected)) & LOW_32
     behind = (U64(domain.expected) - sequence) & LOW_32
-    newer = ((exported - U64(domain.exported)) & LOW_32) - U64(1) < HALF
-    state[LATE] = U64(domain.known != 0 and behind != NONE and behind < BEHIND and not newer)
-    if state[LATE]:
+    late = domain.known != 0 and behind != NONE and behind < BEHIND
+    newer = late and ((exported - U64(domain.exported)) & LOW_32) - U64(1) < HALF
+    late = late and not (newer and domain.suspected and sequence == domain.suspect)
+    state[LATE] = U64(late)
+    domain.suspected = U8(late and newer)
+    if late:
+        domain.suspect = U32(sequence)
         return NONE
     domain.exported = U32(exported)
     if domain.known and ahead < AHEAD:
@@ -283,10 +287,15 @@ def end_message(reports: Any, domain: Any, version: Any, state: Any) -> None:
         domain.waited = U32(records if state[AGAIN] else NONE)
         if not state[AGAIN]:
             reports[state[FIRST]].inner_length = records
-    if not state[AGAIN] and not state[LATE]:
+    if not state[AGAIN]:
         more = U64(1) if version == VERSION_9 else state[RECORDS]
-        domain.expected = U32((U64(domain.expected) + more) & LOW_32)
-        domain.known = U8(version == VERSION_9 or state[UNKNOWN] == NONE)
+        counted = U8(version == VERSION_9 or state[UNKNOWN] == NONE)
+        if state[LATE]:
+            domain.suspect = U32((U64(domain.suspect) + more) & LOW_32)
+            domain.suspected &= counted
+        else:
+            domain.expected = U32((U64(domain.expected) + more) & LOW_32)
+            domain.known = counted
 
 
 @inlined

@@ -28,12 +28,13 @@ DOMAIN = np.dtype(
         ("samplers", "u1"),
         ("hw_id", "u1"),
         ("known", "u1"),  # 1: `expected` is known
-        ("reserved", "u1"),
+        ("suspected", "u1"),  # 1: the exporter may have begun again; `suspect` is the number that shows it
         ("waited", "<u4"),  # data records of sets that had waited for their template, in no row yet
         ("exported", "<u4"),  # export time of the newest message, s
+        ("suspect", "<u4"),
     ]
 )
-"""An observation domain of an exporter, 156 bytes."""
+"""An observation domain of an exporter, 160 bytes."""
 TEMPLATE = np.dtype(
     [
         ("columns", "<u4"),  # bit per Column
