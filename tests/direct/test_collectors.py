@@ -197,10 +197,11 @@ def test_a_collector_is_asked_over_http(tmp_path: Path) -> None:
     translator, folders = made(
         tmp_path, "paths=key-write,slots=65536,collectors=2,seed=99",
         "events=append,lists=4,batches=8,batch=2,collectors=2",
-        "hops=postcarding,chunks=64,hops=2,collectors=2",
+        "hops=postcarding,chunks=64,hops=2,collectors=2", "bytes=key-increment,slots=4096,collectors=2",
         collectors=2,
     )  # fmt: skip
     translator.translate(*dta(1, keys_of(), keys_of(), redundancy=1))
+    translator.translate(*dta(3, keys_of(), as_bytes(np.zeros(len(keys_of()), np.uint64), 8), counter=2**64 - 1))
     for number in range(5):
         translator.translate(
             *dta(2, as_bytes(np.array([1, 1, 1])), as_bytes(np.arange(3) + 3 * number), list=1)
@@ -235,7 +236,7 @@ def asked_over_http(folders: list[Path], remote: HttpCollector, url: str) -> Non
     def unnamed(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [{key: each[key] for key in each if key != "collector"} for each in answers]
 
-    for store, keys in (("paths", texts()), ("events", texts(3)), ("hops", texts(3))):
+    for store, keys in (("paths", texts()), ("events", texts(3)), ("hops", texts(3)), ("bytes", texts())):
         assert unnamed(group.query(store, keys, options, None)) == unnamed(
             local.query(store, keys, options, None)
         )

@@ -140,6 +140,9 @@ def test_lists_and_counters_can_be_browsed(api: Any, tmp_path: Path) -> None:
         "items": [{"number": 9, "value": str(2**60)}, {"number": 5, "value": 7}],
     }  # fmt: skip
     assert [item["number"] for item in rest[1]["items"]] == [9, 60]
+    packets.memory.view(np.uint64)[:] = 2**64 - 1
+    ((_, asked),) = get(api, tmp_path, "stores/packets/query?key=1&monitor=turboflow")
+    assert asked["items"][0]["counter"] == str(2**64 - 1) == asked["items"][0]["decoded"]["packets"]
     assert (wrong[0], listless[0]) == (400, 400)
 
 

@@ -74,6 +74,7 @@ def test_evidence_has_the_report_and_its_bytes(api: Any, collector: Any) -> None
     assert (status, found["note"], datagram["note"], datagram["hop"]) == (200, None, None, None)
     assert (datagram["dialect"], datagram["source"], found["source"]) == ("spec", "192.0.2.1", "192.0.2.1")
     raw = bytes.fromhex(datagram["bytes"])
+    assert found["report"]["time_ns"] == str(int(found["report"]["time_ns"]))  # a double would round it
     assert found["report"]["flow"]["dst"] == raised["flow"]["dst"] == "10.1.0.0"
     assert [hop["queue_occupancy"] for hop in found["report"]["hops"]] == [0, 1, 800]
     assert [hop["hop_latency"] for hop in found["report"]["hops"]] == [777] * 3

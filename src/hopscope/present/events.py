@@ -70,6 +70,15 @@ def wide(value: Number) -> Number | str:
     return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
 
 
+def all_wide(value: Any) -> Any:
+    """JSON of any shape, with its numbers as `wide` has them."""
+    if isinstance(value, dict):
+        return {key: all_wide(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [all_wide(each) for each in value]
+    return wide(value) if isinstance(value, int) else value
+
+
 def continues(events: Records) -> npt.NDArray[np.bool_]:
     """bool [events]: the record has further nodes of the path whose event began before it."""
     found: npt.NDArray[np.bool_] = (events["metric"] == Metric.FLOW_PATH) & (events["hop"] > 0)

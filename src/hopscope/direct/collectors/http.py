@@ -67,6 +67,9 @@ class HttpCollector:
         for first in range(0, len(keys), KEYS):
             asked["key"] = list(keys[first : first + KEYS])
             answers += self._get(f"/{quote(store)}/query", asked)["items"]
+        for answer in answers:
+            for name in answer.keys() & {"counter", "estimate"}:
+                answer[name] = int(answer[name])  # text above 2^53 - 1
         return answers
 
     def read_list(self, store: str, number: int, after: str | None, limit: int) -> tuple[list[str], int, str]:

@@ -52,7 +52,7 @@ class StoreAnswers(Model):
 
     items: list[dict[str, Any]]
     """`key`, `status` (found, empty, conflict, unreachable), the answer of the store's primitive, and the
-    fields that its monitor decodes as `decoded`."""
+    fields that its monitor decodes as `decoded`. Numbers above 2^53 - 1 are decimal text."""
 
 
 class StoreOutlook(Model):

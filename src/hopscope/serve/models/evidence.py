@@ -71,8 +71,8 @@ class Evidence(OfMember, ClusterModel):
     source: str | None
     """Address that it came from; null: a path that was joined from postcards."""
     report: dict[str, Any]
-    """As `hopscope decode` prints it; of a joined path, and without bytes, as the collector had it: times are
-    ns.
+    """As `hopscope decode` prints it, but numbers above 2^53 - 1 are decimal text; of a joined path, and
+    without bytes, as the collector had it: times are ns.
     """
     datagrams: list[Datagram]
     """What it came in: one, or the postcards of a joined path in its order."""

@@ -16,7 +16,7 @@ from ...direct.stores.browse import counters_of, entries_of
 from ...direct.stores.folder import read_store
 from ...direct.stores.numbers import parse_numbers
 from ...direct.stores.outlook import VALUES, outlook
-from ...present.events import wide
+from ...present.events import all_wide, wide
 from ..context import Ctx
 from ..models import direct as m
 from ..models.common import Error
@@ -107,7 +107,7 @@ async def query(
         options = QueryOptions(copies, consensus, numbers, partial, limit)
         return query_decoded(group, name, key, options, epoch, monitor_of(name, monitor))
 
-    return m.StoreAnswers(items=await context.look_up(local, work))
+    return m.StoreAnswers(items=all_wide(await context.look_up(local, work)))
 
 
 @router.get("/stores/{name}/lists/{number}", summary="Poll a list", responses={404: {"model": Error}})
@@ -127,7 +127,9 @@ async def poll(
         items, lost, place = group.read_list(name, number, after, limit)
         decoder = monitor_of(name, monitor)
         decoded = [entry.get("decoded") for entry in decode_entries(items, decoder)]
-        return m.ListEntries(items=items, decoded=decoded if any(decoded) else None, lost=lost, next=place)
+        return m.ListEntries(
+            items=items, decoded=all_wide(decoded) if any(decoded) else None, lost=lost, next=place
+        )
 
     return await context.look_up(local, work)
 

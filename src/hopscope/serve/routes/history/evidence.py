@@ -14,7 +14,7 @@ from ....detect.evidence.reader import Kept
 from ....detect.flows.reading.state import queues_by_port
 from ....detect.records import NO_NODE, NO_PORT, OF_SOURCE
 from ....present import evidence
-from ....present.events import when
+from ....present.events import all_wide, when
 from ....present.history import Past
 from ....present.select import EventFilter
 from ....settings.dialects import named
@@ -107,7 +107,7 @@ async def event_evidence(context: Ctx, id: EventId, member: Member = None) -> e.
                 "id": id,
                 "received": when(int(row["time_ns"])),
                 "source": None if joined else address(int(row["source_hi"]), int(row["source_lo"])),
-                "report": evidence.decoded(kept, dialect),
+                "report": all_wide(evidence.decoded(kept, dialect)),
                 "datagrams": [_datagram(context, kept, hop) for hop in sorted(kept.datagrams)],
                 "note": evidence.why_no_bytes(kept),
             }
