@@ -201,7 +201,8 @@ def test_a_collector_is_asked_over_http(tmp_path: Path) -> None:
         collectors=2,
     )  # fmt: skip
     translator.translate(*dta(1, keys_of(), keys_of(), redundancy=1))
-    translator.translate(*dta(3, keys_of(), as_bytes(np.zeros(len(keys_of()), np.uint64), 8), counter=2**64 - 1))
+    zeros = as_bytes(np.zeros(len(keys_of()), np.uint64), 8)
+    translator.translate(*dta(3, keys_of(), zeros, counter=2**64 - 1))
     for number in range(5):
         translator.translate(
             *dta(2, as_bytes(np.array([1, 1, 1])), as_bytes(np.arange(3) + 3 * number), list=1)
