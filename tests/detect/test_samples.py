@@ -162,3 +162,16 @@ def test_loss_of_an_exporter_has_one_unit(detector: Detector, version: int, rece
     rows = detector.tables["sources"]["sources"]
     (row,) = rows[rows["bits"] != 0]
     assert (int(row["received"]), int(row["lost"])) == (received, lost)
+
+
+def test_a_decoder_that_begins_again(detector: Detector) -> None:
+    """After a restart of the worker, whose tables stay, messages of an exporter are none that came before."""
+    for time_ns in (10**18, 10**18 + 10**9):
+        decoder = IpfixDecoder()
+        batch = frame_batch([packet_9(sequence=n) for n in range(40)], link=Link.UDP_PAYLOAD)
+        batch.frames["time_ns"] = time_ns
+        list(detector.update(decoder.decode(batch)))
+    rows = detector.tables["sources"]["sources"]
+    (row,) = rows[rows["bits"] != 0]
+    counted = [int(row[name]) for name in ("received", "lost", "duplicate", "restarts")]
+    assert counted == [80, 0, 0, 1]

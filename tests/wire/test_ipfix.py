@@ -25,6 +25,10 @@ TEMPLATE = set_of(2, template(256, make.FLOW))
 NODE = 0xC0000263
 
 
+NUMBERED_FROM_0 = 64 * SECOND
+"""A time at which the numbers of a new domain's rows begin at 0."""
+
+
 def decode(
     decoder: IpfixDecoder, *messages: bytes, time_ns: int = SECOND, source: str = "192.0.2.99"
 ) -> ReportBatch:
@@ -266,7 +270,8 @@ def test_missing_messages() -> None:
     one_option = set_of(400, struct.pack(">II", 1, 1))
 
     def numbers(*messages: bytes) -> list[int]:
-        return [int(number) for number in decode(decoder, *messages).reports["sequence"]]
+        reports = decode(decoder, *messages, time_ns=NUMBERED_FROM_0).reports
+        return [int(number) for number in reports["sequence"]]
 
     assert numbers(message(TEMPLATE, options, two, sequence=50)) == [1, 1]
     assert numbers(message(two, one_option, sequence=52)) == [2, 2]
@@ -289,7 +294,7 @@ def test_an_exporter_that_begins_again(exported: int) -> None:
         decoder = IpfixDecoder()
 
         def numbers(*messages: bytes, decoder: IpfixDecoder = decoder) -> list[int]:
-            reports = decode(decoder, *messages).reports
+            reports = decode(decoder, *messages, time_ns=NUMBERED_FROM_0).reports
             return [int(each["sequence"]) for each in reports if each["index"] == 0]
 
         templates = TEMPLATE if pack is message else set_of(0, template(256, make.FLOW))

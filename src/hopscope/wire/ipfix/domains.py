@@ -120,6 +120,8 @@ class Domains:
             self._by_row[domain.row] = domain
             row = self.rows[domain.row]
             row["node_id"] = node_of(self._nodes, key[0], key[1])
+            # far from what it was if it was known before: no number seems to come twice
+            row["sequence"] = (now_ns // SECOND << 26) & 0xFFFFFFFF
             row["hw_id"] = (key[3] ^ key[3] >> 8 ^ key[3] >> 16 ^ key[3] >> 24) & 0xFF
         domain.seen_ns = now_ns
         self._known[key] = domain
