@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from hopscope.direct.collectors.collector import CollectorError, LocalCollector
+from hopscope.direct.collectors.generations import CollectorGenerations, Generation, Kept
 from hopscope.direct.collectors.group import CollectorGroup, merge_copies
 from hopscope.direct.collectors.http import HttpCollector
 from hopscope.direct.collectors.open import open_collectors
@@ -332,3 +334,18 @@ def test_a_collector_may_have_several_shares(tmp_path: Path) -> None:
         "own", [str(number) for number in range(12)], QueryOptions(), None
     )
     assert [each["entries"] for each in entries] == [[f"{number + 70:08x}"] for number in range(12)]
+
+
+def test_parts_of_a_counter_wrap_as_it_does(tmp_path: Path) -> None:
+    """A counter that another collector had before is the sum of its parts modulo 2^64: after +5 and -3, which
+    is 2^64 - 3, it is 2.
+    """
+    groups = []
+    for name, counter in (("before", 5), ("now", 2**64 - 3)):
+        store = open_stores(tmp_path / name, [parse_store("counts=key-increment,slots=64")])["counts"]
+        store.memory.view(np.uint64)[:] = counter
+        groups.append(CollectorGroup([LocalCollector(tmp_path / name)]))
+    before, now = groups
+    generations = CollectorGenerations([Generation(1, before, time.time_ns()), Generation(2, now)], Kept())
+    (answer,) = generations.query("counts", ["7"], QueryOptions(), None)
+    assert answer["counter"] == 2

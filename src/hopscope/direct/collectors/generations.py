@@ -195,7 +195,7 @@ def _merged(primitive: str, parts: Sequence[Answer]) -> Answer:
         return found[0]
     merged: dict[str, Any] = dict(found[0])
     if primitive == "key-increment":
-        merged["counter"] = sum(part["counter"] for part in found)
+        merged["counter"] = sum(part["counter"] for part in found) % 2**64  # as each counts
         merged["bound"] = sum(part["bound"] for part in found)
         merged["risk"] = min(1.0, sum(part["risk"] for part in found))
     else:
