@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hopscope.cli.cluster import config
 from hopscope.cluster.configuration import Configuration, Configurations, Limits
 from hopscope.cluster.connection import Connection
 from hopscope.cluster.membership.members import MemberRecord, Seat
@@ -111,14 +112,30 @@ def test_what_programs_read(
     """
     monkeypatch.setenv("HOPSCOPE_CLUSTER__REPLICAS", "1")  # newer servers refuse more of a single one
     seat = Seat(connection, 0)
-    seat.put(replace(GOOD, revision_problem="no such limit"))
+    seat.put(replace(GOOD, revision_problem="revision 1: no such limit"))
     seat.remember(GOOD)
     assert set(json.loads(run("cluster", "init", "--json", *given)[1]).values()) == {"changed", "there"}
     assert set(json.loads(run("cluster", "init", "--json", *given)[1]).values()) == {"there"}
     status, text, _ = run("cluster", "config", "set", "hop_latency.change=1", "--json", *given)
     assert status == 1
-    expected = {"revision": 1, "applied_by": [], "not_applied_by": {"c1": "no such limit"}}
+    expected = {"revision": 1, "applied_by": [], "not_applied_by": {"c1": "revision 1: no such limit"}}
     assert json.loads(text) == expected
+
+
+def test_what_a_member_said_before_is_no_answer(
+    run: Run, connection: Connection, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record of before a change, with a problem of an earlier revision, or with a larger number of before
+    NATS lost its buckets, neither refuses the new revision nor has applied it.
+    """
+    monkeypatch.setattr(config, "WAIT_SECONDS", 0.1)
+    seat = Seat(connection, 0)
+    records = replace(GOOD, revision_problem="revision 1: no such limit"), replace(GOOD, revision=70)
+    for number, record in enumerate((GOOD, *records), 1):
+        seat.put(record)
+        status, text, _ = run("cluster", "config", "set", f"hop_latency.change={number}", "--json", *given)
+        expected = {"revision": number, "applied_by": [], "not_applied_by": {"c1": "no answer yet"}}
+        assert (status, json.loads(text)) == (1, expected)
 
 
 def test_configuration_changes(run: Run, connection: Connection, given: tuple[str, ...]) -> None:

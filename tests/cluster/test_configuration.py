@@ -88,6 +88,26 @@ def test_a_member_that_was_away_catches_up(start: Start, configurations: Configu
         configurations.at(99)
 
 
+def test_a_configuration_that_nats_has_lost(
+    nats: NatsServer, start: Start, cluster: str, configurations: Configurations
+) -> None:
+    """Its bucket is deleted and made again: members keep the revision, and say so. The numbers begin again:
+    another revision with the same number is applied.
+    """
+    member, end = start("c1")
+    number = configurations.put(hop(change=7), 0)
+    eventually(lambda: says(member, "c1", number))
+    with_nats(nats.url, lambda _, jetstream: jetstream.delete_stream(f"KV_hopscope-{cluster}-config"))
+    make(settings_of(nats.url, cluster, "x"))
+    eventually(lambda: says(member, "c1", number, f"revision {number} stays in force"))
+    assert end.general("hop_latency")["change"] == 7
+    assert configurations.put(hop(change=8), 0) == number
+    eventually(lambda: end.general("hop_latency")["change"] == 8)
+    eventually(
+        lambda: member.status()["configuration"] == {"newest": 1, "revision": 1, "revision_problem": ""}
+    )
+
+
 def test_one_of_two_racing_changes_wins(
     nats: NatsServer, cluster: str, configurations: Configurations
 ) -> None:

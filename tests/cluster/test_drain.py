@@ -22,7 +22,7 @@ from hopscope.memory.data_folder import read_owner
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve.readiness import components, drained
 from hopscope.settings.collector import Settings
-from support.cluster import Member, make, running, settings_of
+from support.cluster import Member, make, running, settings_of, with_nats
 from support.server_process import NatsServer
 from support.waiting import eventually
 
@@ -101,6 +101,24 @@ def test_a_member_that_is_away_is_drained_when_it_comes(
     member = Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)
     with running(member):
         eventually(lambda: Drains(connection).progress("c1").stage == "drained")
+
+
+def test_a_request_that_nats_has_lost(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path
+) -> None:
+    """Its bucket is deleted and made again: the member stays drained, and gives the request back, until
+    that is undone.
+    """
+    settings = settings_of(nats.url, cluster, "c1")
+    member = Leaver(settings, tmp_path)
+    wish = Wish(drained=True, number=3)
+    with running(member):
+        assert follow(connection, "c1", wish, 30, lambda each: None).stage == "drained"
+        with_nats(nats.url, lambda _, jetstream: jetstream.delete_stream(f"KV_hopscope-{cluster}-drains"))
+        make(settings)
+        eventually(lambda: Drains(connection).wish("c1") == wish)
+        eventually(lambda: member.status()["drain"]["stage"] == "drained")
+        assert follow(connection, "c1", Wish(number=4), 30, lambda each: None).stage == "live"
 
 
 @pytest.mark.parametrize("turn_seconds", [0.02, 0.1])

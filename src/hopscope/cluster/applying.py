@@ -29,9 +29,13 @@ class Applying(Part):
         """Apply the newest revision, unless this member has it."""
         context = self.context
         newest = self._configurations.newest()
-        has = self._applied()
+        has = self._applied(newest)
         problem = ""
-        if newest.number != has:
+        if not newest.number and has:
+            problem = (
+                f"NATS has lost the configuration: revision {has} stays in force until another one is set"
+            )
+        elif newest.number != has:
             problem = self._apply(newest)
             has = has if problem else newest.number
         said = {"revision": has, "revision_problem": problem}
@@ -41,13 +45,20 @@ class Applying(Part):
             context.changed = True
             context.wake("members")
 
-    def _applied(self) -> int:
-        """The revision that the collector has."""
+    def _applied(self, newest: Revision) -> int:
+        """The revision that the collector has; 0: none, or another one with the number of the newest, since
+        numbers begin again if NATS has lost its buckets.
+        """
         try:
             answer = control.request(self.context.data, {"cluster": {}})["cluster"]
         except control.ControlError as error:
             raise ClusterError(str(error)) from None
-        return int(answer["revision"]) if answer["cluster"] == self.context.settings.cluster.name else 0
+        other = answer["limits"] != asdict(newest.configuration.limits)
+        if answer["cluster"] != self.context.settings.cluster.name or (
+            other and answer["revision"] == newest.number
+        ):
+            return 0
+        return int(answer["revision"])
 
     def _apply(self, revision: Revision) -> str:
         """Why it could not be applied; empty: it was."""

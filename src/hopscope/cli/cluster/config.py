@@ -184,19 +184,30 @@ def _change(
 
 def _applied(connection: Connection, number: int, settings: Settings) -> tuple[list[str], dict[str, str]]:
     """Members that have a revision soon, and why others have not."""
+    from ...cluster.configuration import Configurations
     from ...cluster.membership.members import Directory
 
-    directory = Directory(connection)
+    directory, configurations = Directory(connection), Configurations(connection)
     until = time.monotonic() + max(WAIT_SECONDS, settings.cluster.answer_seconds)
     while True:
         living = directory.living()
-        late = [record for record in living.values() if record.revision < number]
-        done = all(record.revision_problem for record in late)
-        if done or time.monotonic() > until:
+        newest = configurations.newest().number  # a member has a later one only if NATS has lost revisions
+        problems = {
+            record.name: record.revision_problem
+            if _is_of(number, record.revision_problem)
+            else "no answer yet"
+            for record in living.values()
+            if not number <= record.revision <= newest
+        }
+        if "no answer yet" not in problems.values() or time.monotonic() > until:
             break
         time.sleep(0.05)
-    problems = {record.name: record.revision_problem or "no answer yet" for record in late}
     return sorted(living.keys() - problems.keys()), dict(sorted(problems.items()))
+
+
+def _is_of(number: int, problem: str) -> bool:
+    """Whether a member's problem is with this revision, not with an earlier one that it tried before."""
+    return problem.startswith((f"revision {number}:", f"revision {number} "))
 
 
 def _limits(changes: list[str], nodes: list[str]) -> tuple[Limits, Limits]:

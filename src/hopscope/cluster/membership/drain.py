@@ -68,10 +68,10 @@ class Drains:
         """Tell a member what is wanted of it."""
         self._bucket.put(f"wish.{member}", wish.encode())
 
-    def wish(self, member: str) -> Wish:
-        """What is wanted of a member."""
+    def wish(self, member: str) -> Wish | None:
+        """What is wanted of a member; None: nothing was asked, or NATS has lost it."""
         entry = self._bucket.get(f"wish.{member}")
-        return Wish() if entry is None else decode(entry.value)
+        return None if entry is None else decode(entry.value)
 
     def report(self, member: str, progress: Progress) -> None:
         """State how far a member is."""
@@ -222,8 +222,11 @@ class Drain(Part):
 
     # ---------------------------------------------------------------------------------------- the wish
 
-    def _learn(self, wish: Wish) -> None:
-        if wish != self._wish:
+    def _learn(self, wish: Wish | None) -> None:
+        if wish is None:
+            if self._wish.drained:  # it stays so until it is undone
+                self._drains.ask(self.context.name, self._wish)
+        elif wish != self._wish:
             self._wish = wish
             self._progress = replace(self._progress, number=wish.number)
             remember(self.context.data, wish)
