@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from hopscope.history.writing.journal import JournalWriter
@@ -261,6 +263,90 @@ def test_an_older_catalog_without_the_members_history(
     assert marks_of(database, local) == {("c1", 0): 207, ("c2", 0): 11}
     assert is_whole(local)
     assert database.run(f"SELECT count(*) FROM {result.old_schema}.hopscope_lake") == "1\n"
+
+
+def retention_of(settings: LakeSettings) -> list[tuple[int, ...]]:
+    """Ranges that are stated as expired: first, next, events."""
+    with Lake(settings, read_only=True) as lake:
+        return lake.connection.execute(
+            f"SELECT first, next, events FROM {lake.gaps} WHERE reason = 'retention' ORDER BY first"
+        ).fetchall()
+
+
+def test_expired_events_are_stated_exactly(
+    database: PostgresServer, local: LakeSettings, member: Member
+) -> None:
+    """Days that lie among others in the numbers of a shard are stated as they are, and ranges that touch as
+    one: a file that is lost later is missing, and its member is asked for it.
+    """
+    keeping = local.model_copy(update={"retention_days": 10.0})
+    member.write(100, days_ago=20)
+    member.write(100)
+    member.write(20, 30, days_ago=20)
+    member.write(40, days_ago=19)
+    member.write(100)
+    (lost,) = (path for path in files(local) if 100 in pq.read_table(path)["sequence"].to_pylist())
+    result = maintain(keeping)
+    assert result is not None
+    assert result.expired_events == 190
+    expired = [(0, 100, 100), (200, 290, 90)]
+    assert retention_of(local) == expired
+    lost.unlink()
+    member.writer.disconnect()
+    rebuilt = rebuild(keeping)
+    assert (rebuilt.events, rebuilt.missing) == (100, 100)
+    assert retention_of(local) == expired
+    assert member.again() == 100
+    assert found(database, local) == {("c1", 0): [*range(100, 200), *range(290, 390)]}
+    assert is_whole(local)
+
+
+def test_a_rebuild_brings_no_expired_day_back(
+    monkeypatch: pytest.MonkeyPatch, database: PostgresServer, local: LakeSettings, member: Member
+) -> None:
+    """Files of a day that has just been deleted are still there, for readers: their events stay expired."""
+    monkeypatch.setattr(maintenance, "SNAPSHOT_MINUTES", 10)
+    keeping = local.model_copy(update={"retention_days": 10.0})
+    member.write(100, days_ago=20)
+    member.write(50)
+    maintain(keeping)
+    assert len(files(local)) == 2
+    member.writer.disconnect()
+    result = rebuild(keeping)
+    assert (result.events, result.missing) == (50, 0)
+    assert retention_of(local) == [(0, 100, 100)]
+    assert member.again() == 0
+    assert found(database, local) == {("c1", 0): list(range(100, 150))}
+    assert is_whole(local)
+
+
+def test_ranges_of_sequences() -> None:
+    """They are those that a plain loop finds, whatever the holes and blocks."""
+    random, block = np.random.default_rng(1), maintenance.BLOCK_EVENTS
+    shards = [
+        np.arange(4 * block),
+        np.flatnonzero(random.random(4 * block) < 0.5),
+        np.setdiff1d(np.arange(4 * block), [0, block, 2 * block - 1, 9000]),
+        np.array([block - 1, block]),
+    ]
+    expected = [
+        (shard, int(part[0]), int(part[-1]) + 1, len(part))
+        for shard, numbers in enumerate(shards)
+        for part in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    ]
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE events (member VARCHAR, incarnation VARCHAR, shard USMALLINT, sequence UBIGINT)"
+        )
+        for shard, numbers in enumerate(shards):
+            rows = {"sequence": random.permutation(numbers)}  # noqa: F841 - DuckDB reads it
+            connection.execute(f"INSERT INTO events SELECT 'c1', 'own', {shard}, sequence FROM rows")
+        for statement in maintenance.find_pieces("events", "true"):
+            connection.execute(statement)
+        ranges = connection.execute(
+            f"SELECT shard, first, next, events FROM ({maintenance.RANGES}) ORDER BY ALL"
+        ).fetchall()
+    assert ranges == expected
 
 
 def test_a_lost_catalog(database: PostgresServer, local: LakeSettings, member: Member) -> None:

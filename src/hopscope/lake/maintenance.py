@@ -27,9 +27,19 @@ ORPHAN_MINUTES = 60
 TIERS = (4 * 1024**2, 32 * 1024**2, 256 * 1024**2)
 """Files below a size are merged when a day has MERGE of them: no event is written more than four times."""
 MERGE = 8
+BLOCK_EVENTS = 4096
+"""Sequences of a block in which an expired day is searched for holes."""
 STEPS = ("expire", "prune", "merge", "forget", "orphans")
 """Steps of a round, in order: methods of `_Keeper`."""
 _SHARD = "member, incarnation, shard"
+_IN_ORDER = f"OVER (PARTITION BY {_SHARD} ORDER BY first)"
+RANGES = (
+    f"SELECT {_SHARD}, min(first) AS first, max(next) AS next, sum(events) AS events FROM"
+    f" (SELECT *, sum(apart::INT) {_IN_ORDER} AS island FROM"
+    f" (SELECT *, first > lag(next, 1, 0) {_IN_ORDER} AS apart FROM pieces))"
+    f" GROUP BY {_SHARD}, island"
+)
+"""The table `pieces` with those that touch as one."""
 
 
 @dataclass(slots=True)
@@ -71,6 +81,31 @@ def maintain(
             return keeper.result
 
 
+def expire(lake: Lake, database: Database) -> int:
+    """Delete the days that are past retention; their events. The caller has the lock `maintenance`."""
+    keeper = _Keeper(lake, database, MERGE)
+    keeper.expire()
+    return keeper.result.expired_events
+
+
+def find_pieces(events: str, condition: str) -> tuple[str, str, str]:
+    """Statements that make the table `pieces`: ranges of sequences, exact, of the events with a condition.
+
+    Only those of blocks with holes are sorted: an event takes 0.04 µs, and 1.5 µs if every other is missing.
+    """
+    block = f"{_SHARD}, sequence // {BLOCK_EVENTS} AS block"
+    return (
+        f"CREATE OR REPLACE TEMP TABLE blocks AS SELECT {block}, min(sequence) AS first,"
+        f" max(sequence) + 1 AS next, count(*) AS events FROM {events} WHERE {condition} GROUP BY ALL",
+        f"CREATE OR REPLACE TEMP TABLE pieces AS SELECT {_SHARD}, first, next, events FROM blocks"
+        " WHERE events = next - first",
+        f"INSERT INTO pieces SELECT {_SHARD}, min(sequence), max(sequence) + 1, count(*) FROM"
+        f" (SELECT {_SHARD}, sequence, sequence - row_number() OVER (PARTITION BY {_SHARD} ORDER BY sequence)"
+        f" AS island FROM (SELECT {block}, sequence FROM {events} WHERE {condition}) e SEMI JOIN"
+        f" (FROM blocks WHERE events != next - first) USING ({_SHARD}, block)) GROUP BY {_SHARD}, island",
+    )
+
+
 class _Keeper:
     """The steps of a round."""
 
@@ -105,19 +140,16 @@ class _Keeper:
         """Delete a day, and state in `gaps` what it had."""
         lake = self._lake
         with self._alone() as run:
-            run(
-                f"CREATE OR REPLACE TEMP TABLE dropped AS SELECT {_SHARD}, min(sequence) AS first,"
-                f" max(sequence) + 1 AS next, count(*) AS events FROM {lake.events} WHERE {of_day(day)}"
-                f" GROUP BY {_SHARD}"
-            )
-            ((events,),) = run("SELECT coalesce(sum(events), 0)::BIGINT FROM dropped").fetchall()
+            for statement in find_pieces(lake.events, of_day(day)):
+                run(statement)
+            ((events,),) = run("SELECT coalesce(sum(events), 0)::BIGINT FROM pieces").fetchall()
             run(f"DELETE FROM {lake.events} WHERE {of_day(day)}")
             earlier = f"FROM {lake.gaps} WHERE reason = 'retention'"
-            run(f"INSERT INTO dropped SELECT {_SHARD}, first, next, events {earlier}")
+            run(f"INSERT INTO pieces SELECT {_SHARD}, first, next, events {earlier}")
             run(f"DELETE {earlier}")
             run(
-                f"INSERT INTO {lake.gaps} SELECT {_SHARD}, min(first), max(next), sum(events), 'retention',"
-                f" {quoted(str(self._now))}::TIMESTAMP_NS FROM dropped GROUP BY {_SHARD}"
+                f"INSERT INTO {lake.gaps} SELECT {_SHARD}, first, next, events, 'retention',"
+                f" {quoted(str(self._now))}::TIMESTAMP_NS FROM ({RANGES})"
             )
         self.result.expired_events += events
 

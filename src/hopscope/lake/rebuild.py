@@ -23,6 +23,7 @@ from ..settings.lake import LakeSettings
 from .catalog import EVENT_COLUMNS, Lake, events_folder, insert_rows, make_tables
 from .check import Shard, readable, sizes_of
 from .database import COMMIT, Database
+from .maintenance import expire
 
 MEMORY_BYTES = 2 * 1024**3
 _SHARD = "member, incarnation, shard"
@@ -63,6 +64,7 @@ def rebuild(settings: LakeSettings, progress: Callable[[str], None] = lambda lin
                 filler.complete()
                 known = _known(settings, database) if old else _Known()
                 _state(lake, known, result)
+                result.events -= expire(lake, database)  # files of expired days stay for readers in flight
             except duckdb.Error as error:
                 raise lake.named(error) from None
         if known.members:
