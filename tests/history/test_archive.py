@@ -77,6 +77,26 @@ def test_a_slow_shard_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(list_segments(tmp_path)) < 15
 
 
+def test_a_small_part_goes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above `keep_bytes` no more is deleted than is needed, and an eighth: a merged segment that had most of
+    what is kept took most of history with it.
+    """
+    monkeypatch.setattr(archive_module, "MERGE", 2)
+    settings = HistorySettings(keep_bytes=1024**2)
+    random, kept = np.random.default_rng(1), []
+    with JournalWriter(tmp_path, 0, fsync_seconds=0) as writer:
+        for _ in range(40):
+            events = np.zeros(5000, EVENT)
+            events["value"] = random.integers(0, 2**62, len(events), dtype=np.uint64)
+            writer.append(events)
+            writer.rotate()
+            archive_once(tmp_path, settings)
+            kept.append(sum(segment.path.stat().st_size for segment in list_segments(tmp_path)))
+    assert max(kept) <= settings.keep_bytes
+    full = next(at for at in range(len(kept)) if kept[at + 1] < kept[at])
+    assert min(kept[full:]) > settings.keep_bytes * 0.8
+
+
 def test_an_open_journal_stays(tmp_path: Path) -> None:
     """What a live writer has open is left to it; what it has closed is taken."""
     with JournalWriter(tmp_path, 0, fsync_seconds=0) as writer:

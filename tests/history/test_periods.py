@@ -171,8 +171,9 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
         tmp_path,
         "from hopscope.history.files import period_files\n"
         "from hopscope.history.writing.periods import PeriodArchive\n"
+        "from hopscope.settings.history import HistorySettings\n"
         "period_files.MERGE = 2",
-        f'PeriodArchive(folder, folder / "regions", 10, span_ns=10**12).take({START + SECOND})',
+        f'PeriodArchive(folder, folder / "regions", 10, settings=HistorySettings()).take({START + SECOND})',
     )
     assert len(ends) > 6
     expected = [
@@ -222,7 +223,7 @@ def test_files_are_merged_and_expire(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(period_files, "MERGE", 4)
     folder, regions = folders(tmp_path)
     counts = Distributions(SETTINGS, regions)
-    archive = PeriodArchive(folder, regions, 10, span_ns=10**12)
+    archive = PeriodArchive(folder, regions, 10, settings=HistorySettings())
     for turn in range(5):
         count(counts, 1, [turn])
         archive.take(START + turn * SECOND)
@@ -244,18 +245,18 @@ def test_files_are_merged_and_expire(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_merged_files_cover_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small files that are merged again and again still go: a merged one covers `span_ns` at most. One that
-    took up every later period would never be too old.
+    """Small files that are merged again and again still go: a merged one covers an eighth of `keep_days` at
+    most. One that took up every later period would never be too old.
     """
     monkeypatch.setattr(period_files, "MERGE", 2)
     folder, regions = folders(tmp_path)
     counts = Distributions(SETTINGS, regions)
-    archive = PeriodArchive(folder, regions, 10, span_ns=7 * 3600 * SECOND)
+    archive = PeriodArchive(folder, regions, 10, settings=HistorySettings(keep_days=56 / 24))
     for turn in range(20):  # one period an hour
         for path in (folder / "distributions").glob("*"):
             os.utime(path, ns=(0, path.stat().st_mtime_ns - 3600 * SECOND))
         count(counts, 1, [turn])
         archive.take(START + turn * SECOND)
     spans = [file.last - file.first for file in list_files(folder)]
-    assert spans[0] == max(spans) == 6, "the seventh hour is a little longer than `span_ns`"
+    assert spans[0] == max(spans) == 6, "the seventh hour is a little longer than that"
     assert told(folder) == [("hop_latency", 1, None, 20, sum(range(20)))]

@@ -17,9 +17,11 @@ import numpy as np
 from ...detect.distributions.reader import ShardCounts, bounds
 from ...detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
 from ...detect.sink.records import Measure
+from ...settings.history import HistorySettings
 from ..columns import connect, quoted
 from ..errors import DamagedError, HistoryError
 from .checksums import archived, wrong_sums
+from .merging import may_be_one
 from .names import listing, sync_folder
 from .segments import check_footers, parquet_sql, write_parquet
 
@@ -138,17 +140,16 @@ def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
     return target
 
 
-def mergeable(files: Sequence[PeriodFile], span_ns: int) -> Sequence[PeriodFile]:
-    """MERGE adjacent files of one shard and one order of magnitude, archived within `span_ns`; else none."""
+def mergeable(files: Sequence[PeriodFile], settings: HistorySettings) -> Sequence[PeriodFile]:
+    """MERGE adjacent files of one shard and one order of magnitude that may be one; else none."""
     for start in range(len(files) - MERGE + 1):
         run = files[start : start + MERGE]
         if any(a.shard != b.shard or a.last + 1 != b.first for a, b in pairwise(run)):
             continue
         sizes = [file.path.stat().st_size for file in run]
-        if sum(sizes) <= MERGED_BYTES and max(sizes) < MERGE * max(min(sizes), 4096):
-            oldest, newest = archived(file.path for file in run)
-            if newest - oldest <= span_ns:
-                return run
+        alike = sum(sizes) <= MERGED_BYTES and max(sizes) < MERGE * max(min(sizes), 4096)
+        if alike and may_be_one([file.path for file in run], settings):
+            return run
     return ()
 
 

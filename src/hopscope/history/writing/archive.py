@@ -22,7 +22,8 @@ from ...settings.history import HistorySettings
 from ...wire.records import Records
 from ..columns import connect
 from ..errors import DamagedError, HistoryError
-from ..files.checksums import archived, wrong_sums
+from ..files.checksums import wrong_sums
+from ..files.merging import may_be_one
 from ..files.names import (
     JournalFile,
     SegmentFile,
@@ -40,7 +41,7 @@ from ..files.segment_index import index_path
 from ..files.segments import check_footers, check_range, index_segment, merge_segments, write_segment
 from .journal import cut_damage, set_journal_aside
 from .periods import PeriodArchive
-from .retention import expire, merged_span_ns
+from .retention import expire
 from .space import free_bytes, kept_bytes
 
 SEGMENT_EVENTS = 1_000_000
@@ -105,7 +106,7 @@ def run(
     lines: list[str] = []
     periods = None
     if regions is not None:
-        periods = PeriodArchive(folder, regions, period_seconds, lines.append, merged_span_ns(settings))
+        periods = PeriodArchive(folder, regions, period_seconds, lines.append, settings)
 
     def attempt(work: Callable[[], None]) -> None:
         try:
@@ -299,7 +300,7 @@ def _closed_events(folder: Path, journal: JournalFile, notify: Callable[[str], N
 
 
 def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult) -> None:
-    while run := _mergeable(list_segments(folder), merged_span_ns(settings)):
+    while run := _mergeable(list_segments(folder), settings):
         needed = sum(segment.path.stat().st_size for segment in run)
         if free_bytes(folder) - needed < kept_bytes(folder, settings.keep_free):
             return  # both are on the disk for a moment
@@ -324,18 +325,17 @@ def _index(folder: Path, notify: Callable[[str], None]) -> None:
             return
 
 
-def _mergeable(segments: list[SegmentFile], span_ns: int) -> list[SegmentFile]:
-    """MERGE adjacent segments of one shard and one order of magnitude (in powers of MERGE), archived within
-    `span_ns`; else none.
+def _mergeable(segments: list[SegmentFile], settings: HistorySettings) -> list[SegmentFile]:
+    """MERGE adjacent segments of one shard and one order of magnitude (in powers of MERGE) that may be one;
+    else none.
     """
     for start in range(len(segments) - MERGE + 1):
         run = segments[start : start + MERGE]
         sizes = [segment.last - segment.first + 1 for segment in run]
         adjacent = all(a.shard == b.shard and a.last + 1 == b.first for a, b in pairwise(run))
-        if adjacent and sum(sizes) <= SEGMENT_EVENTS and max(sizes) < MERGE * max(min(sizes), 1000):
-            oldest, newest = archived(segment.path for segment in run)
-            if newest - oldest <= span_ns:
-                return run
+        alike = sum(sizes) <= SEGMENT_EVENTS and max(sizes) < MERGE * max(min(sizes), 1000)
+        if adjacent and alike and may_be_one([segment.path for segment in run], settings):
+            return run
     return []
 
 

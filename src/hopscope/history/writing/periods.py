@@ -21,6 +21,7 @@ from ...detect.distributions.region import KIND
 from ...detect.records import NO_PORT
 from ...detect.sink.records import Measure
 from ...memory.region import Region, RegionError
+from ...settings.history import HistorySettings
 from ..columns import connect
 from ..errors import HistoryError
 from ..files.period_files import Period, all_files, list_files, merge_files, mergeable, write_period
@@ -31,8 +32,8 @@ _MEMORY_BYTES = 1024**3
 
 
 class PeriodArchive:
-    """Archives the periods of all shards of a folder of regions. `notify` gets log lines; files archived
-    within `span_ns` are merged (0: none are).
+    """Archives the periods of all shards of a folder of regions. `notify` gets log lines; with `settings`,
+    files are merged.
     """
 
     def __init__(
@@ -41,14 +42,14 @@ class PeriodArchive:
         regions: Path,
         seconds: float,
         notify: Callable[[str], None] = lambda line: None,
-        span_ns: int = 0,
+        settings: HistorySettings | None = None,
     ) -> None:
         self.folder = folder
         self.regions = regions
         self.written = 0
         """Files written so far."""
         self._period_ns = int(seconds * 1e9)
-        self._notify, self._span_ns = notify, span_ns
+        self._notify, self._settings = notify, settings
         self._due_ns = 0
         self._shards: dict[int, tuple[Region, PeriodNote]] = {}
 
@@ -66,10 +67,10 @@ class PeriodArchive:
                 self._take(path, now_ns)
             except (HistoryError, RegionError, OSError) as error:
                 failed.append(error)
-        while not failed and (run := mergeable(list_files(self.folder), self._span_ns)):
-            merge_files(self.folder, run)
         if failed:
             raise HistoryError(str(failed[0])) from failed[0]
+        while self._settings and (run := mergeable(list_files(self.folder), self._settings)):
+            merge_files(self.folder, run)
 
     def _take(self, path: Path, now_ns: int) -> None:
         shard = shard_of(path)

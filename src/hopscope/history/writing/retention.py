@@ -41,13 +41,6 @@ def _running_ns() -> int:
 _clock = AgeClock(time.time_ns, _running_ns)
 
 
-def merged_span_ns(settings: HistorySettings) -> int:
-    """The longest time that a merged file covers. It is deleted when its newest part is too old: the oldest
-    stays for this long beyond `keep_days`.
-    """
-    return int(settings.keep_days * 86_400e9) // 8
-
-
 def expire(
     folder: Path, settings: HistorySettings, room: int = 0, marks: Mapping[int, int] | None = None
 ) -> Iterator[tuple[Path, SegmentFile | None, int]]:
