@@ -59,6 +59,27 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
         assert folder.regions.stat().st_uid == 0
 
 
+def test_regions_that_another_collector_uses_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two data folders with one path, in two mount namespaces (containers) that share /dev/shm: the second
+    collector takes other regions, and leaves those of the first whole.
+    """
+    monkeypatch.setattr("hopscope.memory.data_folder.USED_SECONDS", 0.0, raising=False)
+    path, elsewhere, shared = tmp_path / "data", tmp_path / "mounted elsewhere", tmp_path / "shm"
+    with DataFolder(path, shared) as first:
+        (first.regions / "worker-0.events").write_bytes(b"theirs")
+        path.rename(elsewhere)
+        with DataFolder(path, shared) as second:
+            assert second.regions != first.regions
+            assert (path / "regions").resolve() == second.regions
+        assert (first.regions / "worker-0.events").read_bytes() == b"theirs"
+        copy = path / "regions"  # a copy of the first folder with its link
+        copy.unlink()
+        copy.symlink_to(first.regions)
+        with DataFolder(path, shared) as third:
+            assert third.regions != first.regions
+        assert (first.regions / "worker-0.events").read_bytes() == b"theirs"
+
+
 def test_what_a_killed_collector_left_is_removed(tmp_path: Path) -> None:
     """Of its first or a later name; links in it are removed, not followed; its distributions are rescued."""
     kept = tmp_path / "kept"
@@ -79,7 +100,8 @@ def test_what_a_killed_collector_left_is_removed(tmp_path: Path) -> None:
         (left / "worker-0.distributions").touch()
         (left / "worker-0.events").touch()
         os.link(kept, left / "linked")
-        os.close(folder.lock)  # it was killed
+        for lock in folder.locks:  # it was killed
+            os.close(lock)
         following = DataFolder(tmp_path / "data", tmp_path, lambda _, regions: note(regions))
         with following:
             assert rescued[-1] == left

@@ -33,6 +33,9 @@ OWNER_NAME = "data-folder"
 LINGER_SECONDS = 15.0
 """Time that the processes of a killed supervisor may need to notice it and close their journals."""
 
+USED_SECONDS = 1.0
+"""Time after which regions that are still locked belong to another collector."""
+
 
 class FolderError(HopscopeError):
     """The data folder cannot be used; the message says which one, why, and what to do."""
@@ -164,15 +167,17 @@ class DataFolder:
 
     def _make_regions(self) -> None:
         previous = self._previous_regions()
-        for folder in {previous, self.regions} - {None}:
-            if folder is not None and _is_own(folder) and self._empty(folder, rescue=folder == previous):
+        owned = [folder for folder in {previous, self.regions} if folder is not None and _is_own(folder)]
+        used = [folder for folder in owned if _in_use(folder)]
+        for folder in owned:
+            if folder not in used and self._empty(folder, rescue=folder == previous):
                 self.regions, self.events_wait = folder, True
         try:
             self.regions.parent.mkdir(parents=True, exist_ok=True)
             if not _is_own(self.regions):  # whatever is there, another user may have put it there
                 with suppress(FileExistsError):
                     self.regions.mkdir(mode=0o700)
-            if not _is_own(self.regions):
+            if self.regions in used or not _is_own(self.regions):
                 self.regions = Path(tempfile.mkdtemp(prefix=f"{self.regions.name}-", dir=self.regions.parent))
         except OSError as error:
             raise FolderError(
@@ -275,11 +280,11 @@ class DataFolder:
                 )
         elif not left:
             shutil.rmtree(self.regions, ignore_errors=True)
-        os.close(self.lock)
-        self.lock = -1
-        if self._regions_lock >= 0:
+        if self._regions_lock >= 0:  # first: who gets the other lock finds these regions free
             os.close(self._regions_lock)
             self._regions_lock = -1
+        os.close(self.lock)
+        self.lock = -1
 
     def __enter__(self) -> DataFolder:
         self.acquire()
@@ -390,6 +395,22 @@ def _is_own(folder: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether another collector has these regions: one whose data folder has this path in another mount
+    namespace. Those of a process that is just being killed are free a moment after its data folder.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        until = time.monotonic() + USED_SECONDS
+        while not _lock(descriptor):
+            if time.monotonic() > until:
+                return True
+            time.sleep(0.05)
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def _alive(pid: int) -> bool:
