@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.detect.records import EVENT
+from hopscope.detect.records import EVENT, EVENT_VERSION
 from hopscope.history.errors import HistoryError
+from hopscope.history.files.layout import reject_later
 from hopscope.history.files.names import all_segments, list_journals, list_segments, segment_path
 from hopscope.history.files.segments import VERSION_KEY, write_segment
 from hopscope.history.query import History
@@ -22,7 +26,10 @@ from hopscope.history.writing.archive import MERGE, archive_once, run
 from hopscope.history.writing.journal import JournalWriter, read_journals
 from hopscope.history.writing.retention import STEP_NS, AgeClock
 from hopscope.history.writing.space import free_bytes
+from hopscope.runtime.supervisor.process import Supervisor
+from hopscope.settings.collector import Settings
 from hopscope.settings.history import HistorySettings
+from hopscope.settings.serve import ServeSettings
 from support.crash_steps import crashes
 from support.small_disk import fill, small_disk
 
@@ -44,6 +51,45 @@ def values(folder: Path) -> list[int]:
     """`value` of every event, by sequence."""
     with History(folder) as history:
         return [int(v) for v in history.events(limit=None, order="sequence")["value"]]
+
+
+def test_a_copy_under_the_lock_lacks_nothing(tmp_path: Path) -> None:
+    """The backup in docs/guides/operate.md: while it has the archive's lock, no journal becomes a segment
+    and none are merged, so the order in which folders are copied does not matter.
+    """
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    for _ in range(MERGE - 1):
+        journals(data, [3, 2])
+        archive_once(data, SETTINGS)
+    journals(data, [4, 5])
+    held = subprocess.Popen(["flock", data / "segments/archive.lock", "cat"], stdin=-1, stdout=-1, text=True)
+    assert held.stdin is not None
+    assert held.stdout is not None
+    with held:
+        print("locked", file=held.stdin, flush=True)
+        assert held.stdout.readline() == "locked\n"
+        shutil.copytree(data / "segments", copy / "segments")
+        journals(data, [6])
+        with pytest.raises(HistoryError, match="another process archives"):
+            archive_once(data, SETTINGS)
+        shutil.copytree(data / "journal", copy / "journal")
+    assert values(copy) == list(range((MERGE - 1) * 5 + 15))
+    assert archive_once(data, SETTINGS).merged
+    assert values(data) == values(copy)
+
+
+def test_a_folder_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    """Its events may all be in segments, which a start does not read: owner.json says who wrote them."""
+    owner = tmp_path / "owner.json"
+    reject_later(tmp_path)
+    for layout in (1, EVENT_VERSION):
+        owner.write_text(json.dumps({"schema": 1, "version": "0.1", "events": layout}))
+        reject_later(tmp_path)
+    owner.write_text(json.dumps({"schema": 1, "version": "9.1", "events": EVENT_VERSION + 1}))
+    supervisor = Supervisor(Settings(data=tmp_path, serve=ServeSettings(enabled=False)))
+    with pytest.raises(HistoryError, match=r"owner.json: version 9.1 has written events of layout"):
+        supervisor.start()
+    assert [path.name for path in tmp_path.iterdir()] == ["owner.json"]
 
 
 def test_journals_become_one_segment(tmp_path: Path) -> None:

@@ -42,8 +42,9 @@ class FolderError(HopscopeError):
 
 
 def read_owner(folder: Path) -> dict[str, Any]:
-    """`owner.json`: schema, pid, version, regions, started_ns, and of a collector api, listen, labels, names,
-    links, listeners, retention, sink, clock_problem, clock_ahead_ns; empty if none has run.
+    """`owner.json`: schema, pid, version, regions, started_ns, events (their layout), and of a collector api,
+    listen, labels, names, links, listeners, retention, sink, clock_problem, clock_ahead_ns; empty if none
+    has run.
     """
     try:
         owner = json.loads((folder / "owner.json").read_text(encoding="utf-8"))

@@ -67,16 +67,20 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
         pipeline.close()
         return
     from ...detect.distributions.reader import copy_region
+    from ...detect.records import EVENT_VERSION
     from ...history.errors import HistoryError
+    from ...history.files.layout import reject_later
     from ...history.writing.archive import archive_once
     from ...history.writing.periods import take_once
 
     if any((data / "segments").glob("*.parquet")):
         print(f"hopscope: {data} has a history already: events are added to it", file=sys.stderr)
+    reject_later(data)
     with DataFolder(data, settings.regions, keep_leftovers) as folder:
         if folder.events_wait:
             raise HistoryError(f"{data}: its disk does not take the events of the collector that ran before")
-        folder.write_owner(names=None if settings.names is None else str(settings.names.absolute()))
+        named = None if settings.names is None else str(settings.names.absolute())
+        folder.write_owner(events=EVENT_VERSION, names=named)
         pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, on_events=on_events))
         try:
             yield pipeline

@@ -16,7 +16,9 @@ from ...capture.sockets import bind_share
 from ...control import rules
 from ...control.status import read_status
 from ...detect.counters import COUNTERS, DETECTOR, attach_counters, by_key, counter_files
+from ...detect.records import EVENT_VERSION
 from ...detect.thresholds import CONTROL_FILE, create_control
+from ...history.files.layout import reject_later
 from ...history.writing.start_clock import StartClock, check_clock
 from ...labels.counters import LABEL_COUNTERS
 from ...memory.data_folder import DataFolder
@@ -97,6 +99,7 @@ class Supervisor:
         with suppress(HopscopeError, OSError):  # `acquire` says what is wrong with the folder
             self._clock = check_clock(self.folder.path)
         try:
+            reject_later(self.folder.path)
             estate = self._inherit() if self._inherits else None
             if estate is None:
                 self.folder.acquire()
@@ -305,6 +308,7 @@ class Supervisor:
     def _write_owner(self) -> None:
         names, links = self.settings.names, self.settings.postcards.links
         self.folder.write_owner(
+            events=EVENT_VERSION,
             api=self.url,
             listen=self.listening,
             labels=self.labels,
