@@ -128,6 +128,23 @@ def test_whatever_is_done_with_a_missing_bucket_says_so(nats: NatsServer, cluste
                 ask()
 
 
+def test_a_full_bucket_is_named(nats: NatsServer, cluster: str) -> None:
+    """Not that JetStream is off: who reads that would look for the wrong fault."""
+    settings = settings_of(nats.url, cluster, "x")
+    make(settings)
+
+    async def fill(_: Any, jetstream: Any) -> None:
+        info = await jetstream.stream_info(f"KV_hopscope-{cluster}-known")
+        info.config.max_bytes = 1
+        await jetstream.update_stream(info.config)
+
+    with_nats(nats.url, fill)
+    with Connection(settings.cluster, "test") as connection:
+        bucket = Bucket(connection, connection.names.known)
+        with pytest.raises(ClusterError, match=r"bucket .*-known is full \(maximum bytes exceeded\)"):
+            bucket.put("c1", b"{}")
+
+
 def test_a_member_comes_back_by_itself(tmp_path: Path, tool: Any) -> None:
     """NATS away: the state says so, and since when; NATS back: the member is there again."""
     (tmp_path / "nats").mkdir()

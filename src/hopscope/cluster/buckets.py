@@ -48,6 +48,10 @@ def run(connection: Connection, work: Coroutine[Any, Any, T], seconds: float, wh
             raise ClusterError(
                 f"NATS at {where}: {what} is missing; `hopscope cluster init` makes it"
             ) from None
+        if isinstance(error.__cause__, js.APIError) and error.__cause__.err_code in _FULL:
+            raise ClusterError(
+                f"NATS at {where}: {what} is full ({error.__cause__.description}); give it more room"
+            ) from None
         silent = (
             TimeoutError,
             nats.errors.NoRespondersError,
@@ -199,5 +203,7 @@ class Bucket:
         )
 
 
+_FULL = (10047, 10077)
+"""Errors of JetStream: no room on the disk or in the account; the stream has its `max_bytes`."""
 _NO_STREAM = 10059
 """Error of JetStream: there is no such stream."""
