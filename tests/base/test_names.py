@@ -80,6 +80,8 @@ def test_a_node_is_found_by_name_or_number() -> None:
         ("a.toml", "nodes = 3\n", "found 3 in nodes"),
         ("a.toml", "[nodes]\n1 = 3\n", "nodes.1: found name 3"),
         ("a.toml", "[ports]\n1 = 3\n", "ports.1: found 3, expected a table"),
+        ("a.toml", "[nodes]\n1 = " + "1" * 5000 + "\n", "a.toml:2: Exceeds the limit"),
+        ("a.toml", "a = " + "[" * 5000 + "\n", "a.toml:1: tables or lists are nested too deeply"),
         ("a.toml", "[nodes\n", "a.toml:1: Expected ']' at the end of a table declaration at column 7"),
         ("a.csv", "node_id,port,name\n1,,\x1b[31mred\n", "expected printable text"),
     ],

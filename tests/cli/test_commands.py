@@ -393,13 +393,6 @@ def test_without_a_collector_a_command_says_what_to_do(run: Run, tmp_path: Path,
     assert (status, out, err) == (2, "", f"hopscope: no collector is running on {folder}: {start}\n")
 
 
-def test_top_without_a_collector(run: Run, tmp_path: Path) -> None:
-    """It says so in a line, and ends with 2."""
-    status, out, err = run("top", "--once", "--data", tmp_path)
-    assert (status, out) == (2, "")
-    assert "no collector is running on" in err
-
-
 @pytest.mark.kernel
 def test_top_shows_the_state(run: Run, tmp_path: Path) -> None:
     """One frame: counts, the slowest flow with its path, the fullest queue, the newest events; filters."""

@@ -51,10 +51,3 @@ def test_the_address_is_printed_and_opened(tmp_path: Path, monkeypatch: pytest.M
             assert (status, out, "has no page" in err) == (2, "", True)
         finally:
             server.close()
-
-
-def test_without_a_collector(tmp_path: Path) -> None:
-    """One line says that none answers."""
-    status, out, err = run("open", "--data", tmp_path)
-    assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "no collector is running on" in err

@@ -129,7 +129,7 @@ def test_json_and_another_format_exclude_each_other(given: tuple[str, ...], form
     """Neither wins silently, in whatever order they are given."""
     done = hopscope("direct", "monitors", *given)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"--json: found beside --format {form}, expected one of both" in done.stderr
+    assert f"--json: cannot be used with --format {form}" in done.stderr
 
 
 @pytest.mark.parametrize("given", [("--json",), ("--json", "--format", "JSON"), ("-f", "json", "--json")])

@@ -16,7 +16,6 @@ import pytest
 from rich.console import Console
 
 from hopscope.base.names import Names
-from hopscope.base.process.control_client import not_running
 from hopscope.cli.top.keys import Keys
 from hopscope.cli.top.screen import Screen, parse_filter
 from hopscope.cli.top.table import make_table
@@ -162,4 +161,5 @@ def test_a_terminal_that_cannot_be_drawn_on(tmp_path: Path) -> None:
     os.close(master)
     os.close(slave)
     assert done.returncode == 2
-    assert done.stderr == f"hopscope: {not_running(tmp_path)}\n".encode()
+    start = "`hopscope collect` starts one, --data names another folder"
+    assert done.stderr.decode() == f"hopscope: no collector is running on {tmp_path}: {start}\n"

@@ -50,7 +50,7 @@ def test_a_question_makes_no_folder(tmp_path: Path) -> None:
     """A wrong name of the data folder is an error, not one without users."""
     status, out, said = users(tmp_path / "data", "list")
     assert (status, out) == (2, "")
-    assert said == f"hopscope: data folder {tmp_path}/data does not exist\n"
+    assert said == f"hopscope: data folder {tmp_path}/data does not exist; choose another one with --data\n"
     assert not (tmp_path / "data").exists()
 
 

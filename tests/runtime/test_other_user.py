@@ -67,7 +67,7 @@ def test_a_variable_may_be_there_for_another_user(tmp_path: Path, monkeypatch: p
     """The owner of the data folder is the collector's user."""
     assert may_have("env:NOWHERE", tmp_path) == may_have("env:NOWHERE", tmp_path / "none") == ""
     monkeypatch.setattr(os, "geteuid", lambda: OTHER)
-    assert may_have("env:NOWHERE", tmp_path).startswith("the collector may have it: `sudo -u ")
+    assert may_have("env:NOWHERE", tmp_path).startswith("its unit may set it: `systemctl show ")
 
 
 def test_a_credential_is_there_for_its_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

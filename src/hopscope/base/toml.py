@@ -19,7 +19,9 @@ def read_toml(file: Path) -> dict[str, Any]:
     text = file.read_text(encoding="utf-8-sig")
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise TomlError("1: tables or lists are nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError is one; others name no place, as of numbers of 5,000 digits
         why = str(error)
         place = _PLACE.search(why)
         line, column = place.groups() if place else (None, None)

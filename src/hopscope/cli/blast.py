@@ -66,7 +66,7 @@ class LoadOptions(Options):
         float, option("--rate", metavar="N", min=0, help="Reports per second; 0: as many as go.")
     ] = 0.0
     seconds: Annotated[float, option("--seconds", metavar="S", min=0.1, max=3600, help="How long.")] = 5.0
-    flows: Annotated[int, option("--flows", metavar="N", min=1, help="Flows.")] = 10_000
+    flows: Annotated[int, option("--flows", metavar="N", min=1, max=1_000_000, help="Flows.")] = 10_000
     hops: Annotated[int, option("--hops", metavar="N", min=1, max=20, help="Hops of each report.")] = 3
     fields: Annotated[
         int, option("--fields", metavar="N", help="Fields of each hop: 8, or 1, the node id alone.")

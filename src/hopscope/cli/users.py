@@ -88,17 +88,14 @@ def role(
 
 def _opened(settings: CollectorOptions, *, make: bool = False) -> tuple[Users, Author]:
     """The users of the data folder, which is made if there is none (`make`)."""
-    from ..memory.data_folder import make_folder
+    from ..memory.data_folder import check_is_folder, make_folder
     from ..operators.audit import Author
     from ..operators.database import Database
     from ..operators.users import Users
     from .output.local_user import local_user
 
     folder = settings.load().data
-    if make:
-        make_folder(folder)
-    elif not folder.is_dir():
-        raise HopscopeError(f"data folder {folder} does not exist")
+    (make_folder if make else check_is_folder)(folder)
     return Users(Database(folder)), Author(local_user())
 
 

@@ -101,8 +101,8 @@ class Load:
                 f"{sources} sources of {run} datagrams of {grouped} reports: expected a divisor of {BLOCK}"
             )
         block = block_of(flows)
+        count = block // grouped
         flow = (np.random.default_rng(1).permutation(block) % flows).astype(np.uint32)
-        parts = []
         for begin in range(0, block, BLOCK):  # in parts, whose records take more memory than datagrams
             batch = reports_of(flow[begin : begin + BLOCK], hops, fields)
             number = np.arange(begin, begin + BLOCK)
@@ -111,13 +111,18 @@ class Load:
             batch.reports["source_lo"] = mapped_v4((first + datagram // run % sources).astype(np.uint32))
             batch.reports["sequence"] = datagram // (run * sources) * run + datagram % run
             batch.reports["index"] = number % grouped
-            parts.append(encode_reports(batch, link=link, collector=collector, port=port))
-        count = sum(map(len, parts))
-        length = int(parts[0].frames["length"][0])
-        self.octets = np.concatenate([part.arena[: len(part) * length] for part in parts]).reshape(count, -1)
+            part = encode_reports(batch, link=link, collector=collector, port=port)
+            some = slice(begin // grouped, begin // grouped + len(part))
+            length = int(part.frames["length"][0])
+            if not begin:
+                octets = np.empty((count, length), np.uint8)
+                frames = np.empty(count, part.frames.dtype)
+            octets[some] = part.arena[: len(part) * length].reshape(-1, length)
+            frames[some] = part.frames
+        frames["offset"] = np.arange(count) * length
+        self.octets = octets
         """All datagrams, or their frames, uint8 [datagrams, bytes]."""
-        self._frames = FrameBatch(self.octets.reshape(-1), np.concatenate([part.frames for part in parts]))
-        self._frames.frames["offset"] = np.arange(count) * length
+        self._frames = FrameBatch(octets.reshape(-1), frames)
         payload = 0 if link == Link.UDP_PAYLOAD else _HEADERS
         self.datagram_bytes = length - payload
         """Payload of a datagram."""

@@ -71,6 +71,13 @@ def _unusable(path: Path, error: OSError) -> FolderError:
     return FolderError(f"data folder {path}: {what}; choose another one with --data")
 
 
+def check_is_folder(path: Path) -> None:
+    """Raises FolderError if there is no data folder to read."""
+    if not path.is_dir():
+        found = "is not a folder" if path.exists() else "does not exist"
+        raise FolderError(f"data folder {path} {found}; choose another one with --data")
+
+
 class DataFolder:
     """A data folder owned by this process: `acquire` it, `close` it. Raises FolderError.
 

@@ -18,8 +18,9 @@ class DetectSettings(Section):
     flow_rows: PowerOfTwo = Field(default=8192, ge=1, le=2**30)
     """Rows of the flow table, of 12 flows each; a power of two."""
     hop_pool: int = Field(default=1024, ge=0, le=2**30)
-    """Flows with more than 8 hops of which all hops are kept, each in 3.5 KiB of shared memory, allocated at
-    the start. Others keep the first 8, and take two to three times as long to process."""
+    """Flows with more than 8 hops of which all hops are kept. Each takes 3.5 KiB of shared memory from the
+    start on. Of other such flows the first 8 hops are kept; their reports take two to three times as long.
+    """
     ports: PowerOfTwo = Field(default=65_536, ge=16, le=2**30)
     """Queues, buffers and egress ports that can be tracked, a power of two."""
     sources: PowerOfTwo = Field(default=4096, ge=16, le=2**30)

@@ -18,8 +18,8 @@ class HistorySettings(Section):
     """How often the journal, and reports that are kept of events, are synced to disk; 0: never. A killed
     process loses nothing in either case."""
     keep_days: float = Field(default=7.0, gt=0, le=10_000)
-    """Segments older than this are deleted. They are merged, but cover an eighth of this time at most: so
-    much longer may an event stay."""
+    """Segments older than this are deleted. A merged one covers an eighth of this time at most: an event may
+    stay that much longer."""
     keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
     """Above this total size, the oldest segments are deleted. Journals, 30 s of events at most unless the
     archive stands still, come on top."""

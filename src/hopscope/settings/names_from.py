@@ -28,7 +28,7 @@ class DeviceSettings(Section):
     interval_seconds: Seconds = Field(default=300.0, ge=10)
     """How often every device is asked for names."""
     counters_seconds: Seconds = Field(default=0, le=86_400)
-    """How often the counters of its interfaces are read, as 30, at least 1; 0: never."""
+    """Time between two reads of its interfaces' counters, at least 1, such as 30; 0: they are not read."""
     timeout_seconds: Seconds = Field(default=3.0, gt=0, le=60)
     """How long a device may take to answer. SNMP asks a second time."""
 

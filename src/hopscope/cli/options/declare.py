@@ -73,9 +73,7 @@ class GroupedCommand(TyperCommand):
             args = [arg for arg in args if arg != "--json"]
             given = self.make_parser(ctx).parse_args([*args])[0].get(form, "json")
             if given.lower() != "json":
-                raise typer.BadParameter(
-                    f"found beside --format {given}, expected one of both", ctx, None, "--json"
-                )
+                raise typer.BadParameter(f"cannot be used with --format {given}", ctx, None, "--json")
             args = ["--format", "json", *args]
         try:
             rest = super().parse_args(ctx, args)

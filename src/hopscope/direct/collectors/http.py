@@ -19,6 +19,8 @@ KEYS = 200
 """Keys of one request: a request has at most 64 KiB."""
 VALUES_BYTES = 30_000
 """Most characters of the values that a hop can have."""
+_LARGE = {"counter", "estimate"}
+"""Numbers of an answer that are text above 2^53 - 1."""
 _PLACE = "/api/v0/direct/stores"
 
 
@@ -68,8 +70,8 @@ class HttpCollector:
             asked["key"] = list(keys[first : first + KEYS])
             answers += self._get(f"/{quote(store)}/query", asked)["items"]
         for answer in answers:
-            for name in answer.keys() & {"counter", "estimate"}:
-                answer[name] = int(answer[name])  # text above 2^53 - 1
+            for name in answer.keys() & _LARGE:
+                answer[name] = int(answer[name])
         return answers
 
     def read_list(self, store: str, number: int, after: str | None, limit: int) -> tuple[list[str], int, str]:

@@ -19,10 +19,12 @@ def may_have(secret: str, data: Path) -> str:
     if secret.startswith("file:"):
         file = Path(secret.removeprefix("file:"))
         if file.is_relative_to(CREDENTIALS) and "CREDENTIALS_DIRECTORY" not in os.environ:
-            return "it is there for the service, while that runs, if its unit has LoadCredential= for it"
+            return "systemd gives it to the service while that runs, if its unit has LoadCredential= for it"
         if (place := _closed(file)) is None:
             return ""
         reader = _reader(place)
+    elif other_owner(data):
+        return "its unit may set it: `systemctl show -p Environment,EnvironmentFiles hopscope`"
     if who := other_owner(data):
         return f"the collector may have it: `sudo -u {who} hopscope check` looks as its user"
     if reader and not data.exists():
@@ -46,9 +48,12 @@ def _closed(file: Path) -> Path | None:
     """The file, or the folder around it, that this user may not read; None: there is no such file."""
     for path in (file, *file.parents):
         try:
-            return None if os.access(path, os.R_OK) or not path.exists() else path
+            path.stat()
         except PermissionError:  # the folder is closed, too
             continue
+        except OSError:
+            return None
+        return None if os.access(path, os.R_OK) else path
     return None
 
 

@@ -85,7 +85,8 @@ class AlertSettings(ExportSettings):
     batch_seconds: Seconds = Field(default=0.0, le=3600)
     """Longest time that an event waits for a batch to fill; 0: it does not wait."""
     for_seconds: Seconds = 0.0
-    """How long an alarm must last before it is sent; nothing is sent of one that ends earlier. 0: no time."""
+    """How long an alarm must last before it is sent; nothing is sent of one that ends earlier. 0: it is
+    sent at once."""
     expire_seconds: Seconds = 86_400.0
     """An alarm that was not cleared ends after this time; 0: never."""
     silent_seconds: Seconds = 600.0
