@@ -1,4 +1,4 @@
-"""Single reports among usual ones, as of cut packets, of any length, late: read as without the kernel."""
+"""Single odd reports among usual ones (cut packets, any length, late): read as without the kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ETHERNET_BYTES, UDP_BYTES, TCP_BYTES = 14, 8, 20
 REST = bytes(range(12))
 """What of the packet's payload its report still has."""
 COMPARED = 160
-"""Reports of a source until the program compares its next one."""
+"""After so many reports of a source, the program compares the next."""
 
 
 def payload_of(version: int, int_version: int, ip_version: int, protocol: int, flow: int = 0) -> bytes:
@@ -183,12 +183,13 @@ def test_damaged(program: XdpProgram, version: int) -> None:
         assert source.compare() == ""
 
 
-def test_any_length(filtering: Filtering) -> None:
+@pytest.mark.parametrize("version", [20, 10, 5])
+def test_any_length(filtering: Filtering, version: int) -> None:
     """Sequence numbers are compared whatever the length of a report: what only has a header, or is longer
     than what the program compares, is neither a gap nor counted twice.
     """
-    source = Source(filtering, 20)
-    usual = payload_of(20, 20, 4, layout.PROTOCOL_TCP)
+    source = Source(filtering, version)
+    usual = payload_of(version, 20, 4, layout.PROTOCOL_TCP)
     source.repeat([usual], COMPARED)
     for size in (12, 15, 16, 4096, 4097, MAX_PAYLOAD):
         source.send((usual + bytes(MAX_PAYLOAD))[:size])
@@ -209,18 +210,20 @@ def test_drops_among_reports_0_5(filtering: Filtering) -> None:
     assert source.compare() == ""
 
 
+@pytest.mark.parametrize("before", [COMPARED, 70, 90, 120, 133])
 @pytest.mark.parametrize("overtaken", [2, 5, 40])
-def test_overtaken_by_one_that_is_not_compared(filtering: Filtering, overtaken: int) -> None:
+def test_overtaken_by_one_that_is_not_compared(filtering: Filtering, before: int, overtaken: int) -> None:
     """Reports that come after a later one of their source, which the program does not compare, are late, and
-    neither lost nor double.
+    neither lost nor double, also before the program compares reports of their source.
     """
     source = Source(filtering, 20)
     usual = payload_of(20, 20, 4, layout.PROTOCOL_TCP)
-    source.repeat([usual], COMPARED)
-    assert source.send(usual[:100], COMPARED + 1 + overtaken) == Count.UNUSUAL
-    for number in range(COMPARED + 1, COMPARED + 1 + overtaken):
+    for _ in range(before):
+        source.send(usual)
+    assert source.send(usual[:100], before + 1 + overtaken) == Count.UNUSUAL
+    for number in range(before + 1, before + 1 + overtaken):
         source.send(usual, number)
-    source.repeat([usual], 20)
+    source.repeat([usual], COMPARED)
     assert source.compare() == ""
 
 

@@ -19,6 +19,7 @@ from support.wire_cases import frame_batch
 pytestmark = pytest.mark.kernel
 UDP_PACKET = ethernet(ipv4(udp(bytes(40))))
 NODE = 0xC0000207
+SECOND = 10**9
 PORTS = "00000fa0 00000035 00000000 00000000"
 """4000, 53, no flags, no class of service."""
 
@@ -35,10 +36,10 @@ def decode(decoder: SflowDecoder, *datagrams: bytes, time_ns: int = 1) -> Report
     return decoder.decode(batch)
 
 
-def counted(decoder: SflowDecoder, *datagrams: bytes) -> dict[str, int]:
+def counted(decoder: SflowDecoder, *datagrams: bytes, time_ns: int = 1) -> dict[str, int]:
     """What the datagrams add to the counts."""
     before = decoder.counts()
-    decode(decoder, *datagrams)
+    decode(decoder, *datagrams, time_ns=time_ns)
     return {name: more for name, total in decoder.counts().items() if (more := total - before[name])}
 
 
@@ -201,21 +202,30 @@ def test_sampling_is_counted(decoder: SflowDecoder) -> None:
 
 
 def test_sampling_over_a_restart_and_with_late_samples(decoder: SflowDecoder) -> None:
-    """An agent that restarts begins to count at 0, which is no wrap; a late sample counts nothing twice, also
-    while the uptime wraps.
+    """An agent that restarts begins to count at 0, which is no wrap, however long it was up; a late sample
+    counts nothing twice, also while the uptime wraps.
     """
     last = (1 << 32) - 1000
-    sent = [(last, 3_000_000_000), (last + 3000, 3_000_000_100), (last + 2000, 3_000_000_050)]
-    sent += [(last + 3000, 3_000_000_110), (last + 4000, 3_000_000_200)]
-    samples = [(uptime & 0xFFFFFFFF, pool) for uptime, pool in sent]
-    samples += [(900_000, 3_000_001_200), (5000, 40), (6000, 70)]
+    sent = [
+        (1, last, 3_000_000_000),
+        (4, last + 3000, 3_000_000_100),
+        (5, last + 2000, 3_000_000_050),
+        (6, last + 3000, 3_000_000_110),
+        (7, last + 4000, 3_000_000_200),
+        (904, 900_000, 3_000_001_200),
+        (910, 5000, 40),
+        (911, 6000, 70),
+        (3_000_906, 3_000_001_000, 3_000_000_070),
+        (3_000_916, 5000, 40),
+        (3_000_917, 6000, 120),
+    ]
     total = 0
-    for uptime, pool in samples:
-        sample = make.flow(source=41, pool=pool, drops=pool)
-        found = counted(decoder, make.datagram(sample, uptime=uptime))
+    for seconds, uptime, pool in sent:
+        datagram = make.datagram(make.flow(source=41, pool=pool, drops=pool), uptime=uptime & 0xFFFFFFFF)
+        found = counted(decoder, datagram, time_ns=seconds * SECOND)
         total += found.get("sflow_pool_packets", 0)
         assert found.get("sflow_pool_packets") == found.get("sflow_lost_samples")
-    assert total == 1200 + 30
+    assert total == 1200 + 30 + 80
 
 
 def test_sequence_numbers_without_contents(decoder: SflowDecoder) -> None:

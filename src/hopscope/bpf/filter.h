@@ -231,15 +231,23 @@ static long follow_hop(__u32 index, struct pass *pass)
 		}
 	}
 	pass->latency += values.latency;
-	struct hop nowhere, *kept = hop ? hop : &nowhere;
-	if (present & HAVE_QUEUE)
-		kept->queue_slot = follow_row(queue_key(values.queue, values.port, values.node), 0, values.queue & 0xffffff);
+	if (present & HAVE_QUEUE) {
+		__u32 at = follow_row(queue_key(values.queue, values.port, values.node), 0, values.queue & 0xffffff);
+		if (hop)
+			hop->queue_slot = at;
+	}
 	if (present & HAVE_CONGESTION)
 		follow_row(queue_key(values.congestion, values.port, values.node), 1, values.congestion & 0xffffff);
-	if (present & HAVE_UTILIZATION)
-		kept->port_slot = follow_row(key_of(KIND_EGRESS, values.port, values.node), 0, values.utilization);
-	if (present & HAVE_BUFFER)
-		kept->buffer_slot = follow_row(key_of(KIND_BUFFER, values.buffer >> 24, values.node), 0, values.buffer & 0xffffff);
+	if (present & HAVE_UTILIZATION) {
+		__u32 at = follow_row(key_of(KIND_EGRESS, values.port, values.node), 0, values.utilization);
+		if (hop)
+			hop->port_slot = at;
+	}
+	if (present & HAVE_BUFFER) {
+		__u32 at = follow_row(key_of(KIND_BUFFER, values.buffer >> 24, values.node), 0, values.buffer & 0xffffff);
+		if (hop)
+			hop->buffer_slot = at;
+	}
 	return 0;
 }
 
@@ -514,16 +522,21 @@ inlined void follow_reports(struct scratch *scratch)
 /* How a sequence number follows those before it (`detect/flows/source_table_kernel`). */
 enum order {
 	ORDER_NEXT,
-	ORDER_EARLY,  /* a number that those before its source was followed may have passed already */
+	ORDER_EARLY,  /* its source is SETTLING: reports that came before may have higher numbers */
 	ORDER_FIRST,  /* the first after its source was seen by the user's side */
 	ORDER_AHEAD,
 	ORDER_BEHIND,
 	ORDER_FAR,
 };
 
+inlined __u32 mask_of(const struct numbering *number)
+{
+	return number->bits == 22 ? 0x3fffff : 0xffffffff;
+}
+
 inlined enum order order_of(struct source *source, const struct numbering *number)
 {
-	__u32 mask = number->bits == 22 ? 0x3fffff : 0xffffffff;
+	__u32 mask = mask_of(number);
 	__u32 ahead = (number->sequence - source->highest) & mask, behind = (source->highest - number->sequence) & mask;
 	__u32 farthest = number->bits == 22 ? 1 << 20 : 1 << 24;
 	if (source->state == SETTLING) /* what is late is less than 64 behind */
@@ -540,8 +553,8 @@ inlined enum order order_of(struct source *source, const struct numbering *numbe
 inlined void keep_number(struct source *source, const struct numbering *number, enum order order, __u64 now_ns)
 {
 	if (order == ORDER_EARLY) {
-		__u32 mask = number->bits == 22 ? 0x3fffff : 0xffffffff;
-		if (((number->sequence - source->highest + 63) & mask) >= 127) /* the first, or a restart */
+		if (((number->sequence - source->highest + 63) & mask_of(number)) >= 127)
+			/* more than 63 away: the first one, or its source began again */
 			source->highest = number->sequence;
 		return;
 	}

@@ -193,7 +193,7 @@ SOURCE = np.dtype(
         ("hardware", "<u4"),
         ("bits", "<u4"),  # 22 or 32
         ("state", "<u4"),  # WATCHED: the next report gives the number to go on from
-        ("highest", "<u4"),  # SETTLING: the first one since
+        ("highest", "<u4"),  # while SETTLING: the first number that came
         ("reserved", "<u4"),
         ("received", "<u8"),  # reports in sequence, filtered or NUMBERED
         ("last_ns", "<u8"),

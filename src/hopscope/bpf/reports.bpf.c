@@ -50,9 +50,9 @@ __noinline __u32 pass_up(struct scratch *scratch, __u32 at, enum order order, __
 		return COUNT_RING_FULL;
 	if (usual)
 		follow_reports(scratch);
-	if (source && usual) {
+	if (source && (usual || order == ORDER_EARLY)) {
 		keep_number(source, &scratch->number, order, now_ns);
-	} else if (source && source->state != SETTLING) {
+	} else if (source) {
 		if (order != ORDER_BEHIND && order != ORDER_FAR)
 			source->highest = scratch->number.sequence; /* so those that it has overtaken are late */
 		source->state = WATCHED;

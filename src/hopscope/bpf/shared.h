@@ -152,7 +152,7 @@ struct source {
 	__u32 hardware;
 	__u32 bits; /* 22 or 32 */
 	__u32 state; /* WATCHED: the next report gives the number to go on from */
-	__u32 highest; /* SETTLING: the first one since */
+	__u32 highest; /* while SETTLING: the first number that came */
 	__u32 reserved;
 	__u64 received; /* reports in sequence, filtered or MARK_NUMBERED */
 	__u64 last_ns;

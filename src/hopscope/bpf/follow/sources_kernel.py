@@ -143,7 +143,8 @@ def install_sources(
                     row.node = s.node_id
                     row.hardware = s.hw_id
                     row.bits = s.bits
-                    row.highest = s.highest ^ (U32(1) << (bits - U32(1)))  # far from any: none has come
+                    # half the numbers away: none has come yet
+                    row.highest = s.highest ^ (U32(1) << (bits - U32(1)))
                     order()
                     row.state = _SETTLING
                 break

@@ -129,7 +129,7 @@ HALF = U64(1 << 31)
 LONGEST_MS = U64(3_600_000)
 """Longest time between two counter samples that are compared."""
 LATEST_MS = U64(10_000)
-"""Most that a flow sample can be late; further back, its agent has restarted."""
+"""Most that a flow sample can be late, and an uptime ahead of our clock: beyond, the agent has restarted."""
 TCP, UDP = U64(6), U64(17)
 
 
@@ -202,7 +202,8 @@ def count_sampler(
     if not new:
         if behind != NONE and behind <= LATEST_MS:
             return
-        if behind == NONE or behind >= HALF:
+        passed = U64(max(now - one.last_ns, 0)) // U64(1_000_000)
+        if (uptime - U64(one.uptime)) & LOW_32 <= passed + LATEST_MS:
             counts[POOL] += gained(pool, U64(one.pool))
             counts[LOST_SAMPLES] += gained(drops, U64(one.drops))
     one.uptime = U32(uptime)
