@@ -123,6 +123,37 @@ def test_a_round_merges_files_and_deletes_old_days(
     assert is_whole(local)
 
 
+def test_a_day_expires_in_slices(
+    local: LakeSettings, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is whole files and a commit of its own, so that commits of members come between; a round without
+    old events makes none.
+    """
+    monkeypatch.setattr(maintenance, "EXPIRE_EVENTS", 50)
+    keeping = local.model_copy(update={"retention_days": 10.0})
+    member.write(20, 30, 60, 10, 5, days_ago=20)
+    member.write(7)
+    real = Database.lock
+    waits: list[int] = []
+
+    def lock(database: Database, name: str) -> None:
+        """Others commit before each slice."""
+        if name == COMMIT:
+            with Lake(local, read_only=True) as lake:
+                ((left,),) = lake.connection.execute(f"SELECT count(*) FROM {lake.events}").fetchall()
+            waits.append(left)
+        real(database, name)
+
+    monkeypatch.setattr(Database, "lock", lock)
+    for expired in (125, 0):
+        result = maintain(keeping, steps=("expire",))
+        assert result is not None
+        assert result.expired_events == expired
+    assert waits == [132, 82, 22]
+    assert retention_of(local) == [(0, 125, 125)]
+    assert is_whole(local)
+
+
 def test_the_catalog_forgets_files_that_are_deleted(
     database: PostgresServer, local: LakeSettings, member: Member
 ) -> None:

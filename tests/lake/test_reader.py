@@ -73,6 +73,41 @@ def test_questions_wait_for_one_attempt(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(attempts) == 2
 
 
+@pytest.mark.parametrize(
+    ("status", "connections"), [(None, 2), (400, 2), (401, 2), (403, 2), (404, 1), (503, 1)]
+)
+def test_a_store_that_fails_costs_no_connection(
+    monkeypatch: pytest.MonkeyPatch, status: int | None, connections: int
+) -> None:
+    """Only a key that it refuses, and what is no answer of it, make the next question connect again."""
+    opened: list[int] = []
+
+    class Opened:
+        def __init__(self, *_: object, **__: object) -> None:
+            opened.append(1)
+            self.connection = duckdb.connect()
+
+        def named(self, error: duckdb.Error) -> LakeError:
+            return LakeError(str(error))
+
+    def fail(*_: object) -> None:
+        error = duckdb.Error("failed") if status is None else duckdb.HTTPException("failed")
+        if status is not None:
+            error.status_code = status  # type: ignore[attr-defined]
+        raise error
+
+    monkeypatch.setattr(reading, "Lake", Opened)
+    monkeypatch.setattr(reading, "take", fail)
+    process = reading.Reading(messages.Begin(SETTINGS, 1 << 28, 1))
+    for _ in range(2):
+        ours, theirs = Pipe()
+        with ours:
+            ours.send(nothing)
+            process.answer(theirs)
+            assert str(ours.recv().error) == "failed"
+    assert len(opened) == connections
+
+
 @pytest.fixture
 def silent() -> Iterator[LakeReader]:
     """Of a server that takes connections and never answers, as one that is stopped."""

@@ -17,7 +17,7 @@ from hopscope.history.files.names import list_segments
 from hopscope.history.writing.archive import archive_once
 from hopscope.history.writing.journal import JournalWriter
 from hopscope.lake import process
-from hopscope.lake.catalog import Lake, LakeError, events_folder
+from hopscope.lake.catalog import Lake, LakeError, create, events_folder
 from hopscope.lake.check import check
 from hopscope.lake.counters import LAKE_COUNTERS
 from hopscope.lake.maintenance import maintain
@@ -33,6 +33,7 @@ from support.postgres_server import PostgresServer
 from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = pytest.mark.e2e
+NOWHERE = LakeSettings(catalog="postgresql://hopscope@127.0.0.1/hopscope", data="/lake")
 
 
 def recent(count: int) -> Events:
@@ -67,6 +68,18 @@ def test_what_history_lost_is_a_stated_gap(
         lake.connection.execute(f"INSERT INTO {lake.events} FROM {lake.events} WHERE sequence = 44")
         (shard,) = check(lake).shards
         assert shard.problem == "1 missing, 1 doubled"
+
+
+def test_a_file_outside_the_folders_of_days_is_named(local: LakeSettings) -> None:
+    """Somebody has changed the lake's tables: a check says which file it cannot count."""
+    create(local)
+    with Lake(local) as lake:
+        lake.connection.execute(f"ALTER TABLE {lake.events} RESET PARTITIONED BY")
+        lake.connection.execute(
+            f"INSERT INTO {lake.events} (time, member) VALUES ('2026-01-02 03:04:05', 'c1')"
+        )
+        with pytest.raises(LakeError, match=r"hopscope/events/ducklake-[^/]*: it is in no folder of a day"):
+            check(lake)
 
 
 def test_a_name_belongs_to_one_data_folder(local: LakeSettings, tmp_path: Path) -> None:
@@ -154,11 +167,10 @@ def test_what_is_not_in_the_lake_does_not_age(local: LakeSettings, tmp_path: Pat
 )
 def test_damaged_marks_are_none(tmp_path: Path, marks: str) -> None:
     """They end neither the archive nor the writer: nothing ages until the next commit notes them again."""
-    settings = LakeSettings(catalog="postgresql://hopscope@127.0.0.1/hopscope", data="/lake")
-    write_marks(tmp_path, settings, {0: 5})
+    write_marks(tmp_path, NOWHERE, {0: 5})
     noted = tmp_path / "lake.marks"
     noted.write_text(noted.read_text().replace('"marks": {"0": 5}', marks))
-    assert read_marks(tmp_path, settings) == {}
+    assert read_marks(tmp_path, NOWHERE) == {}
 
 
 def test_a_flush_and_an_orderly_stop_commit_what_waits(
@@ -208,10 +220,11 @@ def test_servers_that_hang_are_noticed(
 
 
 def test_long_work_is_not_taken_for_a_server_that_hangs(
-    local: LakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: PostgresServer
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A merge, or the deletion of many days, may take longer than any answer; the process does not end."""
     monkeypatch.setattr(process, "STUCK_SECONDS", 1.5)
+    monkeypatch.setattr(LakeProcess, "_write", lambda self: None)
     stop = threading.Event()
 
     def maintain_for_long(*_: object) -> None:
@@ -222,7 +235,23 @@ def test_long_work_is_not_taken_for_a_server_that_hangs(
 
     monkeypatch.setattr(process, "maintain", maintain_for_long)
     (tmp_path / "regions").mkdir()
-    LakeProcess(local.model_copy(update={"maintain_seconds": 1.0}), tmp_path, "c1", "one").run(stop)
+    LakeProcess(NOWHERE.model_copy(update={"maintain_seconds": 1.0}), tmp_path, "c1", "one").run(stop)
+
+
+def test_little_work_that_adds_up_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that tries to reach a server that hangs, again and again, works a little each time."""
+    (tmp_path / "regions").mkdir()
+    one = LakeProcess(NOWHERE, tmp_path, "c1", "one")
+    one._clocks["maintain"] = 1
+    one._moved_at["maintain"] = never = -1.0
+    worked = [*np.arange(1, 20) * 0.03, 1.0]
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "clock_gettime", lambda clock: worked.pop(0))
+        while len(worked) > 1:
+            one._look_for_work()
+        assert one._moved_at["maintain"] == never
+        one._look_for_work()
+    assert one._moved_at["maintain"] > never
 
 
 def test_a_wrong_clock_moves_events_of_its_member_alone(

@@ -22,7 +22,8 @@ import os
 import secrets
 import ssl
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +34,7 @@ import duckdb
 from ..history.columns import COLUMNS, quoted
 from ..settings.destinations import shown
 from ..settings.lake import LakeSettings
-from .database import Address, Database, LakeError
+from .database import COMMIT, Address, Database, LakeError
 from .extensions import connect_with_extensions
 
 __all__ = ["VERSION", "Lake", "LakeError", "create"]
@@ -189,6 +190,17 @@ def end(connection: duckdb.DuckDBPyConnection) -> None:
     for step in (partial(connection.execute, "ROLLBACK"), connection.close):
         with suppress(duckdb.Error):
             step()
+
+
+@contextmanager
+def alone(lake: Lake, database: Database) -> Iterator[None]:
+    """A transaction beside which nobody commits: DuckLake refuses to delete from a table that others have
+    inserted into meanwhile, which somebody always has if there are many members.
+    """
+    with database.locked(COMMIT):
+        lake.connection.execute("BEGIN")
+        yield
+        lake.connection.execute("COMMIT")
 
 
 def create(settings: LakeSettings, database: Database | None = None) -> bool:

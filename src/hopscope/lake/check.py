@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -10,10 +11,11 @@ from typing import Any
 import duckdb
 
 from ..history.columns import quoted
-from .catalog import Lake, files_folder
+from .catalog import Lake, LakeError, files_folder
 
 TABLES = ("events", "marks", "gaps")
 _SHARD = "member, incarnation, shard"
+_DAY = re.compile(r"/year=(\d+)/month=(\d+)/day=(\d+)/[^/]+$")
 Shard = tuple[str, str, int]
 
 
@@ -128,10 +130,10 @@ def _shards(lake: Lake, snapshot: int) -> list[ShardState]:
     ).fetchall():
         state(key).gaps[reason] = count
     marks = f"(SELECT {_SHARD}, max(next) AS mark FROM {lake.marks} {at} GROUP BY ALL)"
-    for day in days_of(lake, snapshot):
+    for day in _days(lake, snapshot):
         for *key, events, distinct, beyond in run(
             f"SELECT {_SHARD}, count(*), count(DISTINCT sequence), count(DISTINCT sequence) FILTER"
-            f" (sequence >= coalesce(mark, 0)) FROM (FROM {lake.events} {at} WHERE {of_day(day)})"
+            f" (sequence >= coalesce(mark, 0)) FROM (FROM {lake.events} {at} WHERE {_of_day(day)})"
             f" LEFT JOIN {marks} USING ({_SHARD}) GROUP BY {_SHARD}"
         ).fetchall():
             one = state(key)
@@ -141,19 +143,23 @@ def _shards(lake: Lake, snapshot: int) -> list[ShardState]:
     return [found[key] for key in sorted(found)]
 
 
-def days_of(lake: Lake, snapshot: int | None = None) -> list[date]:
-    """Days of which a snapshot has events, the oldest first: those of its files, `…/year=Y/month=M/day=D/…`.
+def _days(lake: Lake, snapshot: int) -> list[date]:
+    """Days of which a snapshot has events, the oldest first: those of its files. LakeError: one has none.
 
     Copies of an event have one time, so they are of one day.
     """
-    found = lake.connection.execute(
-        f"SELECT DISTINCT regexp_extract_all(data_file, '[a-z]+=(\\d+)', 1)::INT[] FROM"
-        f" ducklake_list_files('{lake.name}', 'events', schema => 'hopscope'"
-        + (")" if snapshot is None else f", snapshot_version => {snapshot})")
-    ).fetchall()
-    return sorted(date(*numbers[-3:]) for (numbers,) in found)
+    days = set()
+    for (path,) in lake.connection.execute(
+        f"SELECT data_file FROM ducklake_list_files('{lake.name}', 'events', schema => 'hopscope',"
+        f" snapshot_version => {snapshot})"
+    ).fetchall():
+        numbers = _DAY.search(path)
+        if numbers is None:
+            raise LakeError(f"{path}: it is in no folder of a day")
+        days.add(date(*map(int, numbers.groups())))
+    return sorted(days)
 
 
-def of_day(day: date) -> str:
+def _of_day(day: date) -> str:
     """The condition of its events."""
     return f"time >= TIMESTAMP_NS '{day} 00:00:00' AND time < TIMESTAMP_NS '{day} 00:00:00' + INTERVAL 1 DAY"

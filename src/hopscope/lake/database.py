@@ -143,7 +143,7 @@ class Database:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold a lock."""
+        """Hold a lock for the length of a block."""
         self.lock(name)
         try:
             yield

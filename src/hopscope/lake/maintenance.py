@@ -7,16 +7,15 @@ database's clock, so a member whose clock is wrong deletes nothing too early.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 import duckdb
 
 from ..history.columns import quoted
 from ..settings.lake import LakeSettings
-from .catalog import Lake, events_folder, files_folder
-from .check import days_of, of_day, readable
+from .catalog import Lake, alone, events_folder, files_folder
+from .check import readable
 from .database import COMMIT, Database
 
 MEMORY_BYTES = 1024**3
@@ -27,8 +26,10 @@ ORPHAN_MINUTES = 60
 TIERS = (4 * 1024**2, 32 * 1024**2, 256 * 1024**2)
 """Files below a size are merged when a day has MERGE of them: no event is written more than four times."""
 MERGE = 8
+EXPIRE_EVENTS = 2 * 1024**2
+"""Events that are deleted at once, while commits of all members wait: 0.6 s. One file may have more."""
 BLOCK_EVENTS = 4096
-"""Sequences of a block in which an expired day is searched for holes."""
+"""Sequences of a block in which expired events are searched for holes."""
 STEPS = ("expire", "prune", "merge", "forget", "orphans")
 """Steps of a round, in order: methods of `_Keeper`."""
 _SHARD = "member, incarnation, shard"
@@ -115,35 +116,41 @@ class _Keeper:
         ((now,),) = database.run("SELECT now() AT TIME ZONE 'UTC'")
         self._now: datetime = now
         kept = now - timedelta(days=lake.settings.retention_days)
-        self._kept = kept.date()
-        """The oldest day that is kept."""
+        self._old = f"time < TIMESTAMP_NS '{kept.date()} 00:00:00'"
+        """The condition of events that are past retention: those of whole days."""
         self.result = Maintained()
 
-    @contextmanager
-    def _alone(self) -> Iterator[Callable[[str], duckdb.DuckDBPyConnection]]:
-        """A transaction beside which nobody commits: DuckLake refuses to delete from a table that others have
-        inserted into meanwhile, which somebody always has if there are many members.
-        """
-        run = self._connection.execute
-        with self._database.locked(COMMIT):
-            run("BEGIN")
-            yield run
-            run("COMMIT")
-
     def expire(self) -> None:
-        """Delete the days that are past retention, one by one, so that nobody waits for long."""
-        for day in days_of(self._lake):
-            if day < self._kept:
-                self._expire(day)
+        """Delete the days that are past retention, some files at a time, so that nobody waits for long."""
+        for files in self._expired():
+            self._expire(files)
 
-    def _expire(self, day: date) -> None:
-        """Delete a day, and state in `gaps` what it had."""
-        lake = self._lake
-        with self._alone() as run:
-            for statement in find_pieces(lake.events, of_day(day)):
-                run(statement)
-            ((events,),) = run("SELECT coalesce(sum(events), 0)::BIGINT FROM pieces").fetchall()
-            run(f"DELETE FROM {lake.events} WHERE {of_day(day)}")
+    def _expired(self) -> Iterator[list[str]]:
+        """Files of those days, the oldest first, as many as have EXPIRE_EVENTS."""
+        found = self._connection.execute(
+            f"SELECT filename, count(*) FROM {self._lake.events} WHERE {self._old} GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+        files: list[str] = []
+        total = 0
+        for file, count in found:
+            if files and total + count > EXPIRE_EVENTS:
+                yield files
+                files, total = [], 0
+            files.append(file)
+            total += count
+        if files:
+            yield files
+
+    def _expire(self, files: list[str]) -> None:
+        """Delete what is old in some files, which is all of a file of a day, and state in `gaps` what that
+        was. Parts of files would be deleted by further files beside them, which a rebuild would have to read.
+        """
+        lake, run = self._lake, self._connection.execute
+        condition = f"{self._old} AND filename IN ({', '.join(map(quoted, files))})"
+        for statement in find_pieces(lake.events, condition):
+            run(statement)  # nobody waits: the files do not change
+        with alone(lake, self._database):
+            ((events,),) = run(f"DELETE FROM {lake.events} WHERE {condition}").fetchall()
             earlier = f"FROM {lake.gaps} WHERE reason = 'retention'"
             run(f"INSERT INTO pieces SELECT {_SHARD}, first, next, events {earlier}")
             run(f"DELETE {earlier}")
@@ -156,8 +163,8 @@ class _Keeper:
     def prune(self) -> None:
         """Delete marks that newer ones replaced."""
         lake = self._lake
-        with self._alone() as run:
-            ((self.result.marks,),) = run(
+        with alone(lake, self._database):
+            ((self.result.marks,),) = self._connection.execute(
                 f"DELETE FROM {lake.marks} m USING (SELECT {_SHARD}, max((next, time)) AS newest"
                 f" FROM {lake.marks} GROUP BY {_SHARD}) n"
                 " WHERE m.member = n.member AND m.incarnation = n.incarnation"
@@ -229,7 +236,7 @@ class _Keeper:
         listed = ", ".join(quoted(path) for path in files)
         row = self._connection.execute(
             f"SELECT count(*) FROM read_parquet([{listed}]) f WHERE"
-            f" f.time >= TIMESTAMP_NS '{self._kept} 00:00:00' AND NOT EXISTS (SELECT 1"
+            f" NOT ({self._old}) AND NOT EXISTS (SELECT 1"
             f" FROM {self._lake.events} e WHERE e.time = f.time AND e.sequence = f.sequence"
             " AND e.shard = f.shard AND e.member = f.member AND e.incarnation = f.incarnation)"
         ).fetchone()

@@ -8,8 +8,8 @@ import duckdb
 
 from ..history.columns import quoted
 from ..settings.lake import LakeSettings
-from .catalog import Lake
-from .database import COMMIT, Database, LakeError
+from .catalog import Lake, alone
+from .database import Database, LakeError
 
 
 class RefusedError(LakeError):
@@ -62,10 +62,8 @@ def retire(settings: LakeSettings, member: str) -> Retired:
         try:
             row = run(f"SELECT coalesce(sum(events), 0)::UBIGINT FROM {lake.gaps} WHERE {where}").fetchone()
             if row and row[0]:
-                with database.locked(COMMIT):
-                    run("BEGIN")
+                with alone(lake, database):
                     run(f"UPDATE {lake.gaps} SET reason = 'history' WHERE {where}")
-                    run("COMMIT")
         except duckdb.Error as error:
             raise lake.named(error) from None
         database.run("DELETE FROM hopscope_member WHERE member = :member", member=member)

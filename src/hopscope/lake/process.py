@@ -36,7 +36,8 @@ SILENT_SECONDS = 3.0
 STUCK_SECONDS = 300.0
 """How long a thread may wait for a server: beyond all time limits of its clients."""
 WORK_SECONDS = 0.05
-"""A thread that takes so much of a processor is at work, as in a large merge, and waits for nobody."""
+"""A thread that used so much processor time since the last look works, as in a large merge, and does not wait
+for a server."""
 MIN_PAUSE = 0.5
 MAX_PAUSE = 30.0
 """Pauses between tries double from the first to the second; seconds."""
@@ -65,6 +66,7 @@ class LakeProcess:
         self._clocks: dict[str, int] = {}
         """Of the processor time of each thread."""
         self._worked = {"write": 0.0, "maintain": 0.0}
+        """Processor time of each thread at the last look."""
         self._maintained: dict[str, Any] = {"by": "", "ended_ns": 0, "problem": "", "notes": []}
 
     # --------------------------------------------------------------------------------- the process
@@ -112,12 +114,13 @@ class LakeProcess:
         work()
 
     def _look_for_work(self) -> None:
-        """Note which threads are at work."""
+        """Note which threads have worked since the last look."""
         for name, clock in list(self._clocks.items()):
             with suppress(OSError):  # it has ended
                 worked = time.clock_gettime(clock)
                 if worked - self._worked[name] >= WORK_SECONDS:
-                    self._worked[name], self._moved_at[name] = worked, time.monotonic()
+                    self._moved_at[name] = time.monotonic()
+                self._worked[name] = worked
 
     def _look(self) -> None:
         """See what waits, and show it."""

@@ -28,6 +28,8 @@ from .snapshot import take
 AWAY_SECONDS = 1.0
 """How long a lake that could not be reached is away for all questions: an attempt may take as long as a
 connection to a host that does not answer."""
+REFUSED = (400, 401, 403)
+"""Answers of a store to a key that it does not take: the next connection reads `lake.secret` again."""
 
 
 def serve() -> None:
@@ -85,7 +87,8 @@ class Reading:
             question.send(Failed(lake.named(error), again=True))
             os._exit(1)  # this DuckDB can do nothing more, and ends the process with its next transaction
         except duckdb.Error as error:
-            if getattr(error, "status_code", 0) != 404:  # a file is gone: a newer snapshot has others
+            # a store that fails, or a file that a newer snapshot no longer has, needs no other connection
+            if getattr(error, "status_code", None) in (None, *REFUSED):
                 self._replace(lake)
             question.send(Failed(lake.named(error), again=True))
         finally:
