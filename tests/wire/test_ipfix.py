@@ -307,6 +307,30 @@ def test_an_exporter_that_begins_again(exported: int) -> None:
         assert numbers(pack(two, sequence=step * 5, exported=later)) == [8 + 2 * step]
 
 
+@pytest.mark.parametrize("distance", [500, 100_000])
+@pytest.mark.parametrize("taken", [1, 2, 3])
+def test_two_exporters_with_one_domain(distance: int, taken: int) -> None:
+    """Line cards that share a source id, or a pair behind one address, take turns: what is missing is what
+    each of them lost.
+    """
+    two = set_of(256, record() * 2)
+    for pack, step in ((message, 2), (packet_9, 1)):
+        decoder = IpfixDecoder()
+        templates = TEMPLATE if pack is message else set_of(0, template(256, make.FLOW))
+        sent = [pack(templates, sequence=20 + distance)]
+        numbers = [20 + distance + (pack is packet_9), 20]
+        lost = 0
+        for turn in range(40):
+            for _ in range(taken):
+                sent.append(pack(two, sequence=numbers[turn % 2], exported=make.EXPORTED + turn))
+                numbers[turn % 2] += step
+            if turn in (16, 24):
+                numbers[0] += 3 * step
+                lost += 3 * step
+        reports = decode(decoder, *sent, time_ns=NUMBERED_FROM_0).reports
+        assert int(reports["sequence"][-1]) - len(sent) == lost
+
+
 def test_data_records_of_a_message() -> None:
     """Its first row counts them as the exporter does: options and what is no flow, too, but no templates.
     Those that waited for their template are in the next message's.

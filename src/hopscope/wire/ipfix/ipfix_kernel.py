@@ -56,8 +56,9 @@ LONGEST = U64(LOW_32 - U64(1))
 AHEAD = U64(1 << 24)
 """Most records that can be missing at once: further ahead, the exporter has begun again,"""
 BEHIND = U64(1 << 16)
-"""… and most that a late message can be behind: it stays counted as missing. But if two follow each other
-that were exported later than the newest, the exporter has begun again.
+"""… and most that a late message can be behind: it stays counted as missing. But if two such messages follow
+each other, exported later than the newest, the exporter has begun again. If then a message goes on with the
+old numbers, two exporters share the domain: nothing is missing between their numbers.
 """
 HALF = U64(1 << 31)
 TCP, UDP = U64(6), U64(17)
@@ -264,17 +265,26 @@ def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, st
         return NONE
     ahead = (sequence - U64(domain.expected)) & LOW_32
     behind = (U64(domain.expected) - sequence) & LOW_32
+    ahead_of_other = (sequence - U64(domain.other)) & LOW_32
     late = domain.known != 0 and behind != NONE and behind < BEHIND
-    newer = late and ((exported - U64(domain.exported)) & LOW_32) - U64(1) < HALF
-    late = late and not (newer and domain.suspected and sequence == domain.suspect)
-    state[LATE] = U64(late)
-    domain.suspected = U8(late and newer)
-    if late:
-        domain.suspect = U32(sequence)
+    newer = ((exported - U64(domain.exported)) & LOW_32) - U64(1) < HALF
+    change = domain.other_known != 0 and (
+        newer and ahead_of_other == NONE if late else ahead_of_other < min(ahead, AHEAD)
+    )
+    if late and not change:
+        state[LATE] = U64(1) + U64(newer)
+        if newer:
+            domain.other = U32(sequence)
         return NONE
-    domain.exported = U32(exported)
-    if domain.known and ahead < AHEAD:
+    state[LATE] = NONE
+    if change:
+        domain.missing += U32(ahead_of_other)
+    elif domain.known and ahead < AHEAD:
         domain.missing += U32(ahead)
+    if change or ahead >= AHEAD:
+        domain.other = domain.expected
+        domain.other_known = domain.known
+    domain.exported = U32(exported)
     domain.expected = U32(sequence)
     return NONE
 
@@ -290,10 +300,10 @@ def end_message(reports: Any, domain: Any, version: Any, state: Any) -> None:
     if not state[AGAIN]:
         more = U64(1) if version == VERSION_9 else state[RECORDS]
         counted = U8(version == VERSION_9 or state[UNKNOWN] == NONE)
-        if state[LATE]:
-            domain.suspect = U32((U64(domain.suspect) + more) & LOW_32)
-            domain.suspected &= counted
-        else:
+        if state[LATE] > U64(1):
+            domain.other = U32((U64(domain.other) + more) & LOW_32)
+            domain.other_known = counted
+        elif state[LATE] == NONE:
             domain.expected = U32((U64(domain.expected) + more) & LOW_32)
             domain.known = counted
 

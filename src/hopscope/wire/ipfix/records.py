@@ -28,10 +28,10 @@ DOMAIN = np.dtype(
         ("samplers", "u1"),
         ("hw_id", "u1"),
         ("known", "u1"),  # 1: `expected` is known
-        ("suspected", "u1"),  # 1: the exporter may have begun again; `suspect` is the number that shows it
+        ("other_known", "u1"),  # 1: `other` is known
         ("waited", "<u4"),  # data records of sets that had waited for their template, in no row yet
         ("exported", "<u4"),  # export time of the newest message, s
-        ("suspect", "<u4"),
+        ("other", "<u4"),  # sequence number that continues what may have begun again, or may not have ended
     ]
 )
 """An observation domain of an exporter, 160 bytes."""
@@ -70,7 +70,7 @@ class State(IntEnum):
     AGAIN = 9
     """1: the frames are sets that had waited for their template."""
     LATE = 10
-    """1: the message is older than one that had come before it."""
+    """1: the message is older than one that had come before it; 2: but was exported later."""
     FIRST = 11
     """Its first row."""
 
