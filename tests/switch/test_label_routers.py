@@ -84,7 +84,7 @@ def test_packets_arrive_as_they_were_sent_with_the_labels_of_their_path(routers:
     router; the labels name the interfaces and times of all three routers.
     """
     for name in ROUTERS:
-        routers.switch(name, "attach", "interval = 1e-7\n")
+        routers.switch(name, "attach", "interval = 1e-6\n")
     path = [(int(name[1]), *(routers.index(name, side) for side in ("left", "right"))) for name in ROUTERS]
     exported(routers)
     before = time.time_ns()
