@@ -34,14 +34,15 @@ class Namespace:
     def __init__(self, name: str) -> None:
         self.name = name
         run("ip", "netns", "add", name)
+        # no router solicitations, duplicate address detection, …: what comes is what was sent, also after an
+        # MTU too small for IPv6, from which an interface begins anew
+        self.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         self.pair("near", "far")
 
     def pair(self, *ends: str) -> None:
         """Make a veth pair, up: the kernel drops frames until it has noticed the carrier."""
         self.ip("link", "add", ends[0], "type", "veth", "peer", "name", ends[1])
         for end in ends:
-            # no router solicitations, duplicate address detection, …: what comes is what was sent
-            self.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
             self.ip("link", "set", end, "up")
         for end in ends:
             eventually(lambda end=end: "state UP" in self.ip("link", "show", "dev", end))  # type: ignore[misc]
