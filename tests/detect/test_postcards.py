@@ -417,7 +417,7 @@ def test_topology_without_ports(links: Path) -> None:
         ("a.toml", "[nodes]\n", "found 'nodes', expected tables `links.NODE`"),
         ("a.toml", "links = 3\n", "found 'links', expected tables"),
         ("a.toml", "[links]\n1 = 3\n", "links.1: found 3, expected PORT = NEXT"),
-        ("a.toml", "[", "a.toml: "),
+        ("a.toml", "[", "a.toml:1: "),
     ],
 )
 def test_wrong_links(tmp_path: Path, name: str, text: str, message: str) -> None:
