@@ -200,6 +200,7 @@ class Servers:
         words = [self.programs["postgres"], "-D", str(data), "-p", str(self._postgres_port)]
         words += ["-h", self.place.hub, "-c", "unix_socket_directories=", "-c", "lc_messages=C"]
         words += ["-c", "fsync=off"]
+        words += ["-c", "dynamic_shared_memory_type=mmap"]  # a kill leaves what is in /dev/shm there
         (data / "pg_hba.conf").write_text(
             "host all all 127.0.0.0/8 scram-sha-256\nhost all all 198.18.0.0/15 scram-sha-256\n"
         )
