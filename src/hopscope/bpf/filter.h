@@ -539,7 +539,7 @@ inlined enum order order_of(struct source *source, const struct numbering *numbe
 	__u32 mask = mask_of(number);
 	__u32 ahead = (number->sequence - source->highest) & mask, behind = (source->highest - number->sequence) & mask;
 	__u32 farthest = number->bits == 22 ? 1 << 20 : 1 << 24;
-	if (source->state == SETTLING) /* what is late is less than 64 behind */
+	if (source->state == SETTLING) /* late reports are less than 64 behind */
 		return ahead >= 64 && ahead <= farthest ? ORDER_FIRST : ORDER_EARLY;
 	if (behind < 64)
 		return ORDER_BEHIND;

@@ -194,7 +194,7 @@ def end(connection: duckdb.DuckDBPyConnection) -> None:
 
 @contextmanager
 def alone(lake: Lake, database: Database) -> Iterator[None]:
-    """A transaction beside which nobody commits: DuckLake refuses to delete from a table that others have
+    """A transaction during which no member commits: DuckLake refuses to delete from a table that others have
     inserted into meanwhile, which somebody always has if there are many members.
     """
     with database.locked(COMMIT):

@@ -121,7 +121,7 @@ class _Keeper:
         self.result = Maintained()
 
     def expire(self) -> None:
-        """Delete the days that are past retention, some files at a time, so that nobody waits for long."""
+        """Delete the days that are past retention, some files at a time: commits wait for each."""
         for files in self._expired():
             self._expire(files)
 
@@ -148,7 +148,7 @@ class _Keeper:
         lake, run = self._lake, self._connection.execute
         condition = f"{self._old} AND filename IN ({', '.join(map(quoted, files))})"
         for statement in find_pieces(lake.events, condition):
-            run(statement)  # nobody waits: the files do not change
+            run(statement)  # without the lock of commits: the files do not change
         with alone(lake, self._database):
             ((events,),) = run(f"DELETE FROM {lake.events} WHERE {condition}").fetchall()
             earlier = f"FROM {lake.gaps} WHERE reason = 'retention'"
