@@ -144,6 +144,27 @@ def test_what_a_nack_names(form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", NUMBERED)
+def test_a_nack_and_then_an_acknowledgment(form: Form) -> None:
+    """Both come at once: what is acknowledged is not sent again, not even as an empty datagram, over the wrap
+    of the numbers, too.
+    """
+    wrap = 1 << form.sequence_bits
+    reporter = Reporter(form, first=wrap - 3)
+    keys = as_bytes(np.arange(6, dtype=np.uint64))
+    reporter.key_write(keys, keys, retransmit=True)
+    late = ack(form, wrap - 3, nack=1, count=5) if form is Form.SIZED else ack(form, wrap - 4, nack=1)
+    done = ack(form, 0)
+    both = datagrams([bytes(each.arena) for each in (late, done)])
+    again = reporter.receive(both)
+    want = [1] if form is Form.SIZED else [1, 2]
+    assert again is not None
+    assert len(again) == len(want)
+    assert numbers(again, form) == want
+    assert reporter.counts["resent"] == len(want)
+    assert reporter.receive(datagrams([bytes(each.arena) for each in (late, ack(form, 2))])) is None
+
+
+@pytest.mark.parametrize("form", NUMBERED)
 def test_the_buffer_is_bounded(form: Form) -> None:
     """A report is sent again so many times, and kept while no more than a bound of others follow it; what is
     asked for beyond that is given up, and counted.

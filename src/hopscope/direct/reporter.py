@@ -166,13 +166,8 @@ class Reporter:
         self._damaged += damaged
         mask = np.uint64(self._mask)
         answers["sequence"] = (answers["sequence"].astype(np.uint64) - np.uint64(self._first)) & mask
-        return self._collect(
-            int(
-                self._kernel.answered(
-                    answers, np.uint64(self._next), mask, self._tries, self._kept, self._tally
-                )
-            )
-        )
+        self._kernel.answered(answers, np.uint64(self._next), mask, self._tries, self._kept, self._tally)
+        return self._collect()
 
     def retransmit_all(self) -> FrameBatch | None:
         """Retransmit all reports that are still unacknowledged: at the end, since no gap reveals a lost last
@@ -185,10 +180,11 @@ class Reporter:
         waiting = kept["buffered"] > 0
         kept["pending"][waiting] = 1
         kept["tries"][waiting] += 1
-        return self._collect(int(np.count_nonzero(waiting)))
+        return self._collect()
 
-    def _collect(self, count: int) -> FrameBatch | None:
-        """Frames of the `count` pending reports."""
+    def _collect(self) -> FrameBatch | None:
+        """Frames of the reports that are due."""
+        count = int(np.count_nonzero(self._kept["buffered"] & self._kept["pending"]))
         if not count:
             return None
         frames, out = np.zeros(count, FRAME), np.empty(count * _MAX_BYTES[self.form], np.uint8)

@@ -51,13 +51,12 @@ def buffered(kept: Any, number: Any) -> Any:
 
 
 @kernel
-def answered(answers: Any, following: Any, mask: Any, tries: Any, kept: Any, tally: Any) -> Any:
-    """Process ACKs and NACKs.
+def answered(answers: Any, following: Any, mask: Any, tries: Any, kept: Any, tally: Any) -> None:
+    """Process ACKs and NACKs: these make reports due for retransmission.
 
-    Returns the number of reports that became due for retransmission. An answer about a report that was never
-    sent, or is more than half the number space old, is unsolicited.
+    An answer about a report that was never sent, or is more than half the number space old, is unsolicited.
     """
-    slots, pending = U64(len(kept)), ZERO
+    slots = U64(len(kept))
     oldest = following - min(following, slots)
     for i in range(len(answers)):
         answer = answers[i]
@@ -88,8 +87,6 @@ def answered(answers: Any, following: Any, mask: Any, tries: Any, kept: Any, tal
                 continue
             row.pending = U8(1)
             row.tries += U8(1)
-            pending += ONE
-    return pending
 
 
 @kernel
