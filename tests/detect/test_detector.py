@@ -8,13 +8,20 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
+from hopscope.detect.thresholds import set_limits
 from hopscope.settings.detect import DetectSettings
-from hopscope.settings.limits import MetricLimits, SwitchLimits, SwitchMetricLimits, ThresholdSettings
+from hopscope.settings.limits import (
+    LimitSettings,
+    MetricLimits,
+    SwitchLimits,
+    SwitchMetricLimits,
+    ThresholdSettings,
+)
 from hopscope.wire.records import Flag, Have
 
 pytestmark = pytest.mark.kernel
@@ -143,6 +150,17 @@ def compare(make: Any, reference: Any, config: DetectSettings, stream: list[Any]
     assert {key: int(detector.counters[INDEX[key]]) for key in counted} == counted
 
 
+OWN_CHANGE = SwitchLimits(
+    node=3,
+    **dict.fromkeys(
+        ("queue_occupancy", "link_utilization", "buffer_occupancy"),
+        SwitchMetricLimits(change=4, raise_above="never", clear_below="never"),
+    ),
+)
+LARGEST = (1 << 32) - 1
+ANY_LIMIT = st.one_of(st.none(), st.integers(0, 12), st.integers(LARGEST - 6, LARGEST))
+ANY_VALUE = st.one_of(st.integers(0, 12), st.integers(LARGEST - 6, LARGEST))
+
 quick = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -217,6 +235,38 @@ def test_kernel_equals_twin_without_detection(
     """With detection off every value of every report is an event."""
     config = DetectSettings(thresholds=LIMITS, enabled=False, **SMALL)
     compare(make, reference, config, any_reports(make, seed, count, 4, 10), parts)
+
+
+@quick
+@given(
+    st.lists(st.tuples(ANY_LIMIT, ANY_LIMIT, ANY_LIMIT, st.lists(ANY_VALUE, max_size=30)), max_size=4),
+    st.sampled_from([(), (OWN_CHANGE,)]),
+)
+@example([(None, None, None, [5, 5, 9]), (0, None, None, [9, 8])], ())
+@example([(LARGEST, None, None, [5, LARGEST]), (12, 7, 3, [5, 7, 8, 2, 7])], (OWN_CHANGE,))
+def test_kernel_equals_twin_while_limits_change(
+    make: Any, reference: Any, phases: list[Any], switches: Any
+) -> None:
+    """Limits that change while a collector runs count from its next report on, from the smallest to the
+    largest values: same events as the twin, whatever the rows of queues and ports had kept of the old limits.
+    """
+    config = DetectSettings(thresholds=LIMITS, switches=switches, **SMALL)
+    detector, twin = Detector(config), reference.Reference(config, make.Event)
+    time = 0
+    for change, above, below, values in phases:
+        every = MetricLimits(change=change, raise_above=above, clear_below=above and min(below or 0, above))
+        general = ThresholdSettings(**dict.fromkeys(ThresholdSettings.model_fields, every))
+        set_limits(detector.control, LimitSettings(general=general, switches=switches), "a test")
+        twin.settings = config.model_copy(update={"thresholds": general})
+        for value in values:
+            time += 1
+            hops = [
+                make.Hop(node, 5, occupancy=value, utilization=value, buffer_occupancy=value)
+                for node in (2, 3, 4)
+            ]
+            batch = make.batch([make.Report(hops, time=time, sequence=time)])
+            for found, expected in zip_longest(make.events_of(detector.update(batch)), twin.update(batch)):
+                assert found == expected
 
 
 @quick

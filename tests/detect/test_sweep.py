@@ -13,6 +13,7 @@ from hopscope.detect.records import NO_NODE, ClearReason
 from hopscope.detect.sweep import Sweep
 from hopscope.settings.detect import DetectSettings
 from hopscope.settings.limits import MetricLimits, ThresholdSettings
+from hopscope.wire.records import Have
 
 pytestmark = pytest.mark.kernel
 
@@ -54,6 +55,28 @@ def test_push_renews_what_is_stored(make: Any) -> None:
     assert later == []
 
 
+def test_push_renews_what_queues_ports_and_buffers_are_compared_with(make: Any) -> None:
+    """A value that is within T of the stored one is pushed; one that is within T of the stored one, but not
+    of the pushed one, is an event then, and the other way round.
+    """
+    every = MetricLimits(change=10)
+    names = ("queue_occupancy", "link_utilization", "buffer_occupancy")
+    limits = ThresholdSettings(**dict.fromkeys(names, every))
+    detector = Detector(DetectSettings(thresholds=limits, push_seconds=1, idle_seconds=1000, **SMALL))
+
+    def report(value: int, sequence: int) -> list[Any]:
+        hop = make.Hop(1, 0, occupancy=value, utilization=value, buffer_occupancy=value)
+        return make.run(detector, [make.Report([hop], time=sequence, sequence=sequence)])  # type: ignore[no-any-return]
+
+    for sequence, value in enumerate((100, 101, 109)):
+        report(value, sequence)
+    events = [e for i in range(20) for e in make.events_of(detector.tick(make.T0 + i * SECOND // 10))]
+    pushed = {e.metric: (e.value, e.previous) for e in events if e.kind == "push"}
+    assert {name: pushed[name] for name in names} == dict.fromkeys(names, (109, 100))
+    assert report(118, 3) == []
+    assert {(e.metric, e.kind, e.previous) for e in report(98, 4)} == {(n, "change", 109) for n in names}
+
+
 def test_idle_flow_leaves_a_record(make: Any) -> None:
     """A flow without reports for the idle time leaves with its packets, times and means; the others stay."""
     detector = Detector(DetectSettings(push_seconds=0, idle_seconds=5, **SMALL))
@@ -86,6 +109,30 @@ def test_idle_ports_leave_and_their_chains_hold(make: Any) -> None:
         [make.Report([make.Hop(n, occupancy=1, have=9)], flow=None, time=9 * SECOND) for n in range(200)],
     )
     assert len([e for e in again if e.kind == "new_key"]) == 200 - len(range(0, 200, 7))
+
+
+def test_a_reused_row_knows_nothing_of_the_queue_before(make: Any) -> None:
+    """The first congestion of a queue is an event, also in the row of a queue that expired and had that
+    value.
+    """
+    small: dict[str, Any] = SMALL | {"ports": 16}
+    detector = Detector(DetectSettings(push_seconds=0, idle_seconds=5, **small))
+    congested = int(Have.NODE_ID | Have.QUEUE_OCCUPANCY | Have.QUEUE_CONGESTION)
+    uncongested = int(Have.NODE_ID | Have.QUEUE_OCCUPANCY)
+    first = make.path(*range(1, 8), congestion=5, have=congested)
+    make.run(detector, [make.Report(first)])
+    for step in range(200):
+        list(detector.tick(make.T0 + 6 * SECOND + step * SECOND // 10))
+    assert (detector.tables["ports"]["ports"]["key"] > 1).sum() == 0
+    events = []
+    for sequence, have in enumerate([uncongested, uncongested, congested]):
+        for node in range(101, 115):
+            hops = make.path(node, congestion=5, have=have)
+            events += make.run(
+                detector, [make.Report(hops, node, 30 * SECOND, sequence=14 * sequence + node)]
+            )
+    found = Counter(e.node for e in events if (e.kind, e.metric) == ("new_key", "queue_congestion"))
+    assert found == dict.fromkeys(range(101, 115), 1)
 
 
 def test_pool_blocks_come_back(make: Any) -> None:

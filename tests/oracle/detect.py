@@ -157,6 +157,9 @@ class Reference:
         elif limits.change is not None and abs(value - state.stored) > limits.change:
             self._emit("change", metric, value, state.stored, **where)
             state.stored = value
+        if state.alarm and limits.clear_below is None:  # since the limits changed
+            self._emit("cleared", metric, value, 0, reason=5, **where)
+            state.alarm = False
         if limits.raise_above is None:
             return
         if limits.clear_below is None:

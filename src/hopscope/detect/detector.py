@@ -202,3 +202,5 @@ class Detector:
         if not self.settings.enabled:
             change[:] = 0
         self._limits, self._overrides = table.reshape(-1), overrides(nodes)
+        ports = self._ports[0]
+        ports["width"][ports["state"] != 0] = 0

@@ -320,13 +320,15 @@ PORT = np.dtype(
         ("last_ns", "<i8"),
         ("samples", "<u8"),
         ("latest", "<u4", (2,)),  # EGRESS: utilisation, -; QUEUE: occupancy, congestion; BUFFER: occupancy, -
-        ("stored", "<u4", (2,)),
         ("highest", "<u4", (2,)),  # since the last push
-        ("pushed_ns", "<i8"),
+        ("low", "<u4", (2,)),  # a value from `low` to below `low + width` causes no event
+        ("width", "<u4", (2,)),  # 0: not known, so every value is compared with `stored` and the limits
         ("version", "<u4"),  # odd while other fields than latest, highest, samples and last_ns are written
         ("port", "<u2"),  # egress port of the hop of its last event; NO_PORT if unknown
         ("state", "u1"),  # bit per metric slot: has a value
         ("alarm", "u1"),  # bit per metric slot
+        ("stored", "<u4", (2,)),
+        ("pushed_ns", "<i8"),
         ("first_ns", "<i8"),
         ("node_id", "<u4"),
         ("ident", "<u4"),  # port, buffer id or queue id
@@ -335,7 +337,7 @@ PORT = np.dtype(
         ("owner", "<u2"),  # whose row it is: hash of the address of the source that caused it
         ("reserved_2", "u1", (4,)),
         ("drops", "<u8"),  # EGRESS: drop reports
-        ("reserved", "u1", (32,)),
+        ("reserved", "u1", (16,)),
     ]
 )
 """One switch's queue, buffer or egress port, 128 bytes, in an open-addressing table.
@@ -343,7 +345,7 @@ PORT = np.dtype(
 The place in the key is a port, a buffer id, or a queue: egress port << 8 | queue id, without the port if
 queues are keyed by (switch, queue).  30 bits have room for an ifIndex of sFlow.
 
-Fields written by every report are in the first cache line.
+What every report reads or writes is in the first cache line.
 """
 
 SOURCE = np.dtype(
@@ -413,5 +415,5 @@ OWNERS = 1024
 KEYS = 10
 """Keys of hashes: one for each 32 bits of a 5-tuple."""
 
-STATE_VERSION = 6
+STATE_VERSION = 7
 """Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""

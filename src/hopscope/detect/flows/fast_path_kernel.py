@@ -51,15 +51,10 @@ def within(bounds: Any, metric: Any, value: Any, stored: Any) -> Any:
 
 
 @inlined
-def row_is_steady(ports: Any, at: Any, key: Any, slot: Any, value: Any, bounds: Any, metric: Any) -> Any:
-    """Whether row `at` has this key, and the value of its slot is within the bounds."""
+def row_is_steady(ports: Any, at: Any, key: Any, slot: Any, value: Any) -> Any:
+    """Whether row `at` has this key, and the value of its slot causes no event."""
     row = ports[at]
-    bit = U64(1) << slot
-    return (
-        (row.key == key)
-        & (U64(row.state) & ~U64(row.alarm) & bit != U64(0))
-        & within(bounds, metric, value, U64(row.stored[slot]))
-    )
+    return (row.key == key) & (value - U64(row.low[slot]) < U64(row.width[slot]))
 
 
 @inlined
@@ -78,40 +73,22 @@ def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds
         key = port_key(hop_kernel.KIND_QUEUE, queue, node)
         at = U64(state.queue_slot)
         if have & hop_kernel.OCCUPANCY and not row_is_steady(
-            ports, at, key, U64(0), U64(hop.queue_occupancy), bounds, hop_kernel.QUEUE_OCCUPANCY
+            ports, at, key, U64(0), U64(hop.queue_occupancy)
         ):
             return False
         if have & hop_kernel.CONGESTION and not (
             (not have & hop_kernel.OCCUPANCY or hop.queue_id == hop.congestion_queue_id)
-            and row_is_steady(
-                ports, at, key, U64(1), U64(hop.queue_congestion), bounds, hop_kernel.QUEUE_CONGESTION
-            )
+            and row_is_steady(ports, at, key, U64(1), U64(hop.queue_congestion))
         ):
             return False
     if have & hop_kernel.UTILIZATION and have & (hop_kernel.PORTS | hop_kernel.L2_PORTS):
         link = U64(hop.egress_port) if have & hop_kernel.PORTS else U64(hop.l2_egress_port)
         key = port_key(hop_kernel.KIND_EGRESS, link, node)
-        if not row_is_steady(
-            ports,
-            U64(state.port_slot),
-            key,
-            U64(0),
-            U64(hop.tx_utilization),
-            bounds,
-            hop_kernel.LINK_UTILIZATION,
-        ):
+        if not row_is_steady(ports, U64(state.port_slot), key, U64(0), U64(hop.tx_utilization)):
             return False
     if have & hop_kernel.BUFFER:
         key = port_key(hop_kernel.KIND_BUFFER, U64(hop.buffer_id), node)
-        if not row_is_steady(
-            ports,
-            U64(state.buffer_slot),
-            key,
-            U64(0),
-            U64(hop.buffer_occupancy),
-            bounds,
-            hop_kernel.BUFFER_OCCUPANCY,
-        ):
+        if not row_is_steady(ports, U64(state.buffer_slot), key, U64(0), U64(hop.buffer_occupancy)):
             return False
     return True
 

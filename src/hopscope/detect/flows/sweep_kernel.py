@@ -123,6 +123,7 @@ def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, kn
             put_hop(events, n, U64(row.node_id), U64(row.ident), U64(row.port), NOTHING, NOTHING)
             row.stored[slot] = row.latest[slot]
             row.highest[slot] = row.latest[slot]
+            row.width[slot] = U32(0)
             n += U64(1)
     row.pushed_ns = now
     order()
