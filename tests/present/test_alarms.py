@@ -2,16 +2,65 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
+from typing import Any, cast
 
-from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
+import numpy as np
+import pytest
+
+from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, SOURCE, Kind, Metric
 from hopscope.history.columns import connect, records_of, register
-from hopscope.history.reading.table import fetch
+from hopscope.history.reading.table import Table, fetch
+from hopscope.present import alarms
 from hopscope.present.alarms import OpenAlarms
-from support.alert_events import SECOND, event, flow, joined
-from support.event_make import START_NS, random_events
+from hopscope.present.collector_state import CollectorState
+from hopscope.present.feed import Feed
+from hopscope.wire.records import Records
+from support.alert_events import SECOND, event, flow, joined, numbered
+from support.event_make import START_NS, Events, random_events
 
 RAISED, CLEARED = Kind.RAISED, Kind.CLEARED
+
+
+class OneSource(CollectorState):
+    """A collector whose only source, 10.0.0.1 of node 7, may be silent."""
+
+    silent = 0
+
+    def workers(self) -> list[int]:
+        """One."""
+        return [0]
+
+    def sources(self) -> Records:
+        """The source."""
+        rows = np.zeros(1, SOURCE)
+        rows["source_lo"], rows["node_id"], rows["silent"] = 0xFFFF_0A00_0001, 7, self.silent
+        return rows
+
+
+class RecordedPast:
+    """A history of these events, which notes from when on it was asked."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self.asked: list[int] = []
+
+    def history(self) -> RecordedPast:
+        """Itself."""
+        return self
+
+    def events(self, *, kinds: list[str], metrics: list[str], start: int, limit: int) -> Table:
+        """Those of these kinds and metrics, the newest first."""
+        self.asked.append(start)
+        with connect(1 << 28, 1) as connection:
+            table = fetch(
+                connection, f"{register(connection, 'made', self._events)} ORDER BY sequence DESC", limit
+            )
+        kept = np.isin(table["kind"].tolist(), kinds)
+        if metrics:
+            kept &= np.isin(table["metric"].tolist(), metrics)
+        kept &= table["time"].astype(np.int64) >= start
+        return Table({name: column[kept] for name, column in table.columns.items()})
 
 
 def test_flows_at_one_port_are_one_place() -> None:
@@ -94,6 +143,45 @@ def test_a_silent_source_has_its_address_as_place() -> None:
     assert list(found.places) == ["silent/10.0.0.1/7/0"]
     found.take(joined(event(Kind.RETURNED, 2)))
     assert found.places == {}
+
+
+def test_alarms_that_nobody_ends_leave_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that fell silent and lost their rows to others, as many as are followed: the live state has
+    none of them, and the next source that falls silent is shown.
+    """
+    monkeypatch.setattr(alarms, "MOST_OPEN", 20)
+    gone = joined(*(event(Kind.SILENT, number / 100, src_lo=number) for number in range(1, 21)))
+    state, feed = OneSource(tmp_path), Feed(tmp_path)
+    feed._keep_block(0, gone)
+    reader = alarms.AlarmReader(state, feed, cast(Any, RecordedPast(gone[:0])))
+    assert reader.read() == []
+    feed._keep_block(0, numbered(event(Kind.SILENT, 1), first=len(gone)))
+    state.silent = 1
+    assert [each.key for each in reader.read()] == ["silent/10.0.0.1/7/0"]
+
+
+def test_what_the_feed_lost_is_read_of_history_alone(tmp_path: Path) -> None:
+    """A reader that is far behind: it asks history for what it missed, from its last event on, and knows an
+    alarm that began and one that ended in between. Of events that both have, each counts once.
+    """
+    hop = {"metric": Metric.HOP_LATENCY}
+    every = joined(
+        event(RAISED, 1), event(RAISED, 3, **hop, **flow(1)), event(CLEARED, 4),
+        event(RAISED, 5, ident=2), event(RAISED, 6, ident=3), event(Kind.CHANGE, 7, value=9, ident=3),
+    )  # fmt: skip
+    feed, past = Feed(tmp_path), RecordedPast(every)
+    feed._keep_block(0, every[:1])
+    reader = alarms.AlarmReader(CollectorState(tmp_path), feed, cast(Any, past))
+    assert {each.key for each in reader.read()} == {"queue_occupancy/7/-/1"}
+    past.asked.clear()
+    feed._blocks.clear()
+    feed._keep_block(0, every[4:])
+    assert {each.key: each.since_ns for each in reader.read()} == {
+        "hop_latency/7/2": START_NS + 3 * SECOND,
+        "queue_occupancy/7/-/2": START_NS + 5 * SECOND,
+        "queue_occupancy/7/-/3": START_NS + 6 * SECOND,
+    }
+    assert min(past.asked) == START_NS  # a second before the last event that it had
 
 
 def test_columns_of_history_are_the_records_again() -> None:

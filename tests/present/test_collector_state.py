@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from hopscope.detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from hopscope.memory.region import Region
 from hopscope.present.collector_state import CollectorState
+from support.waiting import HANG_SECONDS
 
 REPORTS = INDEX["reports_total"]
 
@@ -86,3 +89,24 @@ def test_a_foreign_region_is_a_problem_with_a_line(tmp_path: Path) -> None:
     state = CollectorState(tmp_path)
     assert state.counters()["reports_total"] == 3
     assert "worker-1.counters" in state.problems
+
+
+def test_one_table_is_read_while_another_is(tmp_path: Path) -> None:
+    """A table whose reading does not end holds up nobody who wants another; two who want it read it once."""
+    counters(tmp_path)
+    state, free = CollectorState(tmp_path, fresh_seconds=60), threading.Event()
+    reads: list[int] = []
+
+    def slow() -> int:
+        reads.append(1)
+        free.wait(HANG_SECONDS)
+        return 7
+
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(state._once, "flows", slow) for _ in range(2)]
+        try:
+            pool.submit(state.counters).result(HANG_SECONDS / 2)
+        finally:
+            free.set()
+        assert [each.result() for each in waiting] == [7, 7]
+    assert len(reads) == 1

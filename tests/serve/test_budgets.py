@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from hopscope.present.history import Past
 from hopscope.serve import context as budgets
 from hopscope.serve.context import Context
 from hopscope.serve.live.answers import HUB, is_watched
+from hopscope.serve.routes import flows as flow_routes
 from hopscope.settings.serve import ServeSettings
 from support.waiting import HANG_SECONDS
 
@@ -35,6 +37,16 @@ def request(gone: bool = False, client: str = "192.0.2.1") -> Any:
 
     scope = {"client": (client, 4711)}
     return SimpleNamespace(scope=scope, query_params={}, is_disconnected=is_disconnected)
+
+
+def held_until(free: threading.Event, work: Callable[..., Any]) -> Callable[..., Any]:
+    """The same work, which does not begin before."""
+
+    def late(*args: Any) -> Any:
+        free.wait(HANG_SECONDS)
+        return work(*args)
+
+    return late
 
 
 def test_health_is_answered_while_everything_else_is_full(api: Any, collector: Any) -> None:
@@ -63,6 +75,75 @@ def test_health_is_answered_while_everything_else_is_full(api: Any, collector: A
     asyncio.run(use())
 
 
+def test_what_is_cheap_waits_for_nothing_that_is_not(
+    api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Questions about alarms, flows and a time range of history that do not end: tables, counters and the
+    newest events are answered.
+    """
+    free = threading.Event()
+    collector.report()
+
+    async def use() -> None:
+        async with api(collector.folder) as client:
+            context: Context = client._transport.app.app.app.state.context
+            assert (await client.get("/api/v0/alarms")).status_code == 200
+            for place, name in ((context.alarms, "read"), (flow_routes, "flow_rows"), (Past, "counts")):
+                monkeypatch.setattr(place, name, held_until(free, getattr(place, name)))
+            slow = ["/api/v0/alarms", "/api/v0/flows", "/api/v0/events/histogram"]
+            held = [asyncio.ensure_future(client.get(path)) for path in slow for _ in range(2)]
+            await asyncio.sleep(0.1)
+            try:
+                for path in ("summary", "queues", "ports", "switches", "sources", "system", "events"):
+                    async with asyncio.timeout(HANG_SECONDS / 2):
+                        assert (await client.get(f"/api/v0/{path}")).status_code == 200, path
+            finally:
+                free.set()
+                await asyncio.gather(*held)
+
+    asyncio.run(use())
+
+
+def test_who_waits_too_long_is_told_when_to_come_back(
+    api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread is free in time, for state or for history: 503 with Retry-After, and the work is never done;
+    what a page watches waits on.
+    """
+    monkeypatch.setattr(budgets, "PATIENCE_SECONDS", 0.2)
+    free = threading.Event()
+    done: list[str] = []
+
+    async def watch(context: Context) -> None:
+        is_watched.set(True)
+        await context.scan(lambda: done.append("watched"))
+
+    async def use() -> None:
+        async with api(collector.folder) as client:
+            context: Context = client._transport.app.app.app.state.context
+            held: list[Any] = [context.scan(lambda: free.wait(HANG_SECONDS))]
+            held += [
+                context.query(request(client="192.0.2.9"), lambda _, gone: free.wait(HANG_SECONDS))
+                for _ in range(budgets.QUERIES)
+            ]
+            tasks = [asyncio.ensure_future(each) for each in held]
+            await asyncio.sleep(0.1)
+            watched = asyncio.ensure_future(watch(context))
+            late = context.query(request(), lambda _, gone: done.append("late"))
+            with pytest.raises(HTTPException, match="busy") as refused:
+                await late
+            assert (refused.value.status_code, refused.value.headers) == (503, {"Retry-After": "5"})
+            answer = await client.get("/api/v0/flows")
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+            assert "busy" in answer.json()["error"]
+            free.set()
+            await asyncio.gather(*tasks, watched)
+            assert done == ["watched"]
+            assert (await client.get("/api/v0/flows")).status_code == 200
+
+    asyncio.run(use())
+
+
 def test_metrics_are_made_once_for_all_who_wait(tmp_path: Path) -> None:
     """Work on health that is under way is shared; what is asked afterwards is done again."""
     calls: list[int] = []
@@ -75,11 +156,11 @@ def test_metrics_are_made_once_for_all_who_wait(tmp_path: Path) -> None:
 
     async def use() -> None:
         context = Context(ServeSettings(), tmp_path, Names(), tmp_path)
-        waiting = [asyncio.ensure_future(context.shared(work)) for _ in range(100)]
+        waiting = [asyncio.ensure_future(context.shared("metrics", work)) for _ in range(100)]
         await asyncio.sleep(0)
         free.set()
         assert set(await asyncio.gather(*waiting)) == {1}
-        assert await context.shared(work) == 2
+        assert await context.shared("metrics", work) == 2
         context.close()
 
     asyncio.run(use())

@@ -26,6 +26,9 @@ _SLOTS = {
 }
 _QUEUES = (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)
 _OF_LABEL = {Metric.LABEL_LATENCY: "latency_ns", Metric.LABEL_OCCUPANCY: "occupancy"}
+_SOURCE = ("source_hi", "source_lo", "node_id", "hw_id")
+_SOURCE_OF_EVENT = ("src_hi", "src_lo", "node_id", "ident")
+"""Fields of SOURCE, and of the EVENT about one, that name a source."""
 LATEST = 2**63 - 1
 Place = tuple[int, int | None, int | None]
 """Switch, egress port (None: any) and queue (None: any)."""
@@ -53,7 +56,10 @@ class LiveAlarms:
         self._by_port = queue_by_port
         self._flows = state.flows()
         self._order = np.argsort(self._flows["flow_id"])
-        self._sources = state.sources()
+        sources = state.sources()
+        silent = sources[sources["silent"] != 0]
+        silent = silent[np.argsort(silent["last_ns"], kind="stable")]
+        self._silent = dict(zip(silent[list(_SOURCE)].tolist(), silent["last_ns"].tolist(), strict=True))
         self._labels = state.labels.ports()
         self._coverage_low = bool(LABEL_COUNTERS.read(state.regions)["label_coverage_low"])
         self._raised = dict(self._rows(state.ports()))
@@ -110,13 +116,10 @@ class LiveAlarms:
         return row
 
     def _source(self, event: np.void) -> Seen:
-        rows = self._sources
-        same = (rows["source_hi"] == event["src_hi"]) & (rows["source_lo"] == event["src_lo"])
-        same &= (rows["node_id"] == event["node_id"]) & (rows["hw_id"] == event["ident"])
-        silent = rows[same & (rows["silent"] != 0)]
-        if not len(silent):
+        last_ns = self._silent.get(tuple(int(event[name]) for name in _SOURCE_OF_EVENT))
+        if last_ns is None:
             return Seen(False)
-        return Seen(True, max(0, time.time_ns() - int(silent["last_ns"].max())))
+        return Seen(True, max(0, time.time_ns() - last_ns))
 
     def _label(self, event: np.void, metric: Metric) -> Seen:
         rows = self._labels

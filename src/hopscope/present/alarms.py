@@ -36,7 +36,14 @@ MOST_OPEN = 20_000
 _BLOCK = 1 << 16
 _FLOW_SECONDS = 1.0
 _SHARE = 10
-"""Flows at places are kept for a second, or for this multiple of the time that it took to find them."""
+"""Flows at places are kept for a second, or for this multiple of the time that it took to find them. History
+is asked for what the feed lost after this multiple of the time that it took before.
+"""
+_MANY = 1000
+_LOOK_SHARE = 3
+"""So many open alarms are kept for this multiple of the time that it took to look at them."""
+_LATE_NS = 10**9
+"""An event may be this much older than one that came before it."""
 _UNSURE_NS = 5 * 10**9
 """The live state may be this much older than an event."""
 _FOLLOWED = (*ENDS.values(), *ENDS)
@@ -92,6 +99,14 @@ class OpenAlarms:
                 if row["metric"] == Metric.LABEL_COVERAGE:
                     place.now = int(row["value"])
 
+    def forget(self, key: str) -> None:
+        """The alarms of a place have ended without an event."""
+        for alarm, hop in self.places.pop(key).alarms:
+            places = self._places_of[alarm]
+            del places[hop]
+            if not places:
+                del self._places_of[alarm]
+
     def _of_interest(self, events: Records) -> npt.NDArray[np.bool_]:
         """bool [events]: beginnings, ends, and values of metrics with an open alarm, at its switch."""
         found = np.isin(events["kind"], _FOLLOWED)
@@ -143,17 +158,28 @@ class AlarmReader:
         self._followed: OpenAlarms | None = None
         self._by_port = False
         self._cursor: Cursor = {}
+        self._newest_ns = 0
+        self._gap_due = self._look_due = 0.0
+        self._found: list[OpenAlarm] = []
         self._flows: tuple[float, tuple[Place, ...], dict[Place, FlowsAt]] = (0.0, (), {})
 
     def read(self) -> list[OpenAlarm]:
         """Open alarms, the newest first. Raises HistoryError."""
         with self._lock:
+            if time.monotonic() < self._look_due:
+                return self._found
             self._feed.poll()
             by_port = queues_by_port(self._state.ports())
-            if self._followed is None or by_port != self._by_port or not self._catch_up(self._followed):
+            if self._followed is None or by_port != self._by_port:
                 self._by_port, self._followed = by_port, self._begun(by_port)
+            else:
+                self._catch_up(self._followed)
+            begin = time.monotonic()
             found = self._confirmed(self._followed)
-        return sorted(found, key=lambda each: (-(each.since_ns or 0), each.key))
+            self._found = sorted(found, key=lambda each: (-(each.since_ns or 0), each.key))
+            done = time.monotonic()
+            self._look_due = done + _LOOK_SHARE * (done - begin) if len(found) >= _MANY else 0.0
+            return self._found
 
     def flows(self, alarms: Sequence[OpenAlarm]) -> dict[Place, FlowsAt]:
         """Live flows through the places of alarms, by `place_of`; empty if there are too many flows."""
@@ -167,28 +193,61 @@ class AlarmReader:
                 self._flows = begin + max(_FLOW_SECONDS, _SHARE * took), places, found
         return found
 
-    def _catch_up(self, followed: OpenAlarms) -> bool:
-        """Take what the feed has; False: it lost some."""
+    def _catch_up(self, followed: OpenAlarms) -> None:
+        """Take what the feed has, and what it lost from history; if that took long the last time, neither is
+        taken until it is due.
+        """
         while True:
-            events, lost = self._feed.read(self._cursor, _BLOCK)
+            cursor = dict(self._cursor)
+            events, lost = self._feed.read(cursor, _BLOCK)
             if lost:
-                return False
-            followed.take(events)
+                begin = time.monotonic()
+                if begin < self._gap_due:
+                    return
+                events = self._with_lost(followed, events, cursor)
+                done = time.monotonic()
+                self._gap_due = done + _SHARE * (done - begin)
+            self._take(followed, events)
+            self._cursor = cursor
             if len(events) < _BLOCK:
-                return True
+                return
+
+    def _with_lost(self, followed: OpenAlarms, events: Records, until: Cursor) -> Records:
+        """Events of the feed up to a cursor, with those that history has between the last ones and them."""
+        past = self._of_history(self._newest_ns - _LATE_NS, followed)
+        between = np.zeros(len(past), bool)
+        for shard, end in until.items():
+            ours = events["sequence"][events["shard"] == shard]
+            from_here = past["sequence"] >= self._cursor.get(shard, 0)
+            between |= (
+                (past["shard"] == shard)
+                & from_here
+                & (past["sequence"] < end)
+                & ~np.isin(past["sequence"], ours)
+            )
+        both = np.concatenate([past[between], events])
+        found: Records = both[np.argsort(both["time_ns"], kind="stable")]
+        return found
+
+    def _take(self, followed: OpenAlarms, events: Records) -> None:
+        followed.take(events)
+        self._newest_ns = max(self._newest_ns, int(events["time_ns"].max(initial=0)))
 
     def _begun(self, by_port: bool) -> OpenAlarms:
         """With what history and the feed have."""
         followed = OpenAlarms(by_port)
-        self._cursor = {}
-        kept, _ = self._feed.read(self._cursor, 1 << 30)
+        cursor: Cursor = {}
+        kept, _ = self._feed.read(cursor, 1 << 30)
         first = {int(s): int(kept["sequence"][kept["shard"] == s].min()) for s in np.unique(kept["shard"])}
-        followed.take(_before(self._of_history(), first))
-        followed.take(kept)
+        self._take(followed, _before(self._of_history(time.time_ns() - BACK_NS, followed), first))
+        self._take(followed, kept)
+        self._cursor = cursor
         return followed
 
-    def _of_history(self) -> Records:
-        """Beginnings and ends, and values of the metrics that are alarmed; by time."""
+    def _of_history(self, since_ns: int, followed: OpenAlarms) -> Records:
+        """Beginnings and ends since then, and values of the metrics that are alarmed, also of those that are
+        followed already; by time.
+        """
         from ..history.columns import records_of  # DuckDB is not needed before
 
         def ask(kinds: Iterable[Kind], metrics: Iterable[Metric], since_ns: int) -> Records:
@@ -200,15 +259,15 @@ class AlarmReader:
             )
             return records_of(table.columns)[::-1]
 
-        ends = ask(map(Kind, _FOLLOWED), (), time.time_ns() - BACK_NS)
-        followed = OpenAlarms(self._by_port)
-        followed.take(ends)
-        limited = [p for p in followed.places.values() if p.event["metric"]]
+        ends = ask(map(Kind, _FOLLOWED), (), since_ns)
+        begun = OpenAlarms(self._by_port)
+        begun.take(ends)
+        limited = [p for p in (*followed.places.values(), *begun.places.values()) if p.event["metric"]]
         if not limited:
             return ends
         metrics = {Metric(int(place.event["metric"])) for place in limited}
-        values = ask(_VALUED[1:], metrics, min(place.since_ns or 0 for place in limited))
-        both = np.concatenate([ends, values])
+        begin = max(since_ns, min(place.since_ns or 0 for place in limited))
+        both = np.concatenate([ends, ask(_VALUED[1:], metrics, begin)])
         return both[np.argsort(both["time_ns"], kind="stable")]
 
     def _confirmed(self, followed: OpenAlarms) -> list[OpenAlarm]:
@@ -218,7 +277,7 @@ class AlarmReader:
         if not self._state.workers() and not len(self._state.labels.ports()):
             return [replace(place) for place in followed.places.values()]
         live = LiveAlarms(self._state, self._by_port)
-        sure_ns, found = time.time_ns() - _UNSURE_NS, []
+        sure_ns, found, ended = time.time_ns() - _UNSURE_NS, [], []
         for place in followed.places.values():
             seen = live.look(place.event, place.alarms.values())
             if seen.value is not None and seen.at_ns >= (place.since_ns or 0):  # not of an alarm before
@@ -228,6 +287,10 @@ class AlarmReader:
                 place.see(seen.highest)
             if seen.alarmed is not False or (place.since_ns or 0) > sure_ns:
                 found.append(replace(place))
+            else:
+                ended.append(place.key)
+        for key in ended:  # many that nobody ends leave no room for those that begin
+            followed.forget(key)
         known = {place.key for place in found}
         for event, highest in live.alarmed():
             key = place_key(event, self._by_port)

@@ -111,7 +111,8 @@ class ToDisk:
 
 
 class CollectorState:
-    """Reads the regions of the collector that owns `folder`; safe to use from several threads.
+    """Reads the regions of the collector that owns `folder`; safe to use from several threads: who wants one
+    table does not wait while another is read.
 
     A copy is reused for `fresh_seconds` (0: never), or longer if it took long to make.
     """
@@ -125,6 +126,8 @@ class CollectorState:
         """Paths of tracked flows."""
         self._fresh = fresh_seconds
         self._lock = threading.RLock()
+        """Of what is mapped and kept; not held while a table is read."""
+        self._turns: dict[str, threading.Lock] = {}
         self._cached: dict[str, tuple[float, Any]] = {}
         self._files: tuple[tuple[str, int], ...] | None = None
         self._counters: dict[str, Region] = {}
@@ -149,17 +152,17 @@ class CollectorState:
 
     def rates(self, seconds: float = RATE_SECONDS) -> Rates:
         """Counters per second over about the last `seconds`; a restarted worker counts from zero."""
+        before = now = self.counters()
         with self._lock:
-            now = self.counters()
-            before = now
-            for sample in reversed(self._history):
-                before = sample
-                if now.clock - sample.clock >= seconds:
-                    break
-            span = now.clock - before.clock
-            if span <= 0:
-                return Rates(0.0, np.zeros(len(COUNTERS)))
-            return Rates(span, difference(before, now) / span)
+            samples = [sample for sample in self._history if sample.clock <= now.clock]
+        for sample in reversed(samples):
+            before = sample
+            if now.clock - sample.clock >= seconds:
+                break
+        span = now.clock - before.clock
+        if span <= 0:
+            return Rates(0.0, np.zeros(len(COUNTERS)))
+        return Rates(span, difference(before, now) / span)
 
     def flows(self) -> Records:
         """Live flows of all workers, FLOW [flows]."""
@@ -177,9 +180,8 @@ class CollectorState:
         """Share of the rows in use of `ports`, `sources` and `distributions`; empty without a worker."""
         from ..detect.distributions.reader import DistributionReader
 
-        with self._lock:
-            self._attach()
-            found: dict[str, float] = {} if self._reader is None else self._reader.fill()
+        reader = self._mapped()
+        found: dict[str, float] = {} if reader is None else reader.fill()
         if found:
             with suppress(RegionError):  # a worker that starts has not made its region
                 found["distributions"] = DistributionReader.attach(self.regions).fill()
@@ -187,47 +189,37 @@ class CollectorState:
 
     def hops_of(self, flow: np.void) -> Records:
         """Hops of one flow in path order, HOP_STATE [hops]."""
-        with self._lock:
-            self._attach()
-            return self._reader.hops_of(flow)  # type: ignore[no-any-return]
+        return self._mapped().hops_of(flow)  # type: ignore[no-any-return]
 
     def passes(self, flows: Records, node_id: int, egress_port: int | None = None) -> npt.NDArray[np.bool_]:
         """Which of these FLOW records pass a switch, and leave it by this port; bool [flows]."""
-        with self._lock:
-            self._attach()
-            if self._reader is None:
-                return np.zeros(len(flows), np.bool_)
-            through = FlowIds(self._reader.through(node_id, egress_port))
+        reader = self._mapped()
+        if reader is None:
+            return np.zeros(len(flows), np.bool_)
+        through = FlowIds(reader.through(node_id, egress_port))
         return through.has(flows["flow_id"])
 
     def paths(self) -> Iterator[FlowHops]:
         """All live flows with their hops, in blocks."""
-        with self._lock:
-            self._attach()
-            reader = self._reader
+        reader = self._mapped()
         if reader is not None:
             yield from reader.paths()
 
     def path_hops(self) -> PathHops:
         """Hops of all live paths as columns."""
-        with self._lock:
-            self._attach()
-            reader = self._reader
+        reader = self._mapped()
         return NO_HOPS if reader is None else reader.path_hops()
 
     def hop_sums(self) -> HopSums | None:
         """Latency sums of the hops of all live flows; None without a collector."""
-        with self._lock:
-            self._attach()
-            reader = self._reader
+        reader = self._mapped()
         found: HopSums | None = None if reader is None else reader.hop_sums()
         return found
 
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of one flow with their queues; None where it has left."""
-        with self._lock:
-            self._attach()
-            return None if self._reader is None else self._reader.path_of(flow)
+        reader = self._mapped()
+        return None if reader is None else reader.path_of(flow)
 
     def distributions(self) -> list[Distribution]:
         """Histograms since workers began to count; empty if they do not."""
@@ -243,7 +235,7 @@ class CollectorState:
 
     def forget(self, what: str) -> None:
         """Read something again when it is next asked for."""
-        with self._lock:
+        with self._turn(what), self._lock:
             self._cached.pop(what, None)
 
     def workers(self) -> list[int]:
@@ -253,18 +245,33 @@ class CollectorState:
             return sorted(int(process) for process in self._counters if process != DETECTOR)
 
     def _once(self, what: str, read: Callable[[], T]) -> T:
-        with self._lock:
-            now = time.monotonic()
-            kept = self._cached.get(what)
-            if kept is not None and now < kept[0]:
-                return kept[1]  # type: ignore[no-any-return]
-            self._attach()
+        with self._turn(what):
+            with self._lock:
+                now = time.monotonic()
+                kept = self._cached.get(what)
+                if kept is not None and now < kept[0]:
+                    return kept[1]  # type: ignore[no-any-return]
+                self._attach()
+                files = self._files
             value = read()
             done = time.monotonic()
             if self._fresh:
                 keep = min(_STALE_SECONDS, max(self._fresh, _SHARE * (done - now)))
-                self._cached[what] = (done + keep, value)
+                with self._lock:
+                    if files == self._files:  # else it may be of regions that others have replaced
+                        self._cached[what] = (done + keep, value)
             return value
+
+    def _turn(self, what: str) -> threading.Lock:
+        """Held by the thread that reads this."""
+        with self._lock:
+            return self._turns.setdefault(what, threading.Lock())
+
+    def _mapped(self) -> Any:
+        """The reader of the state's tables; None without a collector."""
+        with self._lock:
+            self._attach()
+            return self._reader
 
     def _attach(self) -> None:
         """Map the regions again if files have been added, removed or replaced."""
@@ -274,13 +281,14 @@ class CollectorState:
         self.problems = {}
         self._cached.clear()
         names = [name for name, _ in files]
-        self._counters = {}
+        counters = {}
         for name in names:
             process = process_of(name)
             if process is not None:
                 region = self._map(name, COUNTERS_KIND, COUNTERS_VERSION)
                 if region is not None:
-                    self._counters[process] = region
+                    counters[process] = region
+        self._counters = counters
         self._control = self._map(CONTROL_FILE, KIND, CONTROL_VERSION) if CONTROL_FILE in names else None
         self._reader = self._state_reader() if any(name.endswith(".flows") for name in names) else None
         self._files = files
@@ -304,7 +312,8 @@ class CollectorState:
             return None
 
     def _read(self, table: str) -> Records:
-        found: Records = EMPTY[table] if self._reader is None else getattr(self._reader, table)()
+        reader = self._reader
+        found: Records = EMPTY[table] if reader is None else getattr(reader, table)()
         return found
 
     def _read_distributions(self) -> list[Distribution]:
@@ -327,16 +336,18 @@ class CollectorState:
         for block in processes.values():
             total = np.where(_HIGHEST, np.maximum(total, block), total + block)
         counts = CounterSnapshot(time.time_ns(), total, processes, clock)
-        while self._history and clock - self._history[0].clock > _KEEP_SECONDS:
-            self._history.popleft()
-        self._history.append(counts)
+        with self._lock:
+            while self._history and clock - self._history[0].clock > _KEEP_SECONDS:
+                self._history.popleft()
+            self._history.append(counts)
         return counts
 
     def _read_limits(self) -> LimitsInForce | None:
-        if self._control is None:
+        control = self._control
+        if control is None:
             return None
-        metrics = SINK_METRICS if self._control["sink"][0] else tuple(ThresholdSettings.model_fields)
-        return LimitsInForce(read_limits(self._control), read_change(self._control), metrics)
+        metrics = SINK_METRICS if control["sink"][0] else tuple(ThresholdSettings.model_fields)
+        return LimitsInForce(read_limits(control), read_change(control), metrics)
 
 
 EMPTY: dict[str, Records] = {

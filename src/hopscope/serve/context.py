@@ -1,19 +1,20 @@
 """What every route works with: the collector's state, history, names, and threads for what blocks.
 
-Health, state, stores, history, live feeds and the page each have threads of their own: none waits for
-another.
+Health, metrics, state, scans, alarms, stores, pages of events, other history, live feeds and the page each
+have threads of their own: none waits for another, and what is cheap never waits for what is not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, cast
 
 from fastapi import Depends, HTTPException, Request
 
@@ -40,6 +41,7 @@ from .scope import ClusterScope, asks_cluster
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Pool = Literal["history", "events"]
 
 WAITING = 64
 """Requests of state that may wait for a thread; one more is answered with 503."""
@@ -47,6 +49,10 @@ QUERIES = 2
 """Queries of history that run at a time."""
 CLUSTER_QUESTIONS = 4
 """Questions to all members of a cluster that wait for their answers at a time."""
+PATIENCE_SECONDS = 10.0
+"""How long a client's request waits for a thread; then it is answered with 503."""
+RETRY_SECONDS = 5
+"""After which a refused client may ask again."""
 MOST_QUERIES = 32
 """Queries of history that run or wait."""
 WATCHED = 16
@@ -101,10 +107,14 @@ class Context:
             name: ThreadPoolExecutor(threads, thread_name_prefix=f"serve-{name}")
             for name, threads in (
                 ("health", 1),
+                ("metrics", 1),
                 ("state", 2),
+                ("scan", 1),
+                ("alarms", 1),
                 ("control", 2),
                 ("stores", 2),
                 ("collectors", 4),
+                ("events", 1),
                 ("history", QUERIES),
                 ("cluster", CLUSTER_QUESTIONS),
                 ("feed", 1),
@@ -117,6 +127,7 @@ class Context:
         self.asking: Counter[str] = Counter()
         """Queries of history by client."""
         self._watching = {
+            "events": asyncio.Semaphore(1),
             "history": asyncio.Semaphore(QUERIES),
             "cluster": asyncio.Semaphore(CLUSTER_QUESTIONS),
         }
@@ -138,8 +149,18 @@ class Context:
         return asyncio.get_running_loop().run_in_executor(self._pools[pool], work)
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do blocking work of a request of state; 503 if too many wait."""
+        """Do blocking work of a request of state that takes little, however much there is; 503 if too many
+        wait, or none of the threads is free in time.
+        """
         return await self._run("state", partial(work, *args, **kwargs))
+
+    async def scan(self, work: Callable[[], T]) -> T:
+        """The same for work that reads all flows."""
+        return await self._run("scan", work)
+
+    async def of_alarms(self, work: Callable[[], T]) -> T:
+        """The same for work that follows alarms."""
+        return await self._run("alarms", work)
 
     def group(self, local: bool) -> CollectorGroup:
         """The collectors that have keys; `local`: only this one. Raises CollectorError: they are unknown."""
@@ -195,11 +216,17 @@ class Context:
 
     async def _take(self, pool: str, work: Callable[[], T]) -> T:
         if self._waiting[pool] >= WAITING:
-            raise HTTPException(503, "too many requests at once: try again in a moment")
+            raise _refused("too many requests at once: try again in a moment")
         self._waiting[pool] += 1
+        begun = threading.Event()
+        answer = self._start(pool, lambda: _begin(begun, work))
         try:
-            return await self._start(pool, work)
+            if not is_watched.get():
+                await asyncio.wait({answer}, timeout=PATIENCE_SECONDS)
+                _reject_late(begun)
+            return await answer
         finally:
+            answer.cancel()
             self._waiting[pool] -= 1
 
     async def draw(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -210,10 +237,12 @@ class Context:
         """Do blocking work of a live feed."""
         return await self._start("feed", partial(work, *args, **kwargs))
 
-    async def shared(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Result of work on health, done once for all who ask while it is under way: it never queues."""
+    async def shared(
+        self, pool: Literal["health", "metrics"], work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Result of work, done once for all who ask while it is under way: it never queues."""
         if work not in self._shared:
-            future = self._shared[work] = self._start("health", partial(work, *args, **kwargs))
+            future = self._shared[work] = self._start(pool, partial(work, *args, **kwargs))
             future.add_done_callback(lambda _: self._shared.pop(work))
         result: T = await asyncio.shield(self._shared[work])
         return result
@@ -234,31 +263,36 @@ class Context:
         """Ask all members; 503 if too many requests wait."""
         return await self._run("cluster", work)
 
-    async def query(self, request: Request, work: Callable[[Past, threading.Event], T]) -> T:
+    async def query(
+        self, request: Request, work: Callable[[Past, threading.Event], T], pool: Pool = "history"
+    ) -> T:
         """Run a query of history, a few at a time; `work` gets the history of this member, or that of its
-        cluster if the request says so, and an event, set when its client is gone.
+        cluster if the request says so, and an event, set when its client is gone. `pool` `events`: it reads
+        few parts of history, and does not wait for those that read all of a time range.
         """
-        client = client_of(request)
+        client, of = client_of(request), "cluster" if asks_cluster(request) else pool
         if client == HUB:
-            async with self._watching["cluster" if asks_cluster(request) else "history"]:
-                return await self._query(client, request, work)
+            async with self._watching[of]:
+                return await self._query(client, request, work, of)
         if self.asking.total() >= MOST_QUERIES or self.asking[client] >= PER_CLIENT:
-            raise HTTPException(
-                503, "too many queries of history at once: try again when one of yours is answered"
-            )
-        return await self._query(client, request, work)
+            raise _refused("too many queries of history at once: try again when one of yours is answered")
+        return await self._query(client, request, work, of)
 
-    async def _query(self, client: str, request: Request, work: Callable[[Past, threading.Event], T]) -> T:
-        gone = threading.Event()
-        pool, asked = "history", partial(work, self.past, gone)
-        if asks_cluster(request):
-            pool, asked = "cluster", partial(_of_cluster, self.in_cluster.past(), work, gone)
+    async def _query(
+        self, client: str, request: Request, work: Callable[[Past, threading.Event], T], pool: str
+    ) -> T:
+        gone, begun, since = threading.Event(), threading.Event(), time.monotonic()
+        asked = partial(work, self.past, gone)
+        if pool == "cluster":
+            asked = partial(_of_cluster, self.in_cluster.past(), work, gone)
         self.asking[client] += 1
-        answer = self._start(pool, asked)
+        answer = self._start(pool, lambda: _begin(begun, asked))
         try:
             while not (await asyncio.wait({answer}, timeout=_LOOK_SECONDS))[0]:
                 if await request.is_disconnected():
                     raise HTTPException(499, "the client is gone")
+                if client != HUB and time.monotonic() - since > PATIENCE_SECONDS:
+                    _reject_late(begun)
             return answer.result()
         finally:
             gone.set()
@@ -268,7 +302,7 @@ class Context:
     def reject_further_stream(self, client: str) -> None:
         """503 if there are too many live feeds, of all clients or of this one."""
         if self.streaming.total() >= STREAMS or self.streaming[client] >= PER_CLIENT:
-            raise HTTPException(503, "too many live feeds at once: close one first")
+            raise _refused("too many live feeds at once: close one first")
 
     def node(self, text: str) -> int:
         """Id of a switch named by id or name; 400 if there is none."""
@@ -290,6 +324,22 @@ class Context:
         self.database.close()
         if self._cluster is not None:
             self._cluster.close()
+
+
+def _begin(begun: threading.Event, work: Callable[[], T]) -> T:
+    """Do work, and note that a thread was free for it."""
+    begun.set()
+    return work()
+
+
+def _reject_late(begun: threading.Event) -> None:
+    """503 if no thread was free for work by now."""
+    if not begun.is_set():
+        raise _refused("the collector is busy: other questions of this kind are still being answered")
+
+
+def _refused(why: str) -> HTTPException:
+    return HTTPException(503, why, {"Retry-After": str(RETRY_SECONDS)})
 
 
 def _of_cluster(past: Past, work: Callable[[Past, threading.Event], T], gone: threading.Event) -> T:

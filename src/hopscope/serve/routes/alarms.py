@@ -65,7 +65,7 @@ async def alarms(
         items = shown(context, rows[offset : offset + limit], silences)
         return a.AlarmPage(total=len(rows), offset=offset, silenced=len(silent), items=items)
 
-    return await context.run(work)
+    return await context.of_alarms(work)
 
 
 def shown(

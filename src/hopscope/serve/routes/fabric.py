@@ -160,7 +160,7 @@ async def _answered(
     state = _state(context)
     cluster = asks_cluster(request)
     if at is None and not cluster:
-        return await context.run(lambda: show(state.live(), True))
+        return await context.scan(lambda: show(state.live(), True))
     at_ns = moment("at", at) or time.time_ns()
     window_ns = int((window or WINDOW_SECONDS) * 1e9)
 

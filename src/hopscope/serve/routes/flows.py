@@ -270,7 +270,7 @@ async def _found(
     """An answer from the flows that match; history is asked only if past flows are wanted."""
     start_ns, end_ns = moment("since", since), moment("until", until)
     if state == "live":
-        return await context.run(lambda: page(flow_rows(context.state, search), None))
+        return await context.scan(lambda: page(flow_rows(context.state, search), None))
 
     def work(past: Past, _: threading.Event) -> T:
         found = context.kept.of(

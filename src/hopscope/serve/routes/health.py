@@ -23,7 +23,7 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz", summary="Readiness of every component", responses={503: {"model": c.Ready}})
 async def readyz(context: Ctx, response: Response) -> c.Ready:
     """200 if every component is ready, else 503; the components state why."""
-    ready = await context.shared(_ready, context)
+    ready = await context.shared("health", _ready, context)
     if not ready.ready:
         response.status_code = 503
     return ready
@@ -44,6 +44,7 @@ async def metrics(context: Ctx, accept: Annotated[str, Header(include_in_schema=
 
     openmetrics = prometheus.accepts_openmetrics(accept)
     text = await context.shared(
+        "metrics",
         prometheus.render_openmetrics if openmetrics else prometheus.render,
         context.state,
         context.names,

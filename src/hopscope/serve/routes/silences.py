@@ -49,7 +49,7 @@ async def acknowledge(context: Ctx, request: Request, change: a.NewAcknowledgeme
             raise HTTPException(404, f"no alarm {change.key[:100]!r} is open")
         return acknowledged(acknowledgements_of(context).add(change.key, change.note, author_of(request)))
 
-    return await context.run(work)
+    return await context.of_alarms(work)
 
 
 @router.delete("/acknowledgements", summary="Take an acknowledgement back", responses=_ABSENT)

@@ -88,7 +88,7 @@ async def events(
             waiting=to_disk.waiting if to_disk.failing else 0,
         )
 
-    return await context.query(request, work)
+    return await context.query(request, work, "events")
 
 
 @router.get("/events/histogram", summary="Numbers of events over time", tags=["events"])
