@@ -89,6 +89,18 @@ def test_a_clock_that_started_again_measures_no_duration() -> None:
     assert (found.duration_ns, found.clock) == (6 * S, "collector")
 
 
+def test_a_burst_over_the_wrap_of_a_clock() -> None:
+    """A clock of 32 bits wraps in a burst of 40 us; a wider one that goes back has started again."""
+    for began, ended, cleared, expected in (
+        (2**32 - 10_000, 30_000, 2, (40_000, "switch")),
+        (2**32 + 30_000, 10_000, 2, (S, "collector")),
+        (3_000_000_000, 10_000, 20, (19 * S, "collector")),
+    ):
+        events = [row(1, "raised", 600, switch_ns=began), row(cleared, "cleared", 8, switch_ns=ended)]
+        (found,) = alarms(events)
+        assert (found.duration_ns, found.clock) == expected
+
+
 def test_runs_above_a_value() -> None:
     """From the first value above it to the next that is not."""
     values = [(1, 100), (2, 400), (3, 450), (4, 100), (5, 301), (6, 300)]

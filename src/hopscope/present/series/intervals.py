@@ -23,6 +23,8 @@ GAP_NS = 10**9
 """Events of values above a limit without hysteresis that are no further apart are of one interval."""
 _AGREE_NS = 2 * 10**9
 """Reports are delayed by less than this."""
+_TURN_NS = 1 << 32
+"""After which times of 32 bits wrap."""
 
 
 @dataclass(slots=True)
@@ -50,22 +52,29 @@ class Interval:
 
     @property
     def clock(self) -> Literal["switch", "collector"]:
-        """Whose clock its duration is by. That of a switch may start again in between, as one of 32 bits does
-        every 4.3 s: then it disagrees with the collector's.
-        """
-        times = (self.start_ns, self.end_ns, self.switch_start_ns, self.switch_end_ns)
-        start, end, began, ended = (0 if each is None else each for each in times)
-        agrees = abs((ended - began) - (end - start)) < _AGREE_NS
-        return "switch" if None not in times and ended >= began and agrees else "collector"
+        """Whose clock its duration is by."""
+        return "collector" if self._switch_ns is None else "switch"
 
     @property
     def duration_ns(self) -> int | None:
         """None: it has no start or no end yet."""
         if self.start_ns is None or self.end_ns is None:
             return None
-        if self.clock == "switch":
-            return self.switch_end_ns - self.switch_start_ns  # type: ignore[operator]
-        return self.end_ns - self.start_ns
+        return self.end_ns - self.start_ns if self._switch_ns is None else self._switch_ns
+
+    @property
+    def _switch_ns(self) -> int | None:
+        """Duration by the switch's clock; None: it lacks a time, or disagrees with the collector's, as one that
+        was set or started again does, and one of 32 bits, which wraps every 4.3 s, after more than a turn.
+        """
+        if self.start_ns is None or self.end_ns is None:
+            return None
+        if self.switch_start_ns is None or self.switch_end_ns is None:
+            return None
+        ours, its = self.end_ns - self.start_ns, self.switch_end_ns - self.switch_start_ns
+        if max(self.switch_start_ns, self.switch_end_ns) < _TURN_NS:
+            its %= _TURN_NS
+        return its if its >= 0 and abs(its - ours) < _AGREE_NS else None
 
     def overlaps(self, since_ns: int, until_ns: int) -> bool:
         """Whether part of it is in a time range."""
