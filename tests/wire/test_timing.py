@@ -212,6 +212,18 @@ def test_link_latency_of_ioam() -> None:
     assert links(path, Clock(comparable=True, ioam="ptp"), version=91) == [40, None]
 
 
+@pytest.mark.parametrize(
+    ("form", "fraction", "expected"),
+    [("ptp", 999_999_990, 17), ("ntp", (1 << 32) - (1 << 31), 500_000_001), ("posix", 999_999, 8000)],
+)
+def test_link_latency_of_ioam_over_the_end_of_its_seconds(form: Any, fraction: int, expected: int) -> None:
+    """32 bits of seconds wrap between two hops: in 2036 (NTP), in 2106 (PTP, POSIX)."""
+    path = [(0, 0xFFFFFFFF << 32 | fraction, BOTH), (7, 9, BOTH)]
+    clock = Clock(comparable=True, ioam=form)
+    assert links(path, clock, version=91) == [expected, None]
+    assert links([(9, 8, BOTH), (0xFFFFFFFF << 32 | fraction, 9, BOTH)], clock, version=91)[0] < 0
+
+
 def test_joined_paths_have_the_width_of_their_reports() -> None:
     """Hops of a joined path came as reports' own metadata: 32 bits in Report 1.0, whatever INT was inside."""
     batch = one(ingress=0xFFFFFFFE, egress=2, flags=int(Flag.JOINED))

@@ -18,6 +18,8 @@ from .versions import IOAM
 _PLAIN = Clock()
 _FORMS = {"ptp": 0, "ntp": 1, "posix": 2}
 _SECOND = 1_000_000_000
+_ERA = _SECOND << 32
+"""ns after which the seconds of IOAM wrap."""
 
 
 def changes(clock: Clock) -> bool:
@@ -76,6 +78,7 @@ def link_latency_ns(
     bits = np.where(ioam, 64, clock.bits or np.where(wide, 64, 32))
     shift = (64 - np.minimum(bits, 64)[:-1]).astype(np.uint64)
     signed = (gap << shift).view(np.int64) >> shift.view(np.int64)
+    signed = np.where(ioam[:-1], (signed + _ERA // 2) % _ERA - _ERA // 2, signed)
     unit = np.where(ioam[:-1], 1, clock.unit_ns)
     known[:-1] = (report[1:] == report[:-1]) & left[:-1] & timed[1:]
     known[:-1] &= np.abs(signed // 2) < (1 << 62) // unit

@@ -64,7 +64,7 @@ class Interval:
 
     @property
     def _switch_ns(self) -> int | None:
-        """Duration by the switch's clock; None: it lacks a time, or disagrees with the collector's, as one that
+        """Duration by the switch's clock; None: it lacks a time, or disagrees with the collector's. One that
         was set or started again does, and one of 32 bits, which wraps every 4.3 s, after more than a turn.
         """
         if self.start_ns is None or self.end_ns is None:
