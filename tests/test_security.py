@@ -105,6 +105,7 @@ def test_the_confined_units_differ_in_rights_only() -> None:
     rights = {
         "CapabilityBoundingSet", "AmbientCapabilities", "RestrictAddressFamilies", "SystemCallFilter",
         "PrivateUsers", "StateDirectory", "ExecStartPre", "ExecStart", "ExecReload",
+        "FileDescriptorStoreMax",
     }  # fmt: skip
     same = {
         unit: sorted(

@@ -60,3 +60,45 @@ def test_an_abstract_socket_is_found() -> None:
         taker.bind(f"\0{name}")
         Service({"NOTIFY_SOCKET": f"@{name}"}).ready()
         assert taker.recv(100) == b"READY=1"
+
+
+def test_files_are_kept_until_they_are_forgotten(manager: ServiceManager, tmp_path: Path) -> None:
+    """Under their names; a message about a file is no state."""
+    service = Service(manager.environment)
+    path = tmp_path / "file"
+    with path.open("w") as file:
+        service.keep("one", file.fileno())
+        service.keep("two", file.fileno())
+    assert [os.path.realpath(f"/proc/self/fd/{each}") for each in manager.kept.values()] == [str(path)] * 2
+    service.forget("one")
+    service.ready()
+    assert manager.kept.keys() == {"two"}
+    assert manager.next() == "READY"
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [("one:two", [("one", 3), ("two", 4)]), ("one", [("one", 3), ("", 4)]), (None, [("", 3), ("", 4)])],
+)
+def test_files_are_passed_with_their_names(
+    names: str | None, found: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and no child gets them; those without a name have an empty one."""
+    private = []
+    monkeypatch.setattr(os, "set_inheritable", lambda descriptor, on: private.append((descriptor, on)))
+    passed = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "2"}
+    service = Service(passed if names is None else {**passed, "LISTEN_FDNAMES": names})
+    assert service.kept() == found
+    assert service.kept() == []
+    assert private == [(3, False), (4, False)]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"LISTEN_FDS": "2"}, {"LISTEN_PID": "1", "LISTEN_FDS": "2"}, {"LISTEN_PID": "", "LISTEN_FDS": "x"}],
+)
+def test_files_for_another_process_are_not_taken(environment: dict[str, str]) -> None:
+    """Their variables are inherited by the children of that process."""
+    assert Service(environment).kept() == []
+    own = {**environment, "LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "-1"}
+    assert Service(own).kept() == []

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def collector(tmp_path: Path) -> Iterator[Callable[..., Collector]]:
     """Make collectors below the test's folder; what is left of them is killed at the end."""
     made: list[Collector] = []
 
-    def make(*flags: str, data: Path | None = None, environment: dict[str, str] | None = None) -> Collector:
+    def make(*flags: str, data: Path | None = None, **more: Any) -> Collector:
         small = (
             "--set",
             "detect.flow_rows=64",
@@ -31,7 +32,7 @@ def collector(tmp_path: Path) -> Iterator[Callable[..., Collector]]:
         )
         page = () if "--no-serve" in flags or "--http-port" in flags else ("--http-port", "0")
         listen = () if "--listen" in flags else ("--listen", "udp://127.0.0.1:0")
-        one = Collector(data or tmp_path / "data", *listen, *page, *small, *flags, environment=environment)
+        one = Collector(data or tmp_path / "data", *listen, *page, *small, *flags, **more)
         made.append(one)
         return one
 

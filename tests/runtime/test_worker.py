@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hopscope.capture.sockets import bind_share
+from hopscope.capture.udp.listener import UdpListener, UdpSender
+from hopscope.runtime import processes
 from hopscope.runtime.pipeline.mode import Collector
 from hopscope.runtime.processes.worker import (
     EVIDENCE_NS,
@@ -150,7 +153,7 @@ def test_a_worker_that_is_ended_before_it_has_sockets(tmp_path: Path) -> None:
     stop.set()
     child = SimpleNamespace(
         settings=Settings(data=tmp_path), index=0, data=tmp_path, regions=tmp_path, stop=stop, started=False,
-        listeners=[], released=threading.Event(), bypass=None, sockets=list,
+        listeners=[], released=threading.Event(), bypass=None, sockets=list, shares=[],
         **dict.fromkeys(("report", "notify", "warn"), lambda *_, **__: None),
     )  # fmt: skip
     run(child)  # type: ignore[arg-type]
@@ -172,6 +175,7 @@ def test_a_sink_that_stops_waits_for_what_its_ring_does_not_show_yet() -> None:
     receiver = SimpleNamespace(
         forward=forward, receive=receive, detaches=False, dialect=DIALECTS["spec"], source=None, heads=False,
         counts=Counter, settle=list, take=lambda batch, _: [(batch, DIALECTS["spec"])],
+        listener=SimpleNamespace(finish=lambda: None),
     )  # fmt: skip
     steps = SimpleNamespace(
         step=lambda frames, *_, **__: forwarded.append(len(frames)), count=lambda *_: None,
@@ -181,3 +185,35 @@ def test_a_sink_that_stops_waits_for_what_its_ring_does_not_show_yet() -> None:
     worker.receivers.append(receiver)  # type: ignore[arg-type]
     worker.drain()
     assert forwarded == [1]
+
+
+def test_a_worker_that_stops_under_load_leaves_nothing_that_it_has_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A receive call may take more datagrams than one turn: what it took is processed, also past the time to
+    drain, and the rest stays in the socket for the next process.
+    """
+    monkeypatch.setattr(processes.worker, "DRAIN_SECONDS", 0.0)
+    listen = ListenSettings(port=0)
+    with bind_share(listen) as handle:
+        receiver = Receiver(listener_of(listen, 0, handle.dup()), (DIALECTS["spec"],), print, heads=False)
+        receiver.listener.open()
+        sender = UdpSender("127.0.0.1", handle.getsockname()[1])
+        sent = sender.send(reports(40 * 200))
+        sender.close()
+        taken: list[int] = []
+        steps = SimpleNamespace(
+            step=lambda frames, *_, **__: taken.append(len(frames)), count=lambda *_: None,
+            tick=lambda _: None, counted=SimpleNamespace(collect=lambda _: None), close=lambda: None,
+        )  # fmt: skip
+        worker = Worker(steps)  # type: ignore[arg-type]
+        worker.receivers.append(receiver)
+        worker.drain()
+        worker.close()
+        left = UdpListener(listen, sock=handle)
+        left.open()
+        rest = 0
+        while (batch := left.receive()) is not None:
+            rest += len(batch)
+    assert sum(taken) + rest == sent
+    assert len(taken) > 1, "one turn takes all: nothing was proven"

@@ -19,6 +19,7 @@ from hopscope.capture.udp.listener import UdpSender
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Link, ReportBatch
 
+from .service_manager import ServiceManager
 from .waiting import HANG_SECONDS
 
 START_SECONDS = 400.0
@@ -28,16 +29,27 @@ START_SECONDS = 400.0
 class Collector:
     """`hopscope collect` on a data folder, in a process group of its own."""
 
-    def __init__(self, data: Path, *flags: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *flags: str,
+        environment: dict[str, str] | None = None,
+        manager: ServiceManager | None = None,
+    ) -> None:
+        """`manager`: it is a service of this one, which keeps its files."""
         self.data = data
         self.log = data.with_name(f"{data.name}.log")
         self._flags = flags
         self._environment = environment or {}
+        self._manager = manager
         self.process: subprocess.Popen[str] | None = None
 
     def launch(self) -> None:
         """Start it, without waiting."""
         command = [sys.executable, "-m", "hopscope", "collect", "--data", str(self.data), *self._flags]
+        files, environment = list[int](), self._environment
+        if self._manager is not None:
+            command, files, environment = self._manager.passing(command)
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 command,
@@ -46,7 +58,8 @@ class Collector:
                 stderr=log,
                 text=True,
                 start_new_session=True,
-                env={**os.environ, **self._environment},
+                env={**os.environ, **environment},
+                pass_fds=files,
             )
 
     def start(self) -> None:

@@ -111,6 +111,10 @@ class Role:
         self.settings, self._sockets, self._send = settings, sockets, send
         self.stop, self.released = threading.Event(), threading.Event()
         self.started = False
+        from hopscope.capture.udp.counted_drops import SocketDrops
+        from hopscope.runtime.processes.child import Share
+
+        self.shares = [Share(number, SocketDrops()) for number in range(len(sockets))]
         self.listeners: deque[Any] = deque()  # no interface is bound again
         self._folder = tempfile.TemporaryDirectory()
         self.data = self.regions = Path(self._folder.name)

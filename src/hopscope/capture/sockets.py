@@ -6,6 +6,7 @@ import ctypes
 import errno
 import socket
 import sys
+from collections.abc import Iterable
 
 from ..settings.listen import ListenSettings
 from ..settings.source import url
@@ -17,9 +18,10 @@ UDP_SEGMENT, UDP_GRO = 103, 104
 SO_RXQ_OVFL = 40
 SO_MEMINFO = 55
 SO_ATTACH_REUSEPORT_CBPF = 51
+_SO_NETNS_COOKIE = 71
 _SO_RCVBUFFORCE = 33
 _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PMTUDISC_DO = 10, 23, 2
-_MEMINFO_DROPS = 8
+_MEMINFO_WAITING, _MEMINFO_DROPS = 0, 8
 
 
 def require_linux() -> None:
@@ -49,7 +51,7 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
     One process opens them all, in the order of the workers, and hands them out: so they outlive a worker that
     is restarted, its datagrams wait, and no source moves to another worker.  (A socket that is closed changes
     the places of the others.)  Port 0: put the port of the first into the settings of the others.  `first`:
-    the socket of worker 0, which the others of an interface need.
+    the socket of worker 0, which the others of an interface need.  `bind_shares`: all of them.
     """
     require_linux()
     if settings.interface:
@@ -62,6 +64,63 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
         # another collector's shares of the port do not prevent ours: so try without sharing first
         _bind(settings, share=1).close()
     return _bind(settings, share=settings.workers)
+
+
+def bind_shares(settings: ListenSettings) -> list[socket.socket]:
+    """`bind_share` for all workers of a listener, in their order. Raises CaptureError."""
+    shares = list[socket.socket]()
+    try:
+        for index in range(settings.workers):
+            shares.append(bind_share(settings, index, shares[0] if shares else None))
+            if not settings.interface:
+                settings = settings.model_copy(update={"port": shares[0].getsockname()[1]})
+    except CaptureError:
+        close_all(shares)
+        raise
+    return shares
+
+
+def close_all(handles: Iterable[socket.socket]) -> None:
+    """Close sockets."""
+    for handle in handles:
+        handle.close()
+
+
+def fits(handle: socket.socket, settings: ListenSettings) -> bool:
+    """Whether a socket that an earlier process has bound receives what a listener's `workers` should receive.
+
+    Raises CaptureError if its host is not known.
+    """
+    family, address = resolve(settings.host, settings.port, url(settings))
+    kind = (handle.family, handle.type, handle.proto)
+    if kind != (family, socket.SOCK_DGRAM, socket.IPPROTO_UDP) or handle.getsockname() != address:
+        return False
+    if _option(handle, socket.IPPROTO_UDP, UDP_GRO) == 1 and not settings.gro:
+        return False  # what waits may be trains
+    with socket.socket() as here:
+        return _namespace(handle) == _namespace(here)
+
+
+def resume_shares(settings: ListenSettings, shares: list[socket.socket]) -> None:
+    """Make the sockets of an earlier process, which fit, those of this listener. Raises CaptureError.
+
+    They receive on while their number changes.  With more workers, the new ones join their group. With fewer,
+    those above `workers` get nothing any more, but what waits in them can be read.
+    """
+    several = max(len(shares), settings.workers) > 1
+    try:
+        for share in shares:
+            share.setblocking(False)
+            share.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, several)
+            _ask_buffer(share, settings.receive_buffer_bytes)
+            if settings.gro:
+                take_trains(share)
+        while len(shares) < settings.workers:
+            shares.append(_bind(settings, share=settings.workers))
+        if several:
+            attach(shares[0], socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, by_source(settings.workers))
+    except OSError as error:
+        raise CaptureError(_refusal(url(settings), error)) from error
 
 
 def loopback_receiver() -> socket.socket:
@@ -115,11 +174,36 @@ def granted_buffer(handle: socket.socket) -> int:
 
 def kernel_drops(handle: socket.socket) -> int | None:
     """Datagrams that the kernel dropped at this socket, modulo 2^32; None before Linux 4.12."""
+    return _memory_of(handle, _MEMINFO_DROPS)
+
+
+def waiting_bytes(handle: socket.socket) -> int:
+    """Memory of the datagrams that wait at this socket; 0 before Linux 4.12."""
+    return _memory_of(handle, _MEMINFO_WAITING) or 0
+
+
+def _memory_of(handle: socket.socket, word: int) -> int | None:
     try:
         words = handle.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 64)
     except OSError:
         return None
-    return int.from_bytes(words[4 * _MEMINFO_DROPS : 4 * _MEMINFO_DROPS + 4], sys.byteorder)
+    return int.from_bytes(words[4 * word : 4 * word + 4], sys.byteorder)
+
+
+def _option(handle: socket.socket, level: int, option: int) -> int | None:
+    """Value of an option; None: the system does not know it."""
+    try:
+        return handle.getsockopt(level, option)
+    except OSError:
+        return None
+
+
+def _namespace(handle: socket.socket) -> bytes:
+    """What tells network namespaces apart; empty before Linux 5.14."""
+    try:
+        return handle.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
+    except OSError:
+        return b""
 
 
 def _ask_buffer(handle: socket.socket, size: int) -> None:

@@ -39,7 +39,8 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("other_frames_total", "Frames without telemetry: another protocol or port."),
     Counter(
         "kernel_drops_total",
-        "Datagrams or frames dropped by the operating system: the socket buffer or the ring was full.",
+        "Datagrams or frames dropped by the operating system: the socket buffer or the ring was full. Those "
+        "dropped while systemd restarted the collector are counted at its start.",
         of="received.kernel_drops_total",
         absolute=True,
     ),

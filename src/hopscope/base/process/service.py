@@ -1,16 +1,22 @@
-"""The state of this process for systemd (sd_notify(3)); outside a unit with Type=notify nothing is sent."""
+"""What this process tells systemd (sd_notify(3)): its state, and open files that its next start gets back.
+
+Outside a unit with Type=notify nothing is sent.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from .stop import Stop
 
 _SEND_SECONDS = 1.0
+_DONE_SECONDS = 5.0
+_FIRST_FILE = 3  # SD_LISTEN_FDS_START
 
 
 class Service:
@@ -26,6 +32,35 @@ class Service:
         self._interval = int(microseconds) / 2e6 if watched else float("inf")
         """Seconds between two signs of life: half of the limit."""
         self._due = time.monotonic() + self._interval
+        self._passed = _passed(environment)
+
+    def kept(self) -> list[tuple[str, int]]:
+        """Names and descriptors of the files that were passed to this process, once (sd_listen_fds(3)): those
+        that an earlier one gave to `keep`, and those of socket units.
+        """
+        passed, self._passed = self._passed, []
+        for _, descriptor in passed:
+            os.set_inheritable(descriptor, False)
+        return passed
+
+    def keep(self, name: str, descriptor: int) -> None:
+        """Have a file kept for the next process of this unit, until the unit stops for good.
+
+        Nothing is kept where the unit has no FileDescriptorStoreMax.
+        """
+        self._send(f"FDSTORE=1\nFDPOLL=0\nFDNAME={name}", [descriptor])
+
+    def forget(self, name: str) -> None:
+        """The opposite of `keep`, for all files of this name."""
+        self._send(f"FDSTOREREMOVE=1\nFDNAME={name}")
+
+    def wait(self) -> None:
+        """Wait until what was sent has been done, for some seconds at most (sd_notify_barrier(3))."""
+        read, write = os.pipe()
+        self._send("BARRIER=1", [write])
+        os.close(write)
+        select.select([read], [], [], _DONE_SECONDS)  # readable once the receiver has closed its copy
+        os.close(read)
 
     def ready(self) -> None:
         """It works, again after `reloading`."""
@@ -50,13 +85,22 @@ class Service:
         """The same stop for a loop that is alive while it asks whether it should stop."""
         return _Watched(self, stop)
 
-    def _send(self, state: str) -> None:
+    def _send(self, state: str, files: Sequence[int] = ()) -> None:
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.settimeout(_SEND_SECONDS)  # a service does not wait for who looks after it
             sender.connect(self._address)
-            sender.sendall(state.encode())
+            socket.send_fds(sender, [state.encode()], files)
+
+
+def _passed(environment: Mapping[str, str]) -> list[tuple[str, int]]:
+    count = environment.get("LISTEN_FDS", "")
+    if environment.get("LISTEN_PID") != str(os.getpid()) or not count.isdecimal():
+        return []
+    names = environment.get("LISTEN_FDNAMES", "").split(":")
+    names += [""] * (int(count) - len(names))
+    return [(names[number], _FIRST_FILE + number) for number in range(int(count))]
 
 
 class _Watched:

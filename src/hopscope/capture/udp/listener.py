@@ -24,6 +24,7 @@ from ..errors import CaptureError
 from ..layout import CONTROL_BYTES, IOVEC, MMSGHDR, NAME_BYTES, SETUP_SLOTS, UNPACK_SLOTS, Setup, Unpack
 from ..limits import RateLimit, source_ranges
 from ..sockets import bind_share, granted_buffer, kernel_drops, take_trains
+from .counted_drops import SocketDrops
 from .sender import UdpSender
 
 __all__ = ["UdpListener", "UdpSender", "bind_share"]
@@ -62,8 +63,13 @@ class UdpListener:
         worker: int = 0,
         workers: int = 1,
         sock: socket.socket | None = None,
+        drops: SocketDrops | None = None,
     ) -> None:
-        """`sock`: this worker's socket, from `bind_share`; without it, `open` binds one of `workers`."""
+        """`sock`: this worker's socket, from `bind_share`; without it, `open` binds one of `workers`.
+
+        `drops`: what is known of those of `sock`, which may have been open before; this listener notes there
+        which ones it has counted.
+        """
         self.settings = settings
         self.worker = worker
         self.workers = workers
@@ -75,6 +81,8 @@ class UdpListener:
         self.port = settings.port
         """UDP port; after `open` even if the kernel chose it."""
         self._state = np.zeros(UNPACK_SLOTS, np.uint64)
+        self._drops = drops or SocketDrops()
+        self._state[Unpack.DROPS_SEEN] = self._drops.before
         self._words = self._state.data  # a plain number costs a quarter of NumPy's
         self._received = 0
         self._wanted = MESSAGES
@@ -222,6 +230,7 @@ class UdpListener:
             if ahead < 0x80000000:
                 self._state[Unpack.DROPS] += np.uint64(ahead)
                 self._state[Unpack.DROPS_SEEN] = drops
+        self._drops.counted[0] = self._state[Unpack.DROPS_SEEN]
         return {key: int(self._state[slot]) for key, slot in _COUNTERS.items()}
 
     @property

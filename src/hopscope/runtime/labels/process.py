@@ -37,6 +37,7 @@ from ..pipeline.full_tables import FullTables
 from .events import LabelEvents
 
 if TYPE_CHECKING:
+    from ...capture.udp.counted_drops import SocketDrops
     from ...labels.redis import LabelRedis
     from ..processes.child import Child
 
@@ -72,7 +73,7 @@ def run(child: Child) -> None:
     if not sockets:
         process.close()
         return
-    process.open(sockets[0])
+    process.open(sockets[0], child.shares[0].drops)
     for note in process.notes():
         child.notify(note)
     child.report(warm=True, ready=True)
@@ -164,9 +165,12 @@ class LabelProcess:
         assert self.listener is not None
         return self.listener.port
 
-    def open(self, handle: socket.socket | None = None) -> None:
-        """Bind, or take the socket over: labels are taken from now on. Raises CaptureError."""
-        self.listener = UdpListener(listen_settings(self.settings), sock=handle)
+    def open(self, handle: socket.socket | None = None, drops: SocketDrops | None = None) -> None:
+        """Bind, or take the socket over: labels are taken from now on. Raises CaptureError.
+
+        `drops`: those of the socket.
+        """
+        self.listener = UdpListener(listen_settings(self.settings), sock=handle, drops=drops)
         self.listener.open()
         if self.redis is not None:
             self.redis.start()

@@ -15,13 +15,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...base import log
 from ...base.process.title import show_name
+from ...capture.udp.counted_drops import CountedDrops, SocketDrops
 from ...settings.collector import Settings
 
 PACKET_BYTES = 1 << 17
@@ -43,6 +44,15 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     except ConnectionResetError:
         return None, []
     return (json.loads(packet) if packet else None), list(files)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a socket of a listener is."""
+
+    listener: int
+    """Number of the listener."""
+    drops: SocketDrops
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,8 @@ class Child:
         self.role = role
         self._channel = channel
         self._sockets: list[int] | None = None
+        self.shares: list[Share] = []
+        """What the sockets are; once `sockets` has returned."""
         self.bypass: int | None = None
         """Descriptor of the heartbeats of a sink with a bypass; once `sockets` has returned."""
         self._given = threading.Event()
@@ -181,5 +193,12 @@ class Child:
                 self._end()
             if "sockets" in message:
                 self._sockets, rest = files[: message["sockets"]], files[message["sockets"] :]
-                self.bypass = rest[0] if rest else None
+                more = dict(zip(message.get("more", ()), rest, strict=True))
+                self.bypass = more.get("bypass")
+                if "drops" in more:
+                    with closing(CountedDrops(more["drops"])) as drops:
+                        self.shares = [
+                            Share(listener, drops.of_socket(number, before))
+                            for listener, number, before in message["shares"]
+                        ]
                 self._given.set()

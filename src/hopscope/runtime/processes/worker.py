@@ -32,6 +32,7 @@ from .processors import pin
 
 if TYPE_CHECKING:
     from ...capture.listener import Listener
+    from ...capture.udp.counted_drops import SocketDrops
     from ...detect.detector import Detector
     from ...settings.listen import ListenSettings
     from ...wire.decode.evidence import Evidence
@@ -71,7 +72,6 @@ def run(child: Child, *, standby: bool = False) -> None:
             return
         pin(settings, "worker", child.index)
     child.started = True
-    shares = [(lane, listen) for lane, listen in enumerate(settings.listen) if child.index < listen.workers]
     steps: Steps
     if mode.has_detector:
         steps = mode.hand_over(child.index, child.regions)
@@ -88,10 +88,11 @@ def run(child: Child, *, standby: bool = False) -> None:
     worker = Worker(steps, child.listeners, child.released)
     wires = list[Receiver]()
     child.report(warm=True)
-    for (lane, listen), handle in zip(shares, child.sockets(), strict=False):
+    for handle, share in zip(child.sockets(), child.shares, strict=False):
+        lane, listen = share.listener, settings.listen[share.listener]
         dialects = dialects_of(listen, mode)
         detector = detector_of(steps, mode, dialects)
-        listener = listener_of(listen, child.index, handle, detector, dialects[0])
+        listener = listener_of(listen, child.index, handle, detector, dialects[0], share.drops)
         listener.open()
         heartbeat = None
         if child.bypass is not None and listen.output:
@@ -124,7 +125,7 @@ def run(child: Child, *, standby: bool = False) -> None:
     elif large:
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
-        if any(listen.kind == "xdp" for _, listen in shares):  # few come, each would wake it
+        if "xdp" in worker.kinds:  # few come, each would wake it
             pause = loop.Hurry(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
     loop.run(worker, child.stop, pause if forwards or shared else loop.Doze(pause, worker.files))
 
@@ -154,8 +155,11 @@ def listener_of(
     handle: socket.socket | None = None,
     detector: Detector | None = None,
     dialect: Dialect | None = None,
+    drops: SocketDrops | None = None,
 ) -> Listener:
-    """The listener of the worker `index`; `detector` and `dialect`: of an XDP program that filters."""
+    """The listener of the worker `index`; `detector` and `dialect`: of an XDP program that filters; `drops`:
+    of a UDP socket.
+    """
     if listen.kind == "mirror":
         from ...capture.ring.listener import RingListener
 
@@ -170,7 +174,7 @@ def listener_of(
         return XdpListener(listen, detector, dialect)
     from ...capture.udp.listener import UdpListener
 
-    return UdpListener(listen, index, listen.workers, handle)
+    return UdpListener(listen, index, listen.workers, handle, drops)
 
 
 def dialects_of(listen: ListenSettings, mode: Mode) -> tuple[Dialect, ...]:
@@ -349,6 +353,11 @@ class Worker:
         """Descriptors of its sockets."""
         return [receiver.listener.fileno() for receiver in self.receivers]
 
+    @property
+    def kinds(self) -> set[str]:
+        """Kinds of its listeners."""
+        return {receiver.listener.settings.kind for receiver in self.receivers}
+
     def follows(self) -> bool:
         """Whether filters of XDP programs have work now: rows to follow, or datagrams left to take."""
         return any(receiver.follows() for receiver in self.receivers)
@@ -396,7 +405,7 @@ class Worker:
         """Time up to which frames have been received: a ring shows them late, so what waits for a packet's
         postcards, or for a report of a source, must not run ahead of them.
         """
-        if any(receiver.listener.settings.kind in ("ring", "mirror") for receiver in self.receivers):
+        if self.kinds & {"ring", "mirror"}:
             return min(now_ns, max(now_ns - RING_DELAY_NS, self._newest_ns))
         return now_ns
 
@@ -409,9 +418,10 @@ class Worker:
         self._steps.counted.collect(self)
 
     def drain(self) -> None:
-        """Process what is left in the sockets, for at most a second; what comes now bypasses a sink, whose
-        rings may not show yet what came before. If it is released, process only what it has taken: the rest
-        waits for another process.
+        """Process what is left in the sockets, for at most a second, and then what it has taken from them.
+
+        What comes now bypasses a sink, whose rings may not show yet what came before. If it is released, it
+        processes only what it has taken: the rest waits for another process.
         """
         released, least = self._released.is_set(), 0.0
         for receiver in self.receivers:
@@ -421,6 +431,10 @@ class Worker:
                 receiver.forward.stop()
                 least = RING_DELAY_NS / 1e9
         loop.drain(self.turn, DRAIN_SECONDS, least)
+        for receiver in self.receivers:
+            if not receiver.detaches:
+                receiver.listener.finish()
+        loop.drain(self.turn, DRAIN_SECONDS)
         for receiver in self.receivers:
             for batch, dialect in receiver.settle():
                 self._step(receiver, batch, dialect)

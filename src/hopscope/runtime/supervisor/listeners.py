@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,25 @@ from ...capture.claim import claim
 from ...capture.errors import CaptureError
 from ...capture.ring.offload import PreparedInterface, prepare
 from ...capture.ring.socket import source_of
-from ...capture.sockets import bind_share
+from ...capture.sockets import bind_shares, close_all
 from ...settings.collector import Settings
+from ...settings.listen import ListenSettings
 from ...settings.source import url
 from .interfaces import Interfaces
+from .kept import KeptSockets
 from .take_over import Estate
 
 
 class Listeners:
     """The sockets of all workers. They outlive a worker: what comes waits while it is restarted."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, kept: KeptSockets) -> None:
+        self._settings, self._kept = settings, kept
         self._log = log.logger("supervisor")
         self._sockets: list[list[socket.socket]] = []
-        """By listener, one for each of its workers."""
+        """By listener, one for each of its workers; more, if it had more workers before a restart."""
+        self._labels: list[socket.socket] = []
+        """The one for labels."""
         self._claims: list[socket.socket] = []
         """Of the interfaces whose frames are forwarded, from `probe` on."""
         self._prepared: dict[int, PreparedInterface] = {}
@@ -35,13 +40,19 @@ class Listeners:
         self._bypass: Bypass | None = None
         self.interfaces: Interfaces | None = None
         """Once open, if a listener receives on an interface: readable when `follow` should be called."""
-        self.urls: list[str] = []
+        self.urls = [url(listen) for listen in settings.listen]
         """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
 
     def probe(self) -> None:
         """Bind everything once. Raises CaptureError, before anything is compiled, if a port is in use."""
-        self._bind()
-        self._close_sockets()
+        self._claim()
+        bound = list[socket.socket]()
+        try:
+            for number in range(len(self._settings.listen)):
+                if not self._kept.has(number):
+                    bound += self._bind(number)
+        finally:
+            close_all(bound)
 
     def open(self) -> None:
         """Bind, once workers can read: a socket that is not read loses frames. Raises CaptureError."""
@@ -49,7 +60,11 @@ class Listeners:
         for number in range(len(listeners)):
             self._prepare(number)
         self._explain_forwarding()
-        self._bind()
+        self._claim()
+        for number, listen in enumerate(listeners):
+            shares = self._bind(number) if listen.interface else self._kept.open(number)
+            self._sockets.append(shares)
+            self.urls[number] = _url(listen, shares)
         if any(listen.interface for listen in listeners):
             self.interfaces = Interfaces(listeners)
         self._open_bypass()
@@ -64,7 +79,6 @@ class Listeners:
         self._claim()
         self._explain_forwarding()
         self._sockets = estate.shares
-        self.urls = [url(listen) for listen in listeners]
         self._open_bypass(estate.bypass)
         for number, changes in enumerate(estate.offloads):
             self._prepare(number)
@@ -81,11 +95,17 @@ class Listeners:
 
     def of_worker(self, worker: int) -> tuple[dict[str, Any], list[int]]:
         """Message and descriptors that hand a worker its sockets; no descriptors: nothing is open."""
-        files = [shares[worker].fileno() for shares in self._sockets if worker < len(shares)]
-        message = {"sockets": len(files)}
-        if self._bypass is not None:
-            files.append(self._bypass.map)
-        return message, files
+        places = list(self._places(worker))
+        return self._handing([self._sockets[number][place] for number, place in places], places)
+
+    def of_labels(self) -> tuple[dict[str, Any], list[int]]:
+        """The same for the process that takes labels."""
+        return self._handing(self._labels, [(len(self._settings.listen), 0)])
+
+    def open_labels(self, listen: ListenSettings) -> str:
+        """Bind the socket for labels; its address, as in `urls`. Raises CaptureError."""
+        self._labels = self._kept.open(len(self._settings.listen))
+        return _url(listen, self._labels)
 
     def follow(self) -> list[tuple[int, dict[str, Any], list[int]]]:
         """Notice interfaces that disappear, and bind again those that are back: worker, message, descriptor
@@ -108,7 +128,7 @@ class Listeners:
             self._log.warning("interface is back", interface=name, missing_seconds=round(seconds, 3))
             for number in listeners:
                 for worker, share in enumerate(self._sockets[number]):
-                    place = sum(worker < len(shares) for shares in self._sockets[:number])
+                    place = sum(lane < number for lane, _ in self._places(worker))
                     message = {"listener": place, "gap_ns": int(seconds * 1e9) if not worker else 0}
                     made.append((worker, message, [share.fileno()]))
             self._renew_bypass(name)
@@ -123,7 +143,9 @@ class Listeners:
 
         `left`: another process uses the sockets, and undoes the changes at its end.
         """
-        self._close_sockets()
+        for shares in [*self._sockets, self._labels]:
+            close_all(shares)
+        self._sockets.clear()
         self._disclaim()
         for prepared in self._prepared.values():
             if left:
@@ -146,43 +168,42 @@ class Listeners:
             each.close()
         self._claims.clear()
 
-    def _bind(self) -> None:
-        self._claim()
-        self.urls = []
-        for listen in self._settings.listen:
-            shares = list[socket.socket]()
-            self._sockets.append(shares)
-            if listen.kind == "xdp":
-                XdpProgram(listen).close()
-                # the worker attaches a program; the socket only says that it may
-                shares.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-                self.urls.append(url(listen))
-                continue
-            for index in range(listen.workers):
-                shares.append(bind_share(listen, index, shares[0] if shares else None))
-                if not listen.interface:
-                    listen = listen.model_copy(update={"port": shares[0].getsockname()[1]})
-            self.urls.append(url(listen))
+    def _bind(self, number: int) -> list[socket.socket]:
+        listen = self._settings.listen[number]
+        if listen.kind == "xdp":
+            XdpProgram(listen).close()
+            # the worker attaches a program; the socket only says that it may
+            return [socket.socket(socket.AF_INET, socket.SOCK_DGRAM)]
+        return bind_shares(listen)
 
-    def _close_sockets(self) -> None:
-        for shares in self._sockets:
-            for share in shares:
-                share.close()
-        self._sockets.clear()
+    def _handing(
+        self, sockets: list[socket.socket], places: list[tuple[int, int]]
+    ) -> tuple[dict[str, Any], list[int]]:
+        """Message and descriptors for a process that gets these sockets."""
+        if not sockets:
+            return {}, []
+        more = {"drops": self._kept.drops.descriptor}
+        if self._bypass is not None:
+            more["bypass"] = self._bypass.map
+        message = {"sockets": len(sockets), "shares": self._kept.described(places), "more": list(more)}
+        return message, [*(each.fileno() for each in sockets), *more.values()]
+
+    def _places(self, worker: int) -> Iterator[tuple[int, int]]:
+        """Listener and place of every socket of a worker."""
+        for number, (listen, shares) in enumerate(zip(self._settings.listen, self._sockets, strict=False)):
+            if worker < listen.workers:
+                for place in range(worker, len(shares), listen.workers):
+                    yield number, place
 
     def _bind_again(self, number: int) -> None:
         """New sockets for a listener, in place of those of an interface that is gone. Raises CaptureError."""
-        listen, made = self._settings.listen[number], list[socket.socket]()
+        made = self._bind(number)
         try:
-            for index in range(listen.workers):
-                made.append(bind_share(listen, index, made[0] if made else None))
             self._prepare(number)
         except CaptureError:
-            for share in made:
-                share.close()
+            close_all(made)
             raise
-        for share in self._sockets[number]:
-            share.close()
+        close_all(self._sockets[number])
         self._sockets[number] = made
 
     def _prepare(self, number: int) -> None:
@@ -251,3 +272,10 @@ class Listeners:
                     self._install_bypass(number)
                 except CaptureError as error:  # the other interface is missing, too
                     self._log.warning("no bypass", reason=str(error))
+
+
+def _url(listen: ListenSettings, shares: list[socket.socket]) -> str:
+    """The address of a listener, with the port that the kernel may have chosen."""
+    if not listen.interface:
+        listen = listen.model_copy(update={"port": shares[0].getsockname()[1]})
+    return url(listen)

@@ -182,6 +182,8 @@ class Members:
         """Hand a process the sockets that it receives on, once they are open."""
         if member.role == "worker":
             message, files = self._listeners.of_worker(member.index)
+        elif member.role == "labels":
+            message, files = self._listeners.of_labels()
         else:
             files = [listener.fileno() for listener in member.sockets]
             message = {"sockets": len(files)}

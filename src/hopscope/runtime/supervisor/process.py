@@ -12,7 +12,7 @@ import numpy as np
 from ...base import log
 from ...base.errors import HopscopeError
 from ...base.names import DISCOVERED
-from ...capture.sockets import bind_share
+from ...base.process.service import Service
 from ...control import rules
 from ...control.status import read_status
 from ...detect.counters import COUNTERS, DETECTOR, attach_counters, by_key, counter_files
@@ -31,6 +31,7 @@ from ..pipeline.shard import keep_leftovers
 from ..processes import fork_server
 from ..processes.processors import check as check_processors
 from .control import ControlServer
+from .kept import KeptSockets
 from .listeners import Listeners
 from .live_limits import LiveLimits
 from .member import Member
@@ -65,8 +66,12 @@ class Supervisor:
     that does so is left stopped for a while: capture goes on.
     """
 
-    def __init__(self, settings: Settings, *, take_over: bool = False) -> None:
-        """`take_over`: go on where the sink that runs on this data folder is, if there is one."""
+    def __init__(
+        self, settings: Settings, *, take_over: bool = False, service: Service | None = None
+    ) -> None:
+        """`take_over`: go on where the sink that runs on this data folder is, if there is one. `service`: the
+        unit whose sockets systemd keeps.
+        """
         self.settings = settings
         self._files = stamps(settings)
         """Those of the files as processes have read them."""
@@ -84,7 +89,9 @@ class Supervisor:
         self._limits: LiveLimits | None = None
         self._changing = threading.Lock()
         """Held while limits change, by a request or a reload."""
-        self._listeners = Listeners(settings)
+        udp = [*settings.listen, *([listen_settings(settings.label)] if settings.label.listen else [])]
+        self._kept = KeptSockets(service or Service({}), udp)
+        self._listeners = Listeners(settings, self._kept)
         self._clock = StartClock()
         self.stopping = threading.Event()
         """Set it to end the collector, even while it starts."""
@@ -178,6 +185,7 @@ class Supervisor:
         if not settings.names_from:
             (self.folder.path / DISCOVERED).unlink(missing_ok=True)
         if estate is None:
+            self._kept.find()
             self._listeners.probe()
         labels = self._open_labels()
         self._write_owner()
@@ -266,6 +274,7 @@ class Supervisor:
             member.sockets.clear()
         left = heir is not None and self._leave(heir)
         self._listeners.close(left=left)
+        self._kept.close()
         self.members.close()
         self.folder.close(left=left)
         fork_server.disown()
@@ -291,12 +300,8 @@ class Supervisor:
         """The process that takes labels, with its socket; none without `label.listen`."""
         if not self.settings.label.listen:
             return []
-        member = Member("labels", "labels")
-        listen = listen_settings(self.settings.label)
-        member.sockets.append(bind_share(listen))
-        listen = listen.model_copy(update={"port": member.sockets[0].getsockname()[1]})
-        self.labels = url(listen)
-        return [member]
+        self.labels = self._listeners.open_labels(listen_settings(self.settings.label))
+        return [Member("labels", "labels")]
 
     # ---------------------------------------------------------------------------------- for others
 

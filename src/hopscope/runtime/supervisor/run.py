@@ -33,7 +33,8 @@ def run(
     """
     require_linux()
     log.configure(level=settings.log.level, form=settings.log.format)
-    supervisor, due = Supervisor(settings, take_over=take_over), threading.Event()
+    service, due = Service(), threading.Event()
+    supervisor = Supervisor(settings, take_over=take_over, service=service)
     on_terminal = sys.stderr.isatty()
 
     def hang_up() -> None:
@@ -41,7 +42,7 @@ def run(
 
     at_signals(supervisor.stopping.set, signal.SIGINT, signal.SIGTERM)
     at_signals(hang_up, signal.SIGHUP)
-    logger, service = log.logger("supervisor"), Service()
+    logger = log.logger("supervisor")
     supervisor.start()
     try:
         if not supervisor.stopping.is_set():
