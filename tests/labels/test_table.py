@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hopscope.labels import table as label_table
 from hopscope.labels.coverage import GRACE_NS
 from hopscope.labels.state import NEVER, LabelReader, LabelRule
-from hopscope.labels.table import CLOCK_BACK_NS, LabelTable
+from hopscope.labels.table import IDLE_NS, JUMP_NS, LabelTable
 from hopscope.wire.label.records import LABEL
 from hopscope.wire.records import Records
 
@@ -34,20 +35,21 @@ def told(ports: Records) -> dict[Key, dict[str, int]]:
 
 
 def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
-    """Labels in any order, twice, with times that go back after a silence and beyond what there is room
-    for, where ports that are silent for long make room: time, arrival, latency, labels and discarded
-    ones are those of a dictionary filled one by one; and a writer that is started again goes on with them.
+    """Labels in any order, twice, with clocks that are set back, and beyond what there is room for, where
+    ports that are silent for long make room: time, arrival, latency, labels and discarded ones are those of
+    a dictionary filled batch by batch; and a writer that is started again goes on with them.
     """
     rng = np.random.default_rng(11)
     path = tmp_path / "labels.table"
     table = LabelTable(path, ABOUT, ports=40)
     plain: dict[Key, dict[str, int]] = {}
     row_of: dict[Key, int] = {}
+    behind: dict[Key, int] = {}
     now, base, refused, back, reused = 10**18, 0, 0, 0, 0
     for step in range(400):
         now += int(rng.integers(1, 30 * MS))
         if step in (150, 300):  # silence; then clocks that restarted
-            now += CLOCK_BACK_NS + 1
+            now += IDLE_NS + 1
             base -= 10**15
         keys = [(int(rng.integers(0, 9)), int(rng.integers(0, 6))) for _ in range(int(rng.integers(1, 25)))]
         keys = keys if step else keys[:1] * 9
@@ -55,7 +57,7 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
         latencies = rng.integers(0, 2**32, len(keys)).tolist()
         new = [key for key in sorted(set(keys)) if key not in plain]
         idle = [key for key, one in plain.items() if key not in keys]
-        idle = [key for key in idle if plain[key]["received_ns"] < now - CLOCK_BACK_NS]
+        idle = [key for key in idle if plain[key]["received_ns"] < now - IDLE_NS]
         idle.sort(key=lambda key: (plain[key]["received_ns"], row_of[key]))
         for key in new[: 40 - len(plain) + len(idle)]:
             row_of[key] = len(plain)
@@ -64,31 +66,42 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
                 row_of[key], reused = row_of.pop(gone), reused + 1
                 del plain[gone]
             plain[key] = {"time_ns": NEVER, "received_ns": NEVER, "labels": 0, "late": 0, "latency_ns": 0}
+            behind.pop(key, None)
+        set_back = set()
+        for key in set(keys) & set(plain):
+            newest = max(time for each, time in zip(keys, times, strict=True) if each == key)
+            offset = behind.pop(key, None)
+            if newest < plain[key]["time_ns"] - JUMP_NS:
+                if offset is not None and abs(now - newest - offset) < JUMP_NS:
+                    set_back.add(key)
+                else:
+                    behind[key] = now - newest
         for key, time, latency in zip(keys, times, latencies, strict=True):
             if (one := plain.get(key)) is None:
                 refused += 1
                 continue
             one["labels"] += 1
-            silent = one["labels"] > 1 and one["received_ns"] < now - CLOCK_BACK_NS
-            if time > one["time_ns"] or silent:
+            if time > one["time_ns"] or key in set_back:
                 back += time <= one["time_ns"]
+                set_back.discard(key)
                 one |= {"time_ns": time, "received_ns": now, "latency_ns": latency}
             elif time < one["time_ns"]:
                 one["late"] += 1
         table.update(labels_of(keys, times, latencies), now)
         if step == 200:
             table = LabelTable(path, ABOUT, ports=40)
+            behind.clear()
             assert told(LabelReader.attach(path).ports()) == plain
             before, counted = table, (refused, back, reused)
     assert told(LabelReader.attach(path).ports()) == plain
     assert len(plain) == 40
     assert refused > 100
-    assert back >= 40
+    assert back >= 30
     assert before is table
     assert (table.rejected, table.clock_resets) == (refused - counted[0], back - counted[1])
     assert table.evicted == reused - counted[2] > 0
     assert table.rows_of([0, 99], [0, 0]).tolist()[1] == -1
-    assert table.rows_of([77], [7], add=True, idle_since_ns=now - CLOCK_BACK_NS).tolist() == [-1]
+    assert table.rows_of([77], [7], add=True, idle_since_ns=now - IDLE_NS).tolist() == [-1]
 
 
 def test_one_sender_does_not_take_the_table() -> None:
@@ -158,6 +171,43 @@ def test_a_time_far_ahead_does_not_blind_a_port() -> None:
     assert rows["time_ns"].tolist() == [now - MS, ahead]
     assert rows["latency_ns"].tolist() == [77, 1]
     assert (table.future_times, table.clock_resets, table.late) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("newest", "first"),
+    [
+        (10**18, 7),  # the switch starts again, and its clock at 0
+        (10**18, 10**18 - 5 * 10**9),  # set back by 5 s
+        (2**62, 90 * 10**9),  # a damaged time; the clock counts from the switch's start
+        ((2**48 - 1) * 1000, 0),  # the published code's 48 bits of us wrap
+        (2**63 - 1, -(2**63)),  # 64 bits wrap
+    ],
+)
+def test_a_clock_that_is_set_back_costs_one_batch(newest: int, first: int) -> None:
+    """Labels that agree with each other by a new clock are taken from the second batch on."""
+    table, now = LabelTable(None, ABOUT, ports=8), 10**18
+    table.update(labels_of([(1, 1)], [newest]), now)
+    times = []
+    for step in range(1, 4):
+        time = first + (step - 1) * 50 * MS
+        table.update(labels_of([(1, 1)] * 2, [time - MS if step > 1 else time, time]), now + step * 50 * MS)
+        times.append(int(table.known["time_ns"][0]))
+    assert times == [newest, first + 50 * MS, first + 100 * MS]
+    assert (table.late, table.clock_resets) == (2, 1)
+    assert table.recorded.tolist() == [now + 150 * MS]
+
+
+def test_labels_that_were_long_on_their_way_set_no_clock_back() -> None:
+    """One last hop is 3 s behind the other: its labels are late as long as newer ones come between."""
+    table, now = LabelTable(None, ABOUT, ports=8), 10**18
+    for step in range(40):
+        now += 50 * MS
+        table.update(labels_of([(1, 1)], [now - (3 * 10**9 if step % 2 else 0)]), now)
+    assert (table.taken, table.late, table.clock_resets) == (40, 20, 0)
+    table.update(labels_of([(1, 1)] * 2, [now - 3 * 10**9, now - MS]), now + MS)
+    table.update(labels_of([(1, 1)], [now - 9 * 10**9]), now + 2 * MS)
+    table.update(labels_of([(1, 1)], [now - 5 * 10**9]), now + 3 * MS)
+    assert table.clock_resets == 0
 
 
 def test_coverage_is_the_share_of_active_ports_with_a_label() -> None:

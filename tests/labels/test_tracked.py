@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.labels.tracked import IDLE_NS, RATE_NS, TrackedTable
+from hopscope.labels.table import IDLE_NS
+from hopscope.labels.tracked import RATE_NS, TrackedTable
 from hopscope.labels.tracked_state import FILE_NAME, HOPS, TrackedReader
 from hopscope.memory.region import RegionError
 from hopscope.wire.label.records import LABEL, LABEL_FLOW
@@ -114,6 +115,21 @@ def test_latency_by_hop_and_its_highest() -> None:
     row = table.rows[np.flatnonzero(table.rows["packets"])[0]]
     assert row["path"]["latency_ns"][:3].tolist() == [1, 700, 2001]
     assert row["path"]["highest_latency_ns"][:3].tolist() == [1, 5000, 2001]
+
+
+def test_a_clock_that_is_set_back_costs_one_packet() -> None:
+    """The first switch starts again: of its flow's packets, the second is the newest, on its new path; late
+    packets between those of the right time set nothing back.
+    """
+    table = TrackedTable(None, START)
+    times = [START, 5, 50 * MS, 100 * MS, 2**62, 150 * MS, 200 * MS, 2**62, 210 * MS, 2**62 + 1, 220 * MS]
+    seen = []
+    for step, time in enumerate(times):
+        table.update(*packets([(1, time, B if 5 <= time < 2**61 else A)]), START + step * 50 * MS)
+        (flow,) = table._flows.values()
+        seen.append(flow.path[0].time_ns)
+    assert seen == [START, START, 50 * MS, 100 * MS, 2**62, 2**62, 200 * MS, *[2**62] * 2, *[2**62 + 1] * 2]
+    assert table.late == 4
 
 
 def test_a_full_table() -> None:

@@ -12,7 +12,7 @@ from hopscope.detect.records import ClearReason, Kind, Metric
 from hopscope.history.query import History
 from hopscope.labels.counters import LABEL_COUNTERS
 from hopscope.labels.state import LabelRule
-from hopscope.labels.table import CLOCK_BACK_NS, LabelTable
+from hopscope.labels.table import IDLE_NS, LabelTable
 from hopscope.labels.tracked import TrackedTable
 from hopscope.present.feed import Feed
 from hopscope.runtime.labels.events import SHARD, LabelEvents
@@ -127,7 +127,7 @@ def test_a_silent_port_that_is_evicted_is_cleared(tmp_path: Path) -> None:
     """Its row is needed for another port: the alarm ends, and says so."""
     labelled = Labelled(tmp_path, ports=1, period_seconds=0)
     labelled.wait(1, (1, 1, 1, 1))
-    labelled.wait(CLOCK_BACK_NS / SECOND + 1)
+    labelled.wait(IDLE_NS / SECOND + 1)
     labelled.wait(1, (9, 9, 1, 1))
     rows = labelled.stored("kind", "node_id", "port", "reason")
     assert rows == [("raised", 1, 1, None), ("cleared", 1, 1, "evicted")]

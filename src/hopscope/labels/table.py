@@ -22,11 +22,10 @@ MAX_PORTS = 65_536
 """Room of the table: more than the ports of a fat tree with k = 32."""
 INTERVALS = 4_096
 """Telemetry intervals whose coverage is kept."""
-CLOCK_BACK_NS = 10_000_000_000
-"""After this time without a newer label, the clock of a port was set back: its next label is accepted.
-"""
-MAX_AHEAD_NS = 1_000_000_000
-"""A newest label further ahead of our clock has a wrong time, if the next one agrees with our clock."""
+IDLE_NS = 10_000_000_000
+"""In a full table, a port without a newer label for this time may be evicted."""
+JUMP_NS = 1_000_000_000
+"""A label is delayed by less than this: one that is older than the newest by more has another clock."""
 STEADY = 8
 """Labels of a port that reports steadily: it goes for one of an owner with an eighth of its owner's rows."""
 UNFAIR = 64
@@ -74,6 +73,8 @@ class LabelTable:
         self._keys: Keys = keys[self._order]
         self._owner = np.zeros(ports, np.uint8)
         """Who sent the first label of a row; after a restart, one owner has all."""
+        self._behind_ns: Ints = np.full(ports, NEVER, np.int64)
+        """Our clock minus a port's, if its last labels were older than the newest by more than JUMP_NS."""
         self._counted = self._rows["labels"].copy()
         self._counted_ns = 0
         self._counts_packets = True
@@ -129,7 +130,7 @@ class LabelTable:
         """Process LABEL records that arrived at `now_ns`: the newest of every port stays, all are counted."""
         rows = self.rows_of(
             labels["node_id"], labels["egress_port"], add=self._allowed is None,
-            idle_since_ns=now_ns - CLOCK_BACK_NS, owners=labels["owner"],
+            idle_since_ns=now_ns - IDLE_NS, owners=labels["owner"],
         )  # fmt: skip
         if self._allowed is not None:
             ours = (rows >= 0) & self._allowed[rows]
@@ -142,12 +143,9 @@ class LabelTable:
             return
         ports, group = np.unique(rows, return_inverse=True)
         stored = self._rows["time_ns"][ports]
-        silent = (self._rows["received_ns"][ports] < now_ns - CLOCK_BACK_NS) & (stored != NEVER)
-        agrees = (
-            abs(labels["time_ns"] // 2 - now_ns // 2) < MAX_AHEAD_NS // 2
-        )  # halves: differences fit into 64 bits
-        ahead = (stored > now_ns + MAX_AHEAD_NS) & (np.bincount(group[agrees], minlength=len(ports)) > 0)
-        floor = np.where(silent | ahead, NEVER, stored)
+        agrees = abs(labels["time_ns"] // 2 - now_ns // 2) < JUMP_NS // 2  # halves: no overflow
+        ahead = (stored > now_ns + JUMP_NS) & (np.bincount(group[agrees], minlength=len(ports)) > 0)
+        floor = np.where(ahead | self._set_back(ports, group, labels["time_ns"], now_ns), NEVER, stored)
         newest, is_late, back = _newest(group, labels["time_ns"], floor, stored)
         count = np.bincount(group, minlength=len(ports))
         older = np.bincount(group[is_late], minlength=len(ports))
@@ -229,6 +227,18 @@ class LabelTable:
         """Unmap the region."""
         self.region.close()
 
+    def _set_back(self, ports: Ints, group: Ints, times: Ints, now_ns: int) -> Mask:
+        """Ports whose clock was set back: for the second time in a row, all labels of a batch are older than
+        the newest by more than JUMP_NS, and both times by the same clock.
+        """
+        stored, highest = self._rows["time_ns"][ports], np.full(len(ports), NEVER)
+        np.maximum.at(highest, group, times)
+        behind = (highest < stored) & ((stored - highest).view(np.uint64) > JUMP_NS)
+        offset = now_ns - highest  # may overflow, as the difference below: both wrap
+        again: Mask = behind & (abs(offset - self._behind_ns[ports]) < JUMP_NS)
+        self._behind_ns[ports] = np.where(behind & ~again, offset, NEVER)
+        return again
+
     def _find(self, keys: Keys) -> Ints:
         if not len(self._keys):
             return np.full(len(keys), -1, np.int64)
@@ -306,6 +316,7 @@ class LabelTable:
         self.periods.forget(rows)
         self.on_silent_evict(*self.ports_of(self.silence.forget(rows)))
         self._counted[rows] = 0
+        self._behind_ns[rows] = NEVER
         stay = ~np.isin(self._order, rows)
         self._keys, self._order = self._keys[stay], self._order[stay]
 

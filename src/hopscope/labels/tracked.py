@@ -15,13 +15,11 @@ import numpy.typing as npt
 
 from ..memory.region import Region, barrier
 from ..wire.records import Records
-from .table import CLOCK_BACK_NS, MAX_AHEAD_NS
+from .table import IDLE_NS, JUMP_NS
 from .tracked_state import HOPS, KIND, TRACKED_FLOW, VERSION, arrays_of
 
 MAX_FLOWS = 1024
 """Room of the table: the maximum of the settings."""
-IDLE_NS = 10_000_000_000
-"""In a full table, a flow that is silent for this time may be evicted."""
 RATE_NS = 5_000_000_000
 Key = tuple[int, int, int, int, int, int, int]
 """A flow: source and destination, high and low half each, protocol, ports."""
@@ -64,6 +62,8 @@ class _Flow:
     counted: int = 0
     hops: int = 0
     previous_hops: int = 0
+    behind_ns: int | None = None
+    """Our clock minus the first switch's, if its last packet was older than the newest by over JUMP_NS."""
     ports: list[Port] = field(default_factory=list)
     path: list[_Hop] = field(default_factory=list)
     previous: list[_Hop] = field(default_factory=list)
@@ -185,13 +185,21 @@ class TrackedTable:
         flow.path, flow.ports, flow.hops = hops, ports, len(labels)
 
     def _is_late(self, flow: _Flow, first: _Hop, now_ns: int) -> bool:
-        """Whether a packet overtook this one, by the first switch's clock, if that was not set back."""
-        newest = flow.path[0]
+        """Whether a packet overtook this one, by the first switch's clock, if that was not set back
+        (`LabelTable`).
+        """
+        newest, before, offset = flow.path[0], flow.behind_ns, now_ns - first.time_ns
+        flow.behind_ns = None
         if first.node_id != newest.node_id or first.time_ns >= newest.time_ns:
             return False
-        silent = flow.received_ns < now_ns - CLOCK_BACK_NS
-        ahead = newest.time_ns > now_ns + MAX_AHEAD_NS and abs(first.time_ns - now_ns) < MAX_AHEAD_NS
-        return not silent and not ahead
+        if newest.time_ns > now_ns + JUMP_NS and abs(offset) < JUMP_NS:
+            return False
+        if newest.time_ns - first.time_ns <= JUMP_NS:
+            return True
+        if before is not None and abs(offset - before) < JUMP_NS:
+            return False
+        flow.behind_ns = offset
+        return True
 
     def _new(self, key: Key, now_ns: int) -> _Flow | None:
         """A row for a flow; None: there is no room."""
