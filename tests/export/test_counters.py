@@ -37,8 +37,13 @@ def test_health_is_shown_everywhere(regions: Path) -> None:
     assert (first.name, first.detail) == ("near", "redis://***@c:1/0, 0 lost")
     assert (second.ready, second.detail) == (
         False,
-        "redis://d:1/0, 1,234 lost, failing since 2001-09-09T01:46:40Z: refused",
+        "redis://d:1/0, 1,234 lost (1,234 expired), failing since 2001-09-09T01:46:40Z: refused",
     )
+    rows["ok"][2] = 1
+    *_, second = exports(folder)
+    assert second.ready
+    assert "raise history.keep_days" in second.advice
+    rows["ok"][2] = 0
     table = TopView(folder, Names(), SimpleNamespace())._counts()  # type: ignore[arg-type]
     cells = list(zip(*(list(column.cells) for column in table.columns), strict=True))
     assert ("far", "1,234 lost", "5 sent, failing") in cells

@@ -24,6 +24,8 @@ from hopscope.export.positions import Positions
 from hopscope.export.sender import Sender
 from hopscope.history.files.names import list_journals, note_sequence
 from hopscope.history.writing.journal import JournalWriter
+from hopscope.runtime.checks.environment import Verdict, findings
+from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.common import ExportSettings
 from support.event_make import Events, random_events
 from support.waiting import HANG_SECONDS, eventually
@@ -224,6 +226,53 @@ def test_what_retention_deleted_is_counted(tmp_path: Path) -> None:
         assert rig.counts("expired") == [6]
 
 
+def test_what_is_deleted_while_a_destination_is_away_is_counted_then(tmp_path: Path, said: list[str]) -> None:
+    """Not only when it is back; the log says so once, and nothing is counted twice."""
+    with JournalWriter(tmp_path, 0) as writer:
+        rig = Rig(tmp_path, batch_events=10)
+        rig.destination.away = True
+        for start in (0, 10, 20):
+            writer.append(timed(random_events(10, seed=1, start=start)))
+            writer.rotate()
+        writer.append(timed(random_events(5, seed=2, start=30)))
+        rig.sender.start()
+        eventually(lambda: rig.counts("retried")[0] > 1)
+        for deleted in (10, 20):
+            list_journals(tmp_path)[0].path.unlink()
+            eventually(lambda deleted=deleted: rig.counts("expired") == [deleted])  # type: ignore[misc]
+        rig.destination.away = False
+        eventually(lambda: rig.destination.sequences == list(range(20, 35)))
+        rig.stop()
+    assert rig.counts("expired") == [20]
+    assert said == [
+        "not delivered away",
+        "events were deleted from history before they were sent",
+        "delivered again",
+    ]
+
+
+def test_a_former_destination_is_named_and_can_be_renamed(tmp_path: Path) -> None:
+    """`hopscope check` names what is left of one, and how much waits; under its new name it goes on."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(timed(random_events(10, seed=1)))
+        rig = Rig(tmp_path)
+        rig.sender.start()
+        rig.stop()
+        writer.append(timed(random_events(7, seed=2, start=10)))
+    given: dict[str, Any] = {"data": tmp_path, "listen": (), "serve": {"enabled": False}}
+    (found,) = (each for each in findings(Settings(**given)) if each.what == "export.here")
+    assert (found.verdict, found.found) == (
+        Verdict.ADVICE,
+        "not in the settings; 7 events of history not sent to it",
+    )
+    given["export"] = {"here": {"kind": "webhook", "url": "http://127.0.0.1:9"}}
+    there = Settings(**given)
+    assert not [each for each in findings(there) if each.what == "export.here"]
+    (tmp_path / "export/here.positions").rename(tmp_path / "export/there.positions")
+    positions = Positions(tmp_path, "there")
+    assert (positions.is_new, positions.next(0)) == (False, 10)
+
+
 def test_a_position_that_history_never_had(tmp_path: Path, said: list[str]) -> None:
     """Of a folder that was copied back in part, or damaged: every event that comes is sent, and the log says
     why. The number after events that retention has deleted is one that history had.
@@ -373,6 +422,8 @@ from hopscope.base.names import Names
 from hopscope.export.counters import DESTINATION, DestinationRow
 from hopscope.export.destination import Context, DeliveryError, Destination
 from hopscope.export.sender import Sender
+from hopscope.runtime.checks.environment import Verdict, findings
+from hopscope.settings.collector import Settings
 from hopscope.settings.destinations.common import ExportSettings
 class Hangs(Destination):
     def send(self, block):

@@ -18,7 +18,14 @@ import pytest
 from hopscope.detect.records import EVENT, EVENT_VERSION
 from hopscope.history.errors import HistoryError
 from hopscope.history.files.layout import reject_later
-from hopscope.history.files.names import all_segments, list_journals, list_segments, segment_path
+from hopscope.history.files.names import (
+    all_segments,
+    damaged_files,
+    list_journals,
+    list_segments,
+    segment_path,
+)
+from hopscope.history.files.segment_index import index_path
 from hopscope.history.files.segments import VERSION_KEY, write_segment
 from hopscope.history.query import History
 from hopscope.history.writing import archive as archive_module
@@ -249,6 +256,53 @@ def test_retention_by_size(tmp_path: Path) -> None:
     result = archive_once(tmp_path, HistorySettings(keep_bytes=max(1024**2, sum(sizes) - 1)))
     assert result.expired_segments == 1
     assert [segment.first for segment in list_segments(tmp_path)] == [40_000, 80_000]
+
+
+def test_retention_of_damaged_files(tmp_path: Path) -> None:
+    """What was set aside, or cut from a journal, counts as the rest does, and goes by age and by size, the
+    oldest first; younger files stay, and the log names what went.
+    """
+    journals(tmp_path, [4])
+    archive_once(tmp_path, SETTINGS)
+    folders = [tmp_path / name for name in ("journal", "segments", "distributions")]
+    folders[2].mkdir(exist_ok=True)
+    aside = [folders[0] / "00000-00000000000000000001.cut", *(folder / "1.damaged" for folder in folders)]
+    now = time.time_ns()
+
+    def put(path: Path, days: float) -> None:
+        path.write_bytes(bytes(1024**2 // 2))
+        os.utime(path, ns=(now, now - round(days * 86_400e9)))
+
+    for path in aside:
+        put(path, SETTINGS.keep_days + 1)
+    fresh = folders[1] / "2.damaged"
+    put(fresh, SETTINGS.keep_days - 1)
+    told: list[str] = []
+    result = archive_once(tmp_path, SETTINGS, told.append)
+    assert (result.expired_damaged, result.expired_segments) == (4, 0)
+    assert damaged_files(tmp_path) == [fresh]
+    assert sorted(line.split()[0] for line in told) == sorted(map(str, aside))
+
+    put(aside[0], 2)
+    put(aside[1], 1)
+    result = archive_once(tmp_path, HistorySettings(keep_bytes=1024**2 + 65_536), told.append)
+    assert (result.expired_damaged, result.expired_segments) == (1, 0)
+    assert sorted(damaged_files(tmp_path)) == sorted(aside[:2])
+
+
+def test_retention_counts_what_is_beside_a_file(tmp_path: Path) -> None:
+    """Checksums and indexes are part of `keep_bytes`, and go with their segment."""
+    for _ in range(2):
+        journals(tmp_path, [4])
+        archive_once(tmp_path, SETTINGS)
+    first, second = (segment.path for segment in list_segments(tmp_path))
+    index_path(first).write_bytes(bytes(1024**2))
+    beside = sum(path.stat().st_size for path in (tmp_path / "segments").glob("*.parquet*"))
+    assert archive_once(tmp_path, HistorySettings(keep_bytes=beside)).expired_segments == 0
+    result = archive_once(tmp_path, HistorySettings(keep_bytes=beside - 1))
+    assert (result.expired_segments, [segment.path for segment in list_segments(tmp_path)]) == (1, [second])
+    assert not list((tmp_path / "segments").glob(f"{first.name}*"))
+    assert result.expired_bytes > 1024**2
 
 
 def test_retention_by_free_space(tmp_path: Path) -> None:

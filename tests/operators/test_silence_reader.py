@@ -19,7 +19,7 @@ def test_damaged_silences_stop_no_alerts(tmp_path: Path) -> None:
     database = Database(tmp_path)
     silences = Silences(database, Audit(database))
     reader = SilenceReader(tmp_path, lambda: clock[0])
-    assert reader.match(EVENT) is None
+    assert reader.match(EVENT, 0) is None
     silences.add(Matcher(metric="queue_occupancy"), time.time_ns() + 10**12, "", Author("ada"))
     for damage in (
         "UPDATE silences SET until_ns = 'soon'",
@@ -28,13 +28,13 @@ def test_damaged_silences_stop_no_alerts(tmp_path: Path) -> None:
     ):
         fresh = SilenceReader(tmp_path, lambda: clock[0])
         clock[0] += 10
-        assert reader.match(EVENT) is not None
+        assert reader.match(EVENT, 0) is not None
         with database.transaction() as connection:
             connection.execute(damage)
         clock[0] += 10
-        assert reader.match(EVENT) is not None, damage
+        assert reader.match(EVENT, 0) is not None, damage
         assert reader.problem
-        assert fresh.match(EVENT) is None
+        assert fresh.match(EVENT, 0) is None
         assert fresh.problem
         with database.transaction() as connection:
             connection.execute(
@@ -43,5 +43,5 @@ def test_damaged_silences_stop_no_alerts(tmp_path: Path) -> None:
             )
     database.close()
     database.path.write_bytes(b"nothing of SQLite" * 1000)
-    assert (fresh := SilenceReader(tmp_path)).match(EVENT) is None
+    assert (fresh := SilenceReader(tmp_path)).match(EVENT, 0) is None
     assert fresh.problem

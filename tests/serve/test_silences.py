@@ -21,7 +21,8 @@ from hopscope.operators.audit import Audit, Author
 from hopscope.operators.database import Database
 from hopscope.operators.silences import LONGEST_NS, Matcher, Silence, Silences, first_match
 from hopscope.settings.destinations.alerts.common import AlertSettings
-from support.alert_events import event, flow, joined
+from support.alert_events import SECOND, event, flow, joined
+from support.event_make import START_NS
 
 pytestmark = pytest.mark.kernel
 KEY = "queue_occupancy/13/3/2"
@@ -273,4 +274,76 @@ def test_what_has_no_end_is_not_sent_after_its_silence(tmp_path: Path) -> None:
     one._silences._due = 0.0
     one.tick([], ending=True)
     assert told == [3]
+    database.close()
+
+
+def test_a_silence_holds_for_alerts_that_are_late(tmp_path: Path) -> None:
+    """The destination was away while the silence came and went: of its events nothing is sent but the alarm
+    that outlasted it, and all that was before and after it is, as if the destination had been there.
+    """
+    told.clear()
+    silences = Silences(database := Database(tmp_path), Audit(database))
+    made = silences.add(Matcher(metric="queue_occupancy"), time.time_ns() + 10**12, "", Author("ann"))
+    with database.transaction() as connection:
+        connection.execute("UPDATE silences SET time_ns = ?", (START_NS + 10 * SECOND,))
+    silences.remove(made.id, Author("ann"))
+    with database.transaction() as connection:
+        connection.execute("UPDATE silences SET until_ns = ?", (START_NS + 20 * SECOND,))
+    database.close()
+    settings = AlertSettings.model_validate({"kind": "x", "kinds": ("raised", "cleared"), "for_seconds": 1})
+    one = Told(settings, Context("hook", "m1", Names(), lambda *_: None, data=tmp_path))
+    events = joined(
+        event(Kind.RAISED, 7, node_id=1),  # sent before the silence
+        event(Kind.RAISED, 9.5, node_id=2),  # has lasted long enough during the silence, and ends in it
+        event(Kind.RAISED, 12, node_id=3),  # outlasts it
+        event(Kind.CLEARED, 14, node_id=1),
+        event(Kind.CLEARED, 15, node_id=2),
+        event(Kind.RAISED, 18, node_id=4),
+        event(Kind.CLEARED, 19.9, node_id=4),
+        event(Kind.CLEARED, 25, node_id=9),
+        event(Kind.CLEARED, 30, node_id=3),
+        event(Kind.RAISED, 40, node_id=5),
+        event(Kind.CLEARED, 45, node_id=9),
+    )
+    for number in range(len(events)):
+        one.send(EventBlock("m1", 0, number, number, events[number : number + 1]))
+        one.tick([], ending=True)
+    assert told == [1, 1, 3, 3, 5]
+
+
+@pytest.mark.parametrize("kind", ["raised", "cleared"])
+def test_a_destination_of_one_end_of_alarms_is_silenced(tmp_path: Path, kind: str) -> None:
+    """It gets no beginning of an alarm that ended during the silence, and no end of one that did."""
+    told.clear()
+    silences = Silences(database := Database(tmp_path), Audit(database))
+    made = silences.add(Matcher(node=7), time.time_ns() + 10**12, "", Author("ann"))
+    settings = AlertSettings.model_validate({"kind": "x", "kinds": (kind,)})
+    one = Told(settings, Context("hook", "m1", Names(), lambda *_: None, data=tmp_path))
+    events = joined(event(Kind.RAISED, 1), event(Kind.CLEARED, 2))
+    one.send(EventBlock("m1", 0, 0, 1, events))
+    one.tick([0], ending=True)
+    silences.remove(made.id, Author("ann"))
+    database.close()
+    assert one._silences is not None
+    one._silences._due = 0.0
+    one.tick([0], ending=True)
+    assert told == []
+
+
+def test_ended_silences_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest are kept for late alerts; they take no place of new ones and are not shown."""
+    monkeypatch.setattr("hopscope.operators.silences.MOST_SILENCES", 3)
+    silences = Silences(database := Database(tmp_path), Audit(database))
+    for number in range(10):
+        made = silences.add(Matcher(node=number), time.time_ns() + 10**12, "", Author("ann"))
+        assert silences.all() == [made]
+        assert silences.remove(made.id, Author("ann"))
+        assert not silences.remove(made.id, Author("ann"))
+    assert silences.all() == []
+    kept = database.rows("SELECT node FROM silences ORDER BY id", ())
+    assert [node for (node,) in kept] == [6, 7, 8, 9]
+    with database.transaction() as connection:
+        connection.execute("UPDATE silences SET until_ns = until_ns - ?", (LONGEST_NS,))
+    silences.add(Matcher(node=1), time.time_ns() + 10**12, "", Author("ann"))
+    assert len(database.rows("SELECT node FROM silences", ())) == 1
     database.close()

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.errors import HopscopeError
 from ..history.follow import EventFollower
 from ..memory.region import RegionError
+from ..present.events import when
 from ..wire.records import Records
 from .block import EventBlock, EventFilter
 from .counters import DestinationRow
@@ -30,6 +32,8 @@ RUN_EVENTS = 65_536
 """Most events with one time; longer runs are cut."""
 RECALLED_EVENTS = 16_384
 """Events that a destination is shown at a time."""
+EXPIRED_SECONDS = 3600.0
+"""How often the log says that events were deleted before they were sent."""
 
 
 class Sender(DeliveryThread[Destination]):
@@ -47,6 +51,8 @@ class Sender(DeliveryThread[Destination]):
         self._waiting_since: dict[int, float] = {}
         self._given: dict[int, tuple[int, int]] = {}
         """By shard, where the last block that was offered begins, and the position after it."""
+        self._expired, self._expired_at = 0, -EXPIRED_SECONDS
+        """Events that were deleted before they were sent, since the log said so; and when that was."""
 
     @cached_property
     def _positions(self) -> Positions:
@@ -111,11 +117,8 @@ class Sender(DeliveryThread[Destination]):
         if not len(events):
             self._waiting_since.pop(shard, None)
             return None
-        first = int(events["sequence"][0])
-        if first > position:
-            self.row.count("expired_total", first - position)
-            self._positions.start(shard, first)
-            position, end = first, None
+        if self._pass_deleted(shard, events):
+            position, end = self._positions.next(shard), None
         if end is None:
             if len(events) <= self._settings.batch_events and not (ending or self._due(shard)):
                 return None
@@ -150,6 +153,35 @@ class Sender(DeliveryThread[Destination]):
             )
             self._positions.start(shard, end)
         self._known.add(shard)
+
+    def _failed(self, error: HopscopeError) -> None:
+        """Retention goes on meanwhile: what it deletes is counted when it happens."""
+        super()._failed(error)
+        with suppress(HopscopeError, OSError):
+            for shard in () if self._positions.is_new else self._follower.shards():
+                if shard not in self._known:
+                    self._check(shard)
+                self._pass_deleted(shard, self._follower.read(shard, self._positions.next(shard), 1))
+
+    def _pass_deleted(self, shard: int, events: Records) -> bool:
+        """Whether the next `events` of a shard begin after its position: it then is where they do."""
+        if not len(events):
+            return False
+        position, first = self._positions.next(shard), int(events["sequence"][0])
+        if first <= position:
+            return False
+        self._positions.start(shard, first)
+        self.row.count("expired_total", first - position)
+        self._expired += first - position
+        if time.monotonic() - self._expired_at >= EXPIRED_SECONDS:
+            self._log.warning(
+                "events were deleted from history before they were sent",
+                to=self.row.place,
+                events=self._expired,
+                oldest_kept=when(events["time_ns"][0]),
+            )
+            self._expired, self._expired_at = 0, time.monotonic()
+        return True
 
     def _cut(self, shard: int, position: int, events: Records) -> Records:
         """At most a batch of events; those with the same time stay together."""

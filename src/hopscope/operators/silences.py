@@ -23,6 +23,7 @@ from .database import Database, Tables
 
 MOST_SILENCES = 1000
 LONGEST_NS = 30 * 86_400 * 10**9
+"""Longest silence; for as long, an ended one is kept for alerts that are late."""
 READ_SECONDS = 2.0
 """How often another process looks for changes."""
 _TABLES = Tables(
@@ -45,6 +46,10 @@ _TABLES = Tables(
     ),
 )
 _COLUMNS = "id, kind, metric, node, port, prefix, until_ns, note, who, time_ns"
+_FORGET = """
+    DELETE FROM silences WHERE until_ns <= ? OR id IN
+    (SELECT id FROM silences WHERE until_ns <= ? ORDER BY until_ns DESC LIMIT -1 OFFSET ?)
+"""
 _BEGINNINGS = {"cleared": "raised", "returned": "silent"}
 """The end of an alarm is silent if its beginning is."""
 
@@ -120,14 +125,14 @@ def first_match(silences: Iterable[Silence], event: Mapping[str, Any]) -> Silenc
 
 
 class Silences:
-    """Those of a database that have not ended; changes are audited. Raises OperatorsError."""
+    """Those of a database; changes are audited. Raises OperatorsError."""
 
     def __init__(self, database: Database, audit: Audit) -> None:
         self._database, self._audit = database, audit
         database.declare(_TABLES)
 
     def all(self) -> list[Silence]:
-        """The newest first; none before the first change."""
+        """Those that have not ended, the newest first; none before the first change."""
         if not self._database.path.exists():
             return []
         sql = f"SELECT {_COLUMNS} FROM silences WHERE until_ns > ? ORDER BY id DESC"
@@ -145,8 +150,10 @@ class Silences:
         except ValueError:
             raise SilenceError(f"prefix: expected a network, found {matcher.prefix[:60]!r}") from None
         with self._database.transaction() as connection:
-            connection.execute("DELETE FROM silences WHERE until_ns <= ?", (now_ns,))
-            ((many,),) = connection.execute("SELECT count(*) FROM silences").fetchall()
+            connection.execute(_FORGET, (now_ns - LONGEST_NS, now_ns, MOST_SILENCES))
+            ((many,),) = connection.execute(
+                "SELECT count(*) FROM silences WHERE until_ns > ?", (now_ns,)
+            ).fetchall()
             if many >= MOST_SILENCES:
                 raise SilenceError(f"there are {MOST_SILENCES:,} silences: end some first")
             number = connection.execute(
@@ -163,7 +170,7 @@ class Silences:
         with self._database.transaction() as connection:
             before = next((each for each in self.all() if each.id == number), None)
             if before is not None:
-                connection.execute("DELETE FROM silences WHERE id = ?", (number,))
+                connection.execute("UPDATE silences SET until_ns = ? WHERE id = ?", (time.time_ns(), number))
                 self._audit.add(author, "silences.end", str(number), asdict(before.matcher))
         return before is not None
 
@@ -178,13 +185,16 @@ class SilenceReader:
         self.problem = ""
         """Why they could not be read; those of before count."""
 
-    def match(self, event: Mapping[str, Any]) -> Silence | None:
-        """The silence that an event falls under now; None: it is heard."""
+    def match(self, event: Mapping[str, Any], at_ns: int) -> Silence | None:
+        """The silence that an event of then falls under, now or then; None: it is heard."""
         if self._clock() >= self._due:
             self._due = self._clock() + READ_SECONDS
             self._read()
         now_ns = time.time_ns()
-        return first_match((each for each in self._known if each.until_ns > now_ns), event)
+        known = (
+            each for each in self._known if each.until_ns > now_ns or each.time_ns <= at_ns < each.until_ns
+        )
+        return first_match(known, event)
 
     def _read(self) -> None:
         if not self._path.exists():
@@ -211,7 +221,7 @@ def _checked(row: tuple[Any, ...]) -> Silence:
     """A row of a file that may be damaged. Raises ValueError."""
     found = _silence(row)
     matcher = found.matcher
-    if matcher.is_empty or not isinstance(found.until_ns, int):
+    if matcher.is_empty or not all(isinstance(each, int) for each in (found.until_ns, found.time_ns)):
         raise ValueError(f"silence {found.id} is damaged")
     _network(matcher.prefix or "::/0")
     return found

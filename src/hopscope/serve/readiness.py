@@ -12,7 +12,7 @@ from ..cluster.membership.wish import remembered
 from ..cluster.status import read_status
 from ..detect.counters import DETECTOR
 from ..direct.counters import TRANSLATOR_COUNTERS
-from ..export.counters import health_of, lost_of, names_of, read_counters
+from ..export.counters import LOST, health_of, names_of, read_counters
 from ..history.files.names import damaged_files
 from ..history.writing.space import free_bytes, kept_bytes, low_bytes
 from ..lake.status import read_status as read_lake_status
@@ -276,10 +276,17 @@ def exports(folder: Path) -> list[Component]:
     parts = []
     for label, row in zip(names_of(rows), rows, strict=True):
         health = health_of(row)
-        detail = f"{bytes(row['place']).decode('utf-8', 'replace')}, {lost_of(row):,} lost"
+        lost = {reason: int(row[counter]) for counter, reason, _ in LOST if row[counter]}
+        detail = f"{bytes(row['place']).decode('utf-8', 'replace')}, {sum(lost.values()):,} lost"
+        if lost:
+            detail += f" ({', '.join(f'{count:,} {reason}' for reason, count in lost.items())})"
+        advice = ""
         if not health.ok:
             detail += f", failing since {when_seconds(health.since_ns)}: {health.problem}"
-        parts.append(_component(label, health.ok, detail, "check its address and the program there"))
+            advice = "check its address and the program there"
+        elif "expired" in lost:
+            advice = "raise history.keep_days or history.keep_bytes: events were deleted before it took them"
+        parts.append(Component(label, health.ok, detail, advice=advice))
     return parts
 
 

@@ -21,8 +21,9 @@ class HistorySettings(Section):
     """Segments older than this are deleted. A merged one covers an eighth of this time at most: an event may
     stay that much longer."""
     keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
-    """Above this total size, the oldest segments are deleted. Journals, 30 s of events at most unless the
-    archive stands still, come on top."""
+    """Above this total size, the oldest segments are deleted. Distributions, checksums, indexes, and files
+    that were set aside as damaged count, too. Journals, 30 s of events at most unless the archive stands
+    still, come on top."""
     keep_free: FreeSpace = "1%"
     """Free space of the disk, in bytes or as a percentage: below it, the oldest segments are deleted; at half
     of it, the journal stops, and events wait in memory."""

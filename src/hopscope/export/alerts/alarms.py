@@ -71,6 +71,10 @@ class Alarms:
         self._silent_ns = round(settings.silent_seconds * 1e9) or NEVER
         self._open: dict[str, Alarm] = {}
         self._next: dict[int, int] = {}
+        self.clocks: dict[int, int] = {}
+        """The time of each shard, by its events or as `advance` was told."""
+        self.at_ns = 0
+        """When what was yielded last happened, or had lasted long enough."""
         self.suppressed = 0
         self.changed = False
         """Whether there is something that `dump` has not had yet."""
@@ -84,6 +88,7 @@ class Alarms:
         for row in events[~continues(events)]:
             kind = int(row["kind"])
             yield from self.advance(int(row["shard"]), int(row["time_ns"]))
+            self.at_ns = int(row["time_ns"])
             if kind in ENDS:
                 yield from self._end(row)
                 continue
@@ -98,6 +103,7 @@ class Alarms:
 
     def advance(self, shard: int, now_ns: int) -> Iterator[Alert]:
         """Alerts that are due by the clock of a shard."""
+        self.clocks[shard] = max(now_ns, self.clocks.get(shard, 0))
         if now_ns < self._next.get(shard, NEVER):
             return
         soonest = NEVER
@@ -105,6 +111,7 @@ class Alarms:
             if alarm.shard != shard:
                 continue
             if alarm.due_ns <= now_ns and alarm.due_ns <= alarm.ends_ns:
+                self.at_ns = alarm.due_ns
                 alarm.due_ns, self.changed = NEVER, True
                 yield from self._wanted(alarm.alert)
             if alarm.ends_ns <= now_ns:
@@ -182,6 +189,7 @@ class Alarms:
             "switch_ns": None,
             "reason": "expired",
         }
+        self.at_ns = alarm.ends_ns
         yield from self._wanted(ended | _ending(alarm, alarm.ends_ns))
 
     def _removed(self, key: str) -> Alarm:

@@ -21,7 +21,7 @@ from ...operators.silences import SilenceReader
 from ...settings.destinations.alerts.common import AlertSettings
 from ..block import EventBlock
 from ..destination import Context, DeliveryError, Destination
-from .alarms import MAX_ALARMS, Alarm, Alarms, Alert
+from .alarms import Alarm, Alarms, Alert
 from .outbox import Message, Outbox
 from .severity import SeverityRules
 from .texts import Texts
@@ -31,8 +31,8 @@ LAG_NS = 1_000_000_000
 MOST = 20
 """Messages delivered before events are read again, unless full ones are left."""
 VERSION = 1
-_BEGINNINGS = tuple(Kind(kind).label for kind in ENDS.values())
-"""Kinds of alerts that have an end."""
+_BEGINNING_OF = {end.label: Kind(begin).label for end, begin in ENDS.items()}
+"""The kind of alerts that each kind of end has."""
 
 
 class AlertDestination(Destination):
@@ -47,8 +47,8 @@ class AlertDestination(Destination):
         self.outbox = Outbox(settings.grouping)
         self.texts = Texts(settings, context.member)
         self._silences = None if context.data is None else SilenceReader(context.data)
-        self._silenced: dict[str, Alert] = {}
-        """Open alarms whose beginning a silence holds back, by `alarm`: so is their end, and no other."""
+        self._silenced: set[str] = set()
+        """`alarm` of those whose beginning a silence holds back: so is their end, and no other."""
         self._taken: dict[str, str] = {}
         self._counted = {"suppressed_total": 0, "unlisted_total": 0}
         self._unsaved = False
@@ -128,32 +128,45 @@ class AlertDestination(Destination):
         """Whether an alert is held back. What was sent as open is also sent as ended: an incident that began
         before a silence would stay open for ever.
         """
-        alarm = alert.get("alarm")
-        if alarm is not None and alert["lasted_ns"] is not None:
-            known = alarm in self._silenced
-            self._silenced.pop(alarm, None)
-            return known
-        if self._silences is None or self._silences.match(alert) is None:
+        alarm, kind = alert["alarm"], alert["kind"]
+        if alert["lasted_ns"] is not None and self._begins(kind):
+            held = alarm in self._silenced
+            self._silenced.discard(alarm)
+            return held
+        if not self._matches(alert, self.alarms.at_ns):
             return False
-        if alarm is not None and alert["kind"] in _BEGINNINGS:
-            self._silenced[alarm] = alert
-            if len(self._silenced) > MAX_ALARMS:
-                del self._silenced[next(iter(self._silenced))]
+        if kind in _BEGINNING_OF.values():
+            self._silenced.add(alarm)
         return True
+
+    def _begins(self, end: str) -> bool:
+        """Whether the beginning of what a kind of event ends is wanted, too."""
+        return not self.settings.kinds or _BEGINNING_OF[end] in self.settings.kinds
+
+    def _matches(self, alert: Alert, at_ns: int) -> bool:
+        """Whether an alert falls under a silence of now, or of then."""
+        return self._silences is not None and self._silences.match(alert, at_ns) is not None
 
     def is_held_back(self, alarm: Alarm) -> bool:
         """Whether a silence holds back the beginning of an open alarm."""
         return alarm.alert["alarm"] in self._silenced
 
     def _end_silences(self, now_ns: int) -> int:
-        """Send what is open and no longer silenced: a silence defers the alert of what outlasts it."""
-        over = [
-            key
-            for key, alert in self._silenced.items()
-            if self._silences is None or self._silences.match(alert) is None
-        ]
-        for key in over:
-            self.outbox.add(self._silenced.pop(key), now_ns)
+        """Send what is open and no longer silenced: a silence defers the alert of what outlasts it, by the
+        clock of its shard.
+        """
+        if not self._silenced:
+            return 0
+        held = [alarm for alarm in self.alarms if self.is_held_back(alarm)]
+        still = {
+            alarm.alert["alarm"]
+            for alarm in held
+            if self._matches(alarm.alert, self.alarms.clocks.get(alarm.shard, alarm.since_ns))
+        }
+        over = [alarm.alert for alarm in held if alarm.alert["alarm"] not in still]
+        for alert in over:
+            self.outbox.add(alert, now_ns)
+        self._silenced = still
         return len(over)
 
     def _next(self, ending: bool) -> Message | None:
@@ -180,7 +193,7 @@ class AlertDestination(Destination):
             self.alarms.load(state["alarms"])
             self.outbox.load(state["outbox"])
             self._taken = state["taken"]
-            self._silenced = dict(state.get("silenced", {}))
+            self._silenced = set(state.get("silenced", ()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = described(error)
             logger("export").warning("alerts begin without a state", file=str(path), reason=reason)
@@ -193,7 +206,7 @@ class AlertDestination(Destination):
         state = {
             "version": VERSION,
             "taken": self._taken,
-            "silenced": self._silenced,
+            "silenced": sorted(self._silenced),
             "alarms": self.alarms.dump(),
             "outbox": self.outbox.dump(),
         }

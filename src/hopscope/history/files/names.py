@@ -20,6 +20,11 @@ CHECKSUM = ".crc32"
 """Suffix of the checksum beside a Parquet file."""
 INDEX = ".index"
 """Suffix of the index beside a segment."""
+BESIDE = (CHECKSUM, INDEX)
+DAMAGED = ".damaged"
+"""Suffix of a damaged file that was set aside."""
+CUT = ".cut"
+"""Suffix of what was cut from a damaged journal."""
 _NOTED = re.compile(r"\d{5}\.next")
 _JOURNAL = re.compile(r"(\d{5})-(\d{20})\.journal")
 _SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")
@@ -114,14 +119,16 @@ def segment_covering(segments: list[SegmentFile], shard: int, sequence: int) -> 
 
 
 def damaged_files(folder: Path) -> list[Path]:
-    """Files of history that were set aside because they are damaged."""
-    parts = ("journal", "segments", "distributions")
-    return [path for part in parts for path in (folder / part).glob("*.damaged")]
+    """Files of history that were set aside because they are damaged, and what was cut from journals."""
+    found = [
+        path for part in ("journal", "segments", "distributions") for path in listing(folder / part, DAMAGED)
+    ]
+    return found + listing(folder / "journal", CUT)
 
 
 def remove_orphans(folder: Path) -> None:
     """Delete what is beside Parquet files that are gone: checksums and indexes."""
-    for suffix in (CHECKSUM, INDEX):
+    for suffix in BESIDE:
         for path in folder.glob(f"*.parquet{suffix}"):
             if not path.with_suffix("").exists():
                 path.unlink(missing_ok=True)
@@ -129,7 +136,7 @@ def remove_orphans(folder: Path) -> None:
 
 def set_aside(path: Path) -> str:
     """Rename a damaged file to NAME.damaged; returns its new name."""
-    return path.rename(path.with_name(f"{path.name}.damaged")).name
+    return path.rename(path.with_name(path.name + DAMAGED)).name
 
 
 def write_file(path: Path, data: bytes) -> None:

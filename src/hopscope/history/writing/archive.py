@@ -25,6 +25,8 @@ from ..errors import DamagedError, HistoryError
 from ..files.checksums import wrong_sums
 from ..files.merging import may_be_one
 from ..files.names import (
+    CUT,
+    DAMAGED,
     JournalFile,
     SegmentFile,
     all_segments,
@@ -74,8 +76,10 @@ class ArchiveResult:
     """Segments deleted because of their age, the total size, or a full disk."""
     expired_events: int = 0
     """Events in them."""
+    expired_damaged: int = 0
+    """Files deleted that had been set aside as damaged."""
     expired_bytes: int = 0
-    """Bytes of them, and of deleted distributions."""
+    """Bytes of all these, and of deleted distributions."""
     quarantined: int = 0
     """Damaged files renamed to NAME.damaged."""
     failures: int = 0
@@ -160,12 +164,12 @@ def archive_once(
         try:
             _quarantine(folder, result, notify)
         except OSError:  # a full disk, which has no room to note a number
-            _expire(folder, settings, result, marks)
+            _expire(folder, settings, result, notify, marks)
             raise
         _remove_covered(folder, result)
         for files in (folder / "segments", folder / FOLDER):
             remove_orphans(files)
-        _expire(folder, settings, result, marks)
+        _expire(folder, settings, result, notify, marks)
         try:
             _archive_journals(folder, result, notify)
             _merge(folder, settings, result)
@@ -173,9 +177,9 @@ def archive_once(
         except HistoryError as error:
             result.failures += 1
             notify(str(error))
-            _expire(folder, settings, result, marks, room=_journal_bytes(folder))
+            _expire(folder, settings, result, notify, marks, room=_journal_bytes(folder))
         else:
-            _expire(folder, settings, result, marks)
+            _expire(folder, settings, result, notify, marks)
     return result
 
 
@@ -340,7 +344,12 @@ def _mergeable(segments: list[SegmentFile], settings: HistorySettings) -> list[S
 
 
 def _expire(
-    folder: Path, settings: HistorySettings, result: ArchiveResult, marks: Marks | None, room: int = 0
+    folder: Path,
+    settings: HistorySettings,
+    result: ArchiveResult,
+    notify: Callable[[str], None],
+    marks: Marks | None,
+    room: int = 0,
 ) -> None:
     for path, segment, size in expire(folder, settings, room, None if marks is None else marks()):
         _checked.pop(path, None)
@@ -348,6 +357,9 @@ def _expire(
         if segment is not None:
             result.expired_segments += 1
             result.expired_events += segment.last - segment.first + 1
+        elif path.suffix in (CUT, DAMAGED):
+            result.expired_damaged += 1
+            notify(f"{path} had been set aside as damaged: deleted by retention")
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from ..files.journal_file import (
     read_journals,
 )
 from ..files.names import (
+    CUT,
     JournalFile,
     journal_path,
     list_journals,
@@ -267,7 +268,7 @@ def cut_damage(folder: Path, journal: JournalFile, notify: Callable[[str], None]
             note_sequence(folder, journal.shard, past)
         except OSError:  # a full disk: the archive cuts it later
             return events, past
-        kept = _keep(journal.path.with_suffix(".cut"), rest)
+        kept = _keep(journal.path.with_suffix(CUT), rest)
     notify(f"{journal.path}: {torn} bytes of a torn write cut{kept}, {len(events)} events kept")
     os.truncate(journal.path, end)
     return events, past

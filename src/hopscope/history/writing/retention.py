@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from ...memory.data_folder import read_owner
 from ...settings.history import HistorySettings
-from ..files.names import SegmentFile, list_segments, note_sequence
+from ..files.names import BESIDE, SegmentFile, damaged_files, list_segments, note_sequence
 from ..files.period_files import list_files
 from .space import free_bytes, kept_bytes
 
@@ -47,13 +48,17 @@ def expire(
     """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes` or while less
     than `keep_free`, or `room` bytes, are free.
 
-    Segments and distributions are treated alike.  With `marks`, the first sequence of each shard that a lake
-    lacks, segments that it lacks do not age, and are the last to make room.  A clock that was not believed at
-    the start (`start_clock`) makes nothing older.  Yields (path, segment or None, bytes) of each.
+    Segments, distributions, and damaged files of both and of journals are treated alike; what is beside a
+    file counts with it.  With `marks`, the first sequence of each shard that a lake lacks, segments that it
+    lacks do not age, and are the last to make room.  A clock that was not believed at the start
+    (`start_clock`) makes nothing older.  Yields (path, segment or None, bytes) of each.
     """
     segments = {segment.path: segment for segment in list_segments(folder)}
-    stats = {path: path.stat() for path in [*segments, *(file.path for file in list_files(folder))]}
-    size = sum(stat.st_size for stat in stats.values())
+    others = (*(file.path for file in list_files(folder)), *damaged_files(folder))
+    stats = {path: path.stat() for path in (*segments, *others)}
+    beside = {path: list(_beside(path)) for path in stats}
+    sizes = {path: stat.st_size + sum(size for _, size in beside[path]) for path, stat in stats.items()}
+    size = sum(sizes.values())
     free, keep = free_bytes(folder), max(room, kept_bytes(folder, settings.keep_free))
     last = {segment.shard: segment.path for segment in segments.values()}
     ahead_ns = int(read_owner(folder).get("clock_ahead_ns", 0))
@@ -75,7 +80,16 @@ def expire(
             except OSError:  # a full disk
                 if path == last[segment.shard]:
                     continue  # its name is all that says where the numbers go on
-        path.unlink()
-        size -= stat.st_size
+        for one in (path, *(each for each, _ in beside[path])):
+            one.unlink(missing_ok=True)
+        size -= sizes[path]
         free += stat.st_blocks * 512  # some file systems free it later
-        yield path, segment, stat.st_size
+        yield path, segment, sizes[path]
+
+
+def _beside(path: Path) -> Iterator[tuple[Path, int]]:
+    """Checksum and index of a file, with their sizes."""
+    for suffix in BESIDE:
+        with suppress(FileNotFoundError):
+            found = path.with_name(path.name + suffix)
+            yield found, found.stat().st_size

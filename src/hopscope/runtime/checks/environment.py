@@ -17,7 +17,7 @@ from ...base.process import affinity
 from ...history.writing.space import kept_bytes
 from ...memory.data_folder import SHARED_MEMORY, check_writable
 from ...memory.huge_pages import huge_share_in
-from ...present.units import size
+from ...present.units import many, size
 from ...settings.collector import Settings
 from ...settings.configuration.secrets import unreadable
 from ...settings.listen import ListenSettings
@@ -71,6 +71,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
         yield receive_buffer(settings)
     yield from _shared_memory(settings)
     yield from _data(settings)
+    yield from _former_destinations(settings)
     missing = list(unreadable(settings))
     if settings.serve.enabled:
         yield page(_with_tokens(settings, {key for key, *_ in missing}))
@@ -271,6 +272,30 @@ def _data(settings: Settings) -> Iterator[Finding]:
         yield Finding(what, found, Verdict.ADVICE, advice)
     else:
         yield Finding(what, found)
+
+
+def _former_destinations(settings: Settings) -> Iterator[Finding]:
+    """Destinations whose positions are there, but which the settings do not have."""
+    from ...export.positions import FOLDER, read_positions
+
+    folder = settings.data / FOLDER
+    names = {path.stem for path in folder.glob("*.positions")}.difference(settings.destinations)
+    if not names:
+        return
+    from ...history.follow import ends_of
+
+    ends = ends_of(settings.data)
+    for name in sorted(names):
+        positions = read_positions(settings.data, name)
+        if positions is None:
+            continue
+        waiting = sum(max(0, end - int(positions[shard])) for shard, end in ends.items())
+        yield Finding(
+            f"export.{name}", f"not in the settings; {many(waiting, 'event')} of history not sent to it",
+            Verdict.ADVICE,
+            f"if its name has changed, rename {folder}/{name}.* while the collector is stopped; "
+            "if it does not come back, delete them",
+        )  # fmt: skip
 
 
 def page(settings: Settings) -> Finding:
