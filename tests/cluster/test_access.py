@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -113,6 +114,50 @@ def test_a_password_that_changes(serve: Callable[..., NatsServer], tmp_path: Pat
         server.kill()
         server._words = words
         server.start()
+        member.await_state("joined")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # nats-py forgets a writer
+def test_passwords_and_certificates_that_are_rotated(
+    serve: Callable[..., NatsServer], tmp_path: Path
+) -> None:
+    """The server is restarted with others: once the member's files have them, it is there again by itself;
+    until then `problem` says why it was refused.
+    """
+    folders = [tmp_path / name for name in ("server", "member", "fresh")]
+    for folder in folders:
+        folder.mkdir()
+    of_server, of_member, fresh = map(Files, folders)
+
+    def give(to: Path, files: Files) -> None:
+        for path in files.folder.iterdir():
+            shutil.copy(path, to)
+
+    give(folders[1], of_server)
+    password = tmp_path / "password"
+    password.write_text(SECRET)
+    server = serve(
+        "--tlsverify", f"--tlscert={of_server.cert}", f"--tlskey={of_server.key}",
+        f"--tlscacert={of_server.ca}", "--user", "u", "--pass", SECRET,
+    )  # fmt: skip
+    url = server.url.replace("nats:", "tls:")
+    settings = settings_of(
+        url, "rotated", "c1", user="u", password=f"file:{password}", ca_file=of_member.ca, **of_member.own
+    )
+    make(settings)
+    member = Member(settings, tmp_path / "c1")
+    with running(member):
+        server.kill()
+        server._words = [*server._words[:-1], "another"]
+        server.start()
+        eventually(lambda: "uthorization" in member.status()["problem"])
+        server.kill()
+        give(folders[0], fresh)
+        server.start()
+        eventually(lambda: "certificate" in member.status()["problem"])
+        give(folders[1], fresh)
+        eventually(lambda: "uthorization" in member.status()["problem"])
+        password.write_text("another")
         member.await_state("joined")
 
 

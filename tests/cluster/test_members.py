@@ -12,8 +12,11 @@ import pytest
 from hopscope.cluster.buckets import Bucket
 from hopscope.cluster.connection import ClusterError, Connection
 from hopscope.cluster.counters import CLUSTER_COUNTERS
+from hopscope.cluster.membership.drain import Drains
 from hopscope.cluster.membership.members import Directory, MemberRecord, Seat, decode
+from hopscope.cluster.membership.overview import look
 from hopscope.cluster.membership.part import place_of
+from hopscope.cluster.membership.wish import Wish
 from hopscope.cluster.process import Condition
 from support.cluster import Member, make, running, settings_of, with_nats
 from support.server_process import NatsServer
@@ -58,9 +61,9 @@ def test_members_see_each_other_and_who_has_gone(nats: NatsServer, cluster: str,
 
 def test_a_name_belongs_to_one_data_folder(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
     """Another folder with a member's name is refused, also a copy of its folder, and the first one's record
-    stays. It joins once the first has left.
+    stays. It joins once the first has left, and not while that is restarted.
     """
-    settings = settings_of(nats.url, cluster, "c1")
+    settings = settings_of(nats.url, cluster, "c1", member_seconds=5)
     make(settings)
     first = Member(settings, tmp_path / "1")
     (tmp_path / "2").mkdir()
@@ -76,12 +79,17 @@ def test_a_name_belongs_to_one_data_folder(nats: NatsServer, cluster: str, tmp_p
             assert before["place"] == first.context.record.place  # type: ignore[union-attr]
             copy.stop()
             first.stop()
+            eventually(lambda: "has 5 s to come back" in other.status()["problem"], other.status)
+            first = Member(settings, tmp_path / "1").start()
+            first.await_state("joined")
+            eventually(lambda: "there already" in other.status()["problem"], other.status)
+            first.stop()
             other.await_state("joined")
             after = keys(nats.url, f"hopscope-{cluster}-members")["c1"]
             assert after["incarnation"] == (tmp_path / "3" / "member.id").read_text().strip()
         finally:
-            copy.stop()
-            other.stop()
+            for each in (copy, other, first):
+                each.stop()
 
 
 def test_a_process_takes_over_from_a_killed_one(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
@@ -143,6 +151,27 @@ def test_a_full_bucket_is_named(nats: NatsServer, cluster: str) -> None:
         bucket = Bucket(connection, connection.names.known)
         with pytest.raises(ClusterError, match=r"bucket .*-known is full \(maximum bytes exceeded\)"):
             bucket.put("c1", b"{}")
+
+
+@pytest.mark.parametrize("bound", ["max_bytes", "max_msgs"])
+def test_status_names_buckets_that_are_missing_or_full(nats: NatsServer, cluster: str, bound: str) -> None:
+    """Also that of drains, which is not needed to say who is there."""
+    settings = settings_of(nats.url, cluster, "c1")
+    make(settings)
+    name = f"hopscope-{cluster}-drains"
+    with Connection(settings.cluster, "test") as connection:
+        assert look(connection).problems() == []
+        Drains(connection).ask("c1", Wish())
+
+        async def fill(_: Any, jetstream: Any) -> None:
+            info = await jetstream.stream_info(f"KV_{name}")
+            setattr(info.config, bound, 1)
+            await jetstream.update_stream(info.config)
+
+        with_nats(nats.url, fill)
+        assert look(connection).problems() == [f"bucket {name} is full; give it more room in NATS"]
+        with_nats(nats.url, lambda _, jetstream: jetstream.delete_stream(f"KV_{name}"))
+        assert look(connection).problems() == [f"bucket {name} is missing; `hopscope cluster init` makes it"]
 
 
 def test_a_member_comes_back_by_itself(tmp_path: Path, tool: Any) -> None:

@@ -254,7 +254,12 @@ class Connection:
         )
 
     async def _failed(self, error: Exception) -> None:
-        self.problem = one_line(error)
+        """The next attempt is made with the passwords and certificates of now."""
+        if not (self.problem and isinstance(error, ConnectionResetError)):  # a refusal ends with one
+            self.problem = one_line(error)
+        if self._client is not None and not self._client.is_connected:
+            with suppress(DeliveryError):
+                self._client.options.update(access_options(self.settings, self.settings.nats))
 
     async def _back(self) -> None:
         self.problem = ""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 REVISIONS = 64
 """Revisions of the configuration that are kept: the most that NATS keeps of a key."""
+LEAST_BYTES = 4096
+"""Room that a bucket needs for one more entry."""
 PEERS_SECONDS = 10.0
 """How long servers may take to find each other."""
 _NO_PEERS = 10005
@@ -76,6 +78,32 @@ def init(connection: Connection) -> list[tuple[str, str]]:
             f"NATS at {settings.place}: a single server cannot keep {settings.replicas} replicas: set "
             "cluster.replicas=1, or cluster the servers"
         ) from None
+
+
+def lacking(connection: Connection) -> list[str]:
+    """Buckets and streams that are missing, or take no more: a line for each. Raises ClusterError."""
+    return run(connection, _lacking(connection), 60, "a stream")
+
+
+async def _lacking(connection: Connection) -> list[str]:
+    from nats.js.errors import NotFoundError
+
+    found = []
+    for each in wanted(connection.settings):
+        try:
+            info = await connection.jetstream.stream_info(each.name)
+        except NotFoundError:
+            found.append(f"{_shown(each)} is missing; `hopscope cluster init` makes it")
+            continue
+        config, state = info.config, info.state
+        bounds = ((config.max_bytes, state.bytes + LEAST_BYTES), (config.max_msgs, state.messages))
+        if any(most is not None and 0 < most <= now for most, now in bounds):
+            found.append(f"{_shown(each)} is full; give it more room in NATS")
+    return found
+
+
+def _shown(wanted: Wanted) -> str:
+    return f"bucket {wanted.name.removeprefix('KV_')}" if wanted.history > 0 else f"stream {wanted.name}"
 
 
 async def _init(connection: Connection) -> list[tuple[str, str]]:

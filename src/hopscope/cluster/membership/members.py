@@ -237,7 +237,7 @@ class Seat:
         )
 
     def _leave_to_former(self, record: MemberRecord) -> None:
-        """Leave a free name for a while to another data folder that had it, unless it has left it."""
+        """Leave a free name for a while to another data folder that had it: it may be starting again."""
         entry = None if self._revision else self._known.get(record.name)
         if entry is None:
             return
@@ -245,7 +245,7 @@ class Seat:
             former = decode(entry.key, entry.value)
         except ValueError:
             return
-        if former.incarnation == record.incarnation or former.state == "stopped":
+        if former.incarnation == record.incarnation:
             return
         now = time.monotonic()
         if self._free_at is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..configuration import Configurations, Revision
 from ..connection import Connection
 from ..owners.table import read_owners
+from ..setup import lacking
 from .members import Directory, MemberRecord
 
 
@@ -28,6 +29,8 @@ class Overview:
     """Of the configuration."""
     shares: dict[str, int]
     """Of the keys, by owner."""
+    lacking: list[str]
+    """Buckets that are missing or full."""
 
     def problem(self, record: MemberRecord) -> str:
         """What is wrong with a member; empty: nothing."""
@@ -43,6 +46,7 @@ class Overview:
         for name, record in sorted(self.living.items()):
             found += [f"{name}: {problem}" for problem in self._problems(record)]
         found += [f"{key}: the record is not used: {problem}" for key, problem in sorted(self.bad.items())]
+        found += self.lacking
         if self.newest.problem:
             found.append(f"revision {self.newest.number} cannot be read: {self.newest.problem}")
         return found
@@ -81,4 +85,6 @@ def look(connection: Connection) -> Overview:
     newest = Configurations(connection).newest()
     owners, _ = read_owners(connection)
     shares = {} if owners is None else owners.current.counts()
-    return Overview(living, missing, left, directory.seen_ns(), directory.bad, newest, shares)
+    return Overview(
+        living, missing, left, directory.seen_ns(), directory.bad, newest, shares, lacking(connection)
+    )
