@@ -182,19 +182,16 @@ def test_resynchronisation_survives_a_bad_channel() -> None:
 
 
 def test_unreliable_connection() -> None:
-    """UC: nothing comes back; what arrives is written, and what is lost is counted by its numbers."""
+    """UC: nothing comes back; what arrives is written, and what is lost stays lost."""
     pair = Pair(SIZES, mode=LossMode.UNRELIABLE)
     block = random_verbs(5_000, np.random.default_rng(4), atomics=False)
     for first in range(0, len(block), 250):
         pair.requester.submit(part(block, first, first + 250))
         pair.there.rate = 1.0 if first == 1000 else 0.0
-        before = pair.requester.counts()["packets_total"]
         pair.turn()
         if first == 1000:
-            lost = pair.requester.counts()["packets_total"] - before
             pair.there.late = (np.zeros(0, ROCE), np.zeros(0, np.uint8))
     assert pair.requester.idle
-    assert pair.pairs.of(pair.number)["lost"] == lost
     kept = np.r_[0:1000, 1250:5000]
     block.verbs = block.verbs[kept]
     block.fill[0] = len(kept)

@@ -128,7 +128,6 @@ QUEUE_PAIR = np.dtype(
         ("peer_lo", "<u8"),
         ("offset", "<u8"),  # message in progress: offset of the next packet's bytes in its target
         ("begin", "<u8"),  # offset of its first packet's bytes
-        ("lost", "<u8"),  # UC: packets missing by their numbers
         ("remaining", "<u4"),  # its remaining bytes; SEND: free bytes of the buffer
         ("length", "<u4"),  # its total bytes
         ("number", "<u4"),
@@ -147,7 +146,7 @@ QUEUE_PAIR = np.dtype(
         ("after_gap", "<u2"),  # packets dropped after the current gap
     ]
 )
-"""One queue pair, its receiving side, 88 bytes."""
+"""One queue pair, its receiving side, 76 bytes."""
 
 
 GAP_PACKETS = 1024

@@ -49,8 +49,6 @@ def in_turn(record: Any, pair: Any, operation: Any) -> Any:
         return request_kernel.GOOD
     if U64(pair.service) != request_kernel.UC:
         return GAP if ahead < HALF else DUPLICATE
-    if ahead < HALF:
-        pair.lost = U64(pair.lost) + ahead
     pair.progress = request_kernel.IDLE
     pair.expected_psn = psn
     return (
