@@ -28,6 +28,16 @@ def test_attach_sees_writes(tmp_path: Path) -> None:
         assert not seen[name].flags.writeable
 
 
+def test_records_are_the_declared_ones(tmp_path: Path) -> None:
+    """Arrays of records have the declared dtype itself, in each mapping: kernels compare any other, if equal,
+    field by field at every call.
+    """
+    made = Region.create(tmp_path / "a", "test", 3, ARRAYS)
+    for region in (made, Region.attach(tmp_path / "a", "test", 3), Region.create(None, "test", 3, ARRAYS)):
+        assert region["rows"].dtype is FLOW_ROW
+        assert region["events"].dtype is EVENT
+
+
 def test_attach_writable(tmp_path: Path) -> None:
     """A writable mapping's writes reach the file."""
     Region.create(tmp_path / "a", "test", 1, ARRAYS).close()
