@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 from hopscope.serve import kept
 from hopscope.serve.kept import BUDGET, LONGEST_SECONDS, WATCHED_SECONDS, Kept
+from support.waiting import HANG_SECONDS
 
 
 class Clock:
@@ -19,6 +23,8 @@ class Clock:
 
     def monotonic(self) -> float:
         return self.now
+
+    thread_time = monotonic
 
 
 @pytest.fixture
@@ -89,3 +95,34 @@ def test_no_answer_is_kept_too_long(clock: Clock) -> None:
     asked.ask("slow", 2.0, LONGEST_SECONDS)
     clock.now += LONGEST_SECONDS
     assert asked.ask("slow", 2.0, 0.0) == 2
+
+
+def test_an_answer_that_is_being_made_is_not_made_twice() -> None:
+    """Two threads ask the same: the second waits for the first, while a third gets the answer to another
+    question.
+    """
+    kept_answers, free, made = Kept(), threading.Event(), Counter[str]()
+
+    def slow() -> int:
+        made["slow"] += 1
+        free.wait(HANG_SECONDS)
+        return 7
+
+    with ThreadPoolExecutor(3) as pool:
+        same = [pool.submit(kept_answers.of, "slow", 60.0, slow) for _ in range(2)]
+        try:
+            assert pool.submit(kept_answers.of, "quick", 60.0, lambda: 8).result(HANG_SECONDS / 2) == 8
+        finally:
+            free.set()
+        assert [each.result() for each in same] == [7, 7]
+    assert made["slow"] == 1
+
+
+def test_waiting_for_a_processor_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that took 10 s on a busy machine, and 0.1 s of a processor, is kept for 0.4 s then."""
+    monotonic, thread_time = iter([0.0, 0.0, 0.0, 10.0]), iter([5.0, 5.1])
+    busy = SimpleNamespace(monotonic=lambda: next(monotonic), thread_time=lambda: next(thread_time))
+    monkeypatch.setattr(kept, "time", busy)
+    answers = Kept()
+    assert answers.of("a", 0.0, lambda: 1) == 1
+    assert answers._answers["a"].until == pytest.approx(10 + 0.1 / BUDGET)

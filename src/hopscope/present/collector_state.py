@@ -212,9 +212,7 @@ class CollectorState:
 
     def hop_sums(self) -> HopSums | None:
         """Latency sums of the hops of all live flows; None without a collector."""
-        reader = self._mapped()
-        found: HopSums | None = None if reader is None else reader.hop_sums()
-        return found
+        return self._once("hop_sums", self._read_hop_sums)
 
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of one flow with their queues; None where it has left."""
@@ -314,6 +312,11 @@ class CollectorState:
     def _read(self, table: str) -> Records:
         reader = self._reader
         found: Records = EMPTY[table] if reader is None else getattr(reader, table)()
+        return found
+
+    def _read_hop_sums(self) -> HopSums | None:
+        reader = self._reader
+        found: HopSums | None = None if reader is None else reader.hop_sums()
         return found
 
     def _read_distributions(self) -> list[Distribution]:

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -298,6 +298,21 @@ class Context:
             gone.set()
             answer.cancel()
             self.asking[client] -= 1
+
+    def keeping(
+        self, request: Request, seconds: float, make: Callable[[Past], T], *more: Hashable
+    ) -> Callable[[Past, threading.Event], T]:
+        """Work of a question to history that many viewers ask again and again: it is done once for all of
+        them, and kept as in `Kept.of`. `more`: what the answer depends on beside the request.
+        """
+        question = (request.url.path, tuple(sorted(request.query_params.multi_items())), *more)
+
+        def work(past: Past, _: threading.Event) -> T:
+            if asks_cluster(request):  # its answer also says who answered
+                return make(past)
+            return self.kept.of(question, seconds, lambda: make(past))
+
+        return work
 
     def reject_further_stream(self, client: str) -> None:
         """503 if there are too many live feeds, of all clients or of this one."""

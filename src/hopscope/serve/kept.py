@@ -13,7 +13,9 @@ T = TypeVar("T")
 MOST = 64
 """Answers that are kept at a time."""
 BUDGET = 0.25
-"""Share of a processor that making kept answers again may take, of all answers together."""
+"""Share of a processor that making kept answers again may take, of all answers together. On a busy machine
+an answer waits for a processor: that time does not count.
+"""
 WATCHED_SECONDS = 15.0
 """How long an answer counts towards the budget after it was last asked for."""
 LONGEST_SECONDS = 60.0
@@ -25,16 +27,20 @@ class _Answer:
     value: Any
     until: float
     took: float
+    """Seconds of a processor."""
     asked: float
     """When it was last asked for."""
 
 
 class Kept:
-    """A few answers by their question; safe to use from several threads."""
+    """A few answers by their question; safe to use from several threads. Who asks what another thread is
+    answering waits for that.
+    """
 
     def __init__(self) -> None:
         self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
         self._lock = threading.Lock()
+        self._making: dict[Hashable, threading.Lock] = {}
 
     def of(self, question: Hashable, seconds: float, make: Callable[[], T]) -> T:
         """The answer to a question; `make` works it out.
@@ -42,20 +48,36 @@ class Kept:
         It is at most `seconds` old, or older if BUDGET requires it: what pages watch is made in turn, and a
         turn takes this share of the time.
         """
-        now = time.monotonic()
         with self._lock:
-            kept = self._answers.get(question)
+            kept = self._known(question)
             if kept is not None:
-                kept.asked = now
-                if now < kept.until:
-                    return cast(T, kept.value)
+                return cast(T, kept.value)
+            making = self._making.setdefault(question, threading.Lock())
+        with making:
+            with self._lock:
+                kept = self._known(question)
+            try:
+                return cast(T, kept.value) if kept is not None else self._made(question, seconds, make)
+            finally:
+                with self._lock:
+                    self._making.pop(question, None)
+
+    def _known(self, question: Hashable) -> _Answer | None:
+        kept, now = self._answers.get(question), time.monotonic()
+        if kept is None:
+            return None
+        kept.asked = now
+        return kept if now < kept.until else None
+
+    def _made(self, question: Hashable, seconds: float, make: Callable[[], T]) -> T:
+        now, spent = time.monotonic(), time.thread_time()
         answer = make()
-        done = time.monotonic()
+        done, spent = time.monotonic(), time.thread_time() - spent
         with self._lock:
-            self._answers[question] = kept = _Answer(answer, now, done - now, done)
+            self._answers[question] = kept = _Answer(answer, now, spent, done)
             self._answers.move_to_end(question)
             while len(self._answers) > MOST:
                 self._answers.popitem(last=False)
             turn = sum(each.took for each in self._answers.values() if done - each.asked < WATCHED_SECONDS)
-            kept.until = now + max(seconds, min(turn / BUDGET, LONGEST_SECONDS))
+            kept.until = max(now + seconds, done + min(turn / BUDGET, LONGEST_SECONDS))
         return answer

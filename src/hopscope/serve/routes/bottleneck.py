@@ -36,12 +36,12 @@ async def network(
     """
     start_ns, end_ns = moment("since", since), moment("until", until)
 
-    def work(past: Past, _: threading.Event) -> NetworkBottlenecks:
+    def make(past: Past) -> NetworkBottlenecks:
         state = None if asks_cluster(request) else context.state
         found = attribution.network(state, past.history(), start_ns, end_ns)
         return NetworkBottlenecks.model_validate(network_object(found, context.names, limit))
 
-    return await context.query(request, work)
+    return await context.query(request, context.keeping(request, 0.0, make))
 
 
 @router.get("/flows/{flow_id}/bottleneck", summary="Latency of a flow by hop")

@@ -112,12 +112,12 @@ async def histogram(
     chosen = _chosen(context, kind, metric, node, port, flow, prefix, start_ns, end_ns)
     seconds = _round((end_ns - start_ns) / 1e9 / buckets)
 
-    def work(past: Past, _: threading.Event) -> m.EventHistogram:
+    def make(past: Past) -> m.EventHistogram:
         counts = sorted(past.counts(chosen, seconds).items())
         items = [m.EventCount(time=begin, kind=kind, count=count) for (begin, kind), count in counts]
         return m.EventHistogram(since=when(start_ns), until=when(end_ns), bucket_seconds=seconds, items=items)
 
-    return await context.query(request, work)
+    return await context.query(request, context.keeping(request, 0.0, make))
 
 
 def _round(seconds: float) -> float:

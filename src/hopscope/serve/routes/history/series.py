@@ -238,15 +238,8 @@ def _kept(
     context: Context, request: Request, make: Callable[[Past], A], over: Buckets | None = None
 ) -> Work[A]:
     """Work of a question that many viewers ask again and again: it is done once for all of them."""
-    question = (request.url.path, tuple(sorted(request.query_params.multi_items())), over and over.start_ns)
     seconds = _LEAST_SECONDS if over is None else min(_MOST_SECONDS, max(_LEAST_SECONDS, over.width_ns / 4e9))
-
-    def work(past: Past, _: threading.Event) -> A:
-        if asks_cluster(request):  # its answer also says who answered
-            return make(past)
-        return context.kept.of(question, seconds, lambda: make(past))
-
-    return work
+    return context.keeping(request, seconds, make, over and over.start_ns)
 
 
 def _view(node: int | None, port: int | None, queue: int | None) -> By:
