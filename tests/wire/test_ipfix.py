@@ -284,11 +284,13 @@ def test_missing_messages() -> None:
 
 
 @pytest.mark.parametrize("exported", [make.EXPORTED, (1 << 32) - 1])
-def test_an_exporter_that_begins_again(exported: int) -> None:
-    """Two messages that follow each other, exported later with lower numbers, are a restart: what is missing
-    after it is missing. One alone is late, as one from before it is. Export times wrap in 2106.
+@pytest.mark.parametrize("seconds", [1, -61, -(10**9)])
+def test_an_exporter_that_begins_again(exported: int, seconds: int) -> None:
+    """Two messages that follow each other with lower numbers, exported later, or long before (a clock was set
+    back), are a restart: what is missing after it is missing. One alone is late, as one from before it is.
+    Export times wrap in 2106.
     """
-    later = (exported + 1) & 0xFFFFFFFF
+    later = (exported + seconds) & 0xFFFFFFFF
     two = set_of(256, record() * 2)
     for pack, step in ((message, 2), (packet_9, 1)):
         decoder = IpfixDecoder()
@@ -305,6 +307,16 @@ def test_an_exporter_that_begins_again(exported: int) -> None:
         assert numbers(*again) == [4, 5, 6 + 2 * step]
         assert numbers(pack(two, sequence=step * 3, exported=later)) == [7 + 2 * step]
         assert numbers(pack(two, sequence=step * 5, exported=later)) == [8 + 2 * step]
+
+
+def test_late_messages_are_no_restart() -> None:
+    """Several that follow each other, exported up to a minute before the newest: what comes then is next."""
+    decoder = IpfixDecoder()
+    sent = [packet_9(sequence=1000)]
+    sent += [packet_9(sequence=900 + n, exported=make.EXPORTED - 60) for n in range(3)]
+    sent += [packet_9(sequence=1001), packet_9(sequence=1003)]
+    reports = decode(decoder, *sent, time_ns=NUMBERED_FROM_0).reports
+    assert reports["sequence"].tolist() == [1, 2, 3, 4, 5, 7]
 
 
 @pytest.mark.parametrize("distance", [500, 100_000])

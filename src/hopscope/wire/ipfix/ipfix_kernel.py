@@ -57,10 +57,12 @@ AHEAD = U64(1 << 24)
 """Most records that can be missing at once: further ahead, the exporter has begun again,"""
 BEHIND = U64(1 << 16)
 """… and most that a late message can be behind: it stays counted as missing. But if two such messages follow
-each other, exported later than the newest, the exporter has begun again. If then a message goes on with the
-old numbers, two exporters share the domain: nothing is missing between their numbers.
+each other, exported later than the newest, or so long before it that the clock was set back, the exporter has
+begun again. If then a message goes on with the old numbers, two exporters share the domain: nothing is
+missing between their numbers.
 """
-HALF = U64(1 << 31)
+LATE_SECONDS = U64(60)
+"""How long before the newest message a late one is exported at most."""
 TCP, UDP = U64(6), U64(17)
 
 
@@ -267,7 +269,7 @@ def begin_message(buf: Any, origin: Any, end: Any, domain: Any, version: Any, st
     behind = (U64(domain.expected) - sequence) & LOW_32
     ahead_of_other = (sequence - U64(domain.other)) & LOW_32
     late = domain.known != 0 and behind != NONE and behind < BEHIND
-    newer = ((exported - U64(domain.exported)) & LOW_32) - U64(1) < HALF
+    newer = ((U64(domain.exported) - exported) & LOW_32) > LATE_SECONDS
     change = domain.other_known != 0 and (
         newer and ahead_of_other == NONE if late else ahead_of_other < min(ahead, AHEAD)
     )

@@ -70,7 +70,7 @@ class State(IntEnum):
     AGAIN = 9
     """1: the frames are sets that had waited for their template."""
     LATE = 10
-    """1: the message is older than one that had come before it; 2: but was exported later."""
+    """1: the message is older than one that had come before it; 2: by its number, not by its export time."""
     FIRST = 11
     """Its first row."""
 
