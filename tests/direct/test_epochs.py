@@ -49,6 +49,16 @@ class Writing:
         return keys
 
 
+def test_a_clock_that_is_set_back_makes_no_epoch_longer(tmp_path: Path) -> None:
+    """An epoch that began in what is now the future ends an interval after the clock was set back."""
+    keeper = Writing(tmp_path, interval_ns=10 * SECOND).keeper
+    found = [keeper.tick(seconds * SECOND) for seconds in (10**9, 500, 505, 510)]
+    keeper.close()
+    assert found == [False, False, False, True]
+    (past,) = history(tmp_path, "flows")
+    assert (past.begun_ns, past.ended_ns) == (500 * SECOND, 510 * SECOND)
+
+
 def test_an_epoch_begins_empty_and_the_old_one_stays_as_it_was(tmp_path: Path) -> None:
     """A reader of the old region learns that it is old; both epochs answer for what was written in
     them.

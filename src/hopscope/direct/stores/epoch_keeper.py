@@ -76,7 +76,7 @@ class EpochKeeper:
             self._retry_ns = 0
             self._save()
         begun = int(self.store.state[BEGUN_NS])
-        if not begun:
+        if not begun or now_ns < begun:  # new, or the clock was set back: the epoch would last too long
             self.store.state[BEGUN_NS] = now_ns
         elif self._interval_ns:
             due = begun + self._interval_ns
