@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hopscope.history.query import History
 from hopscope.wire.encode.encoder import encode_reports
+from hopscope.wire.label.batch import encode_blocks
+from hopscope.wire.label.records import LABEL
 from hopscope.wire.records import Link
+from support import ipfix_make, sflow_make
 from support.collector_process import Collector, Load
 from support.server_process import free_port
 from support.service_manager import ServiceManager
@@ -85,7 +89,7 @@ def test_reports_wait_while_the_collector_is_restarted(
         sender.send(10)
     one = collector(*flags(port, 1), manager=manager)
     one.start()
-    assert '"reports that came meanwhile are read now"' in one.said()
+    assert '"what came meanwhile is read now"' in one.said()
     assert one.stop() == 0
     assert total + received(one) == sender.sent
     with History(one.data) as history:
@@ -139,6 +143,37 @@ def test_reports_wait_while_a_killed_collector_is_replaced(
     one.start()
     assert one.stop() == 0
     assert values(one) == 8 * sender.sent
+
+
+def test_sockets_of_all_sources_are_kept(
+    collector: Callable[..., Any], load: Callable[..., Any], manager: ServiceManager
+) -> None:
+    """Reports, sFlow, IPFIX and labels that arrive while no collector runs are received by the next one."""
+    ports = [free_port() for _ in range(4)]
+    label = np.zeros(1, LABEL)
+    label["node_id"], label["egress_port"], label["count"] = 7, 1, 1
+    payloads = [
+        encode_reports(load().batch(1), link=Link.UDP_PAYLOAD).arena.tobytes(),
+        sflow_make.datagram(),
+        ipfix_make.message(ipfix_make.template(256, ((8, 4),))),
+        encode_blocks(label),
+    ]
+    urls = [
+        f"{kind}://127.0.0.1:{port}" for kind, port in zip(("udp", "sflow", "ipfix"), ports, strict=False)
+    ]
+    listen = [word for address in urls for word in ("--listen", address)]
+    words = (*listen, "--set", f"label.listen=127.0.0.1:{ports[3]}", "--no-serve")
+    for run in (False, True):
+        one = collector(*words, manager=manager)
+        one.start()
+        assert one.stop() == 0
+        said = one.said()
+        assert ("reports in 30 frames" in said, "labels     10 " in said) == (run, run), said
+        assert len(manager.kept) == 5, "four sockets and their drops"
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for port, payload in zip(ports, payloads, strict=True):
+                for _ in range(10):
+                    sender.sendto(payload, ("127.0.0.1", port))
 
 
 def values(one: Collector) -> int:

@@ -23,6 +23,7 @@ from hopscope.present.collector_state import CollectorState
 from hopscope.runtime.pipeline.mode import mode_of
 from hopscope.runtime.pipeline.shard import Shard
 from hopscope.runtime.pipeline.steps import HandOver
+from hopscope.runtime.processes import detector as detector_process
 from hopscope.runtime.processes.detector import Detector
 from hopscope.runtime.supervisor.live_limits import LiveLimits
 from hopscope.settings.collector import Settings
@@ -291,3 +292,31 @@ def test_reports_without_room_are_counted(tmp_path: Path) -> None:
     assert state.counters()["detector_queue_full"] == 0, "nothing was lost since"
     workers.stop(T0)
     assert state.sources()["received"].tolist() == [1000]
+
+
+@pytest.mark.parametrize("orphaned", [True, False])
+def test_a_detector_without_supervisor_waits_for_its_workers(
+    orphaned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed supervisor ends none of them in order: what workers still take from their sockets comes later.
+    If it ends them, they have ended, and the detector waits for none that was killed.
+    """
+    workers = Workers(tmp_path)
+    _, _, reports = next(iter(stream()))
+    detector = Detector(workers.detector._pipeline, workers.detector._merge, lambda: orphaned)
+    turns: list[int] = []
+
+    def pause(found: int) -> None:
+        turns.append(found)
+        if len(turns) == 2:
+            workers.workers[0].take(reports, CLOCK)
+        if len(turns) == 3:
+            for worker in workers.workers:
+                worker.close()
+
+    monkeypatch.setattr(detector_process, "PAUSE", pause)
+    detector.drain()
+    received = CollectorState(tmp_path, fresh_seconds=0).sources()["received"].sum()
+    assert received == (len(reports.reports) if orphaned else 0)
+    assert len(turns) <= 4
+    detector.close()

@@ -109,7 +109,7 @@ class Role:
         self, settings: Settings, sockets: Sequence[socket.socket], send: Callable[[], None]
     ) -> None:
         self.settings, self._sockets, self._send = settings, sockets, send
-        self.stop, self.released = threading.Event(), threading.Event()
+        self.stop, self.released, self.orphaned = threading.Event(), threading.Event(), threading.Event()
         self.started = False
         from hopscope.capture.udp.counted_drops import SocketDrops
         from hopscope.runtime.processes.child import Share

@@ -92,8 +92,9 @@ def fits(handle: socket.socket, settings: ListenSettings) -> bool:
     Raises CaptureError if its host is not known.
     """
     family, address = resolve(settings.host, settings.port, url(settings))
-    kind = (handle.family, handle.type, handle.proto)
-    if kind != (family, socket.SOCK_DGRAM, socket.IPPROTO_UDP) or handle.getsockname() != address:
+    options = (socket.SO_DOMAIN, socket.SO_TYPE, socket.SO_PROTOCOL)
+    found = [handle.getsockopt(socket.SOL_SOCKET, option) for option in options]
+    if found != [family, socket.SOCK_DGRAM, socket.IPPROTO_UDP] or handle.getsockname() != address:
         return False
     if _option(handle, socket.IPPROTO_UDP, UDP_GRO) == 1 and not settings.gro:
         return False  # what waits may be trains

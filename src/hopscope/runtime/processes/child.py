@@ -100,6 +100,8 @@ class Child:
         self.stop = _StopEvent(self._tick)
         """Set when the process should end. A role that does not look at it for long counts as hung."""
         self._tick_at = 0.0
+        self.orphaned = threading.Event()
+        """Set before `stop` if the supervisor is gone."""
         self.released = threading.Event()
         """Set before `stop` if another process continues what this one does."""
         self.started = False
@@ -171,6 +173,7 @@ class Child:
         try:
             self._take_messages()
         finally:
+            self.orphaned.set()
             self._end()
 
     def _take_messages(self) -> None:

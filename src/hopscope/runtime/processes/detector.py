@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from ...base.process import loop
 from ...detect.counters import DETECTOR
 from ...detect.merge import WAIT_NS, Merge
+from ...detect.report_queue import CLOSED
 from ..pipeline.mode import mode_of
 from ..pipeline.shard import Shard
 from ..pipeline.steps import Pipeline
@@ -25,6 +27,8 @@ CALM = loop.Pause(seconds=loop.QUICK_SECONDS, below=1)
 """After a silence: looking for nothing every 0.5 ms takes 5 % of a processor, every 2.5 ms 2 %."""
 BUSY_NS = 100_000_000
 TICK_NS = 100_000_000
+WORKERS_SECONDS = 5.0
+"""Longest time that workers without a supervisor need to drain their sockets."""
 
 
 def run(child: Child) -> None:
@@ -40,7 +44,7 @@ def run(child: Child) -> None:
         notify=child.warn,
     )
     mode = mode_of(settings)
-    detector = Detector(mode.pipeline(shard), Merge(mode.queues(child.regions)))
+    detector = Detector(mode.pipeline(shard), Merge(mode.queues(child.regions)), child.orphaned.is_set)
     child.report(warm=True, ready=True)
     loop.run(detector, child.stop, loop.Hurry(detector.is_busy, PAUSE, CALM))
 
@@ -51,8 +55,11 @@ class Detector:
     received: ClassVar[Counter[str]] = Counter()
     """Counts of listeners: it has none."""
 
-    def __init__(self, pipeline: Pipeline, merge: Merge) -> None:
-        self._pipeline, self._merge = pipeline, merge
+    def __init__(
+        self, pipeline: Pipeline, merge: Merge, orphaned: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`orphaned`: whether the supervisor was killed, so that the workers end at the same time as this."""
+        self._pipeline, self._merge, self._orphaned = pipeline, merge, orphaned
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
         self._busy_until_ns = 0
 
@@ -80,7 +87,10 @@ class Detector:
         self._pipeline.counted.collect(self)
 
     def drain(self) -> None:
-        """Take all that is left: the workers have ended."""
+        """Take all that is left: the workers have ended, or end now."""
+        until = time.monotonic() + WORKERS_SECONDS if self._orphaned() else 0.0
+        while self._merge.horizon_ns < CLOSED and time.monotonic() < until:
+            PAUSE(self.turn())
         self._take(everything=True)
         self.tick(time.time_ns())
 

@@ -165,7 +165,7 @@ class KeptSockets:
         before = self.before[PLACES * number :][: len(shares)]
         drops = np.array([kernel_drops(share) or 0 for share in shares], np.uint32)
         self._log.info(
-            "reports that came meanwhile are read now",
+            "what came meanwhile is read now",
             listen=url(self._listeners[number]),
             waiting_bytes=sum(map(waiting_bytes, shares)),
             dropped=int((drops - before).sum()),
