@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import struct
 import subprocess
@@ -290,11 +291,17 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     foreign.write_text("Dear diary, this is not a capture.")
     empty = tmp_path / "empty.pcap"
     empty.touch()
+    packed = tmp_path / "reports.pcap.xz"
+    packed.write_bytes(lzma.compress(pcap(PACKETS)))
     for path, line in (
         (tmp_path / "missing.pcap", "cannot be read (No such file or directory)"),
         (tmp_path, "cannot be read (Is a directory)"),
         (empty, "is empty"),
         (foreign, "is neither pcap nor pcapng"),
+        (
+            packed,
+            "is neither pcap nor pcapng (it is compressed: unpack it, or pipe `xz -dc` into standard input)",
+        ),
     ):
         with pytest.raises(PcapError) as caught:
             read(path)

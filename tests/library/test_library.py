@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hopscope
 from hopscope.capture.pcap.reader import PcapWriter
-from hopscope.detect.records import Kind, Metric
+from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.library import interface
+from hopscope.library.interface import Events, Hops, Reports
 from hopscope.runtime.pipeline.mode import pipeline_of
 from hopscope.runtime.pipeline.shard import Shard
-from hopscope.wire.dialect import DIALECTS, Clock
+from hopscope.wire.decode import plain
+from hopscope.wire.decode.plain import decode_plain
+from hopscope.wire.dialect import DIALECTS, Clock, Dialect
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
-from hopscope.wire.records import Carried, Have, ReportBatch
+from hopscope.wire.records import Carried, FrameBatch, Have, ReportBatch
 
 REPORTS = 50
 
@@ -96,6 +104,81 @@ def test_a_file_can_be_read_again_and_a_stream_cannot(capture: Path) -> None:
         assert sum(len(batch) for batch in stream) == REPORTS + 1
         with pytest.raises(hopscope.HopscopeError, match="a stream can be read once"):
             next(iter(stream))
+
+
+@pytest.mark.kernel
+def test_a_named_pipe_is_a_stream(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe has no size: it is decoded by compiled kernels, and the second iteration does not wait for a
+    writer.
+    """
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setattr(plain, "decode_plain", None)
+    feeding = Thread(target=lambda: pipe.write_bytes(capture.read_bytes()), daemon=True)
+    feeding.start()
+    reports = hopscope.read(pipe)
+    assert sum(len(batch) for batch in reports) == REPORTS + 1
+    feeding.join()
+    with pytest.raises(hopscope.HopscopeError, match="a stream can be read once"):
+        next(iter(reports))
+
+
+@pytest.mark.kernel
+def test_only_the_beginning_of_a_gzipped_file_is_small(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is small only because it is compressed is decoded by compiled kernels after SMALL_BYTES."""
+    small = 4000
+    packed = tmp_path / "reports.pcap.gz"
+    packed.write_bytes(gzip.compress(capture.read_bytes()))
+    assert packed.stat().st_size < small < capture.stat().st_size
+    sizes: list[int] = []
+
+    def decode(frames: FrameBatch, dialect: Dialect) -> ReportBatch:
+        sizes.append(len(frames))
+        return decode_plain(frames, dialect)
+
+    monkeypatch.setattr(plain, "decode_plain", decode)
+    monkeypatch.setattr(interface, "SMALL_BYTES", small)
+    batches = list(hopscope.read(packed, frames_per_batch=5))
+    sequence = np.concatenate([batch.columns()["sequence"] for batch in batches])
+    assert sequence.tolist() == [*range(REPORTS), 0]
+    assert 0 < sum(sizes) < REPORTS
+
+
+@pytest.mark.kernel
+def test_mistakes_are_told(capture: Path) -> None:
+    """What used to wait for ever, find nothing or fail elsewhere names the mistake."""
+    with pytest.raises(hopscope.HopscopeError, match="frames_per_batch is 0; expected at least 1"):
+        hopscope.read(capture, frames_per_batch=0)
+    with pytest.raises(ValueError, match="window_ms"):
+        hopscope.read(capture, join=-1)
+    (batch,) = hopscope.read(capture)
+    with pytest.raises(hopscope.HopscopeError, match="found dict; put a single batch in a list"):
+        hopscope.detect_events(batch)  # type: ignore[arg-type]
+    events = hopscope.detect_events([batch])
+    with pytest.raises(ValueError, match="'change' is not a valid Kind"):
+        events.of("change")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'hop_latency' is not a valid Metric"):
+        events.of(Kind.CHANGE, "hop_latency")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_an_empty_table_has_the_same_types(capture: Path, kind: str) -> None:
+    """Tables of no records have the types of others: they can be put together."""
+    pytest.importorskip({"arrow": "pyarrow"}.get(kind, kind))
+    (batch,) = hopscope.read(capture)
+    event = np.zeros(1, EVENT)
+
+    def types(table: Any) -> list[str]:
+        return list(map(str, table.dtypes if kind != "arrow" else table.schema.types))
+
+    for some, none in (
+        (batch, Reports(ReportBatch(batch.batch.reports[:0], batch.batch.hops[:0]), batch.frames)),
+        (batch.hops, Hops(batch.batch.hops[:0], np.empty(0, np.int64))),
+        (Events(event), Events(event[:0])),
+    ):
+        assert types(getattr(none, f"to_{kind}")()) == types(getattr(some, f"to_{kind}")())
 
 
 @pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])

@@ -64,7 +64,7 @@ class _Table:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self):,}>"
 
-    def _readable(self) -> dict[str, Any]:
+    def _readable(self) -> tables.Readable:
         raise NotImplementedError
 
     def to_arrow(self) -> pyarrow.Table:
@@ -105,7 +105,7 @@ class Hops(_Table):
         """
         return timing.link_latency_ns(self.records, self.report, self._layout, self._clock)
 
-    def _readable(self) -> dict[str, Any]:
+    def _readable(self) -> tables.Readable:
         return {"report": self.report, **tables.readable(self.records)}
 
 
@@ -142,14 +142,14 @@ class Reports(_Table):
         versions = np.where(reports["flags"] & Flag.JOINED, reports["version"], reports["int_version"])
         return Hops(self.batch.hops[starts + within], report, versions[report], self.dialect.clock)
 
-    def _readable(self) -> dict[str, Any]:
+    def _readable(self) -> tables.Readable:
         return tables.readable(self.batch.reports, {"kind": ReportKind})
 
 
 class Capture:
     """A capture file: iterate over it to get Reports, a batch at a time. Made by `read`.
 
-    Each iteration reads a file from its beginning; a stream can be read once.
+    Each iteration reads a file from its beginning; a stream or pipe can be read once.
     """
 
     def __init__(
@@ -157,16 +157,15 @@ class Capture:
         source: str | Path | BinaryIO,
         possible: tuple[Dialect, ...],
         frames_per_batch: int,
-        join: float | None = None,
+        join: PostcardSettings | None = None,
     ) -> None:
         self._source, self._frames_per_batch, self._join = source, frames_per_batch, join
         self._name = source if isinstance(source, str | Path) else type(source).__name__
-        self._is_stream = not isinstance(source, str | Path) or source == "-"
+        self._is_stream = not isinstance(source, str | Path) or source == "-" or not Path(source).is_file()
         self._unread: PcapReader | None = self._open()
         self._possible = possible
         self.proposal: Proposal | None = None
         """With dialect `auto`: what was chosen and why, once iteration has begun."""
-        self._small = not self._is_stream and _size(self._name) < SMALL_BYTES
 
     def __repr__(self) -> str:
         return f"<Capture of {self._name}>"
@@ -179,9 +178,12 @@ class Capture:
             raise HopscopeError(f"{self._name} was read already, and a stream can be read once")
         reader, self._unread = self._unread or self._open(), None
         dialect, frames_of = self._decide(iter(reader))
-        decode = _decoder(dialect, self._small)
-        joiner = None if self._join is None else Joiner(PostcardSettings(window_ms=self._join))
+        small = not self._is_stream and _size(self._name) < SMALL_BYTES
+        decode = _decoder(dialect, small)
+        joiner = None if self._join is None else Joiner(self._join)
         for frames in frames_of:
+            if small and reader.position >= SMALL_BYTES:  # it is gzipped, or grows
+                small, decode = False, _decoder(dialect, False)
             batch = decode(frames)
             if joiner:
                 for part in joiner.update(batch, dialect.clock):
@@ -224,10 +226,10 @@ class Events(_Table):
         return tables.columns(self.records)
 
     def of(self, kind: Kind, metric: Metric | None = None) -> Events:
-        """Only the events of a kind, and of a metric."""
-        mask = self.records["kind"] == kind
+        """Only the events of a kind, and of a metric. Raises ValueError for what is neither."""
+        mask = self.records["kind"] == Kind(kind)
         if metric is not None:
-            mask &= self.records["metric"] == metric
+            mask &= self.records["metric"] == Metric(metric)
         return Events(self.records[mask])
 
     def __repr__(self) -> str:
@@ -241,7 +243,7 @@ class Events(_Table):
         codes, counts = np.unique(self.records["kind"][~continues(self.records)], return_counts=True)
         return {Kind(code).label: int(count) for code, count in zip(codes.tolist(), counts, strict=True)}
 
-    def _readable(self) -> dict[str, Any]:
+    def _readable(self) -> tables.Readable:
         return tables.readable(self.records, {"kind": Kind, "metric": Metric})
 
 
@@ -292,9 +294,12 @@ def read(
     of one packet that come within so many ms become one row (`detect_events` does so by itself, and wants
     reports that were not joined).  Raises HopscopeError for a missing or foreign file.
     """
+    if frames_per_batch < 1:
+        raise HopscopeError(f"frames_per_batch is {frames_per_batch}; expected at least 1")
     possible = (dialect,) if isinstance(dialect, Dialect) else named(dialect, dialects, auto=True)
     changes = Changes(None if ports is None else tuple(ports), packets)
-    return Capture(source, tuple(map(changes.of, possible)), frames_per_batch, join)
+    postcards = None if join is None else PostcardSettings(window_ms=join)
+    return Capture(source, tuple(map(changes.of, possible)), frames_per_batch, postcards)
 
 
 def detect_events(
@@ -328,6 +333,9 @@ def detect_events(
             keep(detector.update(part))
 
     for batch in reports:
+        if not isinstance(batch, Reports):
+            found = type(batch).__name__
+            raise HopscopeError(f"expected Reports from `read`, found {found}; put a single batch in a list")
         source = batch.dialect.clock
         rows, hops = batch.batch.reports.copy(), batch.batch.hops
         if timing.changes(source):

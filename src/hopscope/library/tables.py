@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 Columns = dict[str, npt.NDArray[Any]]
+Readable = dict[str, npt.NDArray[Any] | list[str]]
+"""Columns of numbers, or of one list of numbers per row, as arrays; of text as lists."""
 
 
 def columns(records: Records) -> Columns:
@@ -24,9 +26,9 @@ def columns(records: Records) -> Columns:
     return {name: records[name] for name in records.dtype.names or () if not name.startswith("reserved")}
 
 
-def readable(records: Records, labels: dict[str, type] | None = None) -> dict[str, Any]:
+def readable(records: Records, labels: dict[str, type] | None = None) -> Readable:
     """Columns for people: addresses as text instead of two halves, codes by their names in `labels`."""
-    table: dict[str, Any] = {}
+    table: Readable = {}
     for name, column in columns(records).items():
         if name.endswith("_lo"):
             continue
@@ -34,38 +36,55 @@ def readable(records: Records, labels: dict[str, type] | None = None) -> dict[st
             table[name[:-3]] = _addresses(column, records[f"{name[:-3]}_lo"])
         elif labels and name in labels:
             table[name] = _labels(column, labels[name])
-        elif column.ndim == 2:
-            table[name] = list(column)
         else:
             table[name] = np.ascontiguousarray(column)
     return table
 
 
-def to_arrow(table: dict[str, Any]) -> pyarrow.Table:
+def to_arrow(table: Readable) -> pyarrow.Table:
     """A pyarrow.Table of these columns; HopscopeError where pyarrow is missing."""
     try:
         import pyarrow
     except ImportError as error:
         raise HopscopeError("pyarrow is not installed: pip install 'hopscope[arrow]'") from error
-    return pyarrow.table({name: pyarrow.array(column) for name, column in table.items()})
+
+    def array(column: npt.NDArray[Any] | list[str]) -> pyarrow.Array[Any]:
+        if isinstance(column, list):
+            return pyarrow.array(column, pyarrow.string())
+        values = pyarrow.from_numpy_dtype(column.dtype)
+        if column.ndim == 2:
+            return pyarrow.array(list(column), pyarrow.list_(values))
+        return pyarrow.array(column, values)
+
+    return pyarrow.table({name: array(column) for name, column in table.items()})
 
 
-def to_pandas(table: dict[str, Any]) -> pandas.DataFrame:
+def to_pandas(table: Readable) -> pandas.DataFrame:
     """A pandas.DataFrame of these columns; HopscopeError where pandas is missing."""
     try:
         import pandas
     except ImportError as error:
         raise HopscopeError("pandas is not installed: pip install 'hopscope[pandas]'") from error
-    return pandas.DataFrame(table)
+
+    def series(column: npt.NDArray[Any] | list[str]) -> pandas.Series[Any]:
+        if isinstance(column, list):
+            return pandas.Series(column, dtype="str")
+        return pandas.Series(list(column), dtype="object") if column.ndim == 2 else pandas.Series(column)
+
+    return pandas.DataFrame({name: series(column) for name, column in table.items()})
 
 
-def to_polars(table: dict[str, Any]) -> polars.DataFrame:
+def to_polars(table: Readable) -> polars.DataFrame:
     """A polars.DataFrame of these columns; HopscopeError where Polars is missing."""
     try:
         import polars
     except ImportError as error:
         raise HopscopeError("Polars is not installed: pip install 'hopscope[polars]'") from error
-    return polars.DataFrame({name: polars.Series(name, column) for name, column in table.items()})
+
+    def series(name: str, column: npt.NDArray[Any] | list[str]) -> polars.Series:
+        return polars.Series(name, column, polars.String if isinstance(column, list) else None)
+
+    return polars.DataFrame({name: series(name, column) for name, column in table.items()})
 
 
 def _addresses(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> list[str]:

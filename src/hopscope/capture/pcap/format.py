@@ -17,6 +17,13 @@ Buffer = memoryview
 _WRAP = (1 << 64) - 1
 
 GZIP_MAGIC = b"\x1f\x8b"
+OTHER_COMPRESSION = {
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zX": "xz",
+    b"BZh": "bzip2",
+    b"\x04\x22\x4d\x18": "lz4",
+}
+"""Beginning of a file whose compression is not read, to the command that unpacks it."""
 SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
 PCAP_HEADER = 24
 _PCAP_MAGICS = {

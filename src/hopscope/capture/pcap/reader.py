@@ -18,6 +18,7 @@ from ..errors import Damage, PcapError, name_of
 from ..layout import Walk
 from .format import (
     GZIP_MAGIC,
+    OTHER_COMPRESSION,
     PCAP_HEADER,
     READ_LINKS,
     SECTION_MAGIC,
@@ -142,7 +143,12 @@ class PcapReader:
         if shape := pcap_shape(head):
             self._at = PCAP_HEADER
             return shape
-        raise PcapError(self.name, Damage.NOT_A_CAPTURE)
+        packed = (
+            f"it is compressed: unpack it, or pipe `{command} -dc` into standard input"
+            for magic, command in OTHER_COMPRESSION.items()
+            if head.startswith(magic)
+        )
+        raise PcapError(self.name, Damage.NOT_A_CAPTURE, detail=next(packed, ""))
 
     def _unpack(self) -> None:
         """Read on through gzip, from the bytes that have been read already."""
