@@ -11,11 +11,13 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.detect.flows.reading.path_hops import NO_HOPS
+from hopscope.detect.records import PORT
 from hopscope.fabric.topology import parse_topology
 from hopscope.present.collector_state import CollectorState
+from hopscope.present.fabric import live
 from hopscope.present.fabric.learned import KEEP_NS, LearnedLinks, seen
 from hopscope.present.fabric.live import LiveFabric
-from hopscope.present.fabric.places import METRICS, NONE
+from hopscope.present.fabric.places import FROM_LLDP, FROM_PATHS, METRICS, NONE, new_places, place_of
 from hopscope.present.fabric.view import network_of, shown, view_object
 from hopscope.wire.records import ReportBatch
 from support.fabric_state import FabricCollector
@@ -129,3 +131,40 @@ def test_a_folder_without_a_collector_has_an_empty_map(tmp_path: Path) -> None:
     found = view_object(network, shown(network, Names(), None, None), Names(), "drops", None, None)
     assert found["structure"]["nodes"] == []
     assert found["highest"] is None
+
+
+def test_made_up_switches_leave_the_map_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200,000 switches with a flow each, and three with two: the three stay, with the link between two of
+    them; a port that leads to a switch that is left out leads nowhere.
+    """
+    made_up = np.arange(1000, 201_000, dtype=np.int64)
+    rows = new_places(np.concatenate([place_of([1, 2, 3], 1), place_of(made_up, 1)]))
+    rows["flows"], rows["sources"] = 1, FROM_PATHS
+    rows["flows"][:3], rows["next"][:3] = 2, (2, 200_999, NONE)
+    rows["sources"][-1] = FROM_LLDP
+    monkeypatch.setattr(live, "MOST_SWITCHES", 5)
+    found = live.bounded(live.Snapshot(0, rows))
+    switches = (found.rows["place"] >> 16).tolist()
+    assert (len(switches), switches[:3], switches[-1]) == (5, [1, 2, 3], 200_999)
+    assert found.rows["next"][:3].tolist() == [2, 200_999, NONE]
+    assert found.left_off == 200_003 - 5
+    rows["sources"][-1] = FROM_PATHS
+    rows["next"][1] = switches[3] + 1
+    found = live.bounded(live.Snapshot(0, rows))
+    assert found.rows["next"][:3].tolist() == [2, NONE, NONE]
+
+
+def test_more_places_than_are_learned_are_left_out(
+    made: tuple[FabricCollector, ReportBatch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths name more places than are kept: the map has those, with the values that all others see."""
+    collector, _ = made
+    whole = LiveFabric(CollectorState(collector.folder)).read().rows
+    learn = LearnedLinks.learn
+    monkeypatch.setattr(LearnedLinks, "learn", lambda *of: (learn(*of)[0][:5], {}))
+    monkeypatch.setattr(CollectorState, "ports", lambda _: np.empty(0, PORT))
+    rows = LiveFabric(CollectorState(collector.folder)).read().rows
+    assert len(rows) == 5
+    same = whole[np.isin(whole["place"], rows["place"])]
+    assert rows["flows"].tolist() == same["flows"].tolist()
+    assert rows["highest"][:, 0].tolist() == same["highest"][:, 0].tolist()

@@ -39,6 +39,10 @@ _LINKS_SECONDS = 5.0
 _LATENCY, _QUEUE, _UTILIZATION, _DROPS, _LABEL_AGE = range(len(METRICS))
 
 
+MOST_SWITCHES = 8192
+"""Switches of a network. Reports with made-up node ids can name any number of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole network at one moment."""
@@ -48,6 +52,24 @@ class Snapshot:
     """PLACE [places], sorted by place."""
     edge: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By node: flows whose path begins or ends there, and all flows through it."""
+    left_off: int = 0
+    """Switches above MOST_SWITCHES."""
+
+
+def bounded(snapshot: Snapshot) -> Snapshot:
+    """At most MOST_SWITCHES: those that LLDP or a file names, and those with the most flows."""
+    rows = snapshot.rows
+    nodes, of = np.unique(rows["place"] >> 16, return_inverse=True)
+    left_off = len(nodes) - MOST_SWITCHES
+    if left_off <= 0:
+        return snapshot
+    flows = np.bincount(of, rows["flows"])
+    flows[of[rows["sources"] & (FROM_FILE | FROM_LLDP) > 0]] = np.inf
+    kept = np.sort(np.argpartition(flows, left_off)[left_off:])
+    rows = rows[found_at(kept, of)[1]]
+    ends = ~found_at(nodes[kept], rows["next"])[1]
+    rows["next"][ends] = rows["next_port"][ends] = NONE
+    return Snapshot(snapshot.time_ns, rows, snapshot.edge, left_off)
 
 
 class LiveFabric:
@@ -90,10 +112,12 @@ class LiveFabric:
         for name in ("next", "next_port", "last_ns", "sources"):
             rows[name][at] = learned[name]
         _add_links(rows, links)
-        at, _ = found_at(rows["place"], found.places)
-        rows["flows"][at] = found.flows
-        rows["latest"][at, _LATENCY], rows["highest"][at, _LATENCY] = found.latest, found.highest
-        rows["alarm"][at, _LATENCY] = found.alarm
+        at, there = found_at(rows["place"], found.places)  # of very many, not all are kept
+        at = at[there]
+        rows["flows"][at] = found.flows[there]
+        rows["latest"][at, _LATENCY] = found.latest[there]
+        rows["highest"][at, _LATENCY] = found.highest[there]
+        rows["alarm"][at, _LATENCY] = found.alarm[there]
         _add_ports(rows, ports[egress], of_port[egress], _UTILIZATION)
         _add_ports(rows, ports[queue], of_port[queue], _QUEUE)
         at, _ = found_at(rows["place"], of_port[egress])
@@ -104,7 +128,7 @@ class LiveFabric:
         age = np.maximum(0, label_ns - labels["received_ns"][known])
         rows["latest"][at, _LABEL_AGE] = rows["highest"][at, _LABEL_AGE] = age
         rows["alarm"][at, _LABEL_AGE] = labels["silent"][known] > 0
-        return Snapshot(now_ns, rows, edge)
+        return bounded(Snapshot(now_ns, rows, edge))
 
     def _known_links(self) -> tuple[Link, ...]:
         """Links of the file and of LLDP, read every few seconds."""

@@ -9,7 +9,7 @@ import numpy as np
 from ...wire.records import Records
 from ..series.elsewhere import ended_elsewhere
 from ..series.places import OF_FLOWS
-from .live import Snapshot
+from .live import Snapshot, bounded
 from .places import FROM_PATHS, METRICS, NONE, found_at, new_places, place_of, united
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def past_snapshot(history: HistoryLike, at_ns: int, window_ns: int, known: Snaps
     if known is None:  # of a cluster
         alarms &= ~_ended_elsewhere(history, values, alarms, start, end)
     _add_values(rows, values, of_value, alarms)
-    return Snapshot(at_ns, rows, edge)
+    return bounded(Snapshot(at_ns, rows, edge))
 
 
 def _column(table: Table, name: str) -> np.ndarray:
@@ -65,10 +65,9 @@ def _add_steps(rows: Records, steps: Table, places: np.ndarray, edge: dict[int, 
     order = known[np.argsort(flows[known], kind="stable")]  # the most frequent next node is written last
     rows["next"][at[order]] = following[order]
     rows["sources"][at[order]] |= FROM_PATHS
-    nodes = places >> 16
-    for node in np.unique(nodes).tolist():
-        mine = nodes == node
-        edge[node] = int(_column(steps, "ends")[mine].sum()), int(flows[mine].sum())
+    nodes, of = np.unique(places >> 16, return_inverse=True)
+    ends, through = (np.bincount(of, each).astype(np.int64) for each in (_column(steps, "ends"), flows))
+    edge |= zip(nodes.tolist(), zip(ends.tolist(), through.tolist(), strict=True), strict=True)
 
 
 def _ended_elsewhere(

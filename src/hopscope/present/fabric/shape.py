@@ -133,18 +133,19 @@ def _named(
     group = np.full(len(nodes), NONE)
     group[members] = index
     common: list[str | None] = []
-    for number in range(len(roots)):
-        numbers = [[w for w in words[row] if w.isdigit()] for row in np.flatnonzero(group == number).tolist()]
+    order = np.argsort(group, kind="stable")
+    rows = np.split(order, np.searchsorted(group[order], np.arange(len(roots))))[1:]
+    for mine in rows:
+        numbers = [[w for w in words[row] if w.isdigit()] for row in mine.tolist()]
         firsts = {each[0] if each else "" for each in numbers}
         common.append(firsts.pop() if len(firsts) == 1 else None)
     if None in common or "" in common or len(set(common)) < len(common):
-        lowest = [int(nodes[group == number].min()) for number in range(len(roots))]
-        return group, tuple(f"{kind}-of-{node}" for node in lowest)
-    order = sorted(range(len(roots)), key=lambda number: int(common[number] or 0))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+        return group, tuple(f"{kind}-of-{nodes[mine].min()}" for mine in rows)
+    ranked = sorted(range(len(roots)), key=lambda number: int(common[number] or 0))
+    place = np.empty(len(ranked), np.int64)
+    place[ranked] = np.arange(len(ranked))
     group[members] = place[index]
-    return group, tuple(f"{kind}-{common[number]}" for number in order)
+    return group, tuple(f"{kind}-{common[number]}" for number in ranked)
 
 
 def _layer_names(layer: Ints, words: list[list[str]]) -> tuple[str, ...]:

@@ -177,6 +177,7 @@ def view_object(
         "switches": len(shape.nodes),
         "ports": len(rows),
         "left_off": left_off,
+        "switches_left_off": network.snapshot.left_off,
     }
 
 

@@ -100,6 +100,8 @@ class Fabric(ClusterModel):
     """Highest value in the whole network."""
     left_off: int
     """Links that this answer has no room for: those with the lowest values."""
+    switches_left_off: int
+    """Switches that the map has no room for: those with the fewest flows."""
     version: str
     """Of the structure."""
     structure: FabricStructure | None
