@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +73,12 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
     gone.leave(replace(two, state="stopped"))
     gone.remember(replace(GOOD, name="c3"))
     assert "missing for at most" in run("cluster", "status", *given)[1]
-    there.put(replace(GOOD, ready=False, reason="no disk", route_problem="birdc: ended with 1"))
+    bad = replace(
+        GOOD, ready=False, reason="no disk", route_problem="birdc: ended with 1",
+        time_ns=time.time_ns() - 600 * 10**9,
+    )  # fmt: skip
+    there.put(bad)
+    there.remember(bad)
     Configurations(connection).put(Configuration(Limits({"hop_latency": {"change": 1}})), 0)
     status, text, _ = run("cluster", "status", *given)
     assert status == 1
@@ -81,6 +87,7 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
         "- c3 is missing: start it, or remove it for good by: hopscope cluster forget c3",
         "- c1: not ready: no disk",
         "- c1: it has revision 0 of the configuration, not 1",
+        "- c1: its clock is 10 min behind that of NATS: times of its events are wrong",
         "- c1: route: birdc: ended with 1",
     ]
     status, text, _ = run("cluster", "status", "--format", "json", *given)
@@ -88,7 +95,7 @@ def test_status_says_what_is_wrong(run: Run, connection: Connection, given: tupl
     assert status == 1
     assert [each["name"] for each in found["members"]] == ["c1"]
     assert [(each["name"], each["lag_events"]) for each in found["missing"]] == [("c2", 7), ("c3", 1200)]
-    assert len(found["problems"]) == 5
+    assert len(found["problems"]) == 6
 
 
 def test_only_missing_members_are_forgotten(run: Run, connection: Connection, given: tuple[str, ...]) -> None:

@@ -77,9 +77,9 @@ def status(settings: ClusterOptions, form: SummaryOption = Summary.TEXT) -> None
 
     `not_in_lake` are events that only the member's own disk has, `oldest` is the age of the first of them.
     A member is missing "for at most" the age of its last record in NATS, which is renewed every 30 s.
-    Exit status 1: a member is missing or not ready, has another revision of the configuration, or its command
-    for the route failed; or a bucket is missing or full. 2: NATS cannot be reached, or does not know who is
-    there.
+    Exit status 1: a member is missing or not ready, has another revision of the configuration or a wrong
+    clock, or its command for the route failed; or a bucket is missing or full. 2: NATS cannot be reached, or
+    does not know who is there.
     """
     from ...cluster.membership.overview import look
 

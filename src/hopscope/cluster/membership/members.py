@@ -134,6 +134,8 @@ class Directory:
         self._known = Bucket(connection, connection.names.known)
         self.bad: dict[str, str] = {}
         """Records that were no good when read last, by bucket and key: why."""
+        self.seen_ns: dict[str, int] = {}
+        """When the server stored the records that `known` returned last, ns since the epoch, by name."""
 
     def living(self, seconds: float = RUN_SECONDS) -> dict[str, MemberRecord]:
         """Members whose record is not older than the bucket keeps it (`member_seconds`), by name."""
@@ -156,14 +158,13 @@ class Directory:
             self._living.delete(name)
         self._known.delete(name)
 
-    def seen_ns(self) -> dict[str, int]:
-        """When the server stored the last record of each known member, ns since the epoch."""
-        return {key: entry.time_ns for key, entry in self._known.entries().items()}
-
     def _read(self, bucket: Bucket, seconds: float) -> dict[str, MemberRecord]:
         found = {}
         bad = {}
-        for key, entry in bucket.entries(seconds).items():
+        entries = bucket.entries(seconds)
+        if bucket is self._known:
+            self.seen_ns = {key: entry.time_ns for key, entry in entries.items()}
+        for key, entry in entries.items():
             try:
                 found[key] = decode(key, entry.value)
             except ValueError as error:
