@@ -252,6 +252,9 @@ def test_a_data_folder(capture: Path, tmp_path: Path) -> None:
         assert repr(changes).startswith("<Table: 2 rows of time, kind, metric, ")
         assert repr(folder) == f"<Collection in {tmp_path / 'data'}>"
         assert len(folder.state.flows()) == 0
+    for ask in (folder.history.events, folder.history.flows, lambda: folder.history.sql("SELECT 1")):
+        with pytest.raises(hopscope.HopscopeError, match="is closed: open it again"):
+            ask()
     with pytest.raises(hopscope.HopscopeError, match=r"data folder .* does not exist"):
         hopscope.open(tmp_path / "nowhere")
     with pytest.raises(hopscope.HopscopeError, match="is not a folder"):

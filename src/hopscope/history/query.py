@@ -75,6 +75,7 @@ class History(EventQuestions):
         self._source = HistorySource(self.folder)
         self._sandbox = Sandbox()
         self._connection = connect(memory_bytes, threads or min(4, os.cpu_count() or 1))
+        self._closed = False
 
     @property
     def problems(self) -> list[str]:
@@ -82,7 +83,8 @@ class History(EventQuestions):
         return [str(error) for error in self._source.damaged.values()]
 
     def close(self) -> None:
-        """Close DuckDB, and end SQL queries."""
+        """Close DuckDB, and end SQL queries; later ones raise HistoryError."""
+        self._closed = True
         self._sandbox.close()
         self._connection.close()
         self._source.close()
@@ -155,6 +157,7 @@ class History(EventQuestions):
         That process can only read the folder of segments, cannot write, and is limited to `seconds` and
         `memory_bytes`: see `sandbox.query`.  It is killed when `stop` is set.
         """
+        self._check_open()
         source = folder_source(self.folder, *self._source.check(), self._member)
         return self._sandbox.run(
             text, source, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
@@ -170,10 +173,15 @@ class History(EventQuestions):
         stop: threading.Event | None = None,
     ) -> ParquetFile:
         """The answer of `sql` as a Parquet file."""
+        self._check_open()
         source = folder_source(self.folder, *self._source.check(), self._member)
         return self._sandbox.parquet(
             text, source, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
         )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise HistoryError(f"history of {self.folder} is closed: open it again")
 
     def sums_of(
         self, ids: FlowIds, inside: bool = True, *, limit: int | None = 1000, **filters: Unpack[Filters]
@@ -228,6 +236,7 @@ class History(EventQuestions):
         self, ask: Callable[[Files, duckdb.DuckDBPyConnection], Result], look: Callable[[], Files]
     ) -> Result:
         """Query the snapshot that `look` takes; another one if a file disappeared, or was found damaged."""
+        self._check_open()
         for attempt in range(_TRIES):
             snapshot = look()
             with self._connection.cursor() as cursor:
