@@ -157,6 +157,8 @@ class Sender(DeliveryThread[Destination]):
     def _failed(self, error: HopscopeError) -> None:
         """Retention goes on meanwhile: what it deletes is counted when it happens."""
         super()._failed(error)
+        self._follower.close()
+        self._follower = EventFollower(self._folder)  # one that holds no file that was deleted meanwhile
         with suppress(HopscopeError, OSError):
             for shard in () if self._positions.is_new else self._follower.shards():
                 if shard not in self._known:
