@@ -3,14 +3,21 @@
 
 const bit<32> CACHE_ROWS = 1024;
 const bit<8> HOPS = 5;
-const bit<32> BLANK = 0xffffffff;
+const bit<32> BLANK = 0xffffffff;   // of a hop after the path
+const bit<32> MISSING = 0xfffffffe; // of a hop on the path without a value
 const bit<64> CHUNK_STRIDE = 32;
 
-// Ethernet's CRC-32 of a value: its code in a chunk.
-control CodeOf(in bit<32> value, out bit<32> code) {
+// Ethernet's CRC-32 of what a chunk has for a hop, from 0: its code. `value` counts if the hop's bit in `seen` is set.
+control CodeOf(in bit<8> seen, in bit<8> length, in bit<8> hop, in bit<32> value, out bit<32> code) {
     apply {
+        bit<32> word = value;
+        if ((seen & (8w1 << hop)) == 0) {
+            word = hop < length ? MISSING : BLANK;
+        } else if (value == BLANK) {
+            word = MISSING;
+        }
         code = 0;
-        hash(code, HashAlgorithm.crc32, 32w0, { value }, 64w0x100000000);
+        hash(code, HashAlgorithm.crc32, 32w0, { word }, 64w0x100000000);
     }
 }
 
@@ -77,6 +84,7 @@ control TakePostcard(
                 full = true;
                 row_key = key;
                 row_seen = next_seen;
+                row_length = next_length;
                 next_seen = 0;
                 next_length = 0;
             }
@@ -85,19 +93,19 @@ control TakePostcard(
         }
         if (full) {
             bit<32> code;
-            code_0.apply((row_seen & 1) != 0 ? v0 : BLANK, code);
+            code_0.apply(row_seen, row_length, 8w0, v0, code);
             roce.w0.setValid();
             roce.w0.value = swapped(code ^ key_hash_8(row_key));
-            code_1.apply((row_seen & 2) != 0 ? v1 : BLANK, code);
+            code_1.apply(row_seen, row_length, 8w1, v1, code);
             roce.w1.setValid();
             roce.w1.value = swapped(code ^ key_hash_9(row_key));
-            code_2.apply((row_seen & 4) != 0 ? v2 : BLANK, code);
+            code_2.apply(row_seen, row_length, 8w2, v2, code);
             roce.w2.setValid();
             roce.w2.value = swapped(code ^ key_hash_10(row_key));
-            code_3.apply((row_seen & 8) != 0 ? v3 : BLANK, code);
+            code_3.apply(row_seen, row_length, 8w3, v3, code);
             roce.w3.setValid();
             roce.w3.value = swapped(code ^ key_hash_11(row_key));
-            code_4.apply((row_seen & 16) != 0 ? v4 : BLANK, code);
+            code_4.apply(row_seen, row_length, 8w4, v4, code);
             roce.w4.setValid();
             roce.w4.value = swapped(code ^ key_hash_12(row_key));
             offset = (bit<64>)reduced(key_hash_0(row_key), chunks) * CHUNK_STRIDE;

@@ -16,7 +16,7 @@ from hopscope.rdma.records import VerbBlock
 from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
 from support.direct_make import as_bytes, dta
-from support.postcard_make import BLANK, Bench, Plain, cards, paths
+from support.postcard_make import BLANK, MISSING, Bench, Plain, cards, paths
 
 pytestmark = pytest.mark.kernel
 
@@ -68,8 +68,9 @@ def test_lengths_and_layouts_that_do_not_fit_are_rejected() -> None:
         PostcardingLayout(chunks=1, hashing=Hashing.PUBLISHED)
     layout = PostcardingLayout(chunks=77, hops=3, checksum_bits=17, padded=False, copies=3, seed=9)
     assert PostcardingLayout.of(layout.params()) == layout
-    with pytest.raises(StoreError, match="blank"):
-        query(Store.create(None, layout), np.ones((1, 4), np.uint8), values=[1, BLANK])
+    for reserved in (BLANK, MISSING):
+        with pytest.raises(StoreError, match=f"{reserved:#x} is reserved"):
+            query(Store.create(None, layout), np.ones((1, 4), np.uint8), values=[1, reserved])
     with pytest.raises(StoreError, match="copies"):
         query(Store.create(None, layout), np.ones((1, 4), np.uint8), values=[1], copies=4)
 
@@ -117,7 +118,7 @@ def test_the_writer_is_its_plain_twin(data: st.DataObject) -> None:
         values = draw.integers(0, 1 << 32, (count, 1))
         values[draw.random((count, 1)) < 0.1] = BLANK
         hops = draw.integers(0, layout.hops + 2, count)
-        lengths = draw.choice([0, 0, 1, layout.hops, layout.hops + 1], count)
+        lengths = draw.choice([0, 0, 1, layout.hops - 1, layout.hops, layout.hops + 1], count)
         reports, arena = dta(4, keys, as_bytes(values[:, 0].astype(np.uint64)), hop=hops, path_length=lengths)
         bench.take((reports, arena))
         for key, hop, length, value in zip(keys, hops, lengths, values[:, 0], strict=True):

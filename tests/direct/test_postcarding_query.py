@@ -24,7 +24,7 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from oracle import direct as twins
 from support.direct_make import as_bytes
-from support.postcard_make import BLANK, Bench, cards, paths
+from support.postcard_make import BLANK, MISSING, Bench, cards, paths
 
 pytestmark = pytest.mark.kernel
 
@@ -80,7 +80,7 @@ def test_a_path_with_holes_is_returned_only_on_request() -> None:
 
 
 def test_a_prefix_that_was_flushed_is_a_path() -> None:
-    """Hops 1 and 2, flushed: values, then blanks, which is a path of two hops."""
+    """Hops 1 and 2 of unknown length, flushed: values, then blanks, which is a path of two hops."""
     bench = Bench(PostcardingLayout(chunks=1 << 10))
     keys, values, _ = paths(4, [5])
     for hop in (2, 1):
@@ -89,6 +89,51 @@ def test_a_prefix_that_was_flushed_is_a_path() -> None:
     answers = query(bench.store, keys, values=np.arange(1000))
     assert (answers.length == 2).all()
     assert (answers.path[:, :2] == values[:, :2]).all()
+
+
+@pytest.mark.parametrize("hashing", [Hashing.MIX, Hashing.CRC])
+@pytest.mark.parametrize("left", ["early", "aged", "flushed"])
+def test_the_first_hops_of_a_known_length_are_no_whole_path(hashing: Hashing, left: str) -> None:
+    """Hops 1 and 2 of 4, however they leave the cache: hops 3 and 4 are missing, so no shorter path is found;
+    `partial` has their number.
+    """
+    layout = PostcardingLayout(chunks=1 << 10, hashing=hashing)
+    bench = Bench(layout, rows=1)
+    keys, values, _ = paths(2, [4])
+    for hop in (1, 2):
+        bench.take(cards(keys[:1], values[:1], hop, path_length=4))
+    if left == "early":
+        bench.take(cards(keys[1:], values[1:], 1, path_length=4))
+    elif left == "aged":
+        for now_ns in (0, 5, 100):
+            bench.flush(now_ns)
+    else:
+        bench.flush()
+    assert bench.writer.counters[left] == 1
+    answers = query(bench.store, keys[:1], values=np.arange(1000))
+    assert (answers.status[0], answers.verdict[0]) == (Status.EMPTY, PathVerdict.HOLES)
+    answers = query(bench.store, keys[:1], values=np.arange(1000), partial=True)
+    assert answers.path.tolist() == [[*values[0, :2], BLANK, BLANK, BLANK]]
+    assert answers.known.tolist() == [[True, True, False, False, False]]
+    assert answers.length.tolist() == [4]
+    options = QueryOptions(values=np.arange(1000, dtype=np.uint32), partial=True)
+    (told,) = load()[4].answer(bench.store, keys[:1], options)
+    assert (told["path"], told["hops"]) == ([int(values[0, 0]), int(values[0, 1]), None, None], 4)
+
+
+@pytest.mark.parametrize("reserved", [BLANK, MISSING])
+@pytest.mark.parametrize("told", [0, 3])
+def test_a_hop_that_reports_a_reserved_value_is_on_the_path(reserved: int, told: int) -> None:
+    """The last of three hops has no value of its own: that is no path of two hops."""
+    bench = Bench(PostcardingLayout(chunks=1 << 10))
+    keys, values, _ = paths(1, [3])
+    values[0, 2] = reserved
+    for hop in (1, 2, 3):
+        bench.take(cards(keys, values, hop, path_length=told))
+    bench.flush()
+    assert query(bench.store, keys, values=np.arange(1000)).verdict[0] == PathVerdict.HOLES
+    answers = query(bench.store, keys, values=np.arange(1000), partial=True)
+    assert (answers.length[0], answers.path[0, 2], answers.known[0, 2]) == (3, BLANK, False)
 
 
 def test_chunks_that_disagree_are_a_conflict() -> None:
@@ -114,7 +159,7 @@ def test_values_that_share_a_word_are_ambiguous() -> None:
     prepared = Values(np.arange(200), layout)
     assert prepared.shared > 0
     assert Values(np.arange(1 << 18), PostcardingLayout(chunks=1)).shared == 0
-    codes = [twins.mix32(value) % 256 for value in (*range(200), BLANK)]
+    codes = [twins.mix32(value) % 256 for value in (*range(200), BLANK, MISSING)]
     unique = [value for value in range(200) if codes.count(codes[value]) == 1]
     double = [value for value in range(200) if codes.count(codes[value]) > 1]
     keys = as_bytes(np.arange(2, dtype=np.uint64), 13)

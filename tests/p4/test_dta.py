@@ -24,6 +24,7 @@ from hopscope.direct.primitives.append_layout import AppendLayout
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout
 from hopscope.direct.primitives.key_write import KeyWriteLayout
 from hopscope.direct.primitives.postcarding_layout import PostcardingLayout
+from hopscope.direct.primitives.postcarding_query import BLANK, MISSING
 from hopscope.wire.dta.codec import DtaReport, Form, Opcode, push_dta
 from hopscope.wire.dta.layout import DTA_PORT
 from hopscope.wire.layout import SOURCE_MAC, TARGET_MAC
@@ -214,7 +215,7 @@ def test_append(translator: Translator, form: Form) -> None:
 def chunk(key: int, values: list[int | None]) -> tuple[int, bytes]:
     """(offset, bytes) of the chunk of a path."""
     raw = key.to_bytes(4, "big")
-    codes = [zlib.crc32((0xFFFFFFFF if value is None else value).to_bytes(4, "big")) for value in values]
+    codes = [zlib.crc32((BLANK if value is None else value).to_bytes(4, "big")) for value in values]
     words = b"".join(
         (divided(raw, POLYNOMIALS[8 + hop]) ^ code).to_bytes(4, "little") for hop, code in enumerate(codes)
     )
@@ -241,10 +242,12 @@ def test_postcarding(translator: Translator, form: Form) -> None:
 
 
 def test_another_key_evicts_a_path(translator: Translator) -> None:
-    """A key that needs the row of another one makes the incomplete path leave, with blanks."""
+    """A key that needs the row of another one makes the incomplete path leave: with blanks, and where its
+    length is known, with hops that are missing. A hop that reports the blank is missing, too.
+    """
     rows = [zlib.crc32(value.to_bytes(4, "big")) % 1024 for value in range(20_000)]
     one = 17_000
-    other = next(value for value in range(20_000) if rows[value] == rows[one] and value != one)
+    other, third = [value for value in range(20_000) if rows[value] == rows[one] and value != one][:2]
     translator.sends(DtaReport(Opcode.POSTCARDING, one.to_bytes(4, "big"), bytes([0, 0, 0, 9]), hop=2))
     translator.sends(
         DtaReport(Opcode.POSTCARDING, other.to_bytes(4, "big"), bytes([0, 0, 0, 8]), hop=1, path_length=2)
@@ -256,6 +259,21 @@ def test_another_key_evicts_a_path(translator: Translator) -> None:
     )
     psn = translator.psn
     assert translator.makes() == [write(psn, *chunk(other, [8, 7, None, None, None]))]
+    for hop, value in ((1, 6), (2, BLANK)):
+        postcard = DtaReport(
+            Opcode.POSTCARDING, third.to_bytes(4, "big"), value.to_bytes(4, "big"), hop=hop, path_length=4
+        )
+        translator.sends(postcard)
+    translator.sends(
+        DtaReport(Opcode.POSTCARDING, one.to_bytes(4, "big"), bytes([0, 0, 0, 5]), hop=1, path_length=2)
+    )
+    psn = translator.psn
+    assert translator.makes() == [write(psn, *chunk(third, [6, MISSING, MISSING, MISSING, None]))]
+    translator.sends(
+        DtaReport(Opcode.POSTCARDING, one.to_bytes(4, "big"), bytes([0, 0, 0, 4]), hop=2, path_length=2)
+    )
+    psn = translator.psn
+    assert translator.makes() == [write(psn, *chunk(one, [5, 4, None, None, None]))]
 
 
 def test_what_is_no_report_is_counted(translator: Translator) -> None:

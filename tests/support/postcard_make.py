@@ -14,6 +14,7 @@ from oracle import direct as twins
 from support.direct_make import as_bytes, dta
 
 BLANK = 0xFFFFFFFF
+MISSING = 0xFFFFFFFE
 
 
 class Plain:
@@ -42,14 +43,15 @@ class Plain:
             self._emit(row, "flushed")
 
     def _emit(self, row: int, why: str) -> None:
-        key, values, _ = self.cache.pop(row)
+        key, values, length = self.cache.pop(row)
         self.counts[why] += 1
         layout = self.layout
         size = -(-layout.checksum_bits // 8)
         h = twins.key_hash(key, layout.seed)
         words = b""
         for hop in range(layout.hops):
-            value = values.get(hop + 1, BLANK)
+            value = values.get(hop + 1, MISSING if hop < length else BLANK)
+            value = MISSING if hop + 1 in values and value == BLANK else value
             if layout.hashing is Hashing.MIX:
                 g = twins.mix32(value) | twins.mix64(value + 1) >> 32 << 32
                 word = twins.hashed(h, 64 + hop) ^ g

@@ -3,9 +3,9 @@
 `postcarding_layout` describes the memory, `postcarding_query` reads it.
 
 The cache is direct-mapped by the key's hash. A row is written when all hops of a chunk, or as many as a
-postcard's path length, are there (complete); when another key takes its row (early: the path has holes, and
-its last hops, if they arrive later, are written alone and overwrite it); when no postcard arrived for
-`idle_ns` (aged), and when everything is flushed. A hop's second postcard replaces the first.
+postcard's path length, are there (complete); when another key takes its row (early: hops are missing, and if
+they arrive later, they are written alone and overwrite it); when no postcard arrived for `idle_ns` (aged),
+and when everything is flushed. A hop's second postcard replaces the first.
 """
 
 from __future__ import annotations

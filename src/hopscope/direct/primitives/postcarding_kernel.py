@@ -21,7 +21,8 @@ WRITE, NOTIFY = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
 IMMEDIATE = U64(DtaFlag.IMMEDIATE)
 BAD_HOP, BAD_LENGTH = U8(DtaReason.BAD_HOP), U8(DtaReason.BAD_LENGTH)
 
-BLANK = U64(0xFFFFFFFF)
+BLANK, MISSING = U64(0xFFFFFFFF), U64(0xFFFFFFFE)
+"""Reserved values: `emit` writes MISSING, which is BLANK - 1, for a hop on the path without a value."""
 HOP = U64(64)
 """Functions 64 to 79 of a key are its hops' checksums; lower numbers are those of slots, checksum and
 collector.
@@ -91,11 +92,13 @@ def emit(
     mode, hops, bits = params[place.HASHING], params[place.HOPS], params[place.CHECKSUM_BITS]
     size, mask = (bits + U64(7)) >> U64(3), word_mask(bits)
     h, what = cache[row * width], cache[row * width + WHAT]
+    on_path = what | ((U64(1) << ((what & LENGTH) >> LENGTH_AT)) - U64(1))
     key_at = row * U64(KEY_ROOM) + U64(1)
     key_bytes = U64(0) if mode == MIX else U64(keys[key_at - U64(1)])
     count, at = fill[COUNT], fill[PAYLOAD]
     for hop in range(hops):
         value = cache[row * width + VALUES + hop] if (what >> hop) & U64(1) else BLANK
+        value -= U64(value == BLANK) & (on_path >> hop)  # MISSING
         word = hop_checksum(mode, tables, h, keys, key_at, key_bytes, hop) ^ encode(mode, tables, value, bits)
         store64(payload, at + hop * size, word & mask)  # bytes after the word belong to the next one
     target = targets[0]

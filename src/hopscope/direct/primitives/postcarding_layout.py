@@ -2,9 +2,9 @@
 
 A store is `chunks` of `hops` words (B) of `checksum_bits` (b) bits, each rounded up to bytes, little-endian.
 A chunk takes a power of two of bytes where `padded`, as hardware requires. Word i, from 0, is ``checksum(x,
-i) XOR g(v)``, cut to b bits: v is the value of hop i of key x, or the blank. Copy j is the chunk that hash
-function j selects. A word verifies its key and its value at once: another key's chunk reads as a path with
-probability ``((V + 1) / 2^b)^B``.
+i) XOR g(v)``, cut to b bits: v is the value of hop i of key x, or a reserved one. Copy j is the chunk that
+hash function j selects. A word verifies its key and its value at once: another key's chunk reads as a path
+with probability ``((V + 1) / 2^b)^B`` at most.
 
 - `Hashing.MIX`: checksum(x, i) is function 64 + i of the key. The lower 32 bits of g are MurmurHash3's 32-bit
   finaliser, the upper ones that of `mix64(v + 1)`. So from b = 32 on no two values share a g; below, values
@@ -14,8 +14,10 @@ probability ``((V + 1) / 2^b)^B``.
   most 8 hops, 8 copies, 32 bits, and keys of 63 bytes.
 - `Hashing.PUBLISHED` is rejected: the published code never finished its Postcarding.
 
-The blank is 0xFFFFFFFF, which INT reports for a value that a node does not have: a hop that reports it counts
-as seen, without a value.
+Two values are reserved. The blank, 0xFFFFFFFF, stands for hops after the path. 0xFFFFFFFE stands for hops on
+the path that have no value: below the length that a postcard told, but without a postcard when the chunk was
+written, or with one that reports 0xFFFFFFFF, which INT has for a value that a node does not have. So the
+first hops of a longer path never read as a whole path, except where no postcard told its length.
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ BLOCK = 2048
 """Keys whose chunks are fetched together."""
 TRIES = 8
 """Reads of a chunk that keeps changing, before its key is in conflict."""
-BLANK = 0xFFFFFFFF
-"""Value of a hop without one."""
-
+BLANK, MISSING = 0xFFFFFFFF, 0xFFFFFFFE
+"""Reserved values: of hops after the path, and of hops on it that have none."""
 
 DIFFER = 16
 """Bit of the kinds of a key's chunks: its paths differ."""
@@ -32,7 +31,7 @@ DIFFER = 16
 class Values:
     """The values that hops can have (V), uint32, with the table from g(v) to v: made once for many queries.
 
-    Raises StoreError if the blank is among them.
+    Raises StoreError if a reserved one is among them.
     """
 
     def __init__(self, values: npt.ArrayLike, layout: PostcardingLayout) -> None:
@@ -40,8 +39,8 @@ class Values:
         from .postcarding_query_kernel import fill_values
 
         distinct = np.unique(np.asarray(values, np.uint32))
-        if len(distinct) and distinct[-1] == BLANK:
-            raise StoreError(f"{BLANK:#x} is the blank, not a value")
+        if len(distinct) and distinct[-1] >= MISSING:
+            raise StoreError(f"{int(distinct[-1]):#x} is reserved: hops without a value have it")
         self.count = len(distinct)
         self.layout = layout
         table = np.zeros(2 * (1 << (2 * len(distinct) + 2).bit_length()), np.uint64)
@@ -66,7 +65,7 @@ class PathVerdict(IntEnum):
     DISAGREE = 3
     """Valid chunks hold different paths, or a chunk kept changing while it was read."""
     AMBIGUOUS = 4
-    """A word stands for several values, or for a value and the blank."""
+    """A word stands for several values, or for a value and a reserved one."""
 
     @property
     def label(self) -> str:
@@ -81,9 +80,9 @@ class Paths(KeyAnswers):
     verdict: npt.NDArray[np.uint8]
     """`PathVerdict`, uint8 [keys]."""
     length: npt.NDArray[np.uint8]
-    """Hops of the path, uint8 [keys]; with `partial`: up to the last known one."""
+    """Hops of the path, uint8 [keys]; with `partial`: up to the last that is known to be on it."""
     path: npt.NDArray[np.uint32]
-    """Values by hop, uint32 [keys, hops]; blank after the path and without an answer."""
+    """Values by hop, uint32 [keys, hops]; blank where none is known."""
     known: npt.NDArray[np.bool_]
     """Hops with a value, bool [keys, hops]."""
     votes: npt.NDArray[np.uint8]
@@ -105,9 +104,9 @@ def query(
     `store`: if keys are spread over collectors, the stores of all of them, in order. `copies`: number of
     chunks to read; None: all.
 
-    `partial` accepts chunks with holes too. That is a weaker answer: the missing hops may or may not be on
-    the path, and another key's chunk is accepted with the full ``((V + 1) / 2^b)^B``, of which paths without
-    holes are only ``(V + V^2 + ... + V^B) / (V + 1)^B``.
+    `partial` accepts chunks with holes too. That is a weaker answer: where postcards do not tell the length,
+    the missing hops may or may not be on the path, and another key's chunk is accepted with the full ``((V +
+    2) / 2^b)^B``, of which paths without holes are only ``(V + V^2 + ... + V^B) / (V + 2)^B``.
     """
     stores, layout, keys, copies = query_arguments(store, PostcardingLayout, keys, copies)
     if not isinstance(values, Values):
@@ -128,8 +127,9 @@ def query(
     status[(verdict == PathVerdict.NO_CHUNK) | (verdict == PathVerdict.HOLES)] = Status.EMPTY
     answered = verdict == PathVerdict.FOUND
     path[~answered], known[~answered], votes[~answered] = BLANK, 0, 0
+    length = np.where(path != BLANK, np.arange(1, layout.hops + 1), 0).max(axis=1, initial=0)
     bits = (known[:, None] >> np.arange(layout.hops, dtype=np.uint16)) & 1 == 1
-    length = np.where(bits, np.arange(1, layout.hops + 1), 0).max(axis=1, initial=0)
+    path[~bits] = BLANK
     return Paths(status.astype(np.uint8), verdict, length.astype(np.uint8), path, bits, votes)
 
 

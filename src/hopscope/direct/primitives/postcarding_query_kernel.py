@@ -7,24 +7,30 @@ from typing import Any
 from ...base.jit import U8, U32, U64, inlined, kernel, prefetch_read
 from ..hashing_kernel import key_hash, slot
 from ..stores import params as place
-from .postcarding_kernel import BLANK, encode, hop_checksum, word_mask
+from .postcarding_kernel import BLANK, MISSING, encode, hop_checksum, word_mask
 
 # flags of an entry of the value table, above its value
-PRESENT, AMBIGUOUS, IS_BLANK = U64(1) << U64(32), U64(1) << U64(33), U64(1) << U64(34)
+PRESENT, AMBIGUOUS = U64(1) << U64(32), U64(1) << U64(33)
+IS_BLANK, IS_MISSING = U64(1) << U64(34), U64(1) << U64(35)
 NOTHING, FITS, HOLES, UNSURE = U64(0), U64(1), U64(2), U64(3)
-"""Kinds of chunks: another key's; a path; values and blanks with gaps; a path of values that share a g."""
+"""Kinds of chunks: another key's; a path; values with gaps; a path of values that share a g."""
 
 
 @kernel
 def fill_values(values: Any, mode: Any, tables: Any, bits: Any, table: Any) -> Any:
-    """Fill the open-addressing table of g(v) and v, uint64 [2 * power of two], starting with the blank.
+    """Fill the open-addressing table of g(v) and v, uint64 [2 * power of two], starting with the two
+    reserved values.
 
     Returns the number of values that share a g.
     """
     mask, last = word_mask(bits), U64(table.shape[0]) // U64(2) - U64(1)
     shared = U64(0)
-    for i in range(values.shape[0] + 1):
-        value = BLANK if i == 0 else U64(values[i - 1])
+    for i in range(values.shape[0] + 2):
+        value, mark = BLANK, IS_BLANK
+        if i == 1:
+            value, mark = MISSING, IS_MISSING
+        elif i > 1:
+            value, mark = U64(values[i - 2]), U64(0)
         code = encode(mode, tables, value, bits) & mask
         at = code & last
         while table[at * U64(2) + U64(1)] and table[at * U64(2)] != code:
@@ -34,7 +40,7 @@ def fill_values(values: Any, mode: Any, tables: Any, bits: Any, table: Any) -> A
             shared += U64(1)
             continue
         table[at * U64(2)] = code
-        table[at * U64(2) + U64(1)] = value | PRESENT | (IS_BLANK if i == 0 else U64(0))
+        table[at * U64(2) + U64(1)] = value | PRESENT | mark
     return shared
 
 
@@ -55,9 +61,11 @@ def read_chunk(
     memory: Any, at: Any, mode: Any, tables: Any, h: Any, keys: Any, key_at: Any, key_bytes: Any, hops: Any,
     bits: Any, table: Any, path: Any,
 ) -> Any:  # fmt: skip
-    """Decode one chunk into `path`. Returns its kind, and from bit 2 on the hops with a value."""
+    """Decode one chunk into `path`, reserved values included. Returns its kind, and from bit 2 on the hops
+    with a value.
+    """
     size, mask = (bits + U64(7)) >> U64(3), word_mask(bits)
-    known, unsure = U64(0), False
+    known, marks = U64(0), U64(0)
     for hop in range(hops):
         word = U64(0)
         for j in range(size):
@@ -66,16 +74,13 @@ def read_chunk(
         entry = value_of(code, table)
         if entry == U64(0):
             return NOTHING
-        if entry & AMBIGUOUS:
-            unsure = True
-        if entry & IS_BLANK:
-            path[hop] = U32(BLANK)
-        else:
-            path[hop] = U32(entry & BLANK)
-            known |= U64(1) << hop
-    if known == U64(0) and not unsure:
+        path[hop] = U32(entry & BLANK)
+        known |= U64(entry & (IS_BLANK | IS_MISSING) == U64(0)) << hop
+        marks |= entry
+    if known == U64(0) and marks & AMBIGUOUS == U64(0):
         return NOTHING
-    kind = UNSURE if unsure else FITS if known & (known + U64(1)) == U64(0) else HOLES
+    whole = (known & (known + U64(1))) | (marks & IS_MISSING) == U64(0)
+    kind = UNSURE if marks & AMBIGUOUS else FITS if whole else HOLES
     return kind | (known << U64(2))
 
 
