@@ -160,6 +160,18 @@ def test_alarms_that_nobody_ends_leave_room(tmp_path: Path, monkeypatch: pytest.
     assert [each.key for each in reader.read()] == ["silent/10.0.0.1/7/0"]
 
 
+def test_an_alarm_that_the_live_state_lacks_for_a_moment_is_back(tmp_path: Path) -> None:
+    """While a worker is restarted, the tables of all cannot be read: a source that is silent was and is."""
+    state, feed = OneSource(tmp_path), Feed(tmp_path)
+    feed._keep_block(0, numbered(event(Kind.SILENT, 1)))
+    reader = alarms.AlarmReader(state, feed, cast(Any, RecordedPast(np.zeros(0, EVENT))))
+    found = []
+    for state.silent in (1, 0, 1):
+        found.append([(each.key, each.since_ns) for each in reader.read()])
+    silent = [("silent/10.0.0.1/7/0", START_NS + SECOND)]
+    assert found == [silent, [], silent]
+
+
 def test_what_the_feed_lost_is_read_of_history_alone(tmp_path: Path) -> None:
     """A reader that is far behind: it asks history for what it missed, from its last event on, and knows an
     alarm that began and one that ended in between. Of events that both have, each counts once.

@@ -6,11 +6,13 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from hopscope.base import log
 from hopscope.base.process.service import Service
 from hopscope.capture.sockets import bind_share, kernel_drops
 from hopscope.runtime.supervisor.kept import KeptSockets
@@ -158,11 +160,19 @@ def test_the_number_of_workers_changes(starts: Starts, fewer: int, more: int) ->
 @pytest.mark.parametrize(
     "change", [{"host": "127.0.0.2"}, {"host": "::1"}, {"gro": False}], ids=["host", "family", "trains"]
 )
-def test_sockets_that_do_not_fit_are_closed(starts: Starts, change: dict[str, Any]) -> None:
-    """By the manager, too: a socket that nobody reads must not take the reports of others."""
+def test_sockets_that_do_not_fit_are_closed(
+    starts: Starts, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the manager, too: a socket that nobody reads must not take the reports of others. The log says
+    where they received.
+    """
+    said: list[str] = []
+    quiet = SimpleNamespace(info=lambda *_, **__: None, warning=lambda _, address, **__: said.append(address))
+    monkeypatch.setattr(log, "logger", lambda _: quiet)
     listen = listener(free_port(), workers=2)
     starts(listen)
     starts(listen.model_copy(update=change))
+    assert said == [f"127.0.0.1:{listen.port}"]
     assert starts.manager.kept.keys() == names(0, 2)
     assert in_use(listen.port) == (change == {"gro": False})
     starts(listener(free_port()))

@@ -99,13 +99,18 @@ class OpenAlarms:
                 if row["metric"] == Metric.LABEL_COVERAGE:
                     place.now = int(row["value"])
 
-    def forget(self, key: str) -> None:
-        """The alarms of a place have ended without an event."""
-        for alarm, hop in self.places.pop(key).alarms:
-            places = self._places_of[alarm]
-            del places[hop]
-            if not places:
-                del self._places_of[alarm]
+    def forget(self, keys: Iterable[str]) -> None:
+        """Drop the alarms of these places, which the live state does not have, if others need the room. It
+        may lack them for a moment only, as while a worker is restarted.
+        """
+        if len(self._places_of) <= MOST_OPEN // 2:
+            return
+        for key in keys:
+            for alarm, hop in self.places.pop(key).alarms:
+                places = self._places_of[alarm]
+                del places[hop]
+                if not places:
+                    del self._places_of[alarm]
 
     def _of_interest(self, events: Records) -> npt.NDArray[np.bool_]:
         """bool [events]: beginnings, ends, and values of metrics with an open alarm, at its switch."""
@@ -289,8 +294,7 @@ class AlarmReader:
                 found.append(replace(place))
             else:
                 ended.append(place.key)
-        for key in ended:  # many that nobody ends leave no room for those that begin
-            followed.forget(key)
+        followed.forget(ended)
         known = {place.key for place in found}
         for event, highest in live.alarmed():
             key = place_key(event, self._by_port)

@@ -30,6 +30,7 @@ from ...capture.sockets import bind_shares, close_all, fits, kernel_drops, resum
 from ...capture.udp.counted_drops import CountedDrops
 from ...settings.listen import ListenSettings
 from ...settings.source import url
+from ...wire.address import with_port
 
 PLACES = 64
 """Most sockets of a listener, which is as many as it can have workers."""
@@ -40,6 +41,12 @@ _NAME = re.compile(r"udp-(\d+)-(\d+)-of-(\d+)")
 def _names(number: int, count: int) -> list[str]:
     """Of all sockets of a listener."""
     return [f"udp-{number}-{place}-of-{count}" for place in range(count)]
+
+
+def _address(handle: socket.socket) -> str:
+    """As HOST:PORT."""
+    name = handle.getsockname()
+    return with_port(*name[:2]) if isinstance(name, tuple) else str(name)
 
 
 class KeptSockets:
@@ -175,7 +182,7 @@ class KeptSockets:
         """Close sockets, also those that systemd has."""
         self._log.warning(
             "sockets of an earlier start are closed",
-            address=str(shares[0].getsockname()),
+            address=_address(shares[0]),
             waiting_bytes=sum(map(waiting_bytes, shares)),
             reason=reason,
         )
