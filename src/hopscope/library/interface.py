@@ -9,11 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from pydantic import ValidationError
 
 from ..base import announce, kernel_cache
 from ..base.errors import HopscopeError
 from ..detect.records import EVENT, Kind, Metric
 from ..settings.collector import Settings
+from ..settings.configuration.errors import error_lines
 from ..settings.custom_dialect import DialectSettings
 from ..settings.detect import DetectSettings
 from ..settings.dialects import Changes, named
@@ -292,13 +294,17 @@ def read(
     what the first reports tell, see `Capture.proposal`; `ports` on which UDP ports they are looked for.
     `packets`: packets that carry INT or IOAM themselves are read too, as rows of version 0. `join`: postcards
     of one packet that come within so many ms become one row (`detect_events` does so by itself, and wants
-    reports that were not joined).  Raises HopscopeError for a missing or foreign file.
+    reports that were not joined).  Raises HopscopeError for a missing or foreign file, or a wrong value.
     """
     if frames_per_batch < 1:
         raise HopscopeError(f"frames_per_batch is {frames_per_batch}; expected at least 1")
     possible = (dialect,) if isinstance(dialect, Dialect) else named(dialect, dialects, auto=True)
     changes = Changes(None if ports is None else tuple(ports), packets)
-    postcards = None if join is None else PostcardSettings(window_ms=join)
+    try:
+        postcards = None if join is None else PostcardSettings(window_ms=join)
+    except ValidationError as error:
+        (line,) = error_lines(error, PostcardSettings)
+        raise HopscopeError(line.replace("window_ms", "join")) from error
     return Capture(source, tuple(map(changes.of, possible)), frames_per_batch, postcards)
 
 
