@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import pytest
 
 from hopscope.direct.primitives.key_write import KeyWriteLayout, query
 from hopscope.direct.stores.answers import QueryOptions
-from hopscope.direct.stores.epoch_keeper import EpochKeeper
+from hopscope.direct.stores.epoch_keeper import RETRY_NS, EpochKeeper
 from hopscope.direct.stores.epochs import attach_epoch, epochs, history, query_epochs
 from hopscope.direct.stores.folder import open_stores, read_store
 from hopscope.direct.stores.spec import StoreSpec
@@ -33,7 +34,7 @@ SECOND = 1_000_000_000
 class Writing:
     """A store in a folder, its keeper, and what writes into it."""
 
-    def __init__(self, folder: Path, **options: int) -> None:
+    def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder
         store = open_stores(folder, [SPEC])["flows"]
         self.transport = MemoryTransport([store])
@@ -173,6 +174,27 @@ def test_another_file_system_gets_a_copy(tmp_path: Path, monkeypatch: pytest.Mon
     writing.keeper.close()
     assert query(attach_epoch(tmp_path, "flows", 0), keys).found.all()
     assert [path.name for path in (tmp_path / "history").iterdir()] == ["flows-0.region"]
+
+
+def test_an_epoch_is_saved_although_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt to save fails, and the clock is set back by years: the next attempt is 10 s later."""
+    steady = 0
+    keeper = Writing(tmp_path, steady=lambda: steady).keeper
+    keeper.tick(10**9 * SECOND)
+    with monkeypatch.context() as patch:
+        patch.setattr(keeper, "_move", lambda: 1 / 0)
+        keeper.swap(10**9 * SECOND)
+        assert keeper._saving is not None
+        keeper._saving.exception()
+    for steady, saved in ((0, 0), (RETRY_NS - 1, 0), (RETRY_NS, 1)):
+        keeper.tick(500 * SECOND + steady)
+        if keeper._saving is not None:
+            keeper._saving.result()
+        assert keeper.saved == saved
+    keeper.close()
+    assert keeper.failed == 1
 
 
 def test_a_full_disk_stops_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -44,9 +45,10 @@ class EpochKeeper:
         interval_ns: int = 0,
         keep: int = 24,
         keep_bytes: int = 0,
+        steady: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """`interval_ns` 0: only `swap` starts an epoch. At most `keep` past epochs and `keep_bytes` in total
-        (0: unlimited) are kept.
+        (0: unlimited) are kept. `steady`: ns of a clock that nobody sets, for attempts to save.
         """
         self.store = store
         self.name = name
@@ -61,7 +63,8 @@ class EpochKeeper:
         self._interval_ns, self._keep, self._keep_bytes = interval_ns, keep, keep_bytes
         self._next: Future[Store] | None = None
         self._saving: Future[None] | None = None
-        self._retry_ns = 0
+        self._steady = steady
+        self._retry_ns: int | None = None
         self.still_written: Callable[[], bool] = lambda: False
         """Whether a past epoch is still written to: it is saved when it is not."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"epochs-{name}")
@@ -71,9 +74,9 @@ class EpochKeeper:
     def tick(self, now_ns: int) -> bool:
         """Do the work due at `now_ns` (ns since 1970); True if an epoch began."""
         if self._collect():
-            self._retry_ns = now_ns + RETRY_NS
-        if self._retry_ns and now_ns >= self._retry_ns and not self.still_written():
-            self._retry_ns = 0
+            self._retry_ns = self._steady() + RETRY_NS
+        if self._retry_ns is not None and self._steady() >= self._retry_ns and not self.still_written():
+            self._retry_ns = None
             self._save()
         begun = int(self.store.state[BEGUN_NS])
         if not begun or now_ns < begun:  # new, or the clock was set back: the epoch would last too long
@@ -118,14 +121,14 @@ class EpochKeeper:
         old.state[ENDED_NS] = now_ns
         self.store = new
         if self.still_written():
-            self._retry_ns = now_ns
+            self._retry_ns = self._steady()
         else:
             self._save()
         return new
 
     def close(self) -> None:
         """Save what is sealed, and wait for it."""
-        if self._retry_ns:
+        if self._retry_ns is not None:
             self._save()
         self._thread.shutdown(wait=True)
         self._collect()
