@@ -60,7 +60,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "runtime": {
         "base", "bpf", "capture", "cluster", "control", "detect", "direct", "export", "fabric", "history",
-        "labels", "lake", "memory", "naming", "present", "rdma", "serve", "settings", "testbed", "wire",
+        "labels", "lake", "memory", "naming", "present", "rdma", "serve", "settings", "switch.clock",
+        "testbed", "wire",
     },
     "cli": {
         "base", "capture", "cluster", "dashboards", "detect", "direct", "export", "fabric", "history",

@@ -81,12 +81,18 @@ def status(config: ConfigOption, form: FormatOption = Format.TABLE) -> None:
     """
     import sys
 
+    from ..switch.clock import epoch_ns, read_epoch
     from ..switch.program import attached
     from ..switch.view import take
 
     settings = _loaded(config)
     found = take(settings).rows()
     print(f"attached to {', '.join(attached(settings)) or 'no interface'}", file=sys.stderr)
+    if off := (read_epoch(settings.pins) - epoch_ns()) // 10**9:
+        print(
+            f"times of INT and labels are {abs(off)} s off: `switch run` and `serve` correct that",
+            file=sys.stderr,
+        )
     print_rows(form, COLUMNS, ({"counter": name, "number": number} for name, number in found))
 
 

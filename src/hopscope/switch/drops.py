@@ -29,7 +29,7 @@ def attach_drops(settings: SwitchSettings) -> None:
     for has_socket in (1, 0):
         try:
             with closing(BpfObject(SOURCES / DROPS_OBJECT)) as program:
-                for name in {*SHARED, REASONS} - {"ports"}:
+                for name in {*SHARED, REASONS} - {"control", "ports"}:
                     program.share(name, settings.pins / name)
                 program.constants()[:4] = has_socket.to_bytes(4, "little")
                 program.load()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..settings.watch import MAX_WATCHES
 
-SHARED = ("counters", "ports", "watches", "reports", "sender")
+SHARED = ("control", "counters", "ports", "watches", "reports", "sender")
 """Maps that all programs of a switch share, and that outlive the process: names of their pins."""
 REPORT_RING_BYTES = 1 << 22
 """Of the ring of reports."""

@@ -20,6 +20,7 @@ from ..capture.errors import CaptureError
 from ..capture.interface import ethernet_index_of, mtu_of
 from ..capture.ring.offload import speed_of
 from ..wire.records import Records
+from .clock import epoch_ns
 from .counters import Counters, counters_of
 from .drops import LINK, REASONS, attach_drops, detach_drops
 from .labels.layout import LabelCount
@@ -192,12 +193,6 @@ def control_of(settings: SwitchSettings) -> Records:
     row["instructions"], row["dscp"], row["port"] = settings.bitmap, settings.dscp, settings.port or 0
     row["epoch_ns"] = epoch_ns() % 2**64
     return control
-
-
-def epoch_ns() -> int:
-    """What makes the kernel's atomic time (CLOCK_TAI) the time since 1970, ns."""
-    ahead = time.clock_gettime_ns(time.CLOCK_TAI) - time.time_ns()
-    return -round(ahead / 10**9) * 10**9  # whole seconds
 
 
 def _links(pins: Path) -> list[Path]:

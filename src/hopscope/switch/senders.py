@@ -1,10 +1,11 @@
-"""What `hopscope switch run` sends: reports of INT, as they are and as DTA, and labels."""
+"""What `hopscope switch run` does: it sends reports, also as DTA, and labels, and follows the clock."""
 
 from __future__ import annotations
 
 from ..base.process.loop import Process
 from ..settings.section import host_and_port
 from ..wire.records import FrameBatch
+from .clock import ClockFollower
 from .direct_sender import DirectSender, Outlet
 from .labels.sender import LabelSender
 from .sender import ReportSender
@@ -18,7 +19,7 @@ class Senders:
         """`outlet`: where DTA goes. Raises CaptureError: nothing is attached, another process sends, or a
         name is not known.
         """
-        self._senders: list[Process] = []
+        self._senders: list[Process] = [ClockFollower(settings.pins)]
         self.rings: list[int] = []
         """Descriptors of their rings."""
         self.places: list[str] = []

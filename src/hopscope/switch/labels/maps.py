@@ -124,8 +124,12 @@ class LabelMaps:
         machine get labels.
         """
         self._control["node_id"], self._control["own"] = node_id, own
-        self._control["epoch_ns"] = epoch_ns % 2**64
+        self.set_epoch(epoch_ns)
         self._control["processors"] = os.sysconf("SC_NPROCESSORS_CONF")
+
+    def set_epoch(self, epoch_ns: int) -> None:
+        """Change what makes CLOCK_TAI the time since 1970, ns."""
+        self._control["epoch_ns"] = epoch_ns % 2**64
 
     def reg2(self) -> dict[int, int]:
         """Reg2 of every port, by the number of its interface: S, or EVERY."""

@@ -1,0 +1,101 @@
+"""What makes the kernel's atomic time the time since 1970: programs can read the first, but not UTC.
+
+Chrony or ntpd tells the kernel how far both are apart, 37 s; until then, usually soon after boot, it is 0.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import numpy as np
+
+from ..base.log import logger
+from ..bpf.map_shape import mapped
+from ..bpf.tc import pinned
+from ..capture.errors import CaptureError
+from .labels.maps import LabelMaps
+from .layout import CONTROL
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the offset."""
+_APART_NS = 10**8
+"""Both clocks are read again if reading them took so long, or one was set meanwhile."""
+_SECOND_NS = 10**9
+log = logger("switch")
+
+
+def tai_ns() -> int:
+    """CLOCK_TAI, ns."""
+    return time.clock_gettime_ns(time.CLOCK_TAI)
+
+
+def epoch_ns(atomic: Callable[[], int] = tai_ns, wall: Callable[[], int] = time.time_ns) -> int:
+    """What makes `atomic` the time since 1970, ns: whole seconds."""
+    while True:
+        before, ahead = wall(), atomic()
+        if 0 <= wall() - before < _APART_NS:
+            return -round((ahead - before) / _SECOND_NS) * _SECOND_NS
+
+
+def read_epoch(pins: Path) -> int:
+    """What the attached programs add, ns. Raises CaptureError if nothing is attached."""
+    return int(_control(pins)["epoch_ns"].astype(np.int64))
+
+
+class ClockFollower:
+    """Has the attached programs follow the offset, with one look a second."""
+
+    def __init__(
+        self,
+        pins: Path,
+        read: Callable[[], int] = epoch_ns,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`read`: what programs should add, ns; `steady`: seconds of a clock that nobody sets."""
+        self._pins, self._read, self._steady = pins, read, steady
+        self._due = steady()
+
+    def turn(self) -> int:
+        """Look, if it is due, and have the programs of INT and INT-label add what is right; returns 0."""
+        if self._steady() < self._due:
+            return 0
+        self._due = self._steady() + LOOK_SECONDS
+        with suppress(CaptureError):  # nothing is attached now
+            self._follow()
+        return 0
+
+    def drain(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _follow(self) -> None:
+        right, control = self._read(), _control(self._pins)
+        off = right - int(control["epoch_ns"].astype(np.int64))
+        control["epoch_ns"] = right % 2**64
+        if (self._pins / "label_control").exists():
+            with closing(LabelMaps.pinned(self._pins)) as maps:
+                maps.set_epoch(right)
+        if off:
+            log.warning(
+                "atomic time has another offset from UTC: times of INT and labels were off until now",
+                seconds=abs(off) // _SECOND_NS,
+            )
+
+
+def _control(pins: Path) -> np.void:
+    """What the programs of INT do, CONTROL, as they read it. Raises CaptureError."""
+    try:
+        descriptor = pinned(pins / "control")
+    except CaptureError as error:
+        raise CaptureError(f"nothing is attached: {error}") from error
+    try:
+        control: np.void = mapped(descriptor, CONTROL, 1, pins / "control")[0]
+        return control
+    finally:
+        os.close(descriptor)
