@@ -210,6 +210,8 @@ def _packed(stage: Path, folder: Path, compress: str) -> Path:
     for path in [stage, *stage.rglob("*")]:
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o111 else 0o644)
+    for path in (stage / "etc/hopscope").iterdir():  # may come to hold secrets; postinst sets the group
+        path.chmod(0o640)
     words = ["dpkg-deb", "--root-owner-group", f"-Z{compress}", "--build", stage, folder]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     return max(folder.glob("hopscope_*.deb"), key=lambda path: path.stat().st_mtime)
