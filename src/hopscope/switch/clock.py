@@ -93,7 +93,7 @@ def _control(pins: Path) -> np.void:
     try:
         descriptor = pinned(pins / "control")
     except CaptureError as error:
-        raise CaptureError(f"nothing is attached: {error}") from error
+        raise CaptureError(f"nothing is attached, or by an earlier version ({error})") from error
     try:
         control: np.void = mapped(descriptor, CONTROL, 1, pins / "control")[0]
         return control
