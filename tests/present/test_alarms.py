@@ -196,6 +196,21 @@ def test_what_the_feed_lost_is_read_of_history_alone(tmp_path: Path) -> None:
     assert min(past.asked) == START_NS  # a second before the last event that it had
 
 
+def test_a_clock_that_is_set_back_hides_nothing_that_the_feed_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Events of after it have earlier times than those that the reader had before it."""
+    monkeypatch.setattr("time.time_ns", lambda: START_NS + 12 * SECOND)
+    every = joined(event(RAISED, 3600), event(RAISED, 12, ident=2), event(RAISED, 12, ident=3))
+    feed = Feed(tmp_path)
+    feed._keep_block(0, every[:1])
+    reader = alarms.AlarmReader(CollectorState(tmp_path), feed, cast(Any, RecordedPast(every)))
+    assert len(reader.read()) == 1
+    feed._blocks.clear()
+    feed._keep_block(0, every[2:])
+    assert {each.key[-1] for each in reader.read()} == {"1", "2", "3"}
+
+
 def test_columns_of_history_are_the_records_again() -> None:
     """All fields but paths survive the way through the columns of history, as all readers see them."""
     events = random_events(500)

@@ -164,6 +164,7 @@ class AlarmReader:
         self._by_port = False
         self._cursor: Cursor = {}
         self._newest_ns = 0
+        self._taken = 0.0
         self._gap_due = self._look_due = 0.0
         self._found: list[OpenAlarm] = []
         self._flows: tuple[float, tuple[Place, ...], dict[Place, FlowsAt]] = (0.0, (), {})
@@ -219,7 +220,9 @@ class AlarmReader:
 
     def _with_lost(self, followed: OpenAlarms, events: Records, until: Cursor) -> Records:
         """Events of the feed up to a cursor, with those that history has between the last ones and them."""
-        past = self._of_history(self._newest_ns - _LATE_NS, followed)
+        away_ns = round((time.monotonic() - self._taken) * 1e9)  # the clock may have been set back meanwhile
+        since_ns = min(self._newest_ns, time.time_ns() - away_ns)
+        past = self._of_history(since_ns - _LATE_NS, followed)
         between = np.zeros(len(past), bool)
         for shard, end in until.items():
             ours = events["sequence"][events["shard"] == shard]
@@ -237,6 +240,7 @@ class AlarmReader:
     def _take(self, followed: OpenAlarms, events: Records) -> None:
         followed.take(events)
         self._newest_ns = max(self._newest_ns, int(events["time_ns"].max(initial=0)))
+        self._taken = time.monotonic()
 
     def _begun(self, by_port: bool) -> OpenAlarms:
         """With what history and the feed have."""
