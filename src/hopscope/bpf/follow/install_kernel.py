@@ -10,6 +10,7 @@ from ...detect.flows import hop_kernel
 from ...detect.flows.event_kernel import NO_NODE, NOT_FOUND, limits_of, pack_l4
 from ...detect.flows.flow_cache_kernel import FLOW_LATENCY, HAS_LATENCY, HOP_LATENCY, INLINE, WAY, tag_of
 from ...detect.flows.path_kernel import HAS_PATH, node_of
+from ...detect.flows.port_table_kernel import most
 from ...detect.flows.slow_path_kernel import INCOMPLETE
 from ..layout import PROBES, Mark, State
 from . import rows_kernel
@@ -24,12 +25,6 @@ _FULL = U64(0xFFFFFFFF)
 _PORT = U64(1 << 63)
 """What makes the number of a port row one of `watched`."""
 _MIX = U64(0xFF51AFD7ED558CCD)
-
-
-@inlined
-def most(limit: Any) -> Any:
-    """The largest difference, of 32 bits, that is no change: `change` is T + 1."""
-    return min(limit - U64(1), _FULL)
 
 
 @inlined

@@ -11,7 +11,8 @@ keeps about sixty values alive and spills them; with the fast path 51 ns.
 `flows`, `f`          FLOW [rows * WAYS], and the index of a flow
 `states`              HOP_STATE, those of flow f from f * INLINE on; of hops beyond INLINE in the pool
 `ports`               PORT [rows]
-`bounds`              uint64 [METRICS * 3]: T, 2T and the limit of each metric, the lowest of any switch
+`bounds`              uint64 [METRICS * 3]: T, 2T and the limit of each metric, the lowest of any switch;
+                      those of latencies are used, since rows of `ports` have bounds of their own
 `knobs`               uint64 [event_kernel.KNOBS]: settings
 `have`                bits of `Have` that a hop has
 ===================== ==========================================================================
@@ -59,7 +60,7 @@ def row_is_steady(ports: Any, at: Any, key: Any, slot: Any, value: Any) -> Any:
 
 @inlined
 def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds: Any, knobs: Any) -> Any:
-    """Whether all values of a hop are within the bounds."""
+    """Whether no value of a hop causes an event."""
     if have & hop_kernel.LATENCY and (
         (state.state == 0)
         | (state.alarm != 0)

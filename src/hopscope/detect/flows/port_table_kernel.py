@@ -190,6 +190,12 @@ def forget_port(ports: Any, shares: Any, at: Any) -> Any:
 
 
 @inlined
+def most(change: Any) -> Any:
+    """The largest difference, of 32 bits, that is no change: `change` is T + 1."""
+    return min(change - U64(1), WIDEST)
+
+
+@inlined
 def steady_values(stored: Any, change: Any, above: Any, alarm: Any) -> Any:
     """Values that cause no event: the lowest, and how many (0: none).
 
@@ -199,7 +205,7 @@ def steady_values(stored: Any, change: Any, above: Any, alarm: Any) -> Any:
     """
     if alarm or change == U64(0):
         return U32(0), U32(0)
-    span = min(change - U64(1), WIDEST)
+    span = most(change)
     low = stored - min(stored, span)
     high = min(stored + span, above)
     return U32(low), U32(min(high + U64(1) - low, WIDEST) if high >= low else U64(0))
@@ -241,7 +247,9 @@ def store_value(
     if value > U64(row.highest[slot]):
         row.highest[slot] = U32(value)
     ready = U64(row.state) & ~U64(row.alarm) & bit
-    if (gap >= change) | (value > above) | (ready == U64(0)):
+    odd = (gap >= change) | (value > above) | (ready == U64(0))
+    alarm = U64(0)
+    if odd:
         n, stored, alarm = check_limits(
             events,
             n,
@@ -266,9 +274,8 @@ def store_value(
         row.stored[slot] = U32(stored)
         row.state |= U8(bit)
         row.alarm = U8((U64(row.alarm) & ~bit) | (bit if alarm else U64(0)))
+    if odd or row.width[slot] == U32(0):
         row.low[slot], row.width[slot] = steady_values(stored, change, above, alarm)
-    elif row.width[slot] == U32(0):
-        row.low[slot], row.width[slot] = steady_values(stored, change, above, False)
     order()
     row.version = version + U32(2)
     return n
