@@ -55,18 +55,22 @@ class ClockFollower:
         read: Callable[[], int] = epoch_ns,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`read`: what programs should add, ns; `steady`: seconds of a clock that nobody sets."""
+        """`read`: what programs should add, ns; `steady`: seconds of a monotonic clock."""
         self._pins, self._read, self._steady = pins, read, steady
         self._due = steady()
 
     def turn(self) -> int:
-        """Look, if it is due, and have the programs of INT and INT-label add what is right; returns 0."""
+        """`look`, if it is due; returns 0."""
         if self._steady() < self._due:
             return 0
         self._due = self._steady() + LOOK_SECONDS
+        self.look()
+        return 0
+
+    def look(self) -> None:
+        """Have the programs of INT and INT-label add what is right now."""
         with suppress(CaptureError):  # nothing is attached now
             self._follow()
-        return 0
 
     def drain(self) -> None:
         """Nothing waits."""

@@ -59,7 +59,9 @@ class Service:
         read, write = os.pipe()
         self._send("BARRIER=1", [write])
         os.close(write)
-        select.select([read], [], [], _DONE_SECONDS)  # readable once the receiver has closed its copy
+        poll = select.poll()
+        poll.register(read, 0)  # hung up once the receiver has closed its copy
+        poll.poll(_DONE_SECONDS * 1000)
         os.close(read)
 
     def ready(self) -> None:

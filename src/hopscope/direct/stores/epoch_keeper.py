@@ -48,7 +48,7 @@ class EpochKeeper:
         steady: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """`interval_ns` 0: only `swap` starts an epoch. At most `keep` past epochs and `keep_bytes` in total
-        (0: unlimited) are kept. `steady`: ns of a clock that nobody sets, for attempts to save.
+        (0: unlimited) are kept. `steady`: ns of a monotonic clock, for attempts to save.
         """
         self.store = store
         self.name = name

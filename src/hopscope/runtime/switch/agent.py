@@ -28,7 +28,7 @@ def run(
 
     def follow() -> None:
         while not ended.wait(LOOK_SECONDS):
-            follower.turn()
+            follower.look()
 
     thread = threading.Thread(target=follow, name="clock", daemon=True)
     thread.start()
