@@ -74,6 +74,32 @@ dpkg --purge hopscope >/dev/null
 test ! -e /etc/hopscope -a ! -e /var/cache/hopscope -a ! -e /lib/systemd/system/hopscope.service
 echo purged $(ls /var/lib/hopscope)
 """
+CONFIGURE = """
+rm -rf /etc/hopscope /var/lib/hopscope /var/cache/hopscope
+! getent passwd hopscope >/dev/null || userdel hopscope
+! getent group hopscope >/dev/null || groupdel hopscope
+mkdir /etc/hopscope
+cd /etc/hopscope
+touch hopscope.toml own.toml sink.toml # the others have been deleted
+chmod 640 hopscope.toml
+chmod 600 own.toml sink.toml
+groupadd --system hopscope
+sh /given/postinst configure
+echo group $(id -gn hopscope):$(stat -c %G /var/cache/hopscope)
+for each in *; do echo $(stat -c %G:%a $each) $each; done
+echo $(stat -c %U:%a /var/lib/hopscope) /var/lib/hopscope
+userdel hopscope # and its group
+! getent group hopscope >/dev/null || groupdel hopscope
+useradd --system --no-create-home --gid nogroup hopscope
+mkdir /run/systemd /run/systemd/system
+printf '#!/bin/sh\\n' >/usr/bin/systemctl
+printf '#!/bin/sh\\necho asked to restart\\nexit 1\\n' >/usr/bin/deb-systemd-invoke
+chmod 755 /usr/bin/systemctl /usr/bin/deb-systemd-invoke
+sh /given/postinst configure 0.1 >/tmp/said
+id -nG hopscope | grep -qw hopscope && echo user in its group
+cat /tmp/said
+"""
+"""Twice: with a group of this name; and with a user that is not in it, as an upgrade under systemd."""
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +144,31 @@ def test_no_package_under_the_gpl_is_shipped(builder: ModuleType, lines: str, ac
     else:
         with pytest.raises(builder.PackageError, match="one is under"):
             builder.check_licences([package])
+
+
+def test_configuring_keeps_what_an_administrator_has_made(tmp_path: Path) -> None:
+    """The script after unpacking, in an overlay: with a group or a user of the name already, deleted and own
+    settings, and a service that does not start again. What dpkg unpacked is readable by the group only.
+    """
+    if os.geteuid() or shutil.which("unshare") is None:
+        pytest.skip("needs root and unshare")
+    given, folder = tmp_path / "given", tmp_path / "root"
+    given.mkdir()
+    folder.mkdir()
+    shutil.copy(ROOT / "deploy/debian/postinst", given)
+    done = run_in_other_root(CONFIGURE, given, folder)
+    if done.returncode == UNAVAILABLE:
+        pytest.skip(f"no overlay can be mounted here: {done.stderr}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [
+        "group hopscope:hopscope",
+        "hopscope:640 hopscope.toml",
+        "root:600 own.toml",
+        "root:600 sink.toml",
+        "hopscope:750 /var/lib/hopscope",
+        "user in its group",
+        "asked to restart",
+    ]
 
 
 @pytest.mark.wheel
