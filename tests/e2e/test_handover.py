@@ -89,7 +89,7 @@ def test_reports_wait_while_the_collector_is_restarted(
         sender.send(10)
     one = collector(*flags(port, 1), manager=manager)
     one.start()
-    assert '"what came meanwhile is read now"' in one.said()
+    assert '"datagrams that arrived during the restart are read now"' in one.said()
     assert one.stop() == 0
     assert total + received(one) == sender.sent
     with History(one.data) as history:

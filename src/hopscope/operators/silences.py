@@ -186,7 +186,7 @@ class SilenceReader:
         """Why they could not be read; those of before count."""
 
     def match(self, event: Mapping[str, Any], at_ns: int) -> Silence | None:
-        """The silence that an event of then falls under, now or then; None: it is heard."""
+        """The silence of now, or of `at_ns`, that an event of that time falls under; None: there is none."""
         if self._clock() >= self._due:
             self._due = self._clock() + READ_SECONDS
             self._read()

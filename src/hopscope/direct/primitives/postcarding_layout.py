@@ -15,9 +15,9 @@ with probability ``((V + 1) / 2^b)^B`` at most.
 - `Hashing.PUBLISHED` is rejected: the published code never finished its Postcarding.
 
 Two values are reserved. The blank, 0xFFFFFFFF, stands for hops after the path. 0xFFFFFFFE stands for hops on
-the path that have no value: below the length that a postcard told, but without a postcard when the chunk was
-written, or with one that reports 0xFFFFFFFF, which INT has for a value that a node does not have. So the
-first hops of a longer path never read as a whole path, except where no postcard told its length.
+the path without a value: no postcard of the hop had come when the chunk was written, although one of another
+hop told that the path is longer; or it reports 0xFFFFFFFF, with which INT says that a node lacks the value.
+So the first hops of a longer path never read as a whole path, unless no postcard told its length.
 """
 
 from __future__ import annotations

@@ -72,9 +72,9 @@ class Alarms:
         self._open: dict[str, Alarm] = {}
         self._next: dict[int, int] = {}
         self.clocks: dict[int, int] = {}
-        """The time of each shard, by its events or as `advance` was told."""
+        """Time of each shard, ns: of its newest event, or passed to `advance`."""
         self.at_ns = 0
-        """When what was yielded last happened, or had lasted long enough."""
+        """Time of the alert that was yielded last: of its event, or when it had lasted long enough."""
         self.suppressed = 0
         self.changed = False
         """Whether there is something that `dump` has not had yet."""

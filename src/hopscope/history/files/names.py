@@ -21,6 +21,7 @@ CHECKSUM = ".crc32"
 INDEX = ".index"
 """Suffix of the index beside a segment."""
 BESIDE = (CHECKSUM, INDEX)
+"""Suffixes of what belongs to a Parquet file."""
 DAMAGED = ".damaged"
 """Suffix of a damaged file that was set aside."""
 CUT = ".cut"

@@ -5,7 +5,7 @@
     stops, or is killed                         the kernel queues what arrives, and counts what does not fit
     starts ◄─────────── LISTEN_FDS, names ───── passes all of them on
     uses those that fit its settings
-    closes the others ─ FDSTOREREMOVE ────────► closes them, too: nobody would read their share
+    closes the others ─ FDSTOREREMOVE ────────► closes them, too: no process reads them
 
 All sockets of a listener are used, or none: a program of their group counts on each one's place in it.  With
 them comes a memory of which drops have been counted, so that those of the gap are, and no others twice.
@@ -110,7 +110,7 @@ class KeptSockets:
             self._report(number, shares[:earlier])
         if earlier != listen.workers:
             self._forget(number, earlier)
-            if listen.port:  # nobody knows another one after a restart
+            if listen.port:  # else a restart chooses another one
                 self._keep(number, shares[: listen.workers])
         return shares
 
@@ -172,7 +172,7 @@ class KeptSockets:
         before = self.before[PLACES * number :][: len(shares)]
         drops = np.array([kernel_drops(share) or 0 for share in shares], np.uint32)
         self._log.info(
-            "what came meanwhile is read now",
+            "datagrams that arrived during the restart are read now",
             listen=url(self._listeners[number]),
             waiting_bytes=sum(map(waiting_bytes, shares)),
             dropped=int((drops - before).sum()),
