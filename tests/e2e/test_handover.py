@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hopscope
 from hopscope.history.query import History
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.label.batch import encode_blocks
@@ -67,6 +68,23 @@ def received(one: Collector) -> int:
     return counted(one, "reports in")
 
 
+def pause(pid: int) -> None:
+    """SIGSTOP; returns when each of its threads stands still."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+    eventually(
+        lambda: all(
+            task.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir()
+        )
+    )
+
+
+def so_far(one: Collector) -> int:
+    """Reports that a running collector has received, and those that the kernel dropped."""
+    counters = hopscope.open(one.data).state.counters()
+    return counters["reports_total"] + counters["kernel_drops_total"]
+
+
 def flags(port: int, workers: int = 1, buffer: int = 2**22) -> tuple[str, ...]:
     """Of a collector on this port."""
     address = f"udp://127.0.0.1:{port}?workers={workers}&receive_buffer_bytes={buffer}"
@@ -100,13 +118,19 @@ def test_what_does_not_fit_is_counted_once(
     collector: Callable[..., Any], load: Callable[..., Any], manager: ServiceManager
 ) -> None:
     """A small buffer overflows before, between and after starts: received and dropped are what was sent."""
-    port, total, dropped = free_port(), 0, []
+    port, total = free_port(), 0
+    dropped = list[int]()
     sender = Sender(load(), port)
     for workers in (2, 2, 1):
         one = collector(*flags(port, workers, 2**15), manager=manager)
         one.start()
+        before = total + sum(dropped)
+        eventually(
+            lambda one=one, before=before: before + so_far(one) == sender.sent,
+            "what waited is not counted",
+        )
         pid = one.status()["worker-0"]["pid"]
-        os.kill(pid, signal.SIGSTOP)
+        pause(pid)
         sender.send(40)
         os.kill(pid, signal.SIGKILL)  # its drops are counted by its successor
         eventually(lambda one=one: one.status()["worker-0"]["restarts"] == 1)
