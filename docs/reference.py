@@ -155,6 +155,7 @@ def counters() -> str:
     from hopscope.detect.counters import COUNTERS
     from hopscope.direct.counters import TRANSLATOR_COUNTERS
     from hopscope.export import counters as exports
+    from hopscope.history.counters import HISTORY_COUNTERS
     from hopscope.labels import records as label_records
     from hopscope.labels.counters import LABEL_COUNTERS
     from hopscope.lake.counters import LAKE_COUNTERS
@@ -176,6 +177,8 @@ def counters() -> str:
         + table(TRANSLATOR_COUNTERS.counters)
         + "\n## Labels (INT-label)\n\nOf the process that receives labels, if `label.listen` is set.\n\n"
         + table(LABEL_COUNTERS.counters)
+        + "\n## History\n\nOf the process that archives it.\n\n"
+        + table(HISTORY_COUNTERS.counters)
         + "\n## Devices that are asked for names and counters\n\n"
         "Of the process that asks them, if `names_from` is set.\n\n"
         + table(NAMES_COUNTERS.counters)

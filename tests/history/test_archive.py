@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT, EVENT_VERSION
+from hopscope.history.counters import HISTORY_COUNTERS
 from hopscope.history.errors import HistoryError
 from hopscope.history.files.layout import reject_later
 from hopscope.history.files.names import (
@@ -23,6 +25,7 @@ from hopscope.history.files.names import (
     damaged_files,
     list_journals,
     list_segments,
+    noted_path,
     segment_path,
 )
 from hopscope.history.files.segment_index import index_path
@@ -305,6 +308,82 @@ def test_retention_counts_what_is_beside_a_file(tmp_path: Path) -> None:
     assert result.expired_bytes > 1024**2
 
 
+@contextmanager
+def protected(*paths: Path) -> Iterator[None]:
+    """Files that cannot be deleted: something is mounted over them. The test is skipped if nothing can be."""
+    for path in paths:
+        command = ["mount", "--bind", str(path), str(path)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("only root can mount, where that is allowed")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", *paths], check=True)
+
+
+def test_a_file_that_cannot_be_deleted(tmp_path: Path) -> None:
+    """Retention goes on with the others, journals become segments, and numbers are not noted again and again;
+    one log line and a counter say so, until it can be deleted.
+    """
+    for _ in range(3):
+        journals(tmp_path, [4])
+        archive_once(tmp_path, SETTINGS)
+    old = time.time_ns() - 8 * 86_400 * 10**9
+    paths = [segment.path for segment in list_segments(tmp_path)]
+    for path in paths:
+        os.utime(path, ns=(old, old))
+    journals(tmp_path, [4])
+    told: list[str] = []
+    with protected(paths[1]):
+        result = archive_once(tmp_path, SETTINGS, told.append)
+        assert [segment.first for segment in list_segments(tmp_path)] == [4, 12]
+        assert (result.expired_segments, result.expired_events, result.events) == (2, 8, 4)
+        assert result.undeleted
+        assert set(told) == {f"{paths[1]} cannot be deleted: Device or resource busy"}
+        noted = noted_path(tmp_path, 0).stat()
+        archive_once(tmp_path, SETTINGS)
+        assert noted_path(tmp_path, 0).stat() == noted
+    result = archive_once(tmp_path, SETTINGS)
+    assert (result.expired_segments, result.undeleted) == (1, 0)
+    assert [segment.first for segment in list_segments(tmp_path)] == [12]
+
+
+def test_a_journal_that_cannot_be_deleted(tmp_path: Path) -> None:
+    """Its events are in one segment, and each is found once; later journals become segments, too."""
+    journals(tmp_path, [4, 3])
+    stuck = list_journals(tmp_path)[0].path
+    with protected(stuck):
+        first = archive_once(tmp_path, SETTINGS)
+        journals(tmp_path, [5])
+        second = archive_once(tmp_path, SETTINGS)
+        assert (first.events, second.events) == (7, 5)
+        assert (first.undeleted, second.undeleted) == (1, 1)
+        assert [(s.first, s.last) for s in list_segments(tmp_path)] == [(0, 6), (7, 11)]
+        assert [journal.path for journal in list_journals(tmp_path)] == [stuck]
+        assert values(tmp_path) == list(range(12))
+    assert archive_once(tmp_path, SETTINGS).undeleted == 0
+    assert list_journals(tmp_path) == []
+
+
+def test_segments_that_cannot_be_deleted_after_a_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The merged one counts; what it covers, and a draft, is deleted when that is possible again."""
+    monkeypatch.setattr(archive_module, "MERGE", 2)
+    journals(tmp_path, [4])
+    archive_once(tmp_path, SETTINGS)
+    draft = tmp_path / "segments" / "1.part"
+    draft.touch()
+    with protected(list_segments(tmp_path)[0].path, draft):
+        journals(tmp_path, [3])
+        assert archive_once(tmp_path, SETTINGS).merged == 2
+        assert archive_once(tmp_path, SETTINGS).undeleted == 2
+        assert len(all_segments(tmp_path)) == 2
+        assert values(tmp_path) == list(range(7))
+    assert archive_once(tmp_path, SETTINGS).undeleted == 0
+    assert len(all_segments(tmp_path)) == 1
+
+
 def test_retention_by_free_space(tmp_path: Path) -> None:
     """While too little of the disk is free the oldest segments go, also from a full one."""
     with small_disk(tmp_path / "small", "2m") as folder:
@@ -450,7 +529,7 @@ def test_one_archive_at_a_time(tmp_path: Path) -> None:
 
 
 def test_run_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
-    """`run` archives what comes, reports a lasting problem once, and ends when asked."""
+    """`run` archives what comes, reports a lasting problem once, counts both, and ends when asked."""
     journals(tmp_path, [2])
     (tmp_path / "segments").mkdir()
     (tmp_path / "segments" / "x.parquet").write_bytes(b"")
@@ -463,8 +542,10 @@ def test_run_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
             (tmp_path / "segments" / "x.parquet").unlink()
         return not list_journals(tmp_path)
 
-    result = run(tmp_path, SETTINGS, stop, told.append)
-    assert result.events == 2
+    counters = HISTORY_COUNTERS.open(None)
+    result = run(tmp_path, SETTINGS, stop, told.append, counters=counters)
+    assert result.events == counters["history_archived_events_total"] == 2
+    assert result.failures == counters["history_failures_total"] > 0
     assert len(told) == 1
     assert "not named as a segment" in told[0]
 

@@ -16,6 +16,7 @@ from hopscope.control import counters as control
 from hopscope.detect import counters as detect
 from hopscope.direct import counters as direct
 from hopscope.export import counters as export
+from hopscope.history import counters as history
 from hopscope.labels import counters as labels
 from hopscope.lake import counters as lake
 from hopscope.memory.counter_region import CounterFile
@@ -29,6 +30,7 @@ SOURCE = Path(hopscope.__file__).parent
 FILES = [
     ("regions", detect.counters_of("worker-0")),
     ("regions", detect.counters_of("detector")),
+    ("regions", history.HISTORY_COUNTERS),
     ("regions", labels.LABEL_COUNTERS),
     ("regions", naming.NAMES_COUNTERS),
     ("regions", control.CONTROL_COUNTERS),
@@ -88,9 +90,16 @@ def test_every_counter_of_exports_is_exported(samples: list[tuple[str, dict[str,
     assert [each for each in wanted if each not in samples] == []
 
 
+def test_every_counter_is_documented() -> None:
+    """The reference has the counters of every process."""
+    page = (Path(__file__).parents[2] / "docs/reference/counters.md").read_text()
+    names = {counter.metric for _, file in FILES for counter in file.counters}
+    assert [name for name in sorted(names) if f"| `{name}` |" not in page] == []
+
+
 def test_no_counters_are_declared_elsewhere() -> None:
     """A module that declares counters is one of those above."""
     declaration = re.compile(r"^\w*COUNTERS\b.*= (CounterFile)?\(", re.M)
     declared = {path for path in SOURCE.rglob("*.py") if declaration.search(path.read_text())}
-    modules = (cluster, control, detect, labels, lake, direct, naming, operators, rdma)
+    modules = (cluster, control, detect, history, labels, lake, direct, naming, operators, rdma)
     assert declared == {Path(str(module.__file__)) for module in modules}

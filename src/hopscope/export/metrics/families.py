@@ -29,6 +29,7 @@ from ...detect.distributions.quantiles import VIEWS, Distribution, grouped
 from ...detect.records import NO_NODE, NO_PORT, Metric, PortKind
 from ...detect.sink.records import Measure
 from ...direct.counters import TRANSLATOR_COUNTERS
+from ...history.counters import HISTORY_COUNTERS
 from ...history.files.names import damaged_files
 from ...labels.counters import LABEL_COUNTERS
 from ...labels.state import NEVER
@@ -130,7 +131,7 @@ class Families(Collector):
         yield from _of_file(LABEL_COUNTERS, self._state.regions)
         yield from _of_file(NIC_COUNTERS, self._stores)
         yield from _of_file(NAMES_COUNTERS, self._state.regions)
-        for file in (CONTROL_COUNTERS, *self._more):
+        for file in (HISTORY_COUNTERS, CONTROL_COUNTERS, *self._more):
             yield from _of_file(file, self._state.regions)
         yield from self._switches()
 

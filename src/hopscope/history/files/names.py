@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,12 +128,12 @@ def damaged_files(folder: Path) -> list[Path]:
     return found + listing(folder / "journal", CUT)
 
 
-def remove_orphans(folder: Path) -> None:
-    """Delete what is beside Parquet files that are gone: checksums and indexes."""
+def orphans(folder: Path) -> Iterator[Path]:
+    """What is beside Parquet files that are gone: checksums and indexes."""
     for suffix in BESIDE:
         for path in folder.glob(f"*.parquet{suffix}"):
             if not path.with_suffix("").exists():
-                path.unlink(missing_ok=True)
+                yield path
 
 
 def set_aside(path: Path) -> str:
@@ -157,9 +158,9 @@ def write_file(path: Path, data: bytes) -> None:
 def note_sequence(folder: Path, shard: int, following: int) -> None:
     """Store a shard's next sequence, to continue its numbers after the last of its files is deleted."""
     path = noted_path(folder, shard)
-    following = max(following, noted_sequence(folder, shard))
-    write_file(path, f"{following}\n".encode())
-    sync_folder(path.parent)
+    if following > noted_sequence(folder, shard):
+        write_file(path, f"{following}\n".encode())
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

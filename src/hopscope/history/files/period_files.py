@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -119,7 +120,10 @@ def write_period(folder: Path, counts: ShardCounts, period: Period) -> PeriodFil
 
 
 def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
-    """Merge adjacent files into one, and remove them. HistoryError: it failed."""
+    """Merge adjacent files into one, and remove them. HistoryError: it failed.
+
+    One that cannot be removed is left to the next round of the archive.
+    """
     target = file_of(
         folder,
         files[0].shard,
@@ -135,7 +139,8 @@ def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
         source = parquet_sql([file.path for file in files])
         write_parquet(connection, f"SELECT {NAMES} FROM {source}", target.path, VERSION, times)
     for file in files:
-        file.path.unlink(missing_ok=True)
+        with suppress(OSError):
+            file.path.unlink()
     sync_folder(target.path.parent)
     return target
 

@@ -64,14 +64,18 @@ def index_segment(segment: SegmentFile) -> None:
 
 
 def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile:
-    """Merge adjacent segments into one, and remove them. HistoryError: it failed."""
+    """Merge adjacent segments into one, and remove them. HistoryError: it failed.
+
+    One that cannot be removed is left to the next round of the archive.
+    """
     shard, first, last = segments[0].shard, segments[0].first, segments[-1].last
     target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
     times = archived(segment.path for segment in segments)
     with connect(_MEMORY_BYTES, threads=1) as connection:
         _copy(connection, segments_sql([segment.path for segment in segments]), target, times)
     for segment in segments:
-        segment.path.unlink(missing_ok=True)
+        with suppress(OSError):
+            segment.path.unlink()
     sync_folder(target.path.parent)
     return target
 

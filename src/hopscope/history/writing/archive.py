@@ -12,12 +12,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
+from ...memory.counter_region import CounterRegion
 from ...settings.history import HistorySettings
 from ...wire.records import Records
 from ..columns import connect
@@ -33,7 +35,7 @@ from ..files.names import (
     list_journals,
     list_segments,
     note_sequence,
-    remove_orphans,
+    orphans,
     segment_covering,
     set_aside,
     sync_folder,
@@ -80,15 +82,12 @@ class ArchiveResult:
     """Files deleted that had been set aside as damaged."""
     expired_bytes: int = 0
     """Bytes of all these, and of deleted distributions."""
+    undeleted: int = 0
+    """Deletions that failed, as of a file that is write-protected; each is tried again in the next round."""
     quarantined: int = 0
     """Damaged files renamed to NAME.damaged."""
     failures: int = 0
-    """Segments that could not be written; retried in the next round."""
-
-    def add(self, other: ArchiveResult) -> None:
-        """Add another round."""
-        for field in fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+    """Segments that could not be written, or rounds that ended early; retried in the next round."""
 
 
 def run(
@@ -99,9 +98,10 @@ def run(
     regions: Path | None = None,
     period_seconds: float = 10.0,
     marks: Marks | None = None,
+    counters: CounterRegion | None = None,
 ) -> ArchiveResult:
     """Archive `folder` until `stop()`; returns the results. `notify` gets log lines, each once. `marks`: see
-    `retention.expire`.
+    `retention.expire`. `counters`, of HISTORY_COUNTERS, have the results of all rounds.
 
     The workers' distributions in `regions` are archived every period, and at the end.
     """
@@ -112,7 +112,7 @@ def run(
     if regions is not None:
         periods = PeriodArchive(folder, regions, period_seconds, lines.append, settings)
 
-    def attempt(work: Callable[[], None]) -> None:
+    def attempt(work: Callable[[], object]) -> None:
         try:
             work()
         except (HistoryError, OSError) as error:
@@ -120,7 +120,9 @@ def run(
             total.failures += 1
 
     while not stop():
-        attempt(lambda: total.add(archive_once(folder, settings, lines.append, marks)))
+        attempt(lambda: archive_once(folder, settings, lines.append, marks, total))
+        if counters is not None:
+            counters.collect(total)
         until = time.monotonic() + ROUND_SECONDS
         while not stop() and time.monotonic() < until:
             if periods is not None:
@@ -151,24 +153,27 @@ def archive_once(
     settings: HistorySettings,
     notify: Callable[[str], None] = lambda line: None,
     marks: Marks | None = None,
+    result: ArchiveResult | None = None,
 ) -> ArchiveResult:
-    """One round over a data folder. HistoryError: another process archives it, or a file is not ours."""
+    """One round over a data folder, whose results are added to `result`. HistoryError: another process
+    archives it, or a file is not ours.
+    """
     folder = Path(folder)
-    result = ArchiveResult()
+    result = result or ArchiveResult()
     if not (folder / "journal").is_dir():
         return result
     (folder / "segments").mkdir(exist_ok=True)
     with _exclusive(folder):
         for part in [*(folder / "segments").glob("*.part"), *(folder / FOLDER).glob("*.part")]:
-            part.unlink()
+            _remove(part, result, notify)
         try:
             _quarantine(folder, result, notify)
         except OSError:  # a full disk, which has no room to note a number
             _expire(folder, settings, result, notify, marks)
             raise
-        _remove_covered(folder, result)
-        for files in (folder / "segments", folder / FOLDER):
-            remove_orphans(files)
+        _remove_covered(folder, result, notify)
+        for orphan in [*orphans(folder / "segments"), *orphans(folder / FOLDER)]:
+            _remove(orphan, result, notify)
         _expire(folder, settings, result, notify, marks)
         try:
             _archive_journals(folder, result, notify)
@@ -181,6 +186,17 @@ def archive_once(
         else:
             _expire(folder, settings, result, notify, marks)
     return result
+
+
+def _remove(path: Path, result: ArchiveResult, notify: Callable[[str], None]) -> bool:
+    """Delete a file, if it is still there; False: it cannot be deleted, which is told and counted."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        result.undeleted += 1
+        notify(f"{path} cannot be deleted: {error.strerror}")
+        return False
+    return True
 
 
 def _journal_bytes(folder: Path) -> int:
@@ -230,18 +246,17 @@ def _stamp(path: Path) -> tuple[int, int]:
     return stat.st_mtime_ns, stat.st_size
 
 
-def _remove_covered(folder: Path, result: ArchiveResult) -> None:
+def _remove_covered(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> None:
     """Finish the work of a killed archive: remove files whose events are in a (larger) segment too."""
     segments = list_segments(folder)
     for segment in all_segments(folder):
         if segment not in segments:
-            segment.path.unlink()
+            _remove(segment.path, result, notify)
     for file in set(all_files(folder)) - set(list_files(folder)):
-        file.path.unlink()
+        _remove(file.path, result, notify)
     for journal in list_journals(folder):
         if segment_covering(segments, journal.shard, journal.first):
-            journal.path.unlink()
-            result.journals += 1
+            result.journals += _remove(journal.path, result, notify)
 
 
 def _archive_journals(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> None:
@@ -249,7 +264,10 @@ def _archive_journals(folder: Path, result: ArchiveResult, notify: Callable[[str
     run: list[JournalFile] = []
     blocks: list[Records] = []
     following = -1
+    segments = list_segments(folder)
     for journal in list_journals(folder):
+        if segment_covering(segments, journal.shard, journal.first):
+            continue  # it could not be removed
         try:
             events = _closed_events(folder, journal, notify)
         except DamagedError as error:
@@ -260,23 +278,28 @@ def _archive_journals(folder: Path, result: ArchiveResult, notify: Callable[[str
             continue
         adjacent = bool(run) and run[-1].shard == journal.shard and journal.first == following
         if run and (not adjacent or sum(map(len, blocks)) + len(events) > SEGMENT_EVENTS):
-            _archive_run(folder, run, blocks, result)
+            _archive_run(folder, run, blocks, result, notify)
             run, blocks = [], []
         run.append(journal)
         blocks.append(events)
         following = journal.first + len(events)
     if run:
-        _archive_run(folder, run, blocks, result)
+        _archive_run(folder, run, blocks, result, notify)
 
 
-def _archive_run(folder: Path, run: list[JournalFile], blocks: list[Records], result: ArchiveResult) -> None:
+def _archive_run(
+    folder: Path,
+    run: list[JournalFile],
+    blocks: list[Records],
+    result: ArchiveResult,
+    notify: Callable[[str], None],
+) -> None:
     events = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
     segment = write_segment(folder, events)
     result.segments += 1
     result.events += len(events)
     for journal in run:
-        journal.path.unlink()
-        result.journals += 1
+        result.journals += _remove(journal.path, result, notify)
     sync_folder(folder / "journal")
     _checked[segment.path] = _stamp(segment.path)
 
@@ -351,7 +374,8 @@ def _expire(
     marks: Marks | None,
     room: int = 0,
 ) -> None:
-    for path, segment, size in expire(folder, settings, room, None if marks is None else marks()):
+    remove = partial(_remove, result=result, notify=notify)
+    for path, segment, size in expire(folder, settings, remove, room, None if marks is None else marks()):
         _checked.pop(path, None)
         result.expired_bytes += size
         if segment is not None:

@@ -43,10 +43,15 @@ _clock = AgeClock(time.time_ns, _running_ns)
 
 
 def expire(
-    folder: Path, settings: HistorySettings, room: int = 0, marks: Mapping[int, int] | None = None
+    folder: Path,
+    settings: HistorySettings,
+    remove: Callable[[Path], bool],
+    room: int = 0,
+    marks: Mapping[int, int] | None = None,
 ) -> Iterator[tuple[Path, SegmentFile | None, int]]:
     """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes` or while less
-    than `keep_free`, or `room` bytes, are free.
+    than `keep_free`, or `room` bytes, are free. `remove` deletes a file, or says that it cannot: it
+    stays, and the others go.
 
     Segments, distributions, and damaged files of both and of journals are treated alike; what is beside a
     file counts with it.  With `marks`, the first sequence of each shard that a lake lacks, segments that it
@@ -80,8 +85,10 @@ def expire(
             except OSError:  # a full disk
                 if path == last[segment.shard]:
                     continue  # its name is all that says where the numbers go on
-        for one in (path, *(each for each, _ in beside[path])):
-            one.unlink(missing_ok=True)
+        if not remove(path):
+            continue
+        for each, _ in beside[path]:
+            remove(each)
         size -= sizes[path]
         free += stat.st_blocks * 512  # some file systems free it later
         yield path, segment, sizes[path]

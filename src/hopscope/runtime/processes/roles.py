@@ -42,6 +42,7 @@ def _labels(child: Child) -> None:
 
 
 def _archive(child: Child) -> None:
+    from ...history.counters import HISTORY_COUNTERS
     from ...history.writing.archive import run
     from ...lake.status import read_marks
 
@@ -51,7 +52,8 @@ def _archive(child: Child) -> None:
     regions = child.regions if mode_of(settings).counts_distributions else None
     period_seconds = settings.distributions.period_seconds
     marks = partial(read_marks, child.data, settings.lake) if settings.lake.enabled else None
-    run(child.data, settings.history, child.stop.is_set, child.warn, regions, period_seconds, marks)
+    counters = HISTORY_COUNTERS.open(child.regions)
+    run(child.data, settings.history, child.stop.is_set, child.warn, regions, period_seconds, marks, counters)
 
 
 def _names(child: Child) -> None:

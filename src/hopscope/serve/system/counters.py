@@ -16,6 +16,7 @@ from ...detect.counters import COUNTERS, INDEX
 from ...detect.records import Kind, Metric
 from ...detect.sink.records import Type
 from ...direct.counters import TRANSLATOR_COUNTERS
+from ...history.counters import HISTORY_COUNTERS
 from ...labels.counters import LABEL_COUNTERS
 from ...lake.counters import LAKE_COUNTERS
 from ...memory.counter_region import CounterFile
@@ -26,6 +27,7 @@ from ...settings.configuration.descriptions import member_descriptions
 from ...wire.reasons import DropReason, DtaReason, Reason
 
 _OF_STATE = {
+    "archive": HISTORY_COUNTERS,
     "labels": LABEL_COUNTERS,
     "names": NAMES_COUNTERS,
     "control": CONTROL_COUNTERS,
