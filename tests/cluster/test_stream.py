@@ -165,5 +165,5 @@ def test_the_setting_makes_one_more_destination() -> None:
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the setting, not a destination that the user never wrote."""
     monkeypatch.setattr("hopscope.export.kinds.find_spec", lambda name: None)
-    with pytest.raises(HopscopeError, match=r"^cluster\.events: .*pip install"):
+    with pytest.raises(HopscopeError, match=r"^cluster\.events: .*install .*'hopscope\[nats\]'"):
         check_exports(settings(["nats://127.0.0.1:1"]))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.base.errors import HopscopeError
+from hopscope.base.extras import install_command
 from hopscope.export import kinds
 from hopscope.settings.collector import Settings
 
@@ -21,9 +22,7 @@ def test_a_missing_client_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -
     _, extra = kinds.CLIENTS[kind]
     with pytest.raises(HopscopeError) as found:
         kinds.require_client(kind)
-    assert (
-        str(found.value) == f"{kind}: a package is missing; install it with: pip install 'hopscope[{extra}]'"
-    )
+    assert str(found.value) == f"{kind}: a package is missing; install it with: {install_command(extra)}"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert extra in project["project"]["optional-dependencies"]
 

@@ -97,7 +97,7 @@ def test_signatures_of_extensions_are_checked_once(monkeypatch: pytest.MonkeyPat
         connect_with_extensions(256 * 1024**2, 1)
     monkeypatch.undo()
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9.9")
-    with pytest.raises(LakeError, match=r"DuckDB is 9\.9\.9, .* for v1.*pip install 'hopscope\[lake\]'"):
+    with pytest.raises(LakeError, match=r"DuckDB is 9\.9\.9, .* for v1.*install .*'hopscope\[lake\]'"):
         check_lake()
 
 

@@ -96,7 +96,8 @@ def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
             f'[switches.far]\nkind = "http"\nnode = 1\nurl = "http://127.0.0.1:{nothing}"\n'
             f'token = "{PASSWORD}-{PASSWORD}"\n'
             f'[switches.p4]\nkind = "p4runtime"\nnode = 2\naddress = "127.0.0.1:{nothing}"\ntls = false\n'
-            f'[switches.here]\nkind = "ebpf"\nnode = 3\npins = "{tmp_path}"\n',
+            f'[switches.here]\nkind = "ebpf"\nnode = 3\npins = "{tmp_path}"\n'
+            f'[cluster]\nnats = ["nats://me:{PASSWORD}@127.0.0.1:{nothing}"]\n',
         )
     assert status == 1
     assert {row["verdict"] for row in rows.values()} == {"bad"}
@@ -113,6 +114,7 @@ def test_what_does_not_work_is_one_line(tmp_path: Path, server: str) -> None:
         "switches.far": "refused",
         "switches.p4": "unavailable",
         "switches.here": str(tmp_path),
+        "cluster": "Connect call failed",
     }.items():
         assert reason in rows[name]["found"], rows[name]
         assert "\n" not in rows[name]["found"]

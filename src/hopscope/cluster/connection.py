@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..base.errors import HopscopeError
+from ..base.extras import install_command
 from ..base.process.loop_thread import LoopThread
 from ..export.destination import DeliveryError, one_line
 from ..export.nats_access import access_options
@@ -44,7 +45,7 @@ class ClusterError(HopscopeError):
 def require_client() -> None:
     """Raises ClusterError if nats-py is not installed."""
     if find_spec("nats") is None:
-        raise ClusterError("cluster: a package is missing; install it with: pip install 'hopscope[cluster]'")
+        raise ClusterError(f"cluster: a package is missing; install it with: {install_command('cluster')}")
 
 
 def load_client() -> None:

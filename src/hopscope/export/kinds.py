@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..base.errors import HopscopeError
+from ..base.extras import install_command
 from ..settings.cluster import STREAM
 from ..settings.collector import Settings
 from ..settings.destinations.buses.common import BusSettings
@@ -74,7 +75,7 @@ def require_client(kind: str) -> None:
     """Raises HopscopeError if a package that a kind, or a setting, needs is missing."""
     client, extra = CLIENTS.get(kind, ("", ""))
     if client and find_spec(client) is None:
-        raise HopscopeError(f"{kind}: a package is missing; install it with: pip install 'hopscope[{extra}]'")
+        raise HopscopeError(f"{kind}: a package is missing; install it with: {install_command(extra)}")
 
 
 def check_exports(settings: Settings) -> None:

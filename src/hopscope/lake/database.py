@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ..base.errors import HopscopeError, described
+from ..base.extras import install_command
 from ..base.tls import client_context
 from ..settings.destinations import shown
 from ..settings.lake import LakeSettings
@@ -69,9 +70,7 @@ class Database:
         try:
             import pg8000.native
         except ImportError:
-            raise LakeError(
-                "lake: pg8000 is missing; install it with: pip install 'hopscope[lake]'"
-            ) from None
+            raise LakeError(f"lake: pg8000 is missing; install it with: {install_command('lake')}") from None
         self._schema = settings.schema_name
         self.place = shown.shown(settings.catalog)
         address = Address.of(settings)

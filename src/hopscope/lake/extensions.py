@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base import kernel_cache
+from ..base.extras import install_command
 from ..history.columns import connect, quoted
 from .database import LakeError
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import duckdb
 
 NAMES = ("httpfs", "ducklake", "postgres_scanner")
-_HELP = "install what fits together with: pip install 'hopscope[lake]'"
 
 
 def extension_files(names: Sequence[str] = NAMES) -> list[Path]:
@@ -30,12 +30,12 @@ def extension_files(names: Sequence[str] = NAMES) -> list[Path]:
     for name in names:
         spec = importlib.util.find_spec(f"duckdb_extension_{name}")
         if spec is None or not spec.submodule_search_locations:
-            raise LakeError(f"lake: DuckDB's extension {name} is missing; {_HELP}")
+            raise LakeError(f"lake: DuckDB's extension {name} is missing; {_help()}")
         folder = Path(spec.submodule_search_locations[0]) / "extensions"
         path = folder / f"v{version}" / f"{name}.duckdb_extension"
         if not path.exists():
             versions = ", ".join(sorted(entry.name for entry in folder.glob("v*"))) or "none"
-            raise LakeError(f"lake: DuckDB is {version}, its extension {name} for {versions}; {_HELP}")
+            raise LakeError(f"lake: DuckDB is {version}, its extension {name} for {versions}; {_help()}")
         found.append(path)
     return found
 
@@ -44,7 +44,11 @@ def check_lake() -> None:
     """LakeError: what the lake needs is not installed."""
     extension_files()
     if importlib.util.find_spec("pg8000") is None:
-        raise LakeError(f"lake: pg8000 is missing; {_HELP}")
+        raise LakeError(f"lake: pg8000 is missing; {_help()}")
+
+
+def _help() -> str:
+    return f"install what fits together with: {install_command('lake')}"
 
 
 def connect_with_extensions(memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
@@ -62,7 +66,7 @@ def connect_with_extensions(memory_bytes: int, threads: int) -> duckdb.DuckDBPyC
             try:
                 connection.execute(f"LOAD {quoted(path)}")
             except duckdb.Error as error:
-                raise LakeError(f"lake: {path.name} cannot be loaded ({error}); {_HELP}") from error
+                raise LakeError(f"lake: {path.name} cannot be loaded ({error}); {_help()}") from error
         connection.execute("SET GLOBAL allow_unsigned_extensions = false")
         connection.execute("SET enable_external_file_cache = true")  # a lake's files may be far away
     except BaseException:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import HopscopeError
+from ..base.extras import install_command
 from ..wire.address import address
 from ..wire.records import Records
 
@@ -46,7 +47,7 @@ def to_arrow(table: Readable) -> pyarrow.Table:
     try:
         import pyarrow
     except ImportError as error:
-        raise HopscopeError("pyarrow is not installed: pip install 'hopscope[arrow]'") from error
+        raise HopscopeError(f"pyarrow is not installed: {install_command('arrow')}") from error
 
     def array(column: npt.NDArray[Any] | list[str]) -> pyarrow.Array[Any]:
         if isinstance(column, list):
@@ -64,7 +65,7 @@ def to_pandas(table: Readable) -> pandas.DataFrame:
     try:
         import pandas
     except ImportError as error:
-        raise HopscopeError("pandas is not installed: pip install 'hopscope[pandas]'") from error
+        raise HopscopeError(f"pandas is not installed: {install_command('pandas')}") from error
 
     def series(column: npt.NDArray[Any] | list[str]) -> pandas.Series[Any]:
         if isinstance(column, list):
@@ -79,7 +80,7 @@ def to_polars(table: Readable) -> polars.DataFrame:
     try:
         import polars
     except ImportError as error:
-        raise HopscopeError("Polars is not installed: pip install 'hopscope[polars]'") from error
+        raise HopscopeError(f"Polars is not installed: {install_command('polars')}") from error
 
     def series(name: str, column: npt.NDArray[Any] | list[str]) -> polars.Series:
         return polars.Series(name, column, polars.String if isinstance(column, list) else None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import HopscopeError
+from ...base.extras import install_command
 from ...direct.plan import NetworkPlan, StorePlan
 from ...direct.theory import average
 from .view import count
@@ -36,7 +37,7 @@ def canvas(path: Path, panels: int) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise HopscopeError(
-            "--plot needs matplotlib, which is not installed: pip install 'hopscope[plot]'"
+            f"--plot needs matplotlib, which is not installed: {install_command('plot')}"
         ) from error
     known = FigureCanvasAgg.get_supported_filetypes()
     if path.suffix.lstrip(".").lower() not in known:

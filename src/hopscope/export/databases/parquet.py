@@ -23,6 +23,7 @@ import duckdb
 import numpy as np
 
 from ...base.errors import HopscopeError
+from ...base.extras import install_command
 from ...detect.records import EVENT_VERSION
 from ...history.columns import connect, quoted, register
 from ...history.files.names import sync_folder
@@ -58,7 +59,7 @@ class Parquet(Destination):
     def check(cls, settings: ParquetSettings) -> None:
         """S3 needs a client."""
         if _in_bucket(settings) and importlib.util.find_spec("obstore") is None:
-            raise HopscopeError("S3: the client is missing; install it with: pip install 'hopscope[s3]'")
+            raise HopscopeError(f"S3: the client is missing; install it with: {install_command('s3')}")
 
     def connect(self) -> None:
         """Make the folder, or look whether the bucket answers."""

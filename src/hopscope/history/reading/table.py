@@ -11,6 +11,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from ...base.extras import install_command
 from ..errors import HistoryError
 
 _SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
@@ -97,7 +98,7 @@ def _installed(module: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise HistoryError(f"{module} is not installed: pip install 'hopscope[{extra}]'") from error
+        raise HistoryError(f"{module} is not installed: {install_command(extra)}") from error
 
 
 def fetch(

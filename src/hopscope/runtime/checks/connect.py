@@ -14,7 +14,7 @@ from ...base.names import Names
 from ...detect.links import read_links
 from ...memory.data_folder import read_owner
 from ...memory.running import running_folders
-from ...settings.cluster import STREAM
+from ...settings.cluster import STREAM, ClusterSettings
 from ...settings.collector import Settings
 from ...settings.configuration.secrets import Scrubber, secrets_of, value_of
 from ...settings.destinations.common import ExportSettings
@@ -128,6 +128,8 @@ def _destinations(settings: Settings) -> Iterator[Attempt]:
         yield _export(name if name == STREAM else f"export.{name}", name, export, settings)
     for name, metrics in settings.metrics.items():
         yield _metrics(f"metrics.{name}", name, metrics, settings)
+    if settings.cluster.enabled:
+        yield _cluster(settings.cluster)
     if settings.lake.enabled:
         yield _lake(settings)
     query = settings.direct.query
@@ -184,7 +186,9 @@ def _export(key: str, name: str, export: ExportSettings, settings: Settings) -> 
 
         member = settings.member_name
         context = Context(name, member, Names(), lambda counter, count: None)
-        destination = destination_class(export.kind)(export, context)
+        kind = destination_class(export.kind)
+        kind.check(export)
+        destination = kind(export, context)
         with closing(destination):
             destination.connect()
         return "connected"
@@ -207,6 +211,16 @@ def _metrics(key: str, name: str, metrics: MetricsSettings, settings: Settings) 
         return "connected"
 
     return Attempt(f"{key} {metrics.place}", run)
+
+
+def _cluster(settings: ClusterSettings) -> Attempt:
+    def run() -> str:
+        from ...cluster.connection import Connection
+
+        with Connection(settings, "config check"):
+            return "connected"
+
+    return Attempt(f"cluster {settings.place}", run)
 
 
 def _lake(settings: Settings) -> Attempt:

@@ -9,7 +9,7 @@ from ...settings.collector import Settings
 
 def check_needed(settings: Settings) -> None:
     """Raises HopscopeError if the file of names or of links cannot be read, a store has wrong options, or a
-    package to reach devices, the lake or a destination is missing.
+    package to reach devices, the cluster, the lake, Redis or a destination is missing.
     """
     Names.load(settings.names)
     read_links(settings.postcards.links)
@@ -21,11 +21,18 @@ def check_needed(settings: Settings) -> None:
         from ...lake.extensions import check_lake
 
         check_lake()
-    devices = [each.kind for each in settings.names_from.values()]
-    for kind in devices + [each.kind for each in settings.switches.values()]:
+    if settings.cluster.enabled:
+        from ...cluster.connection import require_client as require_nats
+
+        require_nats()
+    clients = [each.kind for each in settings.names_from.values()]
+    clients += [each.kind for each in settings.switches.values()]
+    if settings.label.redis:
+        clients.append("label.redis")
+    for client in clients:
         from ...export.kinds import require_client
 
-        require_client(kind)
+        require_client(client)
     if settings.destinations or settings.metrics:
         from ...export.kinds import check_exports
 

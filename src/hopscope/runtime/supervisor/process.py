@@ -149,10 +149,6 @@ class Supervisor:
             raise CollectorError("listen: found an output in a collector, expected it in `hopscope sink`")
         self.members.launch(self.members.server)  # before this process has threads
         check_needed(settings)
-        if settings.label.redis:
-            from ...export.kinds import require_client
-
-            require_client("label.redis")
 
     def _start(self, estate: Estate | None) -> None:
         settings = self.settings

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ...base.errors import HopscopeError, described
+from ...base.extras import install_command
 from ...base.log import logger
 from ...base.tls import client_context
 from ...settings.access import OidcSettings, Role
@@ -62,7 +63,7 @@ class Provider:
         try:
             import authlib  # noqa: F401  # its parts are imported at the first login
         except ImportError:
-            raise HopscopeError("serve.oidc needs Authlib: pip install 'hopscope[oidc]'") from None
+            raise HopscopeError(f"serve.oidc needs Authlib: {install_command('oidc')}") from None
         if not public_url:
             raise HopscopeError(
                 "serve.oidc needs serve.public_url, to which the provider sends browsers back"
