@@ -250,7 +250,7 @@ def test_standard_input_and_gzip(small: Path) -> None:
         (None, "cannot be read (No such file or directory)"),
         (b"", "is empty"),
         (b"hello, this is no capture at all", "is neither pcap nor pcapng"),
-        (b"\xd4\xc3\xb2\xa1", "is neither pcap nor pcapng"),
+        (b"\xd4\xc3\xb2\xa1", "is cut in the middle of the file's header"),
     ],
 )
 def test_unreadable_files(tmp_path: Path, content: bytes | None, line: str) -> None:

@@ -153,9 +153,26 @@ def test_mistakes_are_told(capture: Path) -> None:
         hopscope.read(capture, frames_per_batch=0)
     with pytest.raises(hopscope.HopscopeError, match="join: found -1, expected at least 0"):
         hopscope.read(capture, join=-1)
+    for port in (99_999, 0, "32766"):
+        with pytest.raises(hopscope.HopscopeError, match=f"ports: {port!r} is no UDP port"):
+            hopscope.read(capture, ports=[32766, port])  # type: ignore[list-item]
+    for nothing, kind in ((None, "NoneType"), (b"reports.pcap", "bytes")):
+        with pytest.raises(hopscope.HopscopeError, match=f"expected a path or an open file, found {kind}"):
+            hopscope.read(nothing)  # type: ignore[arg-type]
+    with capture.open(errors="replace") as text, pytest.raises(hopscope.HopscopeError, match="open as text"):
+        hopscope.read(text)  # type: ignore[arg-type]
+    with pytest.raises(hopscope.HopscopeError, match="closed file"):
+        hopscope.read(text)  # type: ignore[arg-type]
     (batch,) = hopscope.read(capture)
     with pytest.raises(hopscope.HopscopeError, match="found dict; put a single batch in a list"):
         hopscope.detect_events(batch)  # type: ignore[arg-type]
+    wrong: object
+    for wrong in ({}, hopscope.Settings()):
+        found = f"as Settings.detect.*, found {type(wrong).__name__}"
+        with pytest.raises(hopscope.HopscopeError, match=found):
+            hopscope.detect_events([batch], wrong)  # type: ignore[arg-type]
+        with pytest.raises(hopscope.HopscopeError, match="expected PostcardSettings"):
+            hopscope.detect_events([batch], postcards=wrong)  # type: ignore[arg-type]
     events = hopscope.detect_events([batch])
     with pytest.raises(ValueError, match="'change' is not a valid Kind"):
         events.of("change")  # type: ignore[arg-type]

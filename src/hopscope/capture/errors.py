@@ -30,8 +30,10 @@ class Damage(Enum):
     UNREADABLE = "cannot be read"
     EMPTY = "is empty"
     NOT_A_CAPTURE = "is neither pcap nor pcapng"
+    CUT_HEADER = "is cut in the middle of the file's header"
     TRUNCATED = "is cut in the middle of a record"
     BAD_LENGTH = "has a record with an impossible length"
+    TOO_LONG = "has a block of more than 16 MiB that describes packets"
     BAD_INTERFACE = "has a packet of an interface that it does not describe"
     BAD_COMPRESSION = "has damaged gzip compression"
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 MAX_RECORD = 16 * 1024 * 1024
-"""Longest record or block of a capture file that is believed, bytes (libpcap's limit for pcapng blocks)."""
+"""Longest record or block of a capture file that is read, bytes (libpcap's limit for pcapng blocks)."""
 
 
 class Walk(IntEnum):
@@ -21,6 +21,8 @@ class Walk(IntEnum):
     """A block that describes sections or interfaces: read by Python."""
     BAD_LENGTH = 3
     BAD_INTERFACE = 4
+    LONG = 5
+    """A block of pcapng is longer than MAX_RECORD."""
 
 
 class Block(IntEnum):

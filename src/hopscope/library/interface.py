@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from ..settings.custom_dialect import DialectSettings
 from ..settings.detect import DetectSettings
 from ..settings.dialects import Changes, named
 from ..settings.postcards import PostcardSettings
+from ..settings.section import Section
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock, Dialect
 from ..wire.records import FRAME, Flag, FrameBatch, Records, ReportBatch
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ..present.collector_state import CollectorState
     from ..wire.decode.evidence import Proposal
 
+S = TypeVar("S", bound=Section)
 SMALL_BYTES = 4 * 1024 * 1024
 """Files below this are decoded by plain kernels, which need not be compiled."""
 _NO_FRAMES = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
@@ -299,7 +301,11 @@ def read(
     if frames_per_batch < 1:
         raise HopscopeError(f"frames_per_batch is {frames_per_batch}; expected at least 1")
     possible = (dialect,) if isinstance(dialect, Dialect) else named(dialect, dialects, auto=True)
-    changes = Changes(None if ports is None else tuple(ports), packets)
+    ports = None if ports is None else tuple(ports)
+    for port in ports or ():
+        if not isinstance(port, int | np.integer) or not 0 < port < 65_536:
+            raise HopscopeError(f"ports: {port!r} is no UDP port; expected numbers from 1 to 65535")
+    changes = Changes(ports, packets)
     try:
         postcards = None if join is None else PostcardSettings(window_ms=join)
     except ValidationError as error:
@@ -326,8 +332,8 @@ def detect_events(
     from ..detect.postcards.joiner import Joiner
     from ..history.files.journal_file import number_events
 
-    detector = Detector(settings or DetectSettings(), None)
-    joiner = Joiner(postcards or PostcardSettings(), held=True)
+    detector = Detector(_given(settings, DetectSettings, "detect"), None)
+    joiner = Joiner(_given(postcards, PostcardSettings, "postcards"), held=True)
     clock = CaptureClock(detector.settings)
     blocks: list[Records] = []
 
@@ -360,6 +366,15 @@ def detect_events(
     events = np.concatenate(blocks) if blocks else np.empty(0, EVENT)
     number_events(events, shard=0, first=0)
     return Events(events)
+
+
+def _given(value: S | None, kind: type[S], section: str) -> S:
+    """Settings of a section, or its defaults."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise HopscopeError(f"expected {kind.__name__} (as Settings.{section}), found {type(value).__name__}")
+    return value
 
 
 def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Collection:

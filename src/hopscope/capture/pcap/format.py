@@ -50,6 +50,10 @@ _OPTION_TSRESOL = 9
 _OPTION_TSOFFSET = 14
 
 
+DESCRIBING = frozenset(Block)
+"""Blocks of pcapng that describe packets, or how to read them; others are not needed."""
+
+
 def link_of(linktype: int) -> Link:
     """The Link of a libpcap link type; OTHER for those that no decoder reads."""
     return _LINKS.get(linktype & 0xFFFF, Link.OTHER)
@@ -86,6 +90,11 @@ class Shape:
             self.unread.append(linktype)
 
 
+def is_cut(header: bytes) -> bool:
+    """Whether a file that has no more than these bytes begins as a pcap."""
+    return len(header) < PCAP_HEADER and header[:4] in _PCAP_MAGICS
+
+
 def pcap_shape(header: bytes) -> Shape | None:
     """Read a pcap file header (24 bytes); None if it is not one."""
     if len(header) < PCAP_HEADER or header[:4] not in _PCAP_MAGICS:
@@ -98,7 +107,7 @@ def pcap_shape(header: bytes) -> Shape | None:
 
 
 def read_section(buf: Buffer, at: int, end: int, shape: Shape) -> tuple[int, Walk]:
-    """Read the section or interface block at `at`: its length, and MORE, SECTION or BAD_LENGTH."""
+    """Read the section or interface block at `at`: its length, and MORE, SECTION, LONG or BAD_LENGTH."""
     if bytes(buf[at : at + 4]) == SECTION_MAGIC:
         if end - at < 12:
             return 0, Walk.MORE
@@ -123,8 +132,10 @@ def read_section(buf: Buffer, at: int, end: int, shape: Shape) -> tuple[int, Wal
 
 def _block_length(buf: Buffer, at: int, end: int, order: str, smallest: int) -> tuple[int, Walk]:
     (length,) = struct.unpack_from(f"{order}I", buf, at + 4)
-    if length < smallest or length % 4 or length > MAX_RECORD:
+    if length < smallest or length % 4:
         return 0, Walk.BAD_LENGTH
+    if length > MAX_RECORD:
+        return length, Walk.LONG
     if at + length > end:
         return length, Walk.MORE
     if struct.unpack_from(f"{order}I", buf, at + length - 4)[0] != length:
@@ -223,8 +234,10 @@ def _walk_pcapng(buf: Buffer, at: int, end: int, shape: Shape, rows: Rows, limit
         kind, length = head.unpack_from(buf, at)
         if kind in (Block.SECTION, Block.INTERFACE):
             return at, Walk.SECTION
-        if length < 12 or length % 4 or length > MAX_RECORD:
+        if length < 12 or length % 4:
             return at, Walk.BAD_LENGTH
+        if length > MAX_RECORD:
+            return at, Walk.LONG
         if at + length > end:
             return at, Walk.MORE
         if struct.unpack_from(f"{shape.order}I", buf, at + length - 4)[0] != length:

@@ -8,7 +8,7 @@ from ...base.jit import U64, be32, kernel
 from ..layout import MAX_RECORD, Block, Clock, Walk
 
 _MORE, _FULL, _SECTION = int(Walk.MORE), int(Walk.FULL), int(Walk.SECTION)
-_BAD_LENGTH, _BAD_INTERFACE = int(Walk.BAD_LENGTH), int(Walk.BAD_INTERFACE)
+_BAD_LENGTH, _BAD_INTERFACE, _LONG = int(Walk.BAD_LENGTH), int(Walk.BAD_INTERFACE), int(Walk.LONG)
 _B_SECTION, _B_INTERFACE = int(Block.SECTION), int(Block.INTERFACE)
 _B_ENHANCED, _B_PACKET, _B_SIMPLE = int(Block.ENHANCED_PACKET), int(Block.PACKET), int(Block.SIMPLE_PACKET)
 _MULTIPLY, _DIVIDE = int(Clock.MULTIPLY), int(Clock.DIVIDE)
@@ -127,8 +127,10 @@ def walk_pcapng(buf: Any, at: Any, end: Any, big: Any, interfaces: Any, frames: 
         kind, length = word(buf, at, big), word(buf, at + U64(4), big)
         if kind == U64(_B_SECTION) or kind == U64(_B_INTERFACE):
             return count, at, _SECTION
-        if length < U64(12) or length & U64(3) != U64(0) or length > U64(MAX_RECORD):
+        if length < U64(12) or length & U64(3) != U64(0):
             return count, at, _BAD_LENGTH
+        if length > U64(MAX_RECORD):
+            return count, at, _LONG
         if at + length > end:
             return count, at, _MORE
         if word(buf, at + length - U64(4), big) != length:

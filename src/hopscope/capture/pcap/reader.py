@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -17,12 +18,14 @@ from ...wire.records import FRAME, FrameBatch, Link, Records
 from ..errors import Damage, PcapError, name_of
 from ..layout import Walk
 from .format import (
+    DESCRIBING,
     GZIP_MAGIC,
     OTHER_COMPRESSION,
     PCAP_HEADER,
     READ_LINKS,
     SECTION_MAGIC,
     Shape,
+    is_cut,
     pcap_shape,
     read_section,
     walk_plain,
@@ -70,6 +73,8 @@ class PcapReader:
         """Frames delivered."""
         self.unread = 0
         """Of them, frames whose link type no decoder reads."""
+        self.skipped = 0
+        """Blocks of more than 16 MiB that were skipped; they have no packets."""
         self.damage: PcapError | None = None
         self._compiled = compiled
         self.frames_per_batch = frames_per_batch
@@ -93,10 +98,13 @@ class PcapReader:
                     raise PcapError(self.name, Damage.UNREADABLE, detail="is closed")
                 self._file: BinaryIO = sys.stdin.buffer
             elif isinstance(source, str | Path):
-                self._file = Path(source).open("rb", buffering=0)  # noqa: SIM115
+                self._file = _OwnPosition(source)  # type: ignore[assignment]
                 self._closes.append(self._file)
-            else:
+            elif hasattr(source, "read"):
                 self._file = source
+            else:
+                found = f"expected a path or an open file, found {type(source).__name__}"
+                raise PcapError(self.name, Damage.UNREADABLE, detail=found)
         except OSError as error:
             raise PcapError(self.name, Damage.UNREADABLE, detail=error.strerror or str(error)) from error
 
@@ -118,13 +126,16 @@ class PcapReader:
         return self._passed + self._at
 
     @property
-    def unread_text(self) -> str:
-        """A message about frames whose link type no decoder reads; empty if there are none."""
-        if not self.unread:
-            return ""
-        types = ", ".join(map(str, self._shape.unread))
-        found = f"{self.unread:,} frames are of link type {types}, which is not read"
-        return f"{self.name}: {found}; {READ_LINKS} are"
+    def unread_texts(self) -> list[str]:
+        """Messages about frames whose link type no decoder reads, and about skipped blocks."""
+        found = []
+        if self.unread:
+            types = ", ".join(map(str, self._shape.unread))
+            frames = f"{self.unread:,} frames are of link type {types}, which is not read"
+            found.append(f"{self.name}: {frames}; {READ_LINKS} are")
+        if self.skipped:
+            found.append(f"{self.name}: blocks of more than 16 MiB without packets skipped: {self.skipped:,}")
+        return found
 
     # ------------------------------------------------------------------------------------------ bytes
 
@@ -148,7 +159,8 @@ class PcapReader:
             for magic, command in OTHER_COMPRESSION.items()
             if head.startswith(magic)
         )
-        raise PcapError(self.name, Damage.NOT_A_CAPTURE, detail=next(packed, ""))
+        damage = Damage.CUT_HEADER if is_cut(head) else Damage.NOT_A_CAPTURE
+        raise PcapError(self.name, damage, detail=next(packed, ""))
 
     def _unpack(self) -> None:
         """Read on through gzip, from the bytes that have been read already."""
@@ -170,17 +182,16 @@ class PcapReader:
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self._stop(Damage.BAD_COMPRESSION, str(error).rstrip("."))
             return False
-        except OSError as error:
-            self._stop(Damage.UNREADABLE, error.strerror or str(error))
+        except (OSError, ValueError) as error:  # ValueError: the file has been closed
+            self._stop(Damage.UNREADABLE, getattr(error, "strerror", None) or str(error))
             return False
         self._end += got
         return got > 0
 
-    def _stop(self, damage: Damage, detail: str = "") -> None:
+    def _stop(self, damage: Damage, detail: str = "", offset: int | None = None) -> None:
         if self.damage is None:
-            self.damage = PcapError(
-                self.name, damage, packets=self.packets, offset=self.position, detail=detail
-            )
+            at = self.position if offset is None else offset
+            self.damage = PcapError(self.name, damage, packets=self.packets, offset=at, detail=detail)
 
     def _make_room(self, record: int) -> None:
         """Make a new arena if the record at hand (`record` bytes) or the next read would not fit."""
@@ -211,6 +222,10 @@ class PcapReader:
                 length, status = read_section(self._arena.data, self._at, self._end, self._shape)
                 if status == Walk.SECTION:
                     self._at += length
+            if status == Walk.LONG:
+                self._skip()
+                if self.damage:
+                    return None
             if status in (Walk.BAD_LENGTH, Walk.BAD_INTERFACE):
                 return self._stop(Damage[status.name])
             if status == Walk.MORE:
@@ -220,16 +235,39 @@ class PcapReader:
                         self._stop(Damage.TRUNCATED)
                     return None
 
+    def _skip(self) -> None:
+        """Pass over the long block at hand. It stops the walk if it is needed, cut, or ends otherwise."""
+        begin, length = self.position, self._word(4)
+        if self._word(0) in DESCRIBING:
+            return self._stop(Damage.TOO_LONG)
+        left, spare = length - 4, np.empty(CHUNK, np.uint8)
+        while left > self._end - self._at:
+            left -= self._end - self._at
+            self._passed += self._end
+            self._arena, self._at, self._end = spare, 0, 0
+            if not self._more():
+                return self._stop(Damage.TRUNCATED, offset=begin)
+        self._at += left
+        self._make_room(4)
+        self._fill(4)
+        if self._end - self._at < 4:
+            return self._stop(Damage.TRUNCATED, offset=begin)
+        if self._word(0) != length:
+            return self._stop(Damage.BAD_LENGTH, offset=begin)
+        self._at += 4
+        self.skipped += 1
+        return None
+
     def _record_length(self) -> int:
         """Bytes of the record at hand, which the walk has found possible; 0 if its header is cut."""
+        place, needed, extra = (4, 8, 0) if self._shape.pcapng else (8, 16, 16)
+        return 0 if self._end - self._at < needed else self._word(place) + extra
+
+    def _word(self, place: int) -> int:
+        """32 bits of the record at hand."""
+        at = self._at + place
         order = "big" if self._shape.big else "little"
-        if self._shape.pcapng:
-            start, needed, extra = self._at + 4, 8, 0
-        else:
-            start, needed, extra = self._at + 8, 16, 16
-        if self._end - self._at < needed:
-            return 0
-        return int.from_bytes(self._arena[start : start + 4].tobytes(), order) + extra  # type: ignore[arg-type]
+        return int.from_bytes(self._arena[at : at + 4].tobytes(), order)  # type: ignore[arg-type]
 
     def _walk(self, frames: Records) -> tuple[int, int, Walk]:
         compiled = self._compiled if self._compiled is not None else self._passed >= COMPILE_AFTER
@@ -259,8 +297,26 @@ def _read_once(file: BinaryIO, into: memoryview) -> int:
     if hasattr(file, "readinto"):
         return file.readinto(into) or 0
     got = file.read(len(into))
-    into[: len(got)] = got
+    try:
+        into[: len(got)] = got
+    except TypeError:
+        raise OSError("it is open as text: open it with the mode 'rb'") from None
     return len(got)
+
+
+class _OwnPosition(io.FileIO):
+    """A file whose position is of this process: after a fork, both processes read on."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
+        self._at = 0 if hasattr(os, "preadv") and self.seekable() else None  # else it is a pipe
+
+    def readinto(self, into: memoryview) -> int | None:  # type: ignore[override]
+        if self._at is None:
+            return super().readinto(into)
+        got = os.preadv(self.fileno(), [into], self._at)
+        self._at += got
+        return got
 
 
 class _Prefixed(io.RawIOBase):

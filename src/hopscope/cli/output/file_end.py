@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def end_of_file(reader: PcapReader) -> None:
-    """Report frames that were not read, and damage. Raises typer.Exit(1) if the file is damaged or cut."""
-    if text := reader.unread_text:
+    """Report what was not read, and damage. Raises typer.Exit(1) if the file is damaged or cut."""
+    for text in reader.unread_texts:
         print(f"hopscope: {text}", file=sys.stderr)
     if reader.damage:
         print(f"hopscope: {reader.damage}", file=sys.stderr)
