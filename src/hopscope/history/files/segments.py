@@ -21,6 +21,10 @@ from .segment_index import CHUNK_EVENTS, Part, chunks_of, write_index
 
 ZSTD = "COMPRESSION zstd, COMPRESSION_LEVEL 1"
 """How files are compressed.  The default level, 3, takes 18 % more of a processor for the same size."""
+ENCODINGS = "PARQUET_VERSION V2"
+"""Numbers as differences (DELTA_BINARY_PACKED), then compressed: files with version 1 of the encodings are
+9 % larger, take 7 % more of a processor to write, and 20 to 100 % more to read.
+"""
 VERSION_KEY = "hopscope_event_version"
 _MEMORY_BYTES = 2 * 1024**3
 
@@ -238,7 +242,8 @@ def write_parquet(
     """
     part = path.with_suffix(".part")
     options = (
-        f"FORMAT parquet, {ZSTD}, ROW_GROUP_SIZE {CHUNK_EVENTS}, KV_METADATA {{{version[0]}: '{version[1]}'}}"
+        f"FORMAT parquet, {ENCODINGS}, {ZSTD}, ROW_GROUP_SIZE {CHUNK_EVENTS},"
+        f" KV_METADATA {{{version[0]}: '{version[1]}'}}"
     )
     try:
         path.parent.mkdir(exist_ok=True)
