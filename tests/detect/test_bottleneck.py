@@ -13,6 +13,8 @@ from hopscope.detect.bottleneck.shares import (
     Gauge,
     Place,
     Queues,
+    Sums,
+    key_of,
     of_drops,
     of_flow,
     of_network,
@@ -147,8 +149,9 @@ def _flows_blame_it(
             blamed += place in known
         if place in known and len(known[place]) > 20 and max(known[place]) > 300_000:
             assert shares[0].place == place
-    assert (sums.slow_flows, sums.slow.get(place, 0)) == (slow, blamed)
-    exact = of_sums(sums.sums, sums.slow)
+    found = sums.sums()
+    assert (sums.slow_flows, (found.slow or {}).get(place, 0)) == (slow, blamed)
+    exact = of_sums(found)
     assert [(one.place, one.latency_sum_ns, one.packets) for one in exact] == [
         (one.place, one.latency_sum_ns, one.packets) for one in of_network(queues)
     ]
@@ -187,6 +190,73 @@ def test_queues_that_are_not_known() -> None:
     assert quantile(parts[0], 3) is not None
 
 
+def sums_of(places: dict[Place, tuple[int, int]]) -> Sums:
+    """Sums of (latency, packets) by place."""
+    numbers = np.array(sorted((key_of(place), *sums) for place, sums in places.items()), np.uint64)
+    return Sums(*numbers.reshape(-1, 3).T)
+
+
+def test_sums_equal_those_of_single_hops() -> None:
+    """Latency, packets, slow flows and order of places are those of one hop after the other: over blocks,
+    also of places of which the port or queue is unknown, and of a place that is twice in a path.
+    """
+    rng = np.random.default_rng(7)
+    one = np.array([1], np.uint64)
+    parts = [
+        Distribution(Measure.HOP_LATENCY, one, one, one, 3, 2, node=node, port=2, queue=queue)
+        for node, queue in ((1, 5), (2, 0), (2, 7))
+    ]
+    queues = Queues(parts)
+    sums = PlaceSums(queues, 700)
+    latency: Counter[Place] = Counter()
+    packets: Counter[Place] = Counter()
+    slow: dict[Place, set[int]] = defaultdict(set)
+    all_slow = set()
+    for number in range(3):
+        flows = np.zeros(200, FLOW)
+        flows["latency_latest"], flows["state"] = rng.integers(0, 1000, 200), rng.integers(0, 4, 200)
+        flows["flow_id"] = np.arange(200) + 200 * number
+        owner = np.repeat(np.arange(200), 6)
+        hops = np.zeros(1200, HOP_STATE)
+        hops["node_id"], hops["egress_port"] = rng.integers(1, 4, 1200), rng.choice([0, 2, 0xFFFF], 1200)
+        hops["node_id"][::50] = 0xFFFFFFFE
+        hops["latency_sum"], hops["samples"] = rng.integers(0, 1 << 40, 1200), rng.integers(0, 3, 1200)
+        hops["state"] = rng.integers(0, 2, 1200)
+        queue = rng.choice([-1, 0, 5, 255], 1200)
+        sums.add(FlowHops(flows, hops, owner, np.tile(np.arange(6), 200), queue))
+        for hop, of, at in zip(hops, owner.tolist(), queue.tolist(), strict=True):
+            port = None if hop["egress_port"] == 0xFFFF else int(hop["egress_port"])
+            place = queues.resolve((int(hop["node_id"]), port, None if at < 0 else at))
+            latency[place] += int(hop["latency_sum"]) * int(hop["state"])
+            packets[place] += int(hop["samples"]) * int(hop["state"])
+            if flows["state"][of] & 2 and flows["latency_latest"][of] > 700:
+                slow[place].add(int(flows["flow_id"][of]))
+        all_slow |= set(flows["flow_id"][(flows["state"] & 2 > 0) & (flows["latency_latest"] > 700)].tolist())
+    assert (1, 2, 5) in slow
+    assert (2, 2, None) in slow
+    order = sorted(
+        (place for place in packets if packets[place]),
+        key=lambda place: (-latency[place], [-1 if part is None else part for part in place]),
+    )
+    total = sum(latency[place] for place in order)
+    expected = [
+        (place, latency[place] / total, latency[place], packets[place], latency[place] / packets[place],
+         len(slow[place]))
+        for place in order
+    ]  # fmt: skip
+    assert sums.slow_flows == len(all_slow)
+    assert sums.sums().count == len(order)
+    for limit in (None, 5):
+        found = [
+            (each.place, each.share, each.latency_sum_ns, each.packets, each.mean_ns, each.slow_flows)
+            for each in of_sums(sums.sums(), limit)
+        ]
+        assert found == expected[:limit]
+    alike = of_sums(sums_of({(2, None, 1): (5, 1), (1, 9, None): (5, 1), (1, None, 3): (5, 1)}))
+    assert [each.place for each in alike] == [(1, None, 3), (1, 9, None), (2, None, 1)]
+    assert alike[0].slow_flows is None
+
+
 def test_hops_without_values() -> None:
     """A hop without a latency comes last and has no share; latencies of 0 share nothing; null gauges are
     none.
@@ -207,9 +277,9 @@ def test_hops_without_values() -> None:
     assert shares[0].utilization == Gauge(2)
     hops["latency_latest"] = 0
     assert {one.share_latest for one in of_flow(path, Queues([]))} == {None, 0.0}
-    assert of_sums({}) == []
-    assert of_sums({(1, 2, 3): (0, 0)}) == []
-    assert of_sums({(1, 2, 3): (0, 5)})[0].share == 0
+    assert of_sums(sums_of({})) == []
+    assert of_sums(sums_of({(1, 2, 3): (0, 0)})) == []
+    assert of_sums(sums_of({(1, 2, 3): (0, 5)}))[0].share == 0
 
 
 def test_what_is_slow() -> None:
@@ -241,6 +311,8 @@ def test_gauges() -> None:
     assert found[1, 5, 7] == (Gauge(10, None, 11), Gauge(30, None, 31))
     assert found[2, 5, 7] == (Gauge(20, None, 21), Gauge())
     assert found[3, None, None] == (Gauge(), Gauge())
+    rows["ident"][2] = 65_536 + 5  # of an ifIndex of sFlow, which is no port of INT
+    assert gauges_of(rows, [(1, 5, 7)])[1, 5, 7] == (Gauge(10, None, 11), Gauge())
 
 
 def test_hops_of_a_table() -> None:

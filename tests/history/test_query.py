@@ -95,6 +95,16 @@ def test_filters_equal_brute_force(stored: Stored) -> None:
         ({"kinds": ["drop", "loop"]}, np.isin(events["kind"], [Kind.DROP, Kind.LOOP])),
         ({"metrics": ["hop_latency"]}, events["metric"] == Metric.HOP_LATENCY),
         ({"nodes": [3, 7]}, np.isin(events["node_id"], [3, 7]) | on_path),
+        (
+            {"nodes": [3, 7], "metrics": ["hop_latency", "link_utilization"]},
+            np.isin(events["node_id"], [3, 7])
+            & np.isin(events["metric"], [Metric.HOP_LATENCY, Metric.LINK_UTILIZATION]),
+        ),
+        (
+            {"nodes": [3, 7], "metrics": ["hop_latency", "flow_path"]},
+            (np.isin(events["node_id"], [3, 7]) | on_path)
+            & np.isin(events["metric"], [Metric.HOP_LATENCY, Metric.FLOW_PATH]),
+        ),
         ({"ports": [1, 2]}, np.isin(events["port"], [1, 2])),
         (
             {"nodes": [3, 7], "ports": [1, 2]},

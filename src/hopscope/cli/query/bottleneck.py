@@ -88,7 +88,7 @@ def _network(
     from ...present.bottleneck.answer import network
     from ...present.bottleneck.objects import network_object
 
-    found = network_object(network(state, history, *window), names, answer.limit)
+    found = network_object(network(state, history, *window, limit=answer.limit), names)
     if answer.form is Format.JSON:
         answer.put((), [found])
     else:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ...wire.records import Records
-from ..flows.reading.flow_hops import NO_QUEUE, FlowHops
+from ..flows.reading.flow_hops import FlowHops
 from ..flows.reading.state import queues_by_port
 from ..records import NO_PORT, PortKind
-from .shares import Gauge, Place, Queues
+from .shares import Gauge, Place, Queues, QueueShare, Sums, Words, key_of, keys_of
+
+_NO_PORT = 0xFFFFFFFF
+"""No row of the port table has it."""
 
 
 class PlaceSums:
@@ -20,58 +24,74 @@ class PlaceSums:
     """
 
     def __init__(self, queues: Queues, slow_above_ns: int | None) -> None:
-        self.sums: dict[Place, tuple[int, int]] = {}
-        """(Sum of latencies, packets) of all flows by place, since each was first seen."""
-        self.slow: dict[Place, int] = {}
-        """Slow flows by place."""
         self.slow_flows = 0
         self._queues = queues
         self.slow_above_ns = slow_above_ns
+        self._blocks: list[tuple[Words, ...]] = [(np.empty(0, np.uint64),) * 4]
 
     def add(self, block: FlowHops) -> None:
         """Add the flows of a block."""
-        hops = block.hops
+        hops, owner = block.hops, block.owner
         slow = np.zeros(len(block.flows), np.bool_)
         if self.slow_above_ns is not None:
             known = block.flows["state"] & 2 > 0
             slow = known & (block.flows["latency_latest"] > self.slow_above_ns)
         self.slow_flows += int(slow.sum())
-        columns = (hops["node_id"].astype(np.int64), hops["egress_port"].astype(np.int64), block.queue)
-        places, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
-        which = which.reshape(-1)
-        known_hops = hops["state"] & 1 > 0
-        totals = np.zeros(places.shape[1], np.uint64)
-        packets = np.zeros(places.shape[1], np.uint64)
-        np.add.at(totals, which[known_hops], hops["latency_sum"][known_hops])
-        np.add.at(packets, which[known_hops], hops["samples"][known_hops])
-        through = np.unique(np.stack([which, block.owner])[:, slow[block.owner]], axis=1)[0]
-        slowed = np.bincount(through, minlength=places.shape[1])
-        for at, (node, port, queue) in enumerate(places.T.tolist()):
-            raw = (node, None if port == NO_PORT else port, None if queue == NO_QUEUE else queue)
-            place = self._queues.resolve(raw)
-            before = self.sums.get(place, (0, 0))
-            self.sums[place] = (before[0] + int(totals[at]), before[1] + int(packets[at]))
-            if slowed[at]:
-                self.slow[place] = self.slow.get(place, 0) + int(slowed[at])
+        keys = self._queues.resolved(keys_of(hops["node_id"], hops["egress_port"], block.queue))
+        has_latency = (hops["state"] & 1).astype(np.uint64)
+        slowed = np.flatnonzero(slow[owner])  # a flow may pass a place twice
+        _, first = np.unique(
+            np.stack([keys[slowed], owner[slowed].astype(np.uint64)]), axis=1, return_index=True
+        )
+        flows = np.zeros(len(hops), np.uint64)
+        flows[slowed[first]] = 1
+        columns = (hops["latency_sum"] * has_latency, hops["samples"] * has_latency, flows)
+        self._blocks.append(_summed(keys, *columns))
+
+    def sums(self) -> Sums:
+        """Of all flows, since each was first seen."""
+        places, latency, packets, slow = _summed(*map(np.concatenate, zip(*self._blocks, strict=True)))
+        return Sums(places, latency, packets, None if self.slow_above_ns is None else slow)
 
 
-def gauges_of(ports: Records, places: Iterable[Place]) -> dict[Place, tuple[Gauge, Gauge]]:
+def _summed(keys: Words, *columns: Words) -> tuple[Words, ...]:
+    """Each key once, ascending, and the sums of its columns."""
+    found, which = np.unique(keys, return_inverse=True)
+    sums = [np.zeros(len(found), np.uint64) for _ in columns]
+    for column, into in zip(columns, sums, strict=True):
+        np.add.at(into, which, column)
+    return (found, *sums)
+
+
+def gauges_of(ports: Records, places: Sequence[Place]) -> dict[Place, tuple[Gauge, Gauge]]:
     """(Occupancy, utilisation) of places, as far as PORT records have it."""
     by_port = queues_by_port(ports)
-    queues: dict[tuple[int, int | None, int], Gauge] = {}
-    links: dict[tuple[int, int | None], Gauge] = {}
-    for row in ports[ports["state"] & 1 > 0]:
-        gauge = Gauge(int(row["latest"][0]), None, int(row["highest"][0]))
-        if row["kind"] == PortKind.QUEUE:
-            queues[int(row["node_id"]), int(row["port"]) if by_port else None, int(row["ident"])] = gauge
-        elif row["kind"] == PortKind.EGRESS:
-            links[int(row["node_id"]), int(row["ident"])] = gauge
-    found = {}
-    for place in places:
-        node, port, queue = place
-        occupancy = Gauge()
-        if queue is not None:
-            at = (NO_PORT if port is None else port) if by_port else None
-            occupancy = queues.get((node, at, queue), occupancy)
-        found[place] = occupancy, links.get((node, port), Gauge())
-    return found
+    node, port, ident = ports["node_id"], ports["port"], ports["ident"]
+    if not by_port:
+        port = np.full(len(ports), NO_PORT)
+    of_queue = [key_of((node, port if by_port else None, queue)) for node, port, queue in places]
+    of_link = [node << 32 | (_NO_PORT if port is None else port) for node, port, _ in places]
+    queues = _gauges(ports, PortKind.QUEUE, keys_of(node, port, ident), of_queue)
+    links = _gauges(ports, PortKind.EGRESS, node.astype(np.uint64) << np.uint64(32) | ident, of_link)
+    return {
+        place: (queues.get(queue, Gauge()), links.get(link, Gauge()))
+        for place, queue, link in zip(places, of_queue, of_link, strict=True)
+    }
+
+
+def with_gauges(shares: Sequence[QueueShare], ports: Records) -> list[QueueShare]:
+    """Shares of places without distributions, with occupancy and utilisation."""
+    gauges = gauges_of(ports, [share.place for share in shares])
+    return [
+        replace(share, occupancy=occupancy, utilization=utilization)
+        for share, (occupancy, utilization) in zip(shares, gauges.values(), strict=True)
+    ]
+
+
+def _gauges(ports: Records, kind: PortKind, keys: Words, wanted: Sequence[int]) -> dict[int, Gauge]:
+    """First values of the rows of a kind that have these keys."""
+    chosen = (ports["kind"] == kind) & (ports["state"] & 1 > 0) & np.isin(keys, np.array(wanted, np.uint64))
+    at = np.flatnonzero(chosen)
+    values = (ports[name][at, 0].tolist() for name in ("latest", "highest"))
+    rows = zip(keys[at].tolist(), *values, strict=True)
+    return {key: Gauge(latest, None, highest) for key, latest, highest in rows}

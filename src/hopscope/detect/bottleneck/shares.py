@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ..distributions.quantiles import Distribution, Quantile
 from ..flows.reading.flow_hops import NO_QUEUE, FlowHops
@@ -22,6 +23,7 @@ from ..sink.records import Measure
 
 Place = tuple[int, int | None, int | None]
 """(node id, egress port, queue); None: unknown."""
+Words = npt.NDArray[np.uint64]
 By = Literal["mean", "latest"]
 _NULL = 0xFFFFFFFF
 SLOW, SLOW_MEDIANS = 0.95, 8
@@ -104,6 +106,54 @@ class LossShare:
     drops: int
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums over live flows, or over events, of some places; uint64 [places] each."""
+
+    places: Words
+    """See `keys_of`, ascending."""
+    latency_ns: Words
+    """Sum of latencies."""
+    packets: Words
+    slow_flows: Words | None = None
+    """Slow flows through each place; None: unknown."""
+
+    @property
+    def count(self) -> int:
+        """Places with a latency."""
+        return int(np.count_nonzero(self.packets))
+
+    @property
+    def slow(self) -> dict[Place, int] | None:
+        """Slow flows by place, of places that have some; None: unknown."""
+        if self.slow_flows is None:
+            return None
+        at = np.flatnonzero(self.slow_flows)
+        pairs = zip(self.places[at].tolist(), self.slow_flows[at].tolist(), strict=True)
+        return {place_of(key): flows for key, flows in pairs}
+
+
+def keys_of(node: npt.NDArray[Any], port: npt.NDArray[Any], queue: npt.NDArray[Any]) -> Words:
+    """Places as numbers, in the order of (node, port, queue), unknown ones first; `port` has NO_PORT, `queue`
+    NO_QUEUE for what is unknown.
+    """
+    after = [(part.astype(np.int64) + 1 & 0xFFFF).astype(np.uint64) for part in (port, queue)]
+    return node.astype(np.uint64) << np.uint64(32) | after[0] << np.uint64(16) | after[1]
+
+
+def key_of(place: Place) -> int:
+    """The same of one place."""
+    node, *parts = place
+    port, queue = (0 if part is None else part + 1 for part in parts)
+    return node << 32 | port << 16 | queue
+
+
+def place_of(key: int) -> Place:
+    """The place of a number."""
+    port, queue = ((key >> shift & 0xFFFF) - 1 for shift in (16, 0))
+    return key >> 32, None if port < 0 else port, None if queue < 0 else queue
+
+
 class Queues:
     """Distributions by place, also for hops whose queue is unknown."""
 
@@ -135,6 +185,17 @@ class Queues:
             return place
         found = self._ports.get(place[:2], [])
         return found[0] if len(found) == 1 else place
+
+    def resolved(self, keys: Words) -> Words:
+        """The same of many places, see `keys_of`."""
+        only = {
+            key_of((*port, None)): key_of(found[0]) for port, found in self._ports.items() if len(found) == 1
+        }
+        if not only:
+            return keys
+        ports, places = np.array(sorted(only.items()), np.uint64).T
+        at = np.minimum(np.searchsorted(ports, keys), len(ports) - 1)
+        return np.where(ports[at] == keys, places[at], keys)
 
 
 NO_GAUGES: Mapping[Place, tuple[Gauge, Gauge]] = {}
@@ -253,23 +314,21 @@ def of_network(
     return _ranked(found)
 
 
-def of_sums(
-    sums: Mapping[Place, tuple[int, int]],
-    slow: Mapping[Place, int] | None = None,
-    gauges: Mapping[Place, tuple[Gauge, Gauge]] = NO_GAUGES,
-) -> list[QueueShare]:
-    """The same from (sum of latencies, packets) by place, without distributions."""
-    return _ranked(
-        [
-            QueueShare(
-                place, 0.0, total, packets, total / packets, None, None, None,
-                *gauges.get(place, (Gauge(), Gauge())),
-                None if slow is None else slow.get(place, 0),
-            )
-            for place, (total, packets) in sums.items()
-            if packets
-        ]
-    )  # fmt: skip
+def of_sums(sums: Sums, limit: int | None = None) -> list[QueueShare]:
+    """The same from sums, without distributions and gauges; at most `limit`."""
+    known = np.flatnonzero(sums.packets)
+    order = known[np.argsort(~sums.latency_ns[known], kind="stable")][:limit]  # places ascend
+    total = sum(sums.latency_ns[known].tolist())
+    slow = None if sums.slow_flows is None else sums.slow_flows[order].tolist()
+    columns = (sums.places, sums.latency_ns, sums.packets)
+    rows = zip(*(column[order].tolist() for column in columns), slow or [None] * len(order), strict=True)
+    return [
+        QueueShare(
+            place_of(key), latency / total if total else 0.0, latency, packets, latency / packets,
+            None, None, None, Gauge(), Gauge(), flows,
+        )
+        for key, latency, packets, flows in rows
+    ]  # fmt: skip
 
 
 def _ranked(found: Sequence[QueueShare]) -> list[QueueShare]:

@@ -121,7 +121,7 @@ def wanted(filters: Filters) -> Criteria:
         sum(1 << metric for metric in Metric if metric.label in (filters.get("metrics") or ())),
         tuple(keys),
         places,
-        bool(nodes) and not ports,
+        bool(nodes) and not ports and _with_paths(filters),
         tuple((int(shard), int(first)) for shard, first in (filters.get("since") or {}).items()),
     )
 
@@ -143,7 +143,7 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
         terms.append(_one_of("metric", metrics, [metric.label for metric in Metric if metric]))
     nodes, ports = filters.get("nodes"), filters.get("ports")
     listed = ", ".join(str(int(node)) for node in nodes or ())
-    if nodes and ports:
+    if nodes and (ports or not _with_paths(filters)):
         terms.append(f"node_id IN ({listed})")
     elif nodes:
         on_path = f"list_has_any(path, [{listed}]::UINTEGER[])"
@@ -169,6 +169,12 @@ def where(filters: Filters, long_paths: Callable[[], str | None], shard: Sequenc
         following = [f"(shard = {int(shard)} AND sequence >= {int(first)})" for shard, first in since.items()]
         terms.append(f"({' OR '.join(following)} OR shard NOT IN ({known}))")
     return " AND ".join(terms) or "true"
+
+
+def _with_paths(filters: Filters) -> bool:
+    """Whether events that have a path may match: to look for a node in paths takes longer than all else."""
+    metrics = filters.get("metrics")
+    return not metrics or Metric.FLOW_PATH.label in metrics
 
 
 def to_ns(moment: int | datetime) -> int:

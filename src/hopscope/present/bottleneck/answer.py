@@ -6,13 +6,13 @@ and a time window, like a flow that has left, is averaged over the events of his
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ...detect.bottleneck.place_sums import PlaceSums, gauges_of
+from ...detect.bottleneck.place_sums import PlaceSums, gauges_of, with_gauges
 from ...detect.bottleneck.shares import (
     SLOW,
     By,
@@ -23,15 +23,20 @@ from ...detect.bottleneck.shares import (
     QuantileRange,
     Queues,
     QueueShare,
+    Sums,
+    keys_of,
     of_drops,
     of_flow,
     of_network,
     of_sums,
+    place_of,
     quantile,
     slow_above,
 )
 from ...detect.distributions.quantiles import Distribution
+from ...detect.flows.reading.flow_hops import NO_QUEUE
 from ..collector_state import CollectorState
+from ..series.places import integers
 
 if TYPE_CHECKING:
     from ...history.questions import HistoryLike
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
 Source = Literal["distributions", "flows", "events", "none"]
 MAX_FLOWS = 1_000_000
 """Live flows above which slow ones are not counted: reading all their hops takes seconds."""
+MAX_NODES = 64
+"""Switches whose peaks are looked for in history by their ids; of more, all peaks are read."""
 MAX_DROPS = 100_000
 """Drop events that are counted, the newest."""
 
@@ -60,6 +67,8 @@ class NetworkAttribution:
     slow_flows: int | None
     items: list[QueueShare]
     losses: list[LossShare]
+    truncated: bool
+    """There are more places of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +89,10 @@ def network(
     history: HistoryLike | None,
     start_ns: int | None = None,
     end_ns: int | None = None,
+    limit: int | None = None,
 ) -> NetworkAttribution:
-    """The network's, from `start_ns` to `end_ns` (None: all that is known, up to now).
+    """The network's, from `start_ns` to `end_ns` (None: all that is known, up to now), with at most `limit`
+    places of each kind.
 
     `state` None: from history alone, as that of a cluster.
 
@@ -93,18 +104,20 @@ def network(
     queues = Queues(parts)
     losses = [] if history is None else of_drops(_drops(history, start_ns, end_ns))
     live = state if end_ns is None else None
-    sums = None if live is None else _sums(live, queues)
-    slow = None if sums is None or sums.slow_above_ns is None else sums.slow
+    flows = None if live is None else _sums(live, queues)
+    sums = None if flows is None else flows.sums()
     gauges = {} if live is None else gauges_of(live.ports(), queues.places())
-    items = of_network(queues, slow, gauges)
+    items = of_network(queues, None if sums is None else sums.slow, gauges)
     source: Source = "distributions"
+    places = len(items)
     if not items and start_ns is None and live is not None and sums is not None:
-        source, gauges = "flows", gauges_of(live.ports(), sums.sums)
+        source, places = "flows", sums.count
+        items = with_gauges(of_sums(sums, limit), live.ports())
         if history is not None:
-            gauges = _with_peaks(gauges, history)
-        items = of_sums(sums.sums, slow, gauges)
+            items = _with_peaks(items, history)
     if not items and history is not None:
-        source, items = "events", of_sums(_of_events(history, start_ns, end_ns))
+        stored = _of_events(history, start_ns, end_ns)
+        source, places, items = "events", stored.count, of_sums(stored, limit)
     covers: tuple[int | None, int | None] = (None, None)
     if source == "distributions" and parts:
         covers = (parts[0].since_ns, parts[0].until_ns)
@@ -112,10 +125,11 @@ def network(
         source if items else "none",
         *covers,
         queues.end_to_end,
-        None if sums is None else sums.slow_above_ns,
-        None if sums is None or slow is None else sums.slow_flows,
-        items,
-        losses,
+        None if flows is None else flows.slow_above_ns,
+        None if flows is None or flows.slow_above_ns is None else flows.slow_flows,
+        items[:limit],
+        losses[:limit],
+        limit is not None and max(places, len(losses)) > limit,
     )
 
 
@@ -180,32 +194,37 @@ def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
 
 def _drops(history: HistoryLike, start_ns: int | None, end_ns: int | None) -> dict[Place, int]:
     table = history.events(kinds=("drop",), start=start_ns, end=end_ns, limit=MAX_DROPS)
-    found: dict[Place, int] = {}
-    for row in table.rows():
-        if row["node_id"] is not None:
-            queue = None if row["ident"] is None else row["ident"] & 0xFF
-            place = (row["node_id"], row["port"], queue)
-            found[place] = found.get(place, 0) + 1
-    return found
+    node, port, ident = (integers(table[name]) for name in ("node_id", "port", "ident"))
+    known = node >= 0
+    queue = np.where(ident < 0, NO_QUEUE, ident & 0xFF)
+    keys, drops = np.unique(keys_of(node, port, queue)[known], return_counts=True)
+    return {place_of(key): count for key, count in zip(keys.tolist(), drops.tolist(), strict=True)}
 
 
-def _with_peaks(
-    gauges: dict[Place, tuple[Gauge, Gauge]], history: HistoryLike
-) -> dict[Place, tuple[Gauge, Gauge]]:
+def _with_peaks(shares: Sequence[QueueShare], history: HistoryLike) -> list[QueueShare]:
     """With the highest values of history: those of the port table are since the last push."""
+    nodes = sorted({share.place[0] for share in shares})
     queues: dict[Place, int] = {}
-    for row in history.peaks("queue_occupancy", limit=None).rows():
-        for port in (row["port"], None):  # None: places whose queue numbers are unique in their switch
-            place = (row["node_id"], port, row["ident"])
-            queues[place] = max(queues.get(place, 0), row["highest"])
-    links = {
-        (row["node_id"], row["port"]): row["highest"]
-        for row in history.peaks("link_utilization", limit=None).rows()
-    }
-    return {
-        place: (_raised(occupancy, queues.get(place)), _raised(utilization, links.get(place[:2])))
-        for place, (occupancy, utilization) in gauges.items()
-    }
+    for (node, port, queue), highest in _peaks(history, "queue_occupancy", nodes):
+        for known in (port, None):  # None: places whose queue numbers are unique in their switch
+            queues[node, known, queue] = max(queues.get((node, known, queue), 0), highest)
+    links = {place[:2]: highest for place, highest in _peaks(history, "link_utilization", nodes)}
+    return [
+        replace(
+            share,
+            occupancy=_raised(share.occupancy, queues.get(share.place)),
+            utilization=_raised(share.utilization, links.get(share.place[:2])),
+        )
+        for share in shares
+    ]
+
+
+def _peaks(history: HistoryLike, metric: str, nodes: Sequence[int]) -> Iterator[tuple[Place, int]]:
+    """Highest values of a metric at the places of these switches."""
+    table = history.peaks(metric, limit=None, nodes=nodes if len(nodes) <= MAX_NODES else ())
+    columns = (table[name].tolist() for name in ("node_id", "port", "ident", "highest"))
+    for *place, highest in zip(*columns, strict=True):
+        yield (place[0], place[1], place[2]), highest
 
 
 def _raised(gauge: Gauge, peak: int | None) -> Gauge:
@@ -215,11 +234,12 @@ def _raised(gauge: Gauge, peak: int | None) -> Gauge:
 
 def _of_events(
     history: HistoryLike, start_ns: int | None, end_ns: int | None, named: Flow | None = None
-) -> dict[Place, tuple[int, int]]:
-    """(Sum, number) of the stored hop latencies by place."""
+) -> Sums:
+    """Sums of the stored hop latencies by place."""
     table = history.hops(limit=None, start=start_ns, end=end_ns, flow=named)
-    return {
-        (row["node_id"], row["port"], None): (round(row["mean"] * row["events"]), row["events"])
-        for row in table.rows()
-        if row["node_id"] is not None
-    }
+    node, port, events = (integers(table[name]) for name in ("node_id", "port", "events"))
+    known = np.flatnonzero(node >= 0)
+    places = keys_of(node, port, np.full(len(node), NO_QUEUE))[known]
+    sums = np.rint(np.asarray(table["mean"], np.float64)[known] * events[known])
+    order = np.argsort(places)
+    return Sums(places[order], sums[order].astype(np.uint64), events[known][order].astype(np.uint64))

@@ -13,8 +13,8 @@ from .answer import FlowAttribution, NetworkAttribution
 Object = dict[str, Any]
 
 
-def network_object(found: NetworkAttribution, names: Names, limit: int) -> Object:
-    """The answer about a network with at most `limit` places of each kind."""
+def network_object(found: NetworkAttribution, names: Names) -> Object:
+    """The answer about a network."""
     return {
         "source": found.source,
         "since": None if found.since_ns is None else when(found.since_ns),
@@ -22,9 +22,9 @@ def network_object(found: NetworkAttribution, names: Names, limit: int) -> Objec
         "end_to_end": None if found.end_to_end is None else _end_to_end(found.end_to_end),
         "slow_above_ns": found.slow_above_ns,
         "slow_flows": found.slow_flows,
-        "items": [queue_object(each, names) for each in found.items[:limit]],
-        "losses": [_loss(each, names) for each in found.losses[:limit]],
-        "truncated": max(len(found.items), len(found.losses)) > limit,
+        "items": [queue_object(each, names) for each in found.items],
+        "losses": [_loss(each, names) for each in found.losses],
+        "truncated": found.truncated,
     }
 
 

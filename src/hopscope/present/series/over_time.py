@@ -1,12 +1,9 @@
-"""Values of one place over time, and of the places with the highest peaks."""
+"""Values of one place over time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from ...history.questions import HistoryLike
 from ...history.reading.filters import Filters, Flow
@@ -22,7 +19,7 @@ from .intervals import (
 )
 from .peaks import add_peaks
 from .places import DROP, OF_FLOWS, WITH_IDENT, Buckets, Place, place_rows, times_ns
-from .samples import Sample, Samples, key_of, place_of
+from .samples import Samples, place_of
 
 MOST_ALARMS = 10_000
 """Events of alarms that one series reads."""
@@ -32,7 +29,6 @@ _EARLIER = (64, MOST_ALARMS)
 """Events before the range that are searched for the stored value, and for an alarm that goes on: more if the
 newest of the switch, or of its port, are of other places.
 """
-Sort = Literal["peak", "events", "place"]
 Values = list[int | None]
 
 
@@ -185,94 +181,3 @@ def _add_samples(found: Series, asked: Asked, samples: Samples) -> None:
         if values:
             _put(found, at, values[-1], min(values), max(values), 0)
             found.sampled_ns = found.sampled_ns or sample.time_ns
-
-
-@dataclass(slots=True)
-class HeatRow:
-    """One place of a heat map."""
-
-    place: Place
-    peak: int
-    events: int
-    values: Values
-    """Highest value by bucket; of `drop` the number of drop reports."""
-
-
-def heatmap(
-    history: HistoryLike,
-    metric: str,
-    buckets: Buckets,
-    rows: int,
-    sort: Sort,
-    samples: Samples | None,
-    nodes: Sequence[int] = (),
-) -> tuple[int, list[HeatRow], int | None]:
-    """Places with values in the range, how many there are, and since when samples are in it.
-
-    Of all places those with the highest peaks are taken, or those with the most events (`sort` "events").
-    """
-    window: Filters = {"start": buckets.start_ns, "end": buckets.end_ns, "nodes": nodes}
-    table = history.peaks(metric, limit=None, **window)
-    places = place_rows(table[name] for name in ("node_id", "port", "ident"))
-    events = dict(zip(places, table["events"].tolist(), strict=True))
-    peaks = events.copy() if metric == DROP else dict(zip(places, table["highest"].tolist(), strict=True))
-    live = [] if samples is None else samples.over(metric, buckets)
-    for key, value in _sampled_peaks(live):
-        place = place_of(key)
-        if not nodes or place.node in nodes:
-            peaks[place] = max(peaks.get(place, 0), value)
-
-    def rank(place: Place) -> tuple[int, ...]:
-        first = (events.get(place, 0), peaks[place]) if sort == "events" else (peaks[place],)
-        return (*(-value for value in first), *_order(place))
-
-    chosen = sorted((place for place in peaks if peaks[place] > 0), key=rank)[:rows]
-    if sort == "place":
-        chosen.sort(key=_order)
-    found = {
-        place: HeatRow(place, peaks[place], events.get(place, 0), [None] * buckets.count) for place in chosen
-    }
-    if found:
-        _fill(found, history, metric, buckets)
-    keys = np.array(sorted(key_of(place) for place in found), np.uint64)
-    for at, sample in live:
-        for index, value in zip(*sample.of(keys), strict=True):
-            _raise(found[place_of(int(keys[index]))], at, int(value))
-    return len(peaks), list(found.values()), live[0][1].time_ns if live else None
-
-
-def _fill(found: dict[Place, HeatRow], history: HistoryLike, metric: str, buckets: Buckets) -> None:
-    window: Filters = {
-        "start": buckets.start_ns,
-        "end": buckets.end_ns,
-        "nodes": sorted({place.node for place in found}),
-    }
-    if metric != "link_utilization" and all(place.port is not None for place in found):
-        window["ports"] = sorted({place.port for place in found if place.port is not None})
-    table = history.peaks(metric, bucket_ns=buckets.width_ns, limit=None, **window)
-    places = place_rows(table[name] for name in ("node_id", "port", "ident"))
-    values = table["events" if metric == DROP else "highest"].tolist()
-    for place, bucket, value in zip(places, times_ns(table["bucket"]), values, strict=True):
-        at = buckets.at(bucket)
-        if place in found and at is not None:
-            _raise(found[place], at, value)
-
-
-def _raise(row: HeatRow, at: int, value: int) -> None:
-    before = row.values[at]
-    row.values[at] = value if before is None else max(before, value)
-
-
-def _sampled_peaks(live: list[tuple[int, Sample]]) -> list[tuple[int, int]]:
-    if not live:
-        return []
-    keys = np.concatenate([sample.keys for _, sample in live])
-    values = np.concatenate([sample.values for _, sample in live])
-    unique, place = np.unique(keys, return_inverse=True)
-    highest = np.zeros(len(unique), np.uint32)
-    np.maximum.at(highest, place.reshape(-1), values)
-    return list(zip(unique.tolist(), highest.tolist(), strict=True))
-
-
-def _order(place: Place) -> tuple[int, int, int]:
-    return place.node, -1 if place.port is None else place.port, -1 if place.ident is None else place.ident

@@ -77,6 +77,13 @@ def times_ns(column: npt.NDArray[Any]) -> list[int]:
     return column.astype("datetime64[ns]").astype(np.int64).tolist()  # type: ignore[no-any-return]
 
 
+def integers(column: npt.NDArray[Any], missing: int = -1) -> npt.NDArray[np.int64]:
+    """A column of whole numbers below 2^63, also of a table from another member, with `missing` for None."""
+    if column.dtype == object:
+        return np.array([missing if value is None else value for value in column.tolist()], np.int64)
+    return np.asarray(np.ma.filled(column.astype(np.int64), missing))
+
+
 def place_rows(columns: Iterable[npt.NDArray[Any]]) -> list[Place]:
     """Places of the columns node_id, port and ident."""
     return [Place(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from ...detect.bottleneck.place_sums import PlaceSums, gauges_of
+from ...detect.bottleneck.place_sums import PlaceSums, gauges_of, with_gauges
 from ...detect.bottleneck.shares import Place, Queues, QueueShare, of_network, of_sums, slow_above
 from ...present.collector_state import CollectorState
 from ...wire.records import Records
@@ -60,9 +60,9 @@ class ContributorsReader:
         sums = PlaceSums(Queues([]), None)
         for block in self._state.paths():
             sums.add(block)
-        items = of_sums(sums.sums, None, gauges_of(self._state.ports(), sums.sums))
+        items = with_gauges(of_sums(sums.sums(), self._rows), self._state.ports())
         note = "share of the latency of the live flows' packets"
-        return Contributors("flows", note=note, items=tuple(items[: self._rows]))
+        return Contributors("flows", note=note, items=tuple(items))
 
     def _slow(self, queues: Queues, slowest: Records) -> dict[Place, int] | None:
         above = slow_above(queues.end_to_end)
@@ -73,4 +73,4 @@ class ContributorsReader:
             path = self._state.path_of(flow)
             if path is not None:
                 sums.add(path)
-        return sums.slow
+        return sums.sums().slow

@@ -38,8 +38,8 @@ async def network(
 
     def make(past: Past) -> NetworkBottlenecks:
         state = None if asks_cluster(request) else context.state
-        found = attribution.network(state, past.history(), start_ns, end_ns)
-        return NetworkBottlenecks.model_validate(network_object(found, context.names, limit))
+        found = attribution.network(state, past.history(), start_ns, end_ns, limit)
+        return NetworkBottlenecks.model_validate(network_object(found, context.names))
 
     return await context.query(request, context.keeping(request, 0.0, make))
 

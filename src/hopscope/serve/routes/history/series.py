@@ -17,6 +17,7 @@ from ....present.events import when, wide
 from ....present.history import Past
 from ....present.series import over_time
 from ....present.series.bursts import Burst, Search, bursts
+from ....present.series.heat_map import Sort, find_highest
 from ....present.series.intervals import Interval
 from ....present.series.places import DROP, Buckets, limits_at, unit_of
 from ....present.series.samples import Samples
@@ -108,7 +109,7 @@ async def heatmap(
     until: Moment = None,
     buckets: BucketCount = 120,
     rows: Annotated[int, Query(ge=1, le=200)] = 40,
-    sort: over_time.Sort = "peak",
+    sort: Sort = "peak",
 ) -> s.HeatMap:
     """Highest value of each place by bucket. `sort`: by the highest value, by the number of events, or (of
     those with the highest values) by place.
@@ -122,7 +123,7 @@ async def heatmap(
 
     def make(past: Past) -> s.HeatMap:
         history = past.history()
-        total, found, sampled_ns = over_time.heatmap(history, metric, over, rows, sort, samples, nodes)
+        total, found, sampled_ns = find_highest(history, metric, over, rows, sort, samples, nodes)
         return s.HeatMap(
             **_bounds(metric, over, sampled_ns),
             **limits,

@@ -1,0 +1,128 @@
+"""Heat maps equal those that are made of one event and one sample after the other."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
+from hopscope.history.files.segments import write_segment
+from hopscope.history.query import History
+from hopscope.present.series import heat_map
+from hopscope.present.series.heat_map import HeatRow, Sort, find_highest
+from hopscope.present.series.places import Buckets, Place
+from hopscope.present.series.samples import Sample, Samples, key_of
+from support.event_make import START_NS, Events
+
+BUCKETS = Buckets.of(START_NS, START_NS + 90 * 10**9, 30)
+
+
+def made(metric: Metric, count: int = 4000) -> Events:
+    """Values of a metric, some of unknown places and equal to others, and drop reports."""
+    rng = np.random.default_rng(3)
+    events = np.zeros(count, EVENT)
+    events["sequence"], events["metric"] = np.arange(count), metric
+    events["time_ns"] = START_NS + np.sort(rng.integers(-(10**10), 10**11, count))
+    events["kind"] = rng.choice([Kind.NEW_KEY, Kind.CHANGE, Kind.FLOW_RECORD], count)
+    lost = rng.random(count) < 0.2
+    events["kind"][lost], events["metric"][lost] = Kind.DROP, Metric.NONE
+    events["node_id"] = rng.choice([*range(1, 30), NO_NODE], count)
+    events["port"] = rng.choice([0, 1, 400, NO_PORT], count)
+    events["ident"], events["value"] = rng.integers(0, 3, count), rng.integers(0, 40, count)
+    return events
+
+
+def place_in(row: np.void, metric: str) -> Place:
+    """Where the value of an event is from."""
+    port = None if row["port"] == NO_PORT else int(row["port"])
+    port = {"link_utilization": int(row["ident"]), "buffer_occupancy": None}.get(metric, port)
+    return Place(int(row["node_id"]), port, int(row["ident"]) if metric.endswith("occupancy") else None)
+
+
+class Sampled:
+    """Samples of two moments, one of them also of places without events."""
+
+    def __init__(self, places: list[Place]) -> None:
+        rng = np.random.default_rng(4)
+        more = [Place(2, None, None), Place(99, 7, 1), Place(100, None, 2)]
+        self.samples = []
+        for at, chosen in ((2, places[::3]), (12, places[::2] + more)):
+            keys = np.unique(np.array([key_of(place) for place in chosen], np.uint64))
+            self.samples.append((at, Sample(at, keys, rng.integers(0, 60, len(keys)).astype(np.uint32))))
+        self.places = {key_of(place): place for place in places + more}
+
+    def over(self, metric: str, buckets: Buckets) -> list[tuple[int, Sample]]:
+        """As `Samples.over`."""
+        return self.samples
+
+
+def by_hand(
+    events: Events, metric: str, rows: int, sort: Sort, samples: Sampled | None, nodes: tuple[int, ...]
+) -> tuple[int, list[HeatRow]]:
+    """The same of one event after the other."""
+    cells: defaultdict[Place, Counter[int]] = defaultdict(Counter)
+    seen: Counter[Place] = Counter()
+    for row in events:
+        at = BUCKETS.at(int(row["time_ns"]))
+        mine = row["kind"] == Kind.DROP if metric == "drop" else row["metric"] == Metric[metric.upper()]
+        if at is None or row["node_id"] == NO_NODE or not mine or row["kind"] == Kind.FLOW_RECORD:
+            continue
+        place = place_in(row, metric)
+        if nodes and place.node not in nodes:
+            continue
+        seen[place] += 1
+        before = cells[place].get(at, 0)
+        cells[place][at] = before + 1 if metric == "drop" else max(before, int(row["value"]))
+    peaks = {place: seen[place] if metric == "drop" else max(cells[place].values()) for place in cells}
+    for at, sample in samples.samples if samples else ():
+        for key, value in zip(sample.keys.tolist(), sample.values.tolist(), strict=True):
+            place = cast(Sampled, samples).places[key]
+            if not nodes or place.node in nodes:
+                peaks[place] = max(peaks.get(place, 0), value)
+                cells[place][at] = max(cells[place].get(at, 0), value)
+
+    def order(place: Place) -> list[int]:
+        return [-1 if part is None else part for part in place]
+
+    def rank(place: Place) -> Any:
+        return (-seen[place] if sort == "events" else 0, -peaks[place], order(place))
+
+    chosen = sorted((place for place in peaks if peaks[place]), key=rank)[:rows]
+    if sort == "place":
+        chosen.sort(key=order)
+    return len(peaks), [
+        HeatRow(place, peaks[place], seen[place], [cells[place].get(at) for at in range(BUCKETS.count)])
+        for place in chosen
+    ]
+
+
+@pytest.mark.parametrize("most", [heat_map.MOST_CELLS, 50], ids=["few cells", "many cells"])
+@pytest.mark.parametrize("metric", ["queue_occupancy", "link_utilization", "hop_latency", "drop"])
+def test_heat_maps_equal_brute_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metric: str, most: int
+) -> None:
+    """Places, their number, order, peaks, events and values, with and without samples; also if there are more
+    values than are read at once.
+    """
+    monkeypatch.setattr(heat_map, "MOST_CELLS", most)
+    events = made(Metric.HOP_LATENCY if metric == "drop" else Metric[metric.upper()])
+    (tmp_path / "segments").mkdir()
+    write_segment(tmp_path, events)
+    places = list(dict.fromkeys(place_in(row, metric) for row in events if row["node_id"] != NO_NODE))
+    sorts: tuple[Sort, ...] = ("peak", "events", "place")
+    with History(tmp_path) as history:
+        for samples in (None, Sampled(places)):
+            for sort in sorts:
+                for rows, nodes in ((10, ()), (200, (2, 7, 99)), (1000, ())):
+                    if metric == "drop" and samples:
+                        continue
+                    given = cast(Samples | None, samples)
+                    total, found, _ = find_highest(history, metric, BUCKETS, rows, sort, given, nodes)
+                    assert (total, found) == by_hand(events, metric, rows, sort, samples, nodes)
+                    assert found
+        late = Buckets.of(START_NS + 10**12, START_NS + 10**12 + 1, 10)
+        assert find_highest(history, metric, late, 10, "peak", None) == (0, [], None)
