@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import queue
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +106,63 @@ def test_a_member_that_is_away_is_drained_when_it_comes(
     member = Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)
     with running(member):
         eventually(lambda: Drains(connection).progress("c1").stage == "drained")
+
+
+def test_a_full_disk_takes_the_request_later(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member drains at once, says that a start without NATS will not know of it, and notes it when it
+    can.
+    """
+    full = threading.Event()
+    full.set()
+
+    def note(folder: Path, wish: Wish) -> None:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        remember(folder, wish)
+
+    monkeypatch.setattr(drain, "remember", note)
+    wish = Wish(drained=True, number=1)
+    with running(Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)):
+        end = follow(connection, "c1", wish, 60, lambda each: None)
+        problem = "drain.json cannot be written: No space left on device"
+        assert (end.stage, end.problem, remembered(tmp_path)) == ("drained", problem, Wish())
+        full.clear()
+        eventually(lambda: remembered(tmp_path) == wish)
+
+
+def test_why_there_is_no_news(
+    nats: NatsServer, cluster: str, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the member is not there, or that NATS has no room for what it says, is told soon, not after the
+    limit; so is that the member goes on after that.
+    """
+    monkeypatch.setattr(drain, "PATIENCE_SECONDS", 0.05)
+    stream, why = f"KV_hopscope-{cluster}-drains", queue.SimpleQueue[str]()
+    wish = Wish(drained=True, number=1)
+    end = follow(connection, "c1", wish, 0.5, lambda each: None, why.put)
+    assert (end.stage, end.problem) == ("live", "it is not there; the request waits until it is")
+    assert (why.get_nowait(), why.empty()) == (end.problem, True)
+
+    def make_room(more_bytes: int | None) -> None:
+        async def change(_: Any, jetstream: Any) -> None:
+            info = await jetstream.stream_info(stream)
+            info.config.max_bytes = -1 if more_bytes is None else info.state.bytes + more_bytes
+            await jetstream.update_stream(info.config)
+
+        with_nats(nats.url, change)
+
+    def help_it() -> None:
+        assert why.get(timeout=60) == f"bucket hopscope-{cluster}-drains is full; give it more room in NATS"
+        make_room(None)
+
+    make_room(0)
+    with running(Leaver(settings_of(nats.url, cluster, "c1"), tmp_path)), ThreadPoolExecutor(1) as helper:
+        given = helper.submit(help_it)
+        monkeypatch.setattr(Drains, "ask", lambda *_: None)  # it came before the bucket was full
+        assert follow(connection, "c1", wish, 60, lambda each: None, why.put).stage == "drained"
+        given.result()
 
 
 def test_a_request_that_nats_has_lost(

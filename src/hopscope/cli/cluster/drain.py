@@ -63,7 +63,14 @@ def drain(
         kept = "" if undo else give_away(connection, loaded, name, form)
         wish = Wish(drained=not undo, silence_seconds=wait, number=time.time_ns())
         limit = EXTRA_SECONDS + (0 if undo else wait)
-        end = follow(connection, name, wish, limit, lambda progress: _say(name, progress))
+        end = follow(
+            connection,
+            name,
+            wish,
+            limit,
+            lambda progress: _say(name, progress),
+            lambda why: print(f"{name}  no news: {why}", file=sys.stderr, flush=True),
+        )
     reasons = [kept, end.problem]
     if not end.problem and end.stage != ("live" if undo else "drained"):
         reasons.append(f"it still waits for {end.waits_for}; the request stays")

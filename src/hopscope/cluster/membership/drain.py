@@ -26,11 +26,12 @@ from ...lake.backlog import Backlog
 from ...lake.status import ask_to_flush, read_status
 from ...present.collector_state import CollectorState
 from ..buckets import Bucket
-from ..connection import Connection
+from ..connection import ClusterError, Connection
 from ..process import Context, Part
-from .members import as_text
+from ..setup import lacking
+from .members import Directory, as_text
 from .route import Route
-from .wish import MAX_BYTES, Wish, decode, remember, remembered
+from .wish import FILE_NAME, MAX_BYTES, Wish, decode, remember, remembered
 
 Stage = Literal["live", "withdrawing", "silence", "flushing", "drained"]
 QUIET_SECONDS = 2.0
@@ -42,6 +43,8 @@ LOOK_SECONDS = 1.0
 TURN_SECONDS = 0.25
 PROGRESS_SECONDS = 1.0
 """How often the progress is renewed while it waits."""
+PATIENCE_SECONDS = 2.0
+"""After this time without news of a member, and again, the command looks why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Drain(Part):
         self._route = Route(cluster.announce, cluster.withdraw, self._log.info)
         self._drains = Drains(context.connection)
         self._state = CollectorState(context.data)
-        self._wish = remembered(context.data)
+        self._wish = self._noted = remembered(context.data)
         self._progress = Progress(number=self._wish.number)
         self._reported: Progress | None = None
         self._report_at = self._since = self._quiet_since = 0.0
@@ -118,6 +121,7 @@ class Drain(Part):
         online = context.connected and context.joined
         if online:
             self._learn(self._drains.wish(context.name))
+        self._note()
         if self._has_commands:
             self._route.turn(context.condition().ready and not self._wish.drained)
             context.own["route_problem"] = as_text(self._route.problem)
@@ -229,30 +233,64 @@ class Drain(Part):
         elif wish != self._wish:
             self._wish = wish
             self._progress = replace(self._progress, number=wish.number)
-            remember(self.context.data, wish)
+
+    def _note(self) -> None:
+        """Keep the wish for a start without NATS. A full disk takes it later; the drain goes on."""
+        if self._noted == self._wish:
+            return
+        try:
+            remember(self.context.data, self._wish)
+            self._noted = self._wish
+        except OSError as error:
+            problem = f"{FILE_NAME} cannot be written: {error.strerror}"
+            if problem not in self._progress.problem:
+                self._log.warning("drain", problem=problem)
+                self._progress = replace(self._progress, problem=problem)
 
 
 def follow(
-    connection: Connection, member: str, wish: Wish, seconds: float, said: Callable[[Progress], object]
+    connection: Connection,
+    member: str,
+    wish: Wish,
+    seconds: float,
+    said: Callable[[Progress], object],
+    hindered: Callable[[str], object] = lambda why: None,
 ) -> Progress:
-    """Ask a member, and wait until it has done so; `said` gets every change. The last progress: its stage is
-    `drained` or `live` as wanted, or it is what the member was waiting for after `seconds`.
+    """Ask a member, and wait until it has done so; `said` gets every change, `hindered` why there is no news.
+    The last progress: its stage is `drained` or `live` as wanted, or it is what the member was waiting for
+    after `seconds`, and why there is no news.
     """
     drains = Drains(connection)
     drains.ask(member, wish)
-    until, last = time.monotonic() + seconds, None
+    until, look_at = time.monotonic() + seconds, time.monotonic() + PATIENCE_SECONDS
+    last, why = Progress(waits_for=f"an answer of {member}"), ""
     wanted = "drained" if wish.drained else "live"
     while True:
-        progress = drains.progress(member)
-        if progress.number == wish.number:
-            if progress != last:
-                said(progress)
-                last = progress
+        progress, now = drains.progress(member), time.monotonic()
+        if progress.number == wish.number and progress != last:
+            said(progress)
+            last, why, look_at = progress, "", now + PATIENCE_SECONDS
             if progress.stage == wanted:
                 return progress
-        if time.monotonic() >= until:
-            return last or Progress(waits_for=f"an answer of {member}")
+        if now >= until:
+            return replace(last, problem="; ".join(filter(None, (last.problem, why))))
+        if now >= look_at:
+            before, why = why, _hindrance(connection, member)
+            if why and why != before:
+                hindered(why)
+            look_at = time.monotonic() + PATIENCE_SECONDS
         time.sleep(0.1)
+
+
+def _hindrance(connection: Connection, member: str) -> str:
+    """Why there may be no news of a member; empty: nothing is known."""
+    try:
+        if member not in Directory(connection).living():
+            return "it is not there; the request waits until it is"
+        full = [line for line in lacking(connection) if connection.names.drains in line]
+    except ClusterError as error:
+        return str(error)
+    return full[0] if full else ""
 
 
 def _progress(value: bytes) -> Progress:
