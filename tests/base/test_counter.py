@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hopscope.base.counter import Counter, collect, family, value_of
+from hopscope.base.counter import Counter, Sources, family
 
 OWNER = SimpleNamespace(
     table=SimpleNamespace(late=3),
@@ -24,17 +24,18 @@ OWNER = SimpleNamespace(
 )
 def test_a_path_leads_to_a_value(path: str, value: int | None) -> None:
     """Attributes, methods, mappings, indices; what does not exist has no value."""
-    assert value_of(OWNER, path) == value
+    expected = {} if value is None else {0: value}
+    assert Sources([Counter("any_total", "", of=path)]).read(OWNER) == expected
 
 
 @pytest.mark.parametrize("path", ["tables.late", "table.later", "socket.counts.dropped", "refused.2"])
 def test_a_wrong_path_is_an_error(path: str) -> None:
     """A counter whose source was renamed does not stay at zero."""
     with pytest.raises((AttributeError, KeyError, IndexError)):
-        value_of(OWNER, path)
+        Sources([Counter("any_total", "", of=path)]).read(OWNER)
 
 
-def test_collect_gives_every_bound_counter() -> None:
+def test_all_bound_counters_are_read() -> None:
     """Counters without a source are left to the code that counts them; a missing part has no counters."""
     counters = (
         Counter("late_total", "", of="table.late"),
@@ -42,12 +43,6 @@ def test_collect_gives_every_bound_counter() -> None:
         Counter("redis_total", "", of="redis.total"),
         *family("refused_total", "", "reason", {"bad_length": 0, "cut": 1}, of="refused"),
         *family("socket_total", "", "by", ("denied",), of="socket.counts"),
+        Counter("again_total", "", of="table.late"),
     )
-    found: dict[str, int] = {}
-    collect(counters, OWNER, found.__setitem__)
-    assert found == {
-        "late_total": 3,
-        "refused_total.bad_length": 5,
-        "refused_total.cut": 6,
-        "socket_total.denied": 4,
-    }
+    assert Sources(counters).read(OWNER) == {0: 3, 3: 5, 4: 6, 5: 4, 6: 3}

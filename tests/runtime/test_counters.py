@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hopscope
-from hopscope.base.counter import Counter, collect
+from hopscope.base.counter import Counter, Sources
 from hopscope.capture.udp.listener import UdpListener
 from hopscope.detect import counters as detect
 from hopscope.direct import counters as direct
@@ -58,9 +58,7 @@ def owner(kind: str, folder: Path) -> object:
 )
 def test_every_source_exists(kind: str, counters: Sequence[Counter], tmp_path: Path) -> None:
     """A path that leads nowhere raises; what belongs to a part that the settings do not name is left out."""
-    found: dict[str, int] = {}
-    collect(counters, owner(kind, tmp_path), found.__setitem__)
-    assert found
+    assert Sources(counters).read(owner(kind, tmp_path))
 
 
 def test_a_counter_without_a_source_is_counted_by_name() -> None:

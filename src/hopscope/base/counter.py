@@ -5,8 +5,8 @@ Each room declares a list of its counters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 _BASE_UNITS = (("_ns_total", "_seconds_total", 1e-9), ("_permille", "_ratio", 1e-3))
@@ -23,7 +23,7 @@ class Counter:
     label: tuple[str, str] | None = None
     """Name and value of the one label, if the counter is one of a family."""
     of: str | None = None
-    """Path from the object that owns the counters to the value, as `table.late`; see `value_of`. None: the
+    """Path from the object that owns the counters to the value, as `table.late`; see `Sources`. None: the
     program adds to the counter itself.
     """
     tally: str | None = None
@@ -93,27 +93,52 @@ def late_kernels(process: str = "") -> Counter:
     )
 
 
-def value_of(owner: object, path: str) -> int | None:
-    """The number at a path of attributes, mapping keys and indices; methods on the way are called.
+class Sources:
+    """Where the values of counters are: the paths in their declarations, shared parts followed once."""
 
-    None: something on the way is None, as the client of a server that the settings do not name. Raises
-    AttributeError, KeyError or IndexError: no such path.
-    """
-    value: Any = owner
-    for part in path.split("."):
-        if isinstance(value, Mapping):
-            value = value[part]
+    def __init__(self, counters: Iterable[Counter]) -> None:
+        self._root = _Branch()
+        for number, counter in enumerate(counters):
+            if counter.of is None:
+                continue
+            branch = self._root
+            for part in counter.of.split("."):
+                branch = branch.parts.setdefault(part, _Branch())
+            branch.numbers.append(number)
+
+    def read(self, owner: object) -> dict[int, int]:
+        """Values by the number of their counter.
+
+        Methods on the way are called. A counter is left out if something on its way is None, as the client
+        of a server that the settings do not name. Raises AttributeError, KeyError or IndexError: no such
+        path.
+        """
+        found = dict[int, int]()
+        _read(self._root, owner, found)
+        return found
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A place in paths: the counters whose value is there, and where paths go on."""
+
+    numbers: list[int] = field(default_factory=list)
+    parts: dict[str, _Branch] = field(default_factory=dict)
+
+
+def _read(branch: _Branch, value: Any, found: dict[int, int]) -> None:
+    """Add the values of a branch to `found`; `value` is what is there."""
+    is_mapping = isinstance(value, Mapping)
+    for part, following in branch.parts.items():
+        if is_mapping:
+            inner = value[part]
         else:
-            value = value[int(part)] if part.isdecimal() else getattr(value, part)
-        if callable(value):
-            value = value()
-        if value is None:
-            return None
-    return int(value)
-
-
-def collect(counters: Iterable[Counter], owner: object, into: Callable[[str, int], object]) -> None:
-    """Call `into(key, value)` for each counter whose value is somewhere in `owner`."""
-    for counter in counters:
-        if counter.of is not None and (value := value_of(owner, counter.of)) is not None:
-            into(counter.key, value)
+            inner = value[int(part)] if part.isdecimal() else getattr(value, part)
+        if callable(inner):
+            inner = inner()
+        if inner is None:
+            continue
+        for number in following.numbers:
+            found[number] = int(inner)
+        if following.parts:
+            _read(following, inner, found)

@@ -247,8 +247,10 @@ class Receiver:
 
     def counts(self) -> Counter[str]:
         """What its listeners and its decoder counted, by the names in `detect.counters`."""
-        read = self.source.counts() if self.source is not None else {}
-        return self._earlier + Counter(self.listener.counts()) + Counter(read)
+        counts = Counter(self.listener.counts())
+        for more in (self._earlier, {} if self.source is None else self.source.counts()):
+            counts.update(more)
+        return counts
 
     def close(self) -> None:
         """Stop receiving and sending."""
@@ -414,7 +416,9 @@ class Worker:
 
     def _collect(self) -> None:
         """Set the counters that others count."""
-        self.received = sum((receiver.counts() for receiver in self.receivers), Counter())
+        self.received = Counter[str]()
+        for receiver in self.receivers:
+            self.received.update(receiver.counts())
         self._steps.counted.collect(self)
 
     def drain(self) -> None:
