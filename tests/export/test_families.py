@@ -12,12 +12,14 @@ import pytest
 
 from hopscope.base.names import Names
 from hopscope.base.process import control_client
-from hopscope.detect.records import FLOW
+from hopscope.detect.flows import fair_kernel
+from hopscope.detect.records import FLOW, PORT, SOURCE
 from hopscope.export.metrics import families as module
 from hopscope.export.metrics.destination import Round
 from hopscope.export.metrics.influx import lines_of
 from hopscope.naming.interfaces import read_interfaces, rows_of, write_interfaces
 from hopscope.settings.top_flows import TopFlowSettings
+from hopscope.wire.address import address
 
 
 def test_top_flows() -> None:
@@ -60,6 +62,56 @@ def test_counters_of_interfaces(tmp_path: Path) -> None:
     )
     write_interfaces(tmp_path, rows_of(7, {}, 1))
     assert list(one._interfaces(read_interfaces(tmp_path))) == []
+
+
+def made_sources(steady: int, fleeting: int) -> Any:
+    """SOURCE rows that send steadily, between those that sent up to seven reports, and are heard of last."""
+    random = np.random.default_rng(1)
+    rows = np.zeros(steady + fleeting, SOURCE)
+    rows["source_lo"] = 0xFFFF0A000000 + np.arange(len(rows))
+    few = random.permutation(len(rows)) < fleeting
+    for field in ("received", "lost", "duplicate", "reordered"):
+        rows[field] = np.where(few, random.integers(1, 8, len(rows)), random.integers(8, 1 << 40, len(rows)))
+    rows["silent"], rows["last_ns"] = random.integers(0, 2, len(rows)), few
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("steady", "fleeting", "kept"),
+    [(20, 1000, 1020), (20, 1001, 20), (0, 1001, 0), (5100, 10, 5000), (5100, 2000, 5000)],
+)
+def test_sources_with_few_reports_have_no_series_if_they_are_many(
+    tmp_path: Path, steady: int, fleeting: int, kept: int
+) -> None:
+    """A storm of made-up sources is no new series at each scrape: those that send steadily keep theirs, the
+    others are sums, so that a sum over all is that of all rows.
+    """
+    rows = made_sources(steady, fleeting)
+    one = module.Families(SimpleNamespace(), Names(), tmp_path, tmp_path)  # type: ignore[arg-type]
+    *families, others = one._sources(rows)
+    sums = {sample.labels["what"]: sample.value for sample in others.samples}
+    assert (sums["sources"], one._left_out) == (len(rows) - kept, len(rows) - kept)
+    for family in families:
+        what = family.name.removeprefix("hopscope_source_")
+        column = what.removesuffix("_reports")
+        values = {sample.labels["source"]: int(sample.value) for sample in family.samples}
+        assert len(values) == kept
+        assert sum(values.values()) + sums[what] == int(rows[column].sum())
+        highest = rows[np.argsort(rows["received"])[len(rows) - kept :]]
+        for row in highest:
+            assert values[address(int(row["source_hi"]), int(row["source_lo"]))] == int(row[column])
+
+
+def test_places_with_few_samples_have_no_series_if_they_are_many(tmp_path: Path) -> None:
+    """The same of ports: those of made-up switches leave the others their series."""
+    rows = np.zeros(1501, PORT)
+    rows["node_id"], rows["samples"], rows["last_ns"] = np.arange(1501), 7, 9
+    rows["samples"][[5, 700]], rows["last_ns"][[5, 700]] = 8, 1
+    one = module.Families(SimpleNamespace(), Names(), tmp_path, tmp_path)  # type: ignore[arg-type]
+    assert one._bounded(rows, "samples")["node_id"].tolist() == [5, 700]
+    assert one._left_out == 1499
+    assert len(one._bounded(rows[:1000], "samples")) == 1000
+    assert module.STEADY == fair_kernel.STEADY
 
 
 def test_what_a_process_uses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

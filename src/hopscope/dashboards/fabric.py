@@ -93,7 +93,7 @@ _COUNTED = (
         "Switches that have stopped sending reports.",
         Plot.STAT,
         {
-            PROM: [Query("sum(hopscope_source_silent)")],
+            PROM: [Query('sum(hopscope_source_silent or hopscope_other_sources{what="silent"})')],
             INFLUX: [newest("source_silent", "collector source node_id hw_id")],
             CLICK: [
                 Query(

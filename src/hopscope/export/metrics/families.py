@@ -2,6 +2,8 @@
 
 A label is a worker, a reason, a kind, a switch, a port, a queue or a source; a flow only if top flows are
 asked for.  A family has at most `SERIES` series: the cardinality stays bounded however many switches report.
+A storm of reports about made-up sources or switches fills tables with rows that are others at the next
+scrape: if many rows have few samples, these have no series, so a database gets no new ones by the thousand.
 
 Histograms have a bucket for each octave. A bin of the distributions counts in the first bucket that holds all
 of it: exact for logarithmic bins, whose edges are the buckets' too.
@@ -46,7 +48,11 @@ from ..counters import EXPORTS, LOST, names_of, read_counters
 from .exemplars import Exemplars, Shown
 
 SERIES = 5000
-"""Most series of one family about switches or sources; those heard of last are kept."""
+"""Most series of one family about switches or sources; those heard of most are kept."""
+STEADY, FLEETING = 8, 1000
+"""If more rows than FLEETING have fewer samples than STEADY, such rows have no series. In `fair_kernel` they
+are the first to make room.
+"""
 BUCKETS = np.array([2**octave - 1 for octave in range(8, 35)], np.uint64)
 """Upper edges of the buckets of a latency, ns: from 256 ns to 17 s."""
 PERCENTILES = {"50": 0.5, "90": 0.9, "99": 0.99, "100": 1.0}
@@ -213,24 +219,31 @@ class Families(Collector):
         yield _flow_latency(flows)
         yield from _top_flows(flows, self._top)
         yield from self._latencies()
-        yield self._drops(self._bounded(ports[ports["drops"] > 0]))
+        yield self._drops(self._bounded(ports[ports["drops"] > 0], "drops"))
         for name, text, kind, slot in _PORT_FAMILIES:
             rows = ports[(ports["kind"] == kind) & (ports["state"] >> slot & 1 == 1)]
-            yield from self._of_ports(name, text, self._bounded(rows), slot)
-        yield from self._sources(self._bounded(self._state.sources()))
+            yield from self._of_ports(name, text, self._bounded(rows, "samples"), slot)
+        yield from self._sources(self._state.sources())
         yield from self._labels()
-        yield from self._interfaces(self._bounded(read_interfaces(self._state.regions)))
+        yield from self._interfaces(self._bounded(read_interfaces(self._state.regions), "last_ns"))
         yield GaugeMetricFamily(
             "hopscope_series_left_out",
-            f"Series that this exposition leaves out, since a family has at most {SERIES}.",
+            f"Rows without series: a family has at most {SERIES}, and none of rows with few samples if these "
+            "are many.",
             value=self._left_out,
         )
 
-    def _bounded(self, rows: Records, last: str = "last_ns") -> Records:
-        if len(rows) <= SERIES:
-            return rows
-        self._left_out += len(rows) - SERIES
-        return rows[np.argpartition(rows[last], len(rows) - SERIES)[-SERIES:]]
+    def _bounded(self, rows: Records, count: str) -> Records:
+        """Rows that have series, by the field that counts their samples; of interfaces, which nobody makes
+        up, it is the time of the last one.
+        """
+        kept = rows
+        if np.count_nonzero(rows[count] < STEADY) > FLEETING:
+            kept = rows[rows[count] >= STEADY]
+        if len(kept) > SERIES:
+            kept = kept[np.argpartition(kept[count], len(kept) - SERIES)[-SERIES:]]
+        self._left_out += len(rows) - len(kept)
+        return kept
 
     def _latencies(self) -> Iterable[Family]:
         parts = self._state.distributions()
@@ -313,7 +326,8 @@ class Families(Collector):
             labels=labels,
         )
         silent = GaugeMetricFamily("hopscope_source_silent", "1 if the source is silent.", labels=labels)
-        for row in rows:
+        kept = self._bounded(rows, "received")
+        for row in kept:
             node = "" if row["node_id"] == NO_NODE else str(row["node_id"])
             values = [address(int(row["source_hi"]), int(row["source_lo"])), node, str(row["hw_id"])]
             for field, family in families.items():
@@ -321,6 +335,17 @@ class Families(Collector):
             silent.add_metric(values, int(bool(row["silent"])))
         yield from families.values()
         yield silent
+        others = GaugeMetricFamily(
+            "hopscope_other_sources",
+            "Sums over the sources without series of their own, and the number of them: gauges, since such "
+            "sources come and go.",
+            labels=["what"],
+        )
+        others.add_metric(["sources"], len(rows) - len(kept))
+        for field in ("silent", *families):
+            what = field if field == "silent" else f"{field}_reports"
+            others.add_metric([what], int(rows[field].sum()) - int(kept[field].sum()))
+        yield others
 
     def _labels(self) -> Iterable[Family]:
         """Ports that label (INT-label)."""
@@ -332,7 +357,7 @@ class Families(Collector):
         for name, text in _LABEL_FAMILIES.items():
             form = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             families[name] = form(f"hopscope_label_port_{name}", text, labels=labels)
-        for row in self._bounded(rows, "received_ns"):
+        for row in self._bounded(rows, "labels"):
             node, port = int(row["node_id"]), int(row["port"])
             place = [str(node), self._names.node(node) or "", str(port), self._names.port(node, port) or ""]
             values: dict[str, float] = {
