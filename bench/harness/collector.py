@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hopscope.base.log import configure
 from hopscope.runtime.supervisor.process import Supervisor
 from hopscope.settings.collector import Settings
 from hopscope.settings.detect import DetectSettings
@@ -29,6 +30,7 @@ def running(
     processors: tuple[int, ...] = (),
 ) -> Iterator[tuple[Supervisor, int]]:
     """The supervisor and the port that its workers listen on; its data is gone afterwards."""
+    configure()  # to stderr: a table that is full says so
     with tempfile.TemporaryDirectory() as folder:
         collector = Supervisor(
             Settings(

@@ -1,0 +1,161 @@
+"""The HTTP API of a collector under load: how long answers take, and whether asking costs reports."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from harness.collector import cpu_ns, running, settle
+from harness.common import Bench, median
+from harness.storm import FLOWS, Kind, Sending
+from hopscope.detect.counters import INDEX
+from hopscope.runtime.supervisor.process import Supervisor
+
+LOADS: dict[str, tuple[Kind, float]] = {
+    f"200,000 reports/s of {FLOWS:,} flows": ("steady", 200_000.0),
+    "10,000 new flows/s": ("new flows", 10_000.0),
+    "10,000 new flows/s, made-up sources and switches": ("made up", 10_000.0),
+}
+QUESTIONS = {
+    "summary": "/api/v0/summary",
+    "overview": "/api/v0/overview",
+    "flows": "/api/v0/flows?limit=100",
+    "groups of flows": "/api/v0/flows/groups?by=src_prefix&limit=100",
+    "fabric": "/api/v0/fabric",
+    "ports": "/api/v0/ports?limit=100",
+    "queues": "/api/v0/queues?limit=100",
+    "sources": "/api/v0/sources?limit=100",
+    "alarms": "/api/v0/alarms?limit=50",
+    "events": "/api/v0/events?limit=100",
+    "bottleneck": "/api/v0/bottleneck",
+    "heat map of queues": "/api/v0/heatmap?metric=queue_occupancy",
+    "heat map of latency": "/api/v0/heatmap?metric=hop_latency",
+    "bursts": "/api/v0/bursts",
+    "metrics": "/metrics",
+}
+"""What the console's pages ask, and Prometheus."""
+LOST = (
+    "kernel_drops_total",
+    "denied_frames_total",
+    "rate_limited_frames_total",
+    "oversized_frames_total",
+    *(name for name in INDEX if name.startswith("rejected_reports_total.")),
+)
+"""Every reason for which a datagram with one report is not among the reports."""
+SETTLE_SECONDS = 10.0
+
+
+def ask(url: str) -> tuple[float, str]:
+    """Seconds until the whole answer is there, and its status."""
+    begin = time.perf_counter()
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            status, _ = str(response.status), response.read()
+    except urllib.error.HTTPError as error:
+        status = str(error.code)
+    except OSError as error:
+        status = type(error).__name__
+    return time.perf_counter() - begin, status
+
+
+def memory_mib(pid: int) -> float:
+    """Resident memory of a process, without files and the tables that it shares with the worker."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 1024
+
+
+def all_taken(collector: Supervisor, sent: int, before: dict[str, int]) -> tuple[int, int, int]:
+    """Reports received, lost for a reason that is counted, and lost without one, once none waits."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while True:
+        after = settle(collector)
+        received = after["reports_total"] - before["reports_total"]
+        lost = sum(after[name] - before[name] for name in LOST)
+        if sent == received + lost or time.monotonic() > until:
+            return received, lost, sent - received - lost
+
+
+class Period:
+    """Some seconds of load: what was lost, and what answers took if there were questions."""
+
+    def __init__(self, collector: Supervisor, sending: Sending, seconds: float, url: str = "") -> None:
+        self.times: dict[str, list[float]] = defaultdict(list)
+        self.statuses: dict[str, set[str]] = defaultdict(set)
+        self.most_mib = 0.0
+        before, start = settle(collector), time.monotonic()
+        sending.start()
+        while time.monotonic() - start < seconds:
+            if not url:
+                time.sleep(0.1)
+                continue
+            for name, path in QUESTIONS.items():
+                taken, status = ask(url + path)
+                self.times[name].append(taken)
+                self.statuses[name].add(status)
+                self.most_mib = max(self.most_mib, memory_mib(pid_of(collector)))
+                if time.monotonic() - start > seconds:
+                    break
+        self.seconds = time.monotonic() - start
+        self.sent = sending.stop()
+        self.received, self.lost, self.missing = all_taken(collector, self.sent, before)
+
+
+def pid_of(collector: Supervisor) -> int:
+    """Process id of the process that answers."""
+    return next(int(member.status()["pid"]) for member in collector.members if member.name == "serve")
+
+
+def measure(bench: Bench, load: str, seconds: tuple[float, float]) -> None:
+    """One load: a period without questions, and one with them."""
+    kind, rate = LOADS[load]
+    with running(serve=True, flow_rows=8192) as (collector, port):
+        serve = pid_of(collector)
+        url = str(collector.url).rstrip("/")
+        for path in QUESTIONS.values():
+            ask(url + path)  # what is loaded at the first question
+        begin = memory_mib(serve)
+        sending = Sending(port, kind, rate)
+        alone = Period(collector, sending, seconds[0])
+        cpu = cpu_ns(serve)
+        beside = Period(collector, sending, seconds[1], url)
+        cpu = cpu_ns(serve) - cpu
+        sending.close()
+        case: dict[str, object] = {"load": load}
+        for name, times in beside.times.items():
+            failed = sorted(beside.statuses[name] - {"200"})
+            p95, longest = 1000 * float(np.quantile(times, 0.95)), 1000 * max(times)
+            note = f"p95 {p95:,.0f}, longest {longest:,.0f} ms of {len(times)} answers"
+            note += f"; also {', '.join(failed)}" if failed else ""
+            bench.row({**case, "what": name}, 1000 * median(times), "ms", note)
+        for what, period in (("without", alone), ("with", beside)):
+            note = f"{period.sent:,} sent, {period.received:,} received, {period.lost:,} counted as lost, "
+            note += f"{period.missing:,} without a reason; {period.sent / period.seconds:,.0f}/s"
+            share = 100 * (1 - period.received / period.sent)
+            bench.row({**case, "what": f"reports lost, {what} questions"}, share, "%", note)
+        bench.row({**case, "what": "serve, with questions"}, cpu / 1e7 / beside.seconds, "% of a processor")
+        note = f"{begin:.0f} MiB before, {beside.most_mib:.0f} at most"
+        bench.row({**case, "what": "memory of serve at the end"}, memory_mib(serve), "MiB", note)
+
+
+def main() -> None:
+    """All loads, each in a collector of its own."""
+    bench, _ = Bench.start(
+        "api_load",
+        "answers of the HTTP API over loopback while a collector with the default tables takes reports; "
+        "questions are asked one after the other, all the time. Some answers are kept for a while: the "
+        "longest one is always a new one. Also reports that are lost meanwhile, and without questions, and "
+        "the processor time and memory of the process that answers.",
+        "several viewers at once, and remote senders: these share two processors with the collector.",
+    )
+    seconds = (2.0, 8.0) if bench.quick else (15.0, 30.0)
+    for load in LOADS:
+        measure(bench, load, seconds)
+
+
+if __name__ == "__main__":
+    main()
