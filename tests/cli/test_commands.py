@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest.mock import Mock
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -115,6 +117,30 @@ def test_a_closed_input_is_one_line(tmp_path: Path, words: str) -> None:
     )  # fmt: skip
     found = process.returncode, process.stdout, process.stderr
     assert found == (2, "", "hopscope: standard input: cannot be read (is closed)\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "stops"),
+    [
+        (MemoryError(), True),
+        (RuntimeError("can't start new thread"), True),
+        (duckdb.OutOfMemoryException("Out of Memory Error: Allocation failure"), True),
+        (ImportError("numba.so: failed to map segment from shared object"), True),
+        (RuntimeError("of the program"), False),
+    ],
+)
+def test_too_little_memory_is_one_line(
+    error: Exception, stops: bool, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under `ulimit -v` and `ulimit -u`; other errors are the program's, and keep their traceback."""
+    monkeypatch.setattr(application, "build", Mock(side_effect=error))
+    if not stops:
+        with pytest.raises(RuntimeError, match="of the program"):
+            application.run()
+        return
+    status, _, err = run("check")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "`ulimit -a`" in err
 
 
 def test_an_output_on_a_full_disk_is_one_line() -> None:

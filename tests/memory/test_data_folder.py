@@ -202,6 +202,15 @@ def test_the_secret_of_hashes_is_nobody_elses(tmp_path: Path) -> None:
     assert hash_secret(folder) == hash_secret(None) == b""
 
 
+def test_a_secret_is_made_when_the_disk_has_room_again(tmp_path: Path) -> None:
+    """A full disk leaves no empty file, which would be taken for somebody else's from then on."""
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        ballast = fill(disk)
+        assert hash_secret(disk) == b""
+        ballast.unlink()
+        assert len(hash_secret(disk)) == 32
+
+
 def test_a_folder_is_left_to_another_process(tmp_path: Path) -> None:
     """Who adopts it owns it and its regions as they are, without a moment at which a third could take it."""
     first, second, third = (DataFolder(tmp_path / "data", tmp_path) for _ in range(3))

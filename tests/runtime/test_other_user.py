@@ -13,6 +13,7 @@ import pytest
 from hopscope.runtime.checks.environment import findings
 from hopscope.runtime.checks.other_user import CREDENTIALS, may_have
 from hopscope.settings.collector import Settings
+from support.small_disk import fill, small_disk
 from support.unprivileged import as_user, home_of_user
 
 OTHER = 42_425
@@ -87,3 +88,34 @@ def test_a_credential_is_there_for_its_service(tmp_path: Path, monkeypatch: pyte
     assert found()["http://0.0.0.0:0"] == ("good", "")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/hopscope-test.service")
     assert found()["serve.token"][0] == "bad"
+
+
+def test_folders_that_are_closed_have_no_settings() -> None:
+    """The current folder and HOME of who called `sudo -u hopscope` or `runuser` are often closed to that
+    user: settings are not looked for there, and the data folder is a finding.
+    """
+    with home_of_user() as home:
+        closed = home / "closed"
+        closed.mkdir(mode=0o700)
+        os.chown(closed, OTHER, OTHER)
+        (closed / "hopscope.toml").write_text("no = 'setting'\n")
+        command = ["env", f"HOME={closed}", f"XDG_DATA_HOME={closed}", sys.executable, "-m", "hopscope"]
+        public = ("--set", "serve.host=0.0.0.0", "--set", "serve.port=0")
+        words = as_user([*command, "check", *public, "--format", "json"], home)
+        done = subprocess.run(words, cwd=closed, capture_output=True, text=True, check=False)
+    rows = {row["what"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert (done.returncode, done.stderr) == (1, "")
+    row = rows[f"data folder {closed}/hopscope"]
+    assert (row["verdict"], row["found"]) == ("bad", "Permission denied")
+    assert rows["http://0.0.0.0:0"]["advice"] == "check as the collector's user"
+
+
+def test_a_full_disk_is_found(tmp_path: Path) -> None:
+    """Without room for a file, a new data folder cannot be used."""
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        settings = Settings.model_validate({"data": disk / "data", "listen": [], "serve": {"enabled": False}})
+        found = {each.what: each.verdict for each in findings(settings)}
+        assert found[f"data folder {disk}/data"] == "advice"
+        fill(disk)
+        found = {each.what: each.verdict for each in findings(settings)}
+        assert found[f"data folder {disk}/data"] == "bad"

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-import platformdirs
+from .user_folder import user_folder
 
 PACKAGE = Path(__file__).parents[1]
 SHIPPED = PACKAGE / "compiled"
@@ -115,7 +115,7 @@ def _fingerprint(files: Iterable[Path]) -> str:
 
 def cache_folder() -> Path:
     """The user's folder of compiled kernels."""
-    root = os.environ.get("HOPSCOPE_KERNEL_CACHE") or platformdirs.user_cache_dir("hopscope")
+    root = os.environ.get("HOPSCOPE_KERNEL_CACHE") or user_folder("cache")
     return Path(root) / "kernels"
 
 

@@ -18,6 +18,8 @@ from . import completion
 from .options.declare import Commands
 
 _COLLECT = "collect sink switch control limits cluster lake translate label replay"
+_REFUSED = ("Out of Memory", "can't start new thread", "failed to map segment")
+"""Parts of messages of the interpreter, DuckDB and the dynamic loader."""
 GROUPS = {
     "Collect": tuple(_COLLECT.split()),
     "Query": ("query", "top", "open", "direct", "decode"),
@@ -144,6 +146,15 @@ def run() -> None:
         _end(f"{file}{error.strerror or error}", 2)
     except KeyboardInterrupt:
         _end("", 130)
+    except Exception as error:
+        if os.environ.get("HOPSCOPE_DEBUG") or not _lacks_memory(error):
+            raise
+        _end("memory or threads are too few for this command: `ulimit -a` shows the limits of this user", 2)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether the system refused memory or a thread; DuckDB and the loader have errors of their own."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in _REFUSED)
 
 
 def _flush() -> None:

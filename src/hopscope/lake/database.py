@@ -58,6 +58,8 @@ class Address:
             )
         except (ValueError, OSError) as error:
             raise LakeError(f"{shown.shown(settings.catalog)}: {error}") from None
+        except KeyError:
+            raise LakeError("lake.catalog: found no user, expected one, since yours has no name") from None
 
 
 class Database:

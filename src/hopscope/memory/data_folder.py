@@ -433,9 +433,9 @@ def _alive(pid: int) -> bool:
 
 def check_writable(folder: Path) -> str | None:
     """Reason why `folder`, or its future parent, is not writable; None: it is."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
     try:
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
         with tempfile.TemporaryFile(dir=folder):
             return None
     except OSError as error:

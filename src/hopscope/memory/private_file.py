@@ -17,7 +17,7 @@ _LENGTH = 16
 
 def private_text(path: Path) -> str | None:
     """Contents of a file, made with 24 random bytes on first use; None if it cannot be made or others could
-    read it.
+    read it. A full disk leaves none, so that it is made later.
     """
     try:
         return _read(path)
@@ -27,11 +27,18 @@ def private_text(path: Path) -> str | None:
         return None
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(24) + "\n")
-        return _read(path)
-    except (OSError, ValueError):
+    except OSError:
         return None
+    text = secrets.token_urlsafe(24)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(descriptor)
+    except OSError:
+        path.unlink()
+        return None
+    return text
 
 
 def hash_secret(folder: Path | None) -> bytes:

@@ -6,9 +6,9 @@ import socket
 from pathlib import Path
 from typing import Annotated, Literal
 
-import platformdirs
 from pydantic import Field, model_validator
 
+from ..base.user_folder import user_folder
 from .cluster import MEMBER, STREAM, ClusterSettings
 from .custom_dialect import DialectSettings
 from .destinations.common import ExportSettings
@@ -41,7 +41,7 @@ class LogSettings(Section):
 class Settings(Section):
     """The whole configuration."""
 
-    data: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("hopscope")))
+    data: Path = Field(default_factory=lambda: user_folder("data"))
     """Data folder for journals, segments and regions; one collector owns it."""
     regions: Path | None = None
     """Folder for shared memory; default: /dev/shm if it exists."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import socket
 import sys
@@ -15,6 +14,7 @@ import typer
 from ...base.errors import HopscopeError
 from ..limits import NodeOption, node_texts, parse_change
 from ..options.declare import Commands, option
+from ..output.local_user import local_user
 from ..output.printer import Format, FormatOption, Summary, SummaryOption, print_rows
 from .connect import ClusterOptions, connected
 
@@ -165,7 +165,7 @@ def _change(
             changed_limits(settings.limits, asdict(limits), sink=settings.sink.enabled)
         except ValueError as error:
             raise HopscopeError(str(error)) from None
-        by = f"{getpass.getuser()}@{socket.gethostname()}"
+        by = f"{local_user()}@{socket.gethostname()}"
         configuration = Configuration(limits, by, _line(note))
         number = configurations.put(configuration, newest.number if after is None else after)
         if form is Summary.TEXT:

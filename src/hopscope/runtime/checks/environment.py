@@ -265,7 +265,9 @@ def _data(settings: Settings) -> Iterator[Finding]:
         folder = folder.parent
     free, needed_bytes = shutil.disk_usage(folder).free, settings.history.keep_bytes
     found = f"writable, {size(free)} free, history.keep_bytes {size(needed_bytes)}"
-    if free < needed_bytes:
+    if not free:
+        yield Finding(what, found, Verdict.BAD, "make room, or choose another folder with --data")
+    elif free < needed_bytes:
         advice = "old segments are deleted earlier: when history.keep_free is left"
         if not kept_bytes(folder, settings.history.keep_free):
             advice = "history fills the disk up: lower history.keep_bytes, or set history.keep_free"
@@ -279,7 +281,10 @@ def _former_destinations(settings: Settings) -> Iterator[Finding]:
     from ...export.positions import FOLDER, read_positions
 
     folder = settings.data / FOLDER
-    names = {path.stem for path in folder.glob("*.positions")}.difference(settings.destinations)
+    try:
+        names = {path.stem for path in folder.glob("*.positions")}.difference(settings.destinations)
+    except PermissionError:  # of another user, as the finding of the data folder says
+        return
     if not names:
         return
     from ...history.follow import ends_of
@@ -307,6 +312,10 @@ def page(settings: Settings) -> Finding:
         bind(settings.serve, settings.data).close()
     except HopscopeError as error:
         return Finding(what, "cannot listen", Verdict.BAD, str(error))
+    except PermissionError as error:
+        return Finding(
+            what, f"{error.filename}: {error.strerror}", Verdict.ADVICE, "check as the collector's user"
+        )
     return Finding(what, "free")
 
 

@@ -33,10 +33,14 @@ def may_have(secret: str, data: Path) -> str:
 
 
 def other_owner(path: Path) -> str:
-    """Whose a file or folder is, as for `sudo -u`; empty: this user's, or there is none."""
+    """Whose a file or folder is, as for `sudo -u`; empty: this user's, or none is seen."""
     import pwd
 
-    if not path.exists() or (owner := path.stat().st_uid) == os.geteuid():
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return ""
+    if owner == os.geteuid():
         return ""
     try:
         return pwd.getpwuid(owner).pw_name

@@ -116,7 +116,8 @@ class Supervisor:
             if self._clock.problem:
                 self._log.warning(self._clock.problem)
             if not hash_secret(self.folder.path):
-                self._log.warning("hashes are not secret: others can read this file", file=HASH_SECRET)
+                reason = "hashes are not secret: this file cannot be made, or others can read it"
+                self._log.warning(reason, file=HASH_SECRET)
             self._start(estate)
         except BaseException:
             self.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import platformdirs
+from ...base.user_folder import user_folder
 
 PREFIX = "HOPSCOPE_"
 _OTHERS = frozenset({"CONFIG", "DATABASE_PASSWORD", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
@@ -17,7 +17,15 @@ LOCAL_FILE = Path("hopscope.toml")
 
 def default_file() -> Path:
     """The user's file, which is read if no other is named, none is in the current folder, and it exists."""
-    return Path(platformdirs.user_config_dir("hopscope")) / "config.toml"
+    return user_folder("config") / "config.toml"
+
+
+def is_there(file: Path) -> bool:
+    """Whether this user sees such a file; not in a folder that is closed to them, as another's home."""
+    try:
+        return file.is_file()
+    except PermissionError:
+        return False
 
 
 def as_given(key: str, origin: str, above: str = "") -> str:
