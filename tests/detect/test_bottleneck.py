@@ -26,7 +26,7 @@ from hopscope.detect.detector import Detector
 from hopscope.detect.distributions.quantiles import Distribution
 from hopscope.detect.distributions.reader import copy_region
 from hopscope.detect.distributions.region import Distributions
-from hopscope.detect.flows.reading.flow_hops import FlowHops, flow_hops, hops_of_flow
+from hopscope.detect.flows.reading.flow_hops import FlowHops, flow_hops, hops_of_flows
 from hopscope.detect.flows.reading.state import StateReader
 from hopscope.detect.flows.tables import open_tables
 from hopscope.detect.records import FLOW, HOP_STATE, PORT, Kind, PortKind
@@ -339,9 +339,10 @@ def test_hops_of_a_table() -> None:
     assert block.number.tolist() == [0, 2, *range(10)]
     assert block.queue.tolist() == [-1, 4, *[5] * 10]
     assert block.of(1).hops["node_id"].tolist() == nodes[2:]
-    found = hops_of_flow(tables["flows"], tables["ports"], flows[24])
-    assert found is not None
+    found = hops_of_flows(tables["flows"], tables["ports"], flows["flow_id"][[24]])
     assert found.queue.tolist() == [5] * 10
-    other = flows[24].copy()
-    other["sport"] = 9
-    assert hops_of_flow(tables["flows"], tables["ports"], other) is None
+    both = hops_of_flows(tables["flows"], tables["ports"], np.array([2, 3, 1], np.uint64))
+    assert both.hops["node_id"].tolist() == nodes
+    assert both.owner.tolist() == block.owner.tolist()
+    none = hops_of_flows(tables["flows"], tables["ports"], np.array([6, 5], np.uint64))
+    assert (len(none.flows), len(none.hops)) == (0, 0)

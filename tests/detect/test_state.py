@@ -46,6 +46,18 @@ def test_reader_sees_flows_hops_ports_sources(make: Any, tmp_path: Path) -> None
         count = 12 if flow["hop_count"] == 12 else 2
         assert hops["node_id"].tolist() == list(range(1, count + 1))
         assert (hops["latency_latest"].sum(), flow["packets"]) == (flow["latency_latest"], 1)
+    some = flows[[5, 0, 3]]
+    paths = reader.paths_of(some)
+    assert sorted(paths.flows.tolist()) == sorted(some.tolist())
+    for row, flow in enumerate(paths.flows):
+        alone = reader.path_of(flow)
+        assert alone is not None
+        assert paths.of(row).hops.tolist() == alone.hops.tolist() == reader.hops_of(flow).tolist()
+        assert (paths.of(row).number.tolist(), paths.of(row).queue.tolist()) == (
+            alone.number.tolist(),
+            alone.queue.tolist(),
+        )
+    assert len(reader.paths_of(flows[:0]).flows) == 0
     assert len(reader.ports()) == 12 * 3
     (source,) = reader.sources()
     assert (source["received"], source["highest"]) == (6, 1)
@@ -102,6 +114,8 @@ def test_shards_are_merged_by_newest(make: Any, tmp_path: Path) -> None:
     (flow,) = reader.flows()
     assert flow["latency_latest"] == 20
     assert reader.hops_of(flow)["latency_latest"].tolist() == [20]
+    paths = reader.paths_of(reader.flows())
+    assert (paths.flows["latency_latest"].tolist(), paths.hops["latency_latest"].tolist()) == ([20], [20])
     ports = reader.ports()
     assert sorted(ports["latest"][:, 0]) == [0, 0, 20]
     assert sorted(ports["highest"][:, 0]) == [0, 0, 30]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hopscope.memory.region import Region
-from hopscope.memory.snapshot import consistent, snapshot_rows
+from hopscope.memory.snapshot import consistent, joined, rows_at, rows_where, snapshot_rows
 from support.waiting import HANG_SECONDS
 
 ARRAYS = {
@@ -43,6 +43,20 @@ def test_row_changed_while_copied_is_copied_again() -> None:
 
     numbers, (copy,) = consistent(versions, read, np.arange(3))
     assert (numbers.tolist(), copy.tolist(), calls) == ([0, 1, 2], [0, 99, 2], [[0, 1, 2], [1]])
+
+
+def test_records_are_picked_and_joined_as_numpy_does() -> None:
+    """Records that are copied as words or bytes are those that NumPy copies field by field."""
+    rows = np.zeros(50, [("number", "<u8"), ("place", "<u2"), ("parts", "u1", (6,))])
+    rows["number"], rows["place"], rows["parts"] = np.arange(50), 7, np.arange(300).reshape(50, 6)
+    mask = np.arange(50) % 3 == 1
+    assert rows_where(rows, mask).tobytes() == rows[mask].tobytes()
+    assert rows_at(rows, np.array([7, 3, 7])).tobytes() == rows[[7, 3, 7]].tobytes()
+    parts = [rows[:20], rows[45:], rows[:0]]
+    assert joined(parts).tobytes() == np.concatenate(parts).tobytes()
+    blocks = [rows[:20].reshape(10, 2), rows[20:24].reshape(2, 2)]
+    assert joined(blocks).tobytes() == np.concatenate(blocks).tobytes()
+    assert joined([np.arange(3), np.arange(2)]).tolist() == [0, 1, 2, 0, 1]
 
 
 HAMMER = """

@@ -8,7 +8,7 @@ starve its readers. A row that stays odd was left by a killed writer, and is not
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,6 +46,19 @@ def rows_at(rows: Array, numbers: Array) -> Array:
     return words.take(numbers, axis=0).view(rows.dtype).reshape(len(numbers))
 
 
+def rows_where(rows: Array, mask: Array) -> Array:
+    """The same as `rows[mask]` for such records."""
+    return rows_at(rows, np.flatnonzero(mask))
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """The same as `np.concatenate` for records, each copied at once."""
+    whole: Array = np.concatenate(
+        [part.view(f"V{part.itemsize}") if part.dtype.names else part for part in parts]
+    )
+    return whole.view(parts[0].dtype)
+
+
 def consistent(
     versions: Versions, read: Callable[[Array], tuple[Array, ...]], rows: Array, tries: int = TRIES
 ) -> tuple[Array, tuple[Array, ...]]:
@@ -77,7 +90,7 @@ def consistent(
     if len(kept) == 1:
         return kept[0], parts[0]
     numbers = np.concatenate(kept)
-    found = tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))
+    found = tuple(joined(columns) for columns in zip(*parts, strict=True))
     if (numbers[1:] >= numbers[:-1]).all():
         return numbers, found
     order = np.argsort(numbers, kind="stable")

@@ -214,6 +214,13 @@ class CollectorState:
         """Latency sums of the hops of all live flows; None without a collector."""
         return self._once("hop_sums", self._read_hop_sums)
 
+    def paths_of(self, flows: Records) -> FlowHops | None:
+        """These flows, read again with their hops and queues, without those that have left; None without a
+        collector.
+        """
+        reader = self._mapped()
+        return None if reader is None else reader.paths_of(flows)
+
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of one flow with their queues; None where it has left."""
         reader = self._mapped()

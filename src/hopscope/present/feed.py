@@ -17,6 +17,7 @@ import numpy as np
 from ..detect.records import EVENT, EVENT_VERSION
 from ..memory.region import RegionError
 from ..memory.ring import RingReader, attach_ring
+from ..memory.snapshot import joined, rows_at
 from ..wire.records import Records
 from .collector_state import listing
 from .events import continues
@@ -145,5 +146,5 @@ class Feed:
                 cursor[shard] = at
         if not parts:
             return np.empty(0, EVENT), lost
-        records = np.concatenate(parts)
-        return records[np.argsort(records["time_ns"], kind="stable")], lost
+        records = joined(parts)
+        return rows_at(records, np.argsort(records["time_ns"], kind="stable")), lost

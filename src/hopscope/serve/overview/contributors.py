@@ -69,8 +69,7 @@ class ContributorsReader:
         if above is None:
             return None
         sums = PlaceSums(queues, above)
-        for flow in slowest:
-            path = self._state.path_of(flow)
-            if path is not None:
-                sums.add(path)
+        paths = self._state.paths_of(slowest)
+        if paths is not None:
+            sums.add(paths)
         return sums.sums().slow

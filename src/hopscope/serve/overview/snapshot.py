@@ -14,6 +14,7 @@ from ...base.log import logger
 from ...detect.flows.reading.flow_hops import FlowHops
 from ...detect.flows.reading.state import queues_by_port
 from ...detect.records import FLOW, KIND_AT, PLACE, ROUTINE, Kind, Metric, PortKind
+from ...memory.snapshot import rows_at, rows_where
 from ...present.collector_state import LimitsInForce
 from ...present.feed import Cursor
 from ...present.select import ordered
@@ -148,7 +149,7 @@ class _Strip:
 
     def add(self, rows: Records, events: Mapping[int, int], now_ns: int) -> None:
         """Take one snapshot: the latest value, or a higher one that came and went since the last snapshot."""
-        fresh = rows[now_ns - rows["last_ns"] < _RECENT_NS]
+        fresh = rows_where(rows, now_ns - rows["last_ns"] < _RECENT_NS)
         column: dict[int, int] = {}
         for row in fresh[np.argsort(fresh["latest"][:, 0])[-4 * HOT_ROWS :]]:
             column[int(row["key"])] = int(row["latest"][0])
@@ -261,10 +262,12 @@ class Poller:
             self._points.append(_point(summary or summarise(self._context)))
         events = self._read_events()
         self._losses.add(events, now_ns)
-        events = events[now_ns - events["time_ns"] < _RECENT_NS]  # the first read has all that memory has
+        events = rows_where(
+            events, now_ns - events["time_ns"] < _RECENT_NS
+        )  # the first read has all that memory has
         by_port = queues_by_port(ports)
         for name, (kind, metric) in _STRIPS.items():
-            rows = ports[ports["kind"] == kind]
+            rows = rows_where(ports, ports["kind"] == kind)
             self._strips[name].add(rows, _peaks(events, kind, metric, by_port), now_ns)
 
     def once(self, *, follow: bool = True) -> Snapshot:
@@ -275,11 +278,11 @@ class Poller:
         if follow:
             self._follow(summary, ports, now_ns)
         strips = {
-            name: self._strips[name].rows(ports[ports["kind"] == kind], self._rows.hot)
+            name: self._strips[name].rows(rows_where(ports, ports["kind"] == kind), self._rows.hot)
             for name, (kind, _) in _STRIPS.items()
         }
         flows = state.flows()
-        recent = flows[now_ns - flows["last_ns"] < _LIVELY_NS]
+        recent = rows_where(flows, now_ns - flows["last_ns"] < _LIVELY_NS)
         slowest = ordered(recent if len(recent) else flows, "latency", True, 0, SLOW_FLOWS)
         if time.monotonic() > self._slow_due:
             self._slow_due = time.monotonic() + 1.8 * PERIOD_SECONDS
@@ -312,21 +315,23 @@ class Poller:
         return events
 
     def _read_slow(self, flows: Records) -> Slow:
-        """Read these flows again, each with its hops: a table and a path beside it show the same values."""
-        paths = [path for flow in flows if (path := self._context.state.path_of(flow)) is not None]
-        paths.sort(key=lambda path: -int(path.flows["latency_latest"][0]))
+        """Read these flows again with their hops: a table and a path beside it show the same values."""
+        paths = self._context.state.paths_of(flows)
+        if paths is None or not len(paths.flows):
+            return Slow(flows[:0], [], None)
+        order = np.lexsort((paths.flows["flow_id"], -paths.flows["latency_latest"].astype(np.float64)))
+        known = np.flatnonzero(paths.hops["state"] & 1)
+        fields = ("node_id", "egress_port", "latency_latest")
+        columns = (paths.hops[name][known].tolist() for name in fields)
         found: dict[tuple[int, int], list[int]] = {}
-        for path in paths:
-            for hop in path.hops[path.hops["state"] & 1 > 0]:
-                place = (int(hop["node_id"]), int(hop["egress_port"]))
-                found.setdefault(place, []).append(int(hop["latency_latest"]))
+        for node, port, latency in zip(*columns, strict=True):
+            found.setdefault((node, port), []).append(latency)
         hops = [
             SlowHop(node, port, max(each), sum(each) / len(each), len(each))
             for (node, port), each in found.items()
         ]
         hops.sort(key=lambda hop: -hop.worst_ns)
-        rows = np.concatenate([np.empty(0, FLOW), *(path.flows for path in paths)])
-        return Slow(rows, hops[: self._rows.slow_hops], paths[0] if paths else None)
+        return Slow(paths.flows[order], hops[: self._rows.slow_hops], paths.of(int(order[0])))
 
 
 def _peaks(events: Records, kind: PortKind, metric: Metric, by_port: bool) -> dict[int, int]:
@@ -334,8 +339,8 @@ def _peaks(events: Records, kind: PortKind, metric: Metric, by_port: bool) -> di
 
     `by_port`: keys of queues have a port.
     """
-    rows = events[(events["metric"] == metric) & (events["kind"] != Kind.PUSH)]
-    rows = rows[np.argsort(rows["value"], kind="stable")]
+    rows = rows_where(events, (events["metric"] == metric) & (events["kind"] != Kind.PUSH))
+    rows = rows_at(rows, np.argsort(rows["value"], kind="stable"))
     place = rows["ident"].astype(np.uint64) & np.uint64(PLACE)
     if kind == PortKind.QUEUE and by_port:
         place |= rows["port"].astype(np.uint64) << np.uint64(8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from ...records import HOP_STATE, INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS, PortKin
 NO_QUEUE = -1
 _ROWS, _LONG_ROWS = 1024, 128
 """Rows read at a time, without and with hops in the pool: 6 and 6 MiB of hops."""
-_KEY = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +34,27 @@ class FlowHops:
     queue: npt.NDArray[np.int64]
     """Queue id, int64 [hops]; NO_QUEUE: unknown."""
 
+    def only(self, kept: npt.NDArray[np.bool_]) -> FlowHops:
+        """Some of the flows, bool [flows], with their hops."""
+        mine = kept[self.owner]
+        owner = (np.cumsum(kept) - 1)[self.owner[mine]]
+        return FlowHops(self.flows[kept], self.hops[mine], owner, self.number[mine], self.queue[mine])
+
     def of(self, row: int) -> FlowHops:
         """The hops of one flow."""
-        mine = self.owner == row
-        return FlowHops(
-            self.flows[row : row + 1],
-            self.hops[mine],
-            np.zeros(int(mine.sum()), np.int64),
-            self.number[mine],
-            self.queue[mine],
-        )
+        return self.only(np.arange(len(self.flows)) == row)
+
+
+def joined(blocks: Sequence[FlowHops]) -> FlowHops:
+    """The flows of several blocks."""
+    if len(blocks) == 1:
+        return blocks[0]
+    before = np.cumsum([0, *(len(block.flows) for block in blocks)])
+    columns = [
+        (block.flows, block.hops, block.owner + first, block.number, block.queue)
+        for block, first in zip(blocks, before, strict=False)
+    ]
+    return FlowHops(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
 
 
 def flow_hops(table: Region, ports: Region) -> Iterator[FlowHops]:
@@ -55,13 +65,11 @@ def flow_hops(table: Region, ports: Region) -> Iterator[FlowHops]:
         yield _block(table, ports, used[at : at + max_rows])
 
 
-def hops_of_flow(table: Region, ports: Region, flow: np.void) -> FlowHops | None:
-    """One flow of one shard; None if it is not in the table."""
-    block = _block(table, ports, np.array([int(flow["flow_id"]) & (len(table["rows"]) - 1)]))
-    for row, found in enumerate(block.flows):
-        if all(found[name] == flow[name] for name in _KEY):
-            return block.of(row)
-    return None
+def hops_of_flows(table: Region, ports: Region, flow_ids: npt.NDArray[np.uint64]) -> FlowHops:
+    """Those of some flows that are in the table of one shard."""
+    rows = np.unique(flow_ids & np.uint64(len(table["rows"]) - 1)).astype(np.int64)
+    block = _block(table, ports, rows)
+    return block.only(np.isin(block.flows["flow_id"], flow_ids))
 
 
 def _pooled(table: Region) -> bool:

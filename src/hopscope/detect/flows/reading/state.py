@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....memory.region import Region, RegionError
-from ....memory.snapshot import consistent
+from ....memory.snapshot import consistent, rows_at, rows_where
 from ...records import (
     FLOW,
     HOP_STATE,
@@ -23,7 +23,7 @@ from ...records import (
     WAYS,
     PortKind,
 )
-from .flow_hops import FlowHops, flow_hops, hops_of_flow
+from .flow_hops import FlowHops, flow_hops, hops_of_flows, joined
 from .hop_sums import HopSums, hop_sums
 from .path_hops import PathHops, path_hops
 from .slots import hop_blocks, live_flows
@@ -70,7 +70,7 @@ class StateReader:
         for shard in self._shards:
             rows = shard["ports"]["ports"]
             (copy,) = _rows(rows, np.flatnonzero(rows["key"] > 1))
-            found.append(copy[copy["key"] > 1])
+            found.append(rows_where(copy, copy["key"] > 1))
         rows = _newest(found, PORT, ("key",))
         if len(found) > 1:
             every = np.concatenate(found)
@@ -90,7 +90,7 @@ class StateReader:
         for shard in self._shards:
             rows = shard["sources"]["sources"]
             (copy,) = _rows(rows, np.flatnonzero(rows["bits"] > 1))
-            found.append(copy[np.isin(copy["bits"], _SEQUENCE_BITS)])
+            found.append(rows_where(copy, np.isin(copy["bits"], _SEQUENCE_BITS)))
         return _newest(found, SOURCE, ("source_hi", "source_lo", "node_id", "hw_id", "bits"))
 
     def fill(self) -> dict[str, float]:
@@ -128,11 +128,22 @@ class StateReader:
         """Latency sums of the hops of all live flows."""
         return hop_sums([shard["flows"] for shard in self._shards])
 
+    def paths_of(self, flows: Records) -> FlowHops:
+        """These rows of `flows`, each once, read again with their hops; without evicted flows."""
+        blocks = [
+            hops_of_flows(shard["flows"], shard["ports"], flows["flow_id"].copy()) for shard in self._shards
+        ]
+        found = joined(blocks)
+        order = np.lexsort((found.flows["last_ns"], found.flows["flow_id"]))
+        ids = found.flows["flow_id"][order]
+        newest = np.zeros(len(order), bool)
+        newest[order[np.append(ids[1:] != ids[:-1], True)[: len(order)]]] = True
+        return found.only(newest)
+
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of a row of `flows` with their queues; None for an evicted flow."""
-        found = (hops_of_flow(shard["flows"], shard["ports"], flow) for shard in self._shards)
-        known = [item for item in found if item is not None]
-        return max(known, key=lambda item: int(item.flows["last_ns"][0]), default=None)
+        found = self.paths_of(np.array([flow]))
+        return found if len(found.flows) else None
 
     def through(self, node_id: int, egress_port: int | None = None) -> npt.NDArray[np.uint64]:
         """Ids of the flows with this switch on their path, or with this port of it; uint64 [flows]."""
@@ -160,7 +171,7 @@ def _through(region: Region, node_id: int, egress_port: int | None) -> npt.NDArr
 
 def _rows(rows: Records, numbers: npt.NDArray[Any]) -> tuple[Records]:
     """Consistent copies of rows with a version field."""
-    _, copies = consistent(rows["version"], lambda at: (rows[at],), numbers)
+    _, copies = consistent(rows["version"], lambda at: (rows_at(rows, at),), numbers)
     return (copies[0],)
 
 
