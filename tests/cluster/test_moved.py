@@ -12,6 +12,7 @@ import pytest
 
 from hopscope.cluster.moved.flows import FLOW_KEY, LiveFlows, packed, unpacked
 from hopscope.cluster.moved.messages import HEADER, INBOX_BYTES, Inbox, News, decode
+from hopscope.cluster.moved.part import Moved
 from hopscope.cluster.moved.sources import GAPS, MEMBERS, SUMMARY, Key, MovedSource, Spaces, accounted
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
@@ -25,7 +26,11 @@ from hopscope.detect.moved import (
 )
 from hopscope.detect.records import EVENT, Kind
 from hopscope.settings.detect import DetectSettings
+from hopscope.wire.records import Records
+from support.cluster import Member, make, running, settings_of
 from support.detect_make import T0, Report, batch, flow_key, path
+from support.server_process import NatsServer
+from support.waiting import eventually
 
 SECOND = 10**9
 IDLE = 60 * SECOND
@@ -272,3 +277,27 @@ def test_what_waits_and_what_is_kept_of_others_is_bounded() -> None:
     kept = spaces._others[KEY]
     assert len(kept) == MEMBERS
     assert all(not np.shares_memory(row, summaries) for _, row in kept.values())
+
+
+class NoEvents:
+    """Where no events go."""
+
+    waiting = lost = 0
+
+    def write(self, events: Records) -> None:
+        raise AssertionError(events)
+
+    def tick(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_member_starts_before_its_detector(nats: NatsServer, cluster: str, tmp_path: Path) -> None:
+    """Without a table of sources there are no spaces, and no turn fails."""
+    settings = settings_of(nats.url, cluster, "c1")
+    make(settings)
+    member = Member(settings, tmp_path, lambda context: [Moved(context, NoEvents)])
+    with running(member):
+        eventually(lambda: member.status().get("moved") or member.context.failures["moved"])
+        assert member.context.failures["moved"] == 0
+        assert member.status()["moved"]["spaces"] == 0

@@ -199,6 +199,44 @@ def test_a_flush_and_an_orderly_stop_commit_what_waits(
     assert LAKE_COUNTERS.read(folder / "regions")["lake_events_total"] == 60
 
 
+def test_a_lake_that_takes_no_events_is_away(
+    local: LakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only until the database answers again, as where the disk of its files is full: the log says once
+    that events do not come, and once that they do, which is tried again without waiting for `every_seconds`.
+    """
+    patient = local.model_copy(update={"every_seconds": 3600.0})
+    folder = tmp_path / "data"
+    (folder / "regions").mkdir(parents=True)
+    commit, full = LakeWriter.commit, threading.Event()
+    full.set()
+    begun: set[int] = set()
+
+    def refuse(writer: LakeWriter) -> int:
+        if full.is_set():
+            begun.add(one.status()["since_ns"])
+            raise LakeError("No space left on device")
+        return commit(writer)
+
+    monkeypatch.setattr(LakeWriter, "commit", refuse)
+    stop = threading.Event()
+    with JournalWriter(folder, 0) as journal:
+        journal.append(recent(10))
+        one = LakeProcess(patient, folder, "c1", "one")
+        runs = threading.Thread(target=one.run, args=[stop])
+        runs.start()
+        try:
+            eventually(lambda: one.counts["failures"] >= 4)
+            assert len(begun) == 2  # "connecting" since, and "away" since
+            full.clear()
+            eventually(lambda: one.connected)
+            assert one.counts["events"] == 10
+        finally:
+            full.clear()
+            stop.set()
+            runs.join()
+
+
 def test_servers_that_hang_are_noticed(
     database: PostgresServer, local: LakeSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,16 +200,17 @@ class LakeProcess:
     def _turn(self) -> bool:
         """Commit if it is time; returns whether there may be more to do at once."""
         self._writer.connect()
-        self._succeeded()
         now = time.monotonic()
         if now >= self._refill_at and not self._ending:
             if self._writer.refill():
                 return True
             self._refill_at = now + self._settings.maintain_seconds
         if not self._due(now):
+            self._succeeded()
             return False
         self._next_commit = now + self._settings.every_seconds * random.uniform(0.9, 1.0)
         committed = self._writer.commit()
+        self._succeeded()
         if committed:
             self._committed_ns = time.time_ns()
         return committed > 0 and self._due(time.monotonic())
@@ -220,7 +221,9 @@ class LakeProcess:
         waiting = self._backlog.waiting(marks)
         if not waiting:
             return False
-        if self._ending or now >= self._next_commit or waiting >= self._settings.batch_events:
+        if self._ending or self._problem:
+            return True
+        if now >= self._next_commit or waiting >= self._settings.batch_events:
             return True
         asked = asked_to_flush(self._regions)
         return any(marks.get(shard, 0) < end for shard, end in asked.items())

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...detect.moved import CORRECTION, CorrectionWriter, open_corrections
-from ...detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, STATE_VERSION, Kind, Metric
+from ...detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, SOURCE, STATE_VERSION, Kind, Metric
 from ...memory.private_file import hash_secret
 from ...memory.region import Region, RegionError
 from ...memory.rings import Rings
@@ -128,7 +128,7 @@ class Moved(Part):
                 self._sources = Region.attach(path, "sources", STATE_VERSION)
             except RegionError:  # not there yet
                 self._sources = None
-                return np.zeros(0, [("bits", "<u4")])
+                return np.zeros(0, SOURCE)
         rows = self._sources["sources"]
         return snapshot_rows(rows, rows["version"])
 
