@@ -42,7 +42,7 @@ Version: {version}
 Architecture: {architecture}
 Maintainer: Hopscope developers <hopscope@localhost>
 Installed-Size: {size}
-Depends: python3 (>= {python}), python3 (<< {next}), libc6 (>= 2.28), passwd
+Depends: python3 (>= {python}), python3 (<< {next}), libc6 (>= 2.28), libgcc-s1, libstdc++6, zlib1g, passwd
 Recommends: iproute2, bash-completion
 Suggests: nats-server, postgresql, openssl
 Section: net

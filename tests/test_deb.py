@@ -92,14 +92,18 @@ userdel hopscope # and its group
 ! getent group hopscope >/dev/null || groupdel hopscope
 useradd --system --no-create-home --gid nogroup hopscope
 mkdir /run/systemd /run/systemd/system
-printf '#!/bin/sh\\n' >/usr/bin/systemctl
+printf '#!/bin/sh\\necho $1\\nexit 1\\n' >/usr/bin/systemctl # as in a chroot with the machine's /run
 printf '#!/bin/sh\\necho asked to restart\\nexit 1\\n' >/usr/bin/deb-systemd-invoke
 chmod 755 /usr/bin/systemctl /usr/bin/deb-systemd-invoke
 sh /given/postinst configure 0.1 >/tmp/said
 id -nG hopscope | grep -qw hopscope && echo user in its group
 cat /tmp/said
+sh /given/prerm remove
+sh /given/postrm remove
 """
-"""Twice: with a group of this name; and with a user that is not in it, as an upgrade under systemd."""
+"""Twice: with a group of this name; and with a user that is not in it, as an upgrade under systemd. Then
+it is removed.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -148,14 +152,16 @@ def test_no_package_under_the_gpl_is_shipped(builder: ModuleType, lines: str, ac
 
 def test_configuring_keeps_what_an_administrator_has_made(tmp_path: Path) -> None:
     """The script after unpacking, in an overlay: with a group or a user of the name already, deleted and own
-    settings, and a service that does not start again. What dpkg unpacked is readable by the group only.
+    settings, and a systemd that refuses all. What dpkg unpacked is readable by the group only. The scripts of
+    removing do not fail either, or the package could not be removed.
     """
     if os.geteuid() or shutil.which("unshare") is None:
         pytest.skip("needs root and unshare")
     given, folder = tmp_path / "given", tmp_path / "root"
     given.mkdir()
     folder.mkdir()
-    shutil.copy(ROOT / "deploy/debian/postinst", given)
+    for script in ("postinst", "prerm", "postrm"):
+        shutil.copy(ROOT / "deploy/debian" / script, given)
     done = run_in_other_root(CONFIGURE, given, folder)
     if done.returncode == UNAVAILABLE:
         pytest.skip(f"no overlay can be mounted here: {done.stderr}")
@@ -167,7 +173,10 @@ def test_configuring_keeps_what_an_administrator_has_made(tmp_path: Path) -> Non
         "root:600 sink.toml",
         "hopscope:750 /var/lib/hopscope",
         "user in its group",
+        "daemon-reload",
         "asked to restart",
+        "disable",
+        "daemon-reload",
     ]
 
 
