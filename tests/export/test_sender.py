@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,15 @@ class Kept(Destination):
         self.blocks: list[EventBlock] = []
         self.failures: list[Exception] = []
         self.connects = 0
+        self.idle: set[int] = set()
         self.away = False
 
     def connect(self) -> None:
         self.connects += 1
+
+    def tick(self, idle: Collection[int], ending: bool) -> int:
+        self.idle |= set(idle)
+        return 0
 
     def send(self, block: EventBlock) -> None:
         if self.failures:
@@ -277,6 +282,23 @@ def test_a_former_destination_is_named_and_can_be_renamed(tmp_path: Path) -> Non
     (tmp_path / "export/here.positions").rename(tmp_path / "export/there.positions")
     positions = Positions(tmp_path, "there")
     assert (positions.is_new, positions.next(0)) == (False, 10)
+
+
+def test_a_shard_that_has_left_history_is_idle(tmp_path: Path) -> None:
+    """Also for a destination that starts later: time goes on there, so that alarms expire, and those that a
+    silence held back are sent.
+    """
+    with JournalWriter(tmp_path, 1) as writer:
+        writer.append(timed(random_events(10, seed=1)))
+        rig = Rig(tmp_path)
+        rig.sender.start()
+        rig.stop()
+    assert len(rig.destination.sequences) == 10
+    list_journals(tmp_path)[0].path.unlink()
+    again = Rig(tmp_path)
+    again.sender.start()
+    again.stop()
+    assert again.destination.idle == {1}
 
 
 def test_a_position_that_history_never_had(tmp_path: Path, said: list[str]) -> None:

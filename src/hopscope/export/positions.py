@@ -44,6 +44,10 @@ class Positions:
         """Whether the destination has not begun yet."""
         return not self._begun[0]
 
+    def shards(self) -> list[int]:
+        """Those of which events were sent."""
+        return [int(shard) for shard in np.flatnonzero(self._rows["next"])]
+
     def next(self, shard: int) -> int:
         """The first event that is to be sent."""
         return int(self._rows["next"][shard])

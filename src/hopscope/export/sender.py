@@ -76,9 +76,11 @@ class Sender(DeliveryThread[Destination]):
                 self._positions.start(shard, self._beginning(shard))
             self._positions.begin()
         self._connect()
+        shards = self._follower.shards()
+        self._idle.update(set(self._positions.shards()).difference(shards))  # they have left history
         self._tick(ending)
         busy = False
-        for shard in self._follower.shards():
+        for shard in shards:
             if self._stopping:
                 return False
             block = self._next(shard, ending)
