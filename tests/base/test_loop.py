@@ -6,18 +6,18 @@ import socket
 
 import pytest
 
-from hopscope.base.process import loop
 from hopscope.base.process.loop import Doze, Gather, Pause
 
 
 def test_a_loop_without_work_waits_for_its_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     """After an empty turn, a datagram ends the wait; what gives no work does not make the loop spin."""
-    monkeypatch.setattr(loop, "DOZE_SECONDS", 1e6)  # a wait that is not ended hangs
     slept: list[float] = []
     monkeypatch.setattr("hopscope.base.process.loop.time.sleep", slept.append)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
-        doze = Doze(Pause(0.5, below=5), lambda: [ours.fileno()])
+        doze = Doze(
+            Pause(0.5, below=5), lambda: [ours.fileno()], longest=1e6
+        )  # a wait that is not ended hangs
         doze(1)
         assert slept == [0.5]
         theirs.send(b"1")

@@ -101,10 +101,12 @@ class Doze:
     pause: Callable[[int], object]
     files: Callable[[], Iterable[int]]
     """Descriptors of the sockets."""
+    longest: float = DOZE_SECONDS
+    """Seconds."""
     _woken: bool = False
 
     def __call__(self, found: int) -> None:
-        """Pause; without work wait until something arrives, for at most DOZE_SECONDS."""
+        """Pause; without work wait until something arrives, for `longest` at most."""
         if found or self._woken:  # what wakes without giving work would turn it at once
             self._woken = False
             self.pause(found)
@@ -112,7 +114,7 @@ class Doze:
         sockets = select.poll()
         for file in self.files():
             sockets.register(file, select.POLLIN)
-        self._woken = bool(sockets.poll(1000 * DOZE_SECONDS))
+        self._woken = bool(sockets.poll(1000 * self.longest))
 
 
 class Timer:

@@ -42,6 +42,11 @@ LARGE_BUFFER_BYTES = 4 * 1024 * 1024
 """A receive buffer that holds what comes in a longer pause."""
 PAUSE = loop.Pause(seconds=0.0005, below=1)
 FORWARDING_PAUSE = loop.Pause(seconds=0.001, below=256)
+FORWARDING_DOZE_SECONDS = 0.004
+"""Longest wait of a worker that forwards, unless a frame comes: it has to say that it is alive, and to take
+what an XDP program leaves. Against pauses alone, frames in a ring take 0.9 ms instead of 1.7, and a worker
+without frames a quarter less of a processor.
+"""
 SHARED_SECONDS = 0.001
 """Longest pause of one of several workers: reports that they receive so far apart may change places."""
 GATHERED, ENOUGH = 2048, 512
@@ -120,14 +125,17 @@ def run(child: Child, *, standby: bool = False) -> None:
     large = buffer >= LARGE_BUFFER_BYTES
     forwards, shared = any(receiver.forward for receiver in worker.receivers), isinstance(steps, HandOver)
     pause: Callable[[int], object] = PAUSE
-    if large and forwards:
-        pause = FORWARDING_PAUSE
+    if forwards:
+        soon = FORWARDING_PAUSE if large else PAUSE
+        pause = loop.Hurry(worker.sends, soon, loop.Doze(soon, worker.files, FORWARDING_DOZE_SECONDS))
     elif large:
         longest = min(settings.pause_ms / 1000, BUFFER_SECONDS * buffer / 2**20)
         pause = loop.Gather(GATHERED, ENOUGH, min(longest, SHARED_SECONDS) if shared else longest)
         if "xdp" in worker.kinds:  # few come, each would wake it
             pause = loop.Hurry(worker.follows, PAUSE, loop.Pause(longest, ENOUGH))
-    loop.run(worker, child.stop, pause if forwards or shared else loop.Doze(pause, worker.files))
+    if not forwards and not shared:
+        pause = loop.Doze(pause, worker.files)
+    loop.run(worker, child.stop, pause)
 
 
 def detector_of(steps: Steps, mode: Mode, dialects: tuple[Dialect, ...]) -> Detector | None:
@@ -363,6 +371,10 @@ class Worker:
     def follows(self) -> bool:
         """Whether filters of XDP programs have work now: rows to follow, or datagrams left to take."""
         return any(receiver.follows() for receiver in self.receivers)
+
+    def sends(self) -> bool:
+        """Whether frames wait for an interface that did not take them at once."""
+        return any(receiver.forward is not None and receiver.forward.waits for receiver in self.receivers)
 
     def beat(self) -> None:
         """Say of every output that frames are forwarded."""

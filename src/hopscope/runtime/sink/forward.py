@@ -88,6 +88,11 @@ class Forwarder(ABC):
     def flush(self) -> None:
         """Send waiting frames: when nothing has come in, and at times."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether frames wait that `flush` would send."""
+        return False
+
     def beat(self) -> None:
         """Say that frames are forwarded; called every turn."""
         return
@@ -211,6 +216,11 @@ class ToInterface(Forwarder):
         """Retry the frames that the interface did not take at once."""
         self._sender.flush()
         self._count_sent()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the interface did not take all frames at once."""
+        return bool(self._sender.waiting)
 
     def release(self) -> None:
         """Send what waits, for RELEASE_SECONDS at most; the bypass waits for another process."""
